@@ -1,0 +1,53 @@
+"""What every test folder shares: hypothesis profiles, GPU skips, tested documents, no empty run."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+
+# How long an example takes says more about the machine than about the code: time is never judged.
+settings.register_profile(
+    "default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
+settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=2000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
+)
+
+# The ```python blocks of a README or a page are tests: one namespace a file, from top to bottom.
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["README.md", "docs/**/*.md"]
+).pytest()
+
+GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests that need more GPUs than there are, and say so."""
+    marked = [
+        (item, needed)
+        for item in items
+        for mark, needed in GPUS_NEEDED.items()
+        if item.get_closest_marker(mark)
+    ]
+    if not marked:
+        return
+    import torch  # here, because the tests of nameddim run without torch
+
+    found = torch.accelerator.device_count() if torch.accelerator.is_available() else 0
+    for item, needed in marked:
+        if found < needed:
+            item.add_marker(pytest.mark.skip(reason=f"needs {needed} GPU(s), found {found}"))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail a run in which every test was skipped: it proves nothing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus != pytest.ExitCode.OK or reporter is None or session.config.option.collectonly:
+        return
+    if not any(reporter.stats.get(kind) for kind in ("passed", "xfailed", "xpassed")):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+        reporter.write_line("\nno test was executed: this run counts as failed", red=True)
