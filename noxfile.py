@@ -1,0 +1,196 @@
+"""Every check and chore of the repository, one session each; ``./nox --list`` names them."""
+
+import os
+import zipfile
+from pathlib import Path
+
+import nox
+from packaging.requirements import Requirement
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "typecheck", "tests", "integration"]
+
+PROJECTS = {
+    project["name"]: project
+    for file in sorted(Path("packages").glob("*/pyproject.toml"))
+    for project in [nox.project.load_toml(file)["project"]]
+}
+PACKAGES = list(PROJECTS)
+SCRIPTS = ["conftest.py", "noxfile.py", "docs/conf.py"]
+PINNED = "--constraint=constraints.txt"
+OLDEST = "--resolution=lowest-direct"
+
+# Run where a package has just been installed without its extras: whatever it imports, it declared.
+IMPORT_ALL_MODULES = """
+import importlib, pkgutil, sys
+from importlib.metadata import distributions
+package = importlib.import_module(sys.argv[1])
+modules = [found.name for found in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
+modules = [name for name in modules if name.split(".")[-1] not in ("__main__", "testing")]
+for name in modules:
+    importlib.import_module(name)
+installed = sorted(found.name for found in distributions())
+print(f"{package.__name__}: {1 + len(modules)} modules import with {', '.join(installed)}")
+"""
+COUNT_GPUS = """
+import torch
+print(torch.accelerator.device_count() if torch.accelerator.is_available() else 0)
+"""
+
+# uv does not read pip's settings: give it the folder of wheels that pip was told of.
+if "PIP_FIND_LINKS" in os.environ:
+    os.environ.setdefault("UV_FIND_LINKS", os.environ["PIP_FIND_LINKS"])
+
+
+def import_name(package: str) -> str:
+    """Return the name by which ``package`` is imported."""
+    return package.replace("-", "_")
+
+
+def needed_siblings(package: str) -> set[str]:
+    """Return the packages of this repository that ``package`` needs, directly or not."""
+    required = {Requirement(line).name for line in PROJECTS[package]["dependencies"]}
+    return set().union(*({name} | needed_siblings(name) for name in required & set(PACKAGES)))
+
+
+def install(
+    session: nox.Session, *packages: str, group: str = "", extra: str = "", pins: str = PINNED
+) -> None:
+    """Install ``packages`` and the siblings they need from the source tree.
+
+    ``extra`` is one of the packages' own; ``group`` one of the dependency groups of pyproject.toml.
+    """
+    siblings = set().union(*map(needed_siblings, packages)) - set(packages)
+    targets = [f"packages/{name}" for name in sorted(siblings)]
+    targets += [f"packages/{name}[{extra}]" if extra else f"packages/{name}" for name in packages]
+    groups = [f"--group={group}"] if group else []
+    session.install(pins, *groups, *(flag for target in targets for flag in ("-e", target)))
+
+
+@nox.session(reuse_venv=False)
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def tests(session: nox.Session, package: str) -> None:
+    """Test each package where nothing is installed but it and what it declares."""
+    install(session, package)
+    session.run("python", "-c", IMPORT_ALL_MODULES, import_name(package))
+    install(session, package, extra="testing", group="test")
+    session.run("pytest", f"packages/{package}", *session.posargs)
+
+
+@nox.session
+def integration(session: nox.Session) -> None:
+    """Test what only holds between packages, and run the code of README.md and docs/."""
+    install(session, *PACKAGES, extra="testing", group="test")
+    session.run("pytest", "integration_tests", "README.md", "docs", *session.posargs)
+
+
+@nox.session(default=False)
+def demo(session: nox.Session) -> None:
+    """Reconstruct a brain volume, whole and in tiles; options after -- go to the script."""
+    install(session, "torchlinops", group="demo")
+    session.run("python", "examples/sense.py", *demo_options(session))
+
+
+def demo_options(session: nox.Session) -> list[str]:
+    """Return the options given after ``--``, or those that keep the output in .nox."""
+    return session.posargs or [f"--output={session.create_tmp()}"]
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and formatting; ``-- --fix`` mends what can be mended."""
+    session.install(PINNED, "--group=lint")
+    fix = "--fix" in session.posargs
+    session.run("ruff", "check", *(["--fix"] if fix else []), ".")
+    session.run("ruff", "format", *([] if fix else ["--check"]), ".")
+
+
+@nox.session
+def typecheck(session: nox.Session) -> None:
+    """Check types, strictly: sources, tests, examples and tools."""
+    install(session, *PACKAGES, extra="testing", group="types")
+    for package in PACKAGES:  # one by one: test files of two packages may have the same name
+        session.run("mypy", f"packages/{package}")
+    session.run("mypy", *SCRIPTS)
+    for folder in ("integration_tests", "examples", "benchmarks"):
+        if any(Path(folder).glob("*.py")):
+            session.run("mypy", folder)
+
+
+@nox.session(default=False)
+def docs(session: nox.Session) -> None:
+    """Build the documentation into docs/_build/html; a warning is an error."""
+    install(session, *PACKAGES, extra="testing", group="docs")
+    session.run("sphinx-build", "-E", "-W", "--keep-going", "docs", "docs/_build/html")
+
+
+@nox.session(default=False, reuse_venv=False)
+def build(session: nox.Session) -> None:
+    """Build wheels and sdists into dist/, check them, and run the demo on the wheels alone."""
+    dist = Path("dist")
+    for old in dist.glob("*"):
+        old.unlink()
+    for package in PACKAGES:
+        session.run("uv", "build", "--quiet", f"packages/{package}", f"--out-dir={dist}")
+    wheels = sorted(dist.glob("*.whl"))
+    for wheel in wheels:
+        check_wheel(session, wheel)
+    session.install(PINNED, "--group=demo", *map(str, wheels))
+    session.run("python", "examples/sense.py", *demo_options(session))
+    session.install(PINNED, "--group=build")
+    session.run("twine", "check", "--strict", *map(str, sorted(dist.iterdir())))
+    session.run("mypy", "--strict", "-c", f"import {', '.join(map(import_name, PACKAGES))}")
+
+
+def check_wheel(session: nox.Session, wheel: Path) -> None:
+    """Fail where a wheel lacks its license, its type marker, or has more than its package."""
+    name = wheel.name.split("-")[0]
+    files = zipfile.ZipFile(wheel).namelist()
+    folders = {file.split("/")[0] for file in files}
+    (metadata,) = (folder for folder in folders if folder.endswith(".dist-info"))
+    missing = {f"{name}/py.typed", f"{metadata}/licenses/LICENSE"}.difference(files)
+    stray = folders - {name, metadata}
+    if missing or stray:
+        session.error(f"{wheel.name}: missing {sorted(missing)}, stray {sorted(stray)}")
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Run the benchmarks, or those whose names follow -- (bench_memmap_copies, ...)."""
+    install(session, *PACKAGES, extra="testing", group="bench")
+    chosen = session.posargs or sorted(path.stem for path in Path("benchmarks").glob("bench_*.py"))
+    for name in chosen:
+        session.run("python", f"benchmarks/{name}.py")
+
+
+@nox.session(default=False, reuse_venv=False)
+def floor(session: nox.Session) -> None:
+    """Test all packages with the oldest releases that they declare to work with (some GB)."""
+    install(session, *PACKAGES, extra="testing", group="test", pins=OLDEST)
+    session.run("pytest", "packages", "integration_tests", *session.posargs)
+
+
+@nox.session(default=False)
+def gpu(session: nox.Session) -> None:
+    """Run the tests that need one GPU; on a machine with its own torch: --no-venv --no-install."""
+    run_on_gpus(session, "gpu and not multigpu", needed=1)
+
+
+@nox.session(default=False)
+def multigpu(session: nox.Session) -> None:
+    """Run the tests that need two GPUs or more; likewise."""
+    run_on_gpus(session, "multigpu", needed=2)
+
+
+def run_on_gpus(session: nox.Session, marks: str, needed: int) -> None:
+    """Run the tests that carry ``marks`` if there are as many GPUs as needed, or skip."""
+    install(session, *PACKAGES, extra="testing", group="test")
+    found = int(str(session.run("python", "-c", COUNT_GPUS, silent=True)))
+    print(f"{session.name}: needs {needed} GPU(s), found {found}")
+    if found < needed:
+        session.skip(f"needs {needed} GPU(s), found {found}")
+    sources = os.pathsep.join(str(Path("packages", name, "src").resolve()) for name in PACKAGES)
+    env = {"PYTHONPATH": sources} if session.venv_backend == "none" else {}
+    session.run("python", "-m", "pytest", "-m", marks, *session.posargs, env=env)
