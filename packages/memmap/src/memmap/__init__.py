@@ -1,0 +1,25 @@
+"""Which bytes a tensor touches, and copies and moves that keep every view."""
+
+from ._errors import StorageError as StorageError
+from ._footprint import Footprint as Footprint
+from ._footprint import footprint as footprint
+from ._footprint import union_nbytes as union_nbytes
+from ._layout import Layout as Layout
+from ._overlap import has_internal_overlap as has_internal_overlap
+from ._overlap import overlaps as overlaps
+from ._view import View as View
+from ._view import same_storage as same_storage
+from ._view import view_of as view_of
+
+__all__ = [
+    "Footprint",
+    "Layout",
+    "StorageError",
+    "View",
+    "footprint",
+    "has_internal_overlap",
+    "overlaps",
+    "same_storage",
+    "union_nbytes",
+    "view_of",
+]

@@ -1,0 +1,132 @@
+"""Do two views share a byte? Does a view reach one byte twice? Exact answers."""
+
+from __future__ import annotations
+
+import torch
+
+from ._equation import has_solution
+from ._layout import Layout
+from ._view import Array, View, view_of
+
+
+def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
+    """Whether two tensors share at least one byte of memory, exactly.
+
+    The data are never touched, so tensors may be on CUDA, meta or fake. Time is a few
+    microseconds for slices; for adversarial strides it is bounded by the number of bytes in
+    which the two spans meet, and the answer stays exact.
+
+    Parameters
+    ----------
+    a, b : torch.Tensor, numpy.ndarray or View
+        Two strided tensors.
+
+    Returns
+    -------
+    bool
+        True if some byte belongs to both.
+
+    Raises
+    ------
+    TypeError
+        If an argument has no strided memory (see `view_of`).
+    ValueError
+        If an element lies outside its storage.
+
+    Examples
+    --------
+    >>> x = torch.zeros(10)
+    >>> overlaps(x[::2], x[1::2]), overlaps(x[::2], x[::3])
+    (False, True)
+    """
+    first, second = view_of(a), view_of(b)
+    if first[0] != second[0]:
+        return False
+    first_layout, second_layout = first.layout(), second.layout()
+    if first_layout is None or second_layout is None:
+        return False
+    return layouts_overlap(first_layout, second_layout)
+
+
+def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
+    """Whether two elements of a tensor share a byte, exactly.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor, numpy.ndarray or View
+        One strided tensor.
+
+    Returns
+    -------
+    bool
+        True for expanded and unfolded tensors, and for any other whose elements overlap.
+
+    Raises
+    ------
+    TypeError
+        If the argument has no strided memory (see `view_of`).
+    ValueError
+        If an element lies outside its storage.
+
+    Examples
+    --------
+    >>> x = torch.zeros(6)
+    >>> has_internal_overlap(x.unfold(0, 3, 1)), has_internal_overlap(x.unfold(0, 3, 3))
+    (True, False)
+    """
+    view = view_of(tensor)
+    if view.layout() is None:
+        return False
+    dims = [(1, view.itemsize)] if view.itemsize > 1 else []
+    dims += sorted((abs(s), n) for s, n in zip(view.strides, view.sizes, strict=True) if n > 1)
+    inner = Layout(0, 1, ((1, 1),))
+    for stride, count in dims:
+        # Two index tuples that meet, and differ in this dimension but in no larger one: the
+        # smaller dimensions at index 0 meet the smaller dimensions at one of the other indices.
+        if stride < inner.stop:
+            if stride == 0:
+                return True
+            others = _extend(
+                inner._replace(start=stride, stop=stride + inner.stop), stride, count - 1
+            )
+            if layouts_overlap(inner, others):
+                return True
+        inner = _extend(inner, stride, count)
+    return False
+
+
+def _extend(layout: Layout, stride: int, count: int) -> Layout:
+    """The layout repeated `count` times; its dims stay sorted, since `stride` is the largest."""
+    if count == 1:
+        return layout
+    dims = layout.dims if layout.dims[0][1] > 1 else ()
+    return Layout(layout.start, layout.stop + stride * (count - 1), (*dims, (stride, count)))
+
+
+def layouts_overlap(a: Layout, b: Layout) -> bool:
+    """Whether two sets of bytes of one address space have a byte in common.
+
+    Parameters
+    ----------
+    a, b : Layout
+        Two sets of bytes.
+
+    Returns
+    -------
+    bool
+        Exact, for every input.
+    """
+    a_start, a_stop, a_dims = a
+    b_start, b_stop, b_dims = b
+    if a_stop <= b_start or b_stop <= a_start:
+        return False
+    if a_start == b_start or a_stop == b_stop or (a.is_run and b.is_run):
+        return True
+    # start_a + sum s i = start_b + sum t j. With i' = count - 1 - i on one side every coefficient
+    # is positive; of the two ways to do that, take the one with the smaller right-hand side.
+    largest: dict[int, int] = {}
+    for stride, count in a_dims:
+        largest[stride] = largest.get(stride, 0) + count - 1
+    for stride, count in b_dims:
+        largest[stride] = largest.get(stride, 0) + count - 1
+    return has_solution(sorted(largest.items()), min(b_stop - 1 - a_start, a_stop - 1 - b_start))

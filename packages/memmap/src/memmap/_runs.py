@@ -1,0 +1,108 @@
+"""Sets of integers as sorted runs: union, intersection, repetition.
+
+Runs are an int64 array of shape (n, 2): start and stop (exclusive) of every run, ascending, with
+a gap between one run and the next.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Runs: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def merge(runs: Runs) -> Runs:
+    """Union of runs that may be unsorted, overlap or touch.
+
+    Parameters
+    ----------
+    runs : numpy.ndarray
+        int64, shape (n, 2); no run empty.
+
+    Returns
+    -------
+    numpy.ndarray
+        The same integers in sorted runs with gaps between them.
+
+    Examples
+    --------
+    >>> merge(np.array([[6, 9], [0, 2], [2, 4], [7, 8]])).tolist()
+    [[0, 4], [6, 9]]
+    """
+    if len(runs) < 2:
+        return runs
+    start, stop = runs[np.argsort(runs[:, 0], kind="stable")].T
+    stop = np.maximum.accumulate(stop)
+    first = np.flatnonzero(np.concatenate([[True], start[1:] > stop[:-1]]))
+    last = np.append(first[1:] - 1, start.size - 1)
+    return np.stack([start[first], stop[last]], axis=1)
+
+
+def repeat(runs: Runs, step: int, count: int, lowest: int | None = None) -> Runs:
+    """Union of the runs moved by 0, 1, ..., `count` - 1 steps.
+
+    The reach doubles at each round, and what overlaps is joined at once: the work is bounded by
+    the runs of the result, not by `count`.
+
+    Parameters
+    ----------
+    runs : numpy.ndarray
+        int64, shape (n, 2), sorted, with gaps.
+    step : int
+        Distance of one move, of any sign.
+    count : int
+        Number of copies, at least 1.
+    lowest : int, optional
+        Runs that end at or below this value are dropped.
+
+    Returns
+    -------
+    numpy.ndarray
+        Sorted runs with gaps.
+
+    Examples
+    --------
+    >>> repeat(np.array([[0, 2]]), 3, 3).tolist(), repeat(np.array([[0, 2]]), 2, 3).tolist()
+    ([[0, 2], [3, 5], [6, 8]], [[0, 6]])
+    """
+    done = 1
+    while done < count:
+        more = min(done, count - done)
+        moved = runs + step * more
+        if lowest is not None:
+            moved = moved[moved[:, 1] > lowest]
+        runs = merge(np.concatenate([runs, moved]))
+        done += more
+    return runs
+
+
+def intersect(a: Runs, b: Runs) -> Runs:
+    """Integers that belong to both of two sets of runs.
+
+    Parameters
+    ----------
+    a, b : numpy.ndarray
+        int64, shape (n, 2), sorted, with gaps.
+
+    Returns
+    -------
+    numpy.ndarray
+        Sorted runs with gaps.
+
+    Examples
+    --------
+    >>> intersect(np.array([[0, 5], [7, 9]]), np.array([[3, 8]])).tolist()
+    [[3, 5], [7, 8]]
+    """
+    # For every run of a, the runs of b that meet it are consecutive.
+    first = np.searchsorted(b[:, 1], a[:, 0], "right")
+    past = np.searchsorted(b[:, 0], a[:, 1], "left")
+    n_met = np.maximum(past - first, 0)
+    which_a = np.repeat(np.arange(len(a)), n_met)
+    before = np.cumsum(n_met) - n_met
+    which_b = np.arange(n_met.sum()) - np.repeat(before - first, n_met)
+    start = np.maximum(a[which_a, 0], b[which_b, 0])
+    stop = np.minimum(a[which_a, 1], b[which_b, 1])
+    return np.stack([start, stop], axis=1)
