@@ -1,0 +1,73 @@
+"""Several dimensions written in one string."""
+
+import re
+from collections.abc import Iterable
+
+from nameddim._dimension import ELLIPSES, NamedDimension
+from nameddim._errors import pointing_at
+
+Dims = tuple[NamedDimension, ...]
+
+_DIMENSION = re.compile(r"[A-Z][a-z0-9_]*|\.\.\.|\((?:[1-9][0-9]*)?\)")
+
+
+def Dim(text: str) -> Dims:
+    """Return the dimensions that `text` is made of.
+
+    Parameters
+    ----------
+    text : str
+        Dimensions without anything between them. Each is an upper-case letter, followed by
+        lower-case letters, digits and underscores (of ASCII), or one of the wildcards ``"..."``,
+        ``"()"``, ``"(1)"``, ``"(2)"``, ...
+
+    Returns
+    -------
+    tuple of NamedDimension
+        Joined, they give `text` again. Empty for the empty string.
+
+    Raises
+    ------
+    TypeError
+        If `text` is not a string.
+    ValueError
+        If `text` is not made of dimensions, or has two ellipses side by side, of which nobody
+        could tell where one ends and the other begins. The message points at the place.
+
+    Examples
+    --------
+    >>> Dim("NxNyA1()...")
+    ('Nx', 'Ny', 'A1', '()', '...')
+    """
+    if not isinstance(text, str):
+        raise TypeError(
+            f"Dim: the dimensions must be a string, got {text!r} ({type(text).__name__})"
+        )
+    dims: list[NamedDimension] = []
+    position = 0
+    while position < len(text):
+        found = _DIMENSION.match(text, position)
+        if not found:
+            raise ValueError(
+                'Dim: a dimension must begin with an upper-case letter or be "...", "()" or "()" '
+                "around a number without a leading zero, "
+                f"got {text[position]!r} at position {position} of {text!r}"
+                + pointing_at(text, position)
+            )
+        if found[0] == ELLIPSES and dims[-1:] == [ELLIPSES]:
+            raise ValueError(
+                "Dim: two ellipses must not stand side by side, "
+                f"got the second at position {position} of {text!r}" + pointing_at(text, position)
+            )
+        dims.append(NamedDimension(found[0]))
+        position = found.end()
+    return tuple(dims)
+
+
+def as_dims(shape: Iterable[str]) -> Dims:
+    """Return `shape` as a tuple; a string, unless it is one dimension, is read by :func:`Dim`."""
+    if isinstance(shape, NamedDimension):
+        return (shape,)
+    if isinstance(shape, str):
+        return Dim(shape)
+    return NamedDimension.infer(shape)

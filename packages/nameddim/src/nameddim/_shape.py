@@ -1,0 +1,301 @@
+"""The shape of an operator: the dimensions that it takes and those that it gives."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NoReturn, Self, final
+
+from nameddim._dimension import ANY, ELLIPSES, NamedDimension, is_wildcard
+from nameddim._errors import pointing_at, written
+from nameddim._parse import Dims, as_dims
+from nameddim._resolution import substituted, ways
+
+
+@final
+class NamedShape:
+    """The dimensions of an operator's input and output, and of whatever else it holds.
+
+    A shape is an immutable value: it can be shared, hashed and pickled, and what changes it
+    returns a new one. All its tuples speak of the same dimensions: the ``"..."`` of one is the run
+    that the ``"..."`` of another is, and ``"(1)"`` is the same one dimension wherever it occurs.
+    So is ``"()"``; where a tuple has several, the first of each tuple are the same, the second,
+    and so on.
+
+    Parameters
+    ----------
+    ishape : iterable of str, or None
+        The input's dimensions. A plain string is read by :func:`Dim`. None means any shape:
+        ``("...",)``.
+    oshape : iterable of str, or None
+        The output's dimensions. None means those of the input.
+    **other_shapes : iterable of str
+        Further tuples of dimensions, each under a name.
+
+    Attributes
+    ----------
+    ishape, oshape : tuple of NamedDimension
+    other_shapes : mapping of str to tuple of NamedDimension
+        Read-only. Each is also an attribute: ``shape.batch_shape``.
+
+    Raises
+    ------
+    TypeError
+        If a shape is no iterable of strings.
+    ValueError
+        If a name is bad, or within one tuple two dimensions have the same name or there are two
+        ellipses, or the name of another shape is that of an attribute.
+
+    Examples
+    --------
+    >>> fft = NamedShape(("...", "Nx", "Ny"), ("...", "Kx", "Ky"), batch_shape=("...",))
+    >>> fft
+    (..., Nx, Ny) -> (..., Kx, Ky), batch_shape=(...)
+    >>> fft.H
+    (..., Kx, Ky) -> (..., Nx, Ny), batch_shape=(...)
+    >>> fft.N
+    (..., Nx, Ny) -> (..., Nx1, Ny1), batch_shape=(...)
+    >>> fft.resolve(ishape=("C", "Nx", "Ny"))
+    (C, Nx, Ny) -> (C, Kx, Ky), batch_shape=(C)
+    """
+
+    __slots__ = ("ishape", "oshape", "other_shapes")
+
+    ishape: Dims
+    oshape: Dims
+    other_shapes: Mapping[str, Dims]
+
+    def __init__(
+        self,
+        ishape: Iterable[str] | None,
+        oshape: Iterable[str] | None = None,
+        **other_shapes: Iterable[str],
+    ) -> None:
+        own = as_dims((ELLIPSES,) if ishape is None else ishape)
+        parts = {"ishape": own, "oshape": own if oshape is None else as_dims(oshape)}
+        for key, dims in other_shapes.items():
+            if key.startswith("_") or hasattr(NamedShape, key):
+                raise ValueError(
+                    "NamedShape: the name of another shape must not be that of an attribute of "
+                    f"every shape, nor begin with an underscore, got {key!r}"
+                )
+            parts[key] = as_dims(dims)
+        for key, dims in parts.items():
+            _check_distinct(key, dims)
+        set_attribute = object.__setattr__
+        set_attribute(self, "ishape", parts.pop("ishape"))
+        set_attribute(self, "oshape", parts.pop("oshape"))
+        set_attribute(self, "other_shapes", MappingProxyType(parts))
+
+    def __getattr__(self, key: str) -> Dims:
+        """Return the other shape of that name."""
+        others: Mapping[str, Dims] = object.__getattribute__(self, "other_shapes")
+        if key in others:
+            return others[key]
+        raise AttributeError(f"NamedShape: a shape must be one of {self!r}, got {key!r}")
+
+    def __setattr__(self, key: str, value: object) -> NoReturn:
+        """Refuse: a shape is replaced, never edited."""
+        raise AttributeError(f"NamedShape: a shape must be replaced, not edited, got a new {key!r}")
+
+    def __delattr__(self, key: str) -> NoReturn:
+        """Refuse: a shape is replaced, never edited."""
+        raise AttributeError(f"NamedShape: a shape must stay whole, got {key!r} to delete")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all shapes are equal, those of other names included."""
+        if not isinstance(other, NamedShape):
+            return NotImplemented
+        return (
+            self.ishape == other.ishape
+            and self.oshape == other.oshape
+            and self.other_shapes == other.other_shapes
+        )
+
+    def __hash__(self) -> int:
+        """Equal shapes have equal hashes."""
+        return hash((self.ishape, self.oshape, frozenset(self.other_shapes.items())))
+
+    def __repr__(self) -> str:
+        """``(C, Nx) -> (C, Kx), batch_shape=(C)``."""
+        others = "".join(f", {key}={written(dims)}" for key, dims in self.other_shapes.items())
+        return f"{written(self.ishape)} -> {written(self.oshape)}{others}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle what the constructor takes."""
+        return _rebuild, (self._parts(),)
+
+    def __copy__(self) -> Self:
+        """Return the shape itself: it is immutable."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the shape itself: it is immutable."""
+        return self
+
+    @property
+    def H(self) -> "NamedShape":
+        """The shape of the adjoint, see :meth:`adjoint`."""
+        return self.adjoint()
+
+    @property
+    def N(self) -> "NamedShape":
+        """The shape of the normal operator, see :meth:`normal`."""
+        return self.normal()
+
+    @property
+    def dims(self) -> frozenset[NamedDimension]:
+        """All names in all of the shapes, without the wildcards."""
+        return frozenset(
+            dim for dims in self._parts().values() for dim in dims if not is_wildcard(dim)
+        )
+
+    @property
+    def has_wildcards(self) -> bool:
+        """Whether there is a wildcard in any of the shapes."""
+        return any(is_wildcard(dim) for dims in self._parts().values() for dim in dims)
+
+    def adjoint(self) -> "NamedShape":
+        """Return the shape with input and output swapped.
+
+        Examples
+        --------
+        >>> NamedShape(("N",), ("M",)).adjoint()
+        (M) -> (N)
+        """
+        return NamedShape(self.oshape, self.ishape, **self.other_shapes)
+
+    def normal(self) -> "NamedShape":
+        """Return the shape of an operator followed by its adjoint.
+
+        The input stays. In the output, a dimension of the input that is in the operator's output
+        too (a batch dimension) stays, and so does a wildcard; any other gets the first index that
+        is unused, so that a row and a column of the normal operator are never named alike.
+
+        Examples
+        --------
+        >>> NamedShape(("C", "N"), ("C", "M")).normal()
+        (C, N) -> (C, N1)
+        """
+        taken = set(self.dims)
+        oshape = []
+        for dim in self.ishape:
+            if dim not in self.oshape and not is_wildcard(dim):
+                dim = dim.next_unused(taken)
+                taken.add(dim)
+            oshape.append(dim)
+        return NamedShape(self.ishape, oshape, **self.other_shapes)
+
+    def rename(self, names: Mapping[str, str]) -> "NamedShape":
+        """Return the shape with dimensions renamed, all at once, in all of its tuples.
+
+        Parameters
+        ----------
+        names : mapping of str to str
+            New names by old names. Old names that do not occur are ignored.
+
+        Raises
+        ------
+        ValueError
+            If a name is bad or a wildcard, or two dimensions of the shape, in whichever tuples,
+            would get the same name.
+
+        Examples
+        --------
+        >>> NamedShape(("A", "B"), ("B",)).rename({"A": "B", "B": "A"})
+        (B, A) -> (A)
+        """
+        new = {NamedDimension(old): NamedDimension(name) for old, name in names.items()}
+        for dim in (*new.keys(), *new.values()):
+            if is_wildcard(dim):
+                raise ValueError(
+                    f"NamedShape: what is renamed must be named dimensions, got {dim!r}; "
+                    "wildcards are replaced by resolve"
+                )
+        old_of: dict[NamedDimension, NamedDimension] = {}
+        for dim in sorted(self.dims):
+            other = old_of.setdefault(new.get(dim, dim), dim)
+            if other != dim:
+                raise ValueError(
+                    f"NamedShape: renamed dimensions of {self!r} must stay distinct, "
+                    f"got {new.get(dim, dim)!r} for both {other!r} and {dim!r}"
+                )
+        return NamedShape(
+            **{key: tuple(new.get(dim, dim) for dim in dims) for key, dims in self._parts().items()}
+        )
+
+    def resolve(
+        self, ishape: Iterable[str] | None = None, oshape: Iterable[str] | None = None
+    ) -> "NamedShape":
+        """Return the shape in which wildcards are replaced by what they stand for.
+
+        What a wildcard stands for is found where the shape's own input and output are the same
+        dimensions as those given, and is put in place of that wildcard in all tuples. A name is
+        never replaced by a wildcard: where a wildcard is given, the shape keeps what it has.
+        Wildcards that come in with a run are numbered anew if the shape has the same already.
+
+        Parameters
+        ----------
+        ishape, oshape : iterable of str, or None
+            What the input and the output are; may have wildcards. None: nothing is known.
+
+        Raises
+        ------
+        TypeError
+            If what is given is no iterable of strings.
+        ValueError
+            If what is given is no shape; if it does not match, or only by naming two dimensions
+            of one tuple alike; or if it matches in several ways that give different shapes.
+
+        Examples
+        --------
+        >>> NamedShape(("...", "Nx"), ("...", "Kx")).resolve(ishape=("C", "Nx"))
+        (C, Nx) -> (C, Kx)
+        >>> NamedShape(("A", "(1)"), ("(1)", "A")).resolve(oshape=("...", "A"))
+        (A, (1)) -> ((1), A)
+        """
+        targets = {
+            side: as_dims(given)
+            for side, given in (("ishape", ishape), ("oshape", oshape))
+            if given is not None
+        }
+        found = {self}
+        why_not = ""
+        for side, target in targets.items():
+            _check_distinct(side, target)
+            tried, found = found, set()
+            for shape in tried:
+                parts = shape._parts()
+                for runs in ways(parts[side], target):
+                    try:
+                        found.add(NamedShape(**substituted(parts, side, runs)))
+                    except ValueError as error:
+                        why_not = f": {error}"
+        if len(found) == 1:
+            return found.pop()
+        wanted = " and ".join(f"{side} {written(target)}" for side, target in targets.items())
+        if found:
+            several = " or ".join(sorted(map(repr, found)))
+            raise ValueError(f"NamedShape: {self!r} must match {wanted} in one way, got {several}")
+        raise ValueError(f"NamedShape: {self!r} must match {wanted}, got no way to{why_not}")
+
+    def _parts(self) -> dict[str, Dims]:
+        """All tuples of the shape, by the names that the constructor takes them under."""
+        return {"ishape": self.ishape, "oshape": self.oshape, **self.other_shapes}
+
+
+def _check_distinct(key: str, dims: Dims) -> None:
+    """Raise, and point at the second, if `dims` has a name or the ellipsis twice."""
+    if len(set(dims)) == len(dims):
+        return
+    for position, dim in enumerate(dims):
+        if dim != ANY and dim in dims[:position]:
+            what = "at most one ellipsis" if dim == ELLIPSES else "different dimensions"
+            raise ValueError(
+                f"NamedShape: {key} must have {what}, got a second {dim!r} "
+                f"at position {position} of {written(dims)}"
+                + pointing_at(written(dims), len(written(dims[:position])) + (position > 0))
+            )
+
+
+def _rebuild(parts: dict[str, Dims]) -> NamedShape:
+    """Make the shape that was pickled."""
+    return NamedShape(**parts)
