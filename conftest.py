@@ -22,6 +22,8 @@ pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["README.md", "docs/**/*.md"]
 ).pytest()
 
+collect_ignore_glob = ["docs/*.py", "docs/_build", "docs/_extensions"]  # Sphinx's, not ours to test
+
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 
 

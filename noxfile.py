@@ -1,6 +1,7 @@
 """Every check and chore of the repository, one session each; ``./nox --list`` names them."""
 
 import os
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -39,6 +40,7 @@ import torch
 print(torch.accelerator.device_count() if torch.accelerator.is_available() else 0)
 """
 
+os.environ.setdefault("UV_BUILD_CONSTRAINT", "constraints.txt")  # for the build backend
 # uv does not read pip's settings: give it the folder of wheels that pip was told of.
 if "PIP_FIND_LINKS" in os.environ:
     os.environ.setdefault("UV_FIND_LINKS", os.environ["PIP_FIND_LINKS"])
@@ -74,7 +76,7 @@ def install(
 def tests(session: nox.Session, package: str) -> None:
     """Test each package where nothing is installed but it and what it declares."""
     install(session, package)
-    session.run("python", "-c", IMPORT_ALL_MODULES, import_name(package))
+    session.run("python", "-c", IMPORT_ALL_MODULES, import_name(package), log=False)
     install(session, package, extra="testing", group="test")
     session.run("pytest", f"packages/{package}", *session.posargs)
 
@@ -130,30 +132,30 @@ def docs(session: nox.Session) -> None:
 def build(session: nox.Session) -> None:
     """Build wheels and sdists into dist/, check them, and run the demo on the wheels alone."""
     dist = Path("dist")
-    for old in dist.glob("*"):
-        old.unlink()
+    shutil.rmtree(dist, ignore_errors=True)
     for package in PACKAGES:
         session.run("uv", "build", "--quiet", f"packages/{package}", f"--out-dir={dist}")
-    wheels = sorted(dist.glob("*.whl"))
+    wheels = sorted(map(str, dist.glob("*.whl")))
+    sdists = sorted(map(str, dist.glob("*.tar.gz")))
     for wheel in wheels:
         check_wheel(session, wheel)
-    session.install(PINNED, "--group=demo", *map(str, wheels))
+    session.install(PINNED, "--group=demo", *wheels)
     session.run("python", "examples/sense.py", *demo_options(session))
     session.install(PINNED, "--group=build")
-    session.run("twine", "check", "--strict", *map(str, sorted(dist.iterdir())))
+    session.run("twine", "check", "--strict", *wheels, *sdists)
     session.run("mypy", "--strict", "-c", f"import {', '.join(map(import_name, PACKAGES))}")
 
 
-def check_wheel(session: nox.Session, wheel: Path) -> None:
+def check_wheel(session: nox.Session, wheel: str) -> None:
     """Fail where a wheel lacks its license, its type marker, or has more than its package."""
-    name = wheel.name.split("-")[0]
+    name = Path(wheel).name.split("-")[0]
     files = zipfile.ZipFile(wheel).namelist()
     folders = {file.split("/")[0] for file in files}
     (metadata,) = (folder for folder in folders if folder.endswith(".dist-info"))
     missing = {f"{name}/py.typed", f"{metadata}/licenses/LICENSE"}.difference(files)
     stray = folders - {name, metadata}
     if missing or stray:
-        session.error(f"{wheel.name}: missing {sorted(missing)}, stray {sorted(stray)}")
+        session.error(f"{wheel}: missing {sorted(missing)}, stray {sorted(stray)}")
 
 
 @nox.session(default=False)
@@ -187,7 +189,7 @@ def multigpu(session: nox.Session) -> None:
 def run_on_gpus(session: nox.Session, marks: str, needed: int) -> None:
     """Run the tests that carry ``marks`` if there are as many GPUs as needed, or skip."""
     install(session, *PACKAGES, extra="testing", group="test")
-    found = int(str(session.run("python", "-c", COUNT_GPUS, silent=True)))
+    found = int(str(session.run("python", "-c", COUNT_GPUS, silent=True, log=False)))
     print(f"{session.name}: needs {needed} GPU(s), found {found}")
     if found < needed:
         session.skip(f"needs {needed} GPU(s), found {found}")

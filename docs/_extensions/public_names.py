@@ -1,0 +1,42 @@
+"""Link the names that annotations and docstrings give to the names that users import.
+
+An annotation says ``linops_core._fft.FFT``, a docstring says ``FFT``; the reference has it as
+``linops_core.FFT``.
+"""
+
+from typing import cast
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.domains.python import PythonDomain
+from sphinx.environment import BuildEnvironment
+from sphinx.util.typing import ExtensionMetadata
+
+
+def public_name(domain: PythonDomain, target: str) -> str | None:
+    """Return the documented name of ``target``, or None where there is none or several."""
+    public = ".".join(part for part in target.split(".") if not part.startswith("_"))
+    if public in domain.objects:
+        return public
+    found = [name for name in domain.objects if name.endswith(f".{target}")]
+    return found[0] if len(found) == 1 else None
+
+
+def resolve(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, contents: nodes.TextElement
+) -> nodes.reference | None:
+    """Resolve a reference that the Python domain itself could not."""
+    if node.get("refdomain") != "py":
+        return None
+    domain = cast(PythonDomain, env.domains["py"])
+    name = public_name(domain, node["reftarget"])
+    if name is None:
+        return None
+    node["refspecific"] = False
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, contents)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    app.connect("missing-reference", resolve)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

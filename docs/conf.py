@@ -1,0 +1,45 @@
+"""Settings of the documentation: Sphinx, Markdown pages, reference from the docstrings."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+project = "torchlinops"
+copyright = "the authors of torchlinops"
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "mathml",
+    "public_names",
+]
+html_theme = "furo"
+html_math_renderer = "mathml"
+html_title = "torchlinops"
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+default_role = "code"
+autodoc_member_order = "groupwise"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+napoleon_google_docstring = False
+napoleon_use_ivar = True  # else the fields of a NamedTuple are described twice
+napoleon_use_rtype = False
+
+# References to our own names must resolve. The words of a "Parameters" section ("int or None",
+# "tensor of shape (C, N)") and the names of other projects are not ours to resolve.
+nitpicky = True
+nitpick_ignore_regex = [
+    (
+        r"py:.*",
+        r"(collections|hypothesis|numpy|np|nibabel|pathlib|scipy|torch|typing|types)(\..*)?",
+    ),
+    (
+        r"py:class",
+        r"(?!(linops_core|linops_multigpu|linops_split|memmap|nameddim|torchlinops)\.).*",
+    ),
+]
