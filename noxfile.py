@@ -19,6 +19,7 @@ PROJECTS = {
     for project in [nox.project.load_toml(file)["project"]]
 }
 PACKAGES = list(PROJECTS)
+TOGETHER = ["integration_tests", "README.md", "CONTRIBUTING.md", "docs"]
 SCRIPTS = ["conftest.py", "noxfile.py", "docs/conf.py"]
 PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
@@ -83,9 +84,9 @@ def tests(session: nox.Session, package: str) -> None:
 
 @nox.session
 def integration(session: nox.Session) -> None:
-    """Test what only holds between packages, and run the code of README.md and docs/."""
+    """Test what only holds between packages, and run the code in the documents."""
     install(session, *PACKAGES, extra="testing", group="test")
-    session.run("pytest", "integration_tests", "README.md", "docs", *session.posargs)
+    session.run("pytest", *TOGETHER, *session.posargs)
 
 
 @nox.session(default=False)
@@ -171,7 +172,7 @@ def bench(session: nox.Session) -> None:
 def floor(session: nox.Session) -> None:
     """Test all packages with the oldest releases that they declare to work with (some GB)."""
     install(session, *PACKAGES, extra="testing", group="test", pins=OLDEST)
-    session.run("pytest", "packages", "integration_tests", *session.posargs)
+    session.run("pytest", "packages", *TOGETHER, *session.posargs)
 
 
 @nox.session(default=False)
