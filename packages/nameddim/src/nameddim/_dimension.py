@@ -225,7 +225,7 @@ def is_any(d: str) -> bool:
     >>> is_any("()"), is_any("(1)"), is_any("..."), is_any("Nx")
     (True, True, False, False)
     """
-    return d == ANY or _NUMBERED_ANY.fullmatch(d) is not None
+    return d == ANY or (d[:1] == "(" and _NUMBERED_ANY.fullmatch(d) is not None)
 
 
 def is_wildcard(d: str) -> bool:

@@ -1,13 +1,14 @@
 """The shape of an operator: the dimensions that it takes and those that it gives."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NoReturn, Self, final
 
+from nameddim._alignment import Alignment, runs_of
 from nameddim._dimension import ANY, ELLIPSES, NamedDimension, is_wildcard
 from nameddim._errors import pointing_at, written
 from nameddim._parse import Dims, as_dims
-from nameddim._resolution import substituted, ways
+from nameddim._resolution import placements, substituted
 
 
 @final
@@ -258,24 +259,35 @@ class NamedShape:
             if given is not None
         }
         found = {self}
-        why_not = ""
+        clashes: list[str] = []
         for side, target in targets.items():
             _check_distinct(side, target)
-            tried, found = found, set()
-            for shape in tried:
-                parts = shape._parts()
-                for runs in ways(parts[side], target):
-                    try:
-                        found.add(NamedShape(**substituted(parts, side, runs)))
-                    except ValueError as error:
-                        why_not = f": {error}"
+            found = {new for shape in found for new in shape._matched(side, target, clashes)}
         if len(found) == 1:
             return found.pop()
         wanted = " and ".join(f"{side} {written(target)}" for side, target in targets.items())
         if found:
             several = " or ".join(sorted(map(repr, found)))
             raise ValueError(f"NamedShape: {self!r} must match {wanted} in one way, got {several}")
+        why_not = f"; {clashes[-1]}" if clashes else ""
         raise ValueError(f"NamedShape: {self!r} must match {wanted}, got no way to{why_not}")
+
+    def _matched(self, side: str, target: Dims, clashes: list[str]) -> "set[NamedShape]":
+        """Return the shapes that this can be if `side` is `target`; together they are all.
+
+        What cannot be because it would name two dimensions alike is said in `clashes`.
+        """
+        parts = self._parts()
+
+        def found(placed: Dims) -> Iterator[NamedShape]:
+            for way in Alignment(parts[side], placed).ways():
+                new = substituted(parts, side, runs_of(way, parts[side]))
+                try:
+                    yield NamedShape(**new)
+                except ValueError as error:
+                    clashes.append(str(error))
+
+        return min((set(found(placed)) for placed in placements(target)), key=len)
 
     def _parts(self) -> dict[str, Dims]:
         """All tuples of the shape, by the names that the constructor takes them under."""
