@@ -1,5 +1,6 @@
 """Settings of the documentation: Sphinx, Markdown pages, reference from the docstrings."""
 
+import builtins
 import sys
 from pathlib import Path
 
@@ -30,16 +31,12 @@ napoleon_google_docstring = False
 napoleon_use_ivar = True  # else the fields of a NamedTuple are described twice
 napoleon_use_rtype = False
 
-# References to our own names must resolve. The words of a "Parameters" section ("int or None",
-# "tensor of shape (C, N)") and the names of other projects are not ours to resolve.
+# References to our own names must resolve. The names of other projects, and the words of a
+# "Parameters" section ("int or None", "tensor of shape (C, N)"), are not ours to resolve.
 nitpicky = True
+OURS = ["linops_core", "linops_multigpu", "linops_split", "memmap", "nameddim", "torchlinops"]
+OTHERS = [*dir(builtins), *sys.stdlib_module_names, "hypothesis", "numpy", "np", "scipy", "torch"]
 nitpick_ignore_regex = [
-    (
-        r"py:.*",
-        r"(collections|hypothesis|numpy|np|nibabel|pathlib|scipy|torch|typing|types)(\..*)?",
-    ),
-    (
-        r"py:class",
-        r"(?!(linops_core|linops_multigpu|linops_split|memmap|nameddim|torchlinops)\.).*",
-    ),
+    (r"py:.*", rf"({'|'.join(OTHERS)})(\..*)?"),
+    (r"py:class", rf"(?!({'|'.join(OURS)})\.).*"),
 ]

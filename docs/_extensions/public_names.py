@@ -4,7 +4,8 @@ An annotation says ``linops_core._fft.FFT``, a docstring says ``FFT``; the refer
 ``linops_core.FFT``.
 """
 
-from typing import cast
+import sys
+from typing import TypeVar, cast
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -23,16 +24,22 @@ def public_name(domain: PythonDomain, target: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def is_type_variable(target: str) -> bool:
+    """Whether ``target`` stands for any type of its signature and has no documentation."""
+    module, _, name = target.rpartition(".")
+    return isinstance(getattr(sys.modules.get(module), name, None), TypeVar)
+
+
 def resolve(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, contents: nodes.TextElement
-) -> nodes.reference | None:
+) -> nodes.Element | None:
     """Resolve a reference that the Python domain itself could not."""
     if node.get("refdomain") != "py":
         return None
     domain = cast(PythonDomain, env.domains["py"])
     name = public_name(domain, node["reftarget"])
     if name is None:
-        return None
+        return contents if is_type_variable(node["reftarget"]) else None
     node["refspecific"] = False
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, contents)
 
