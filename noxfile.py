@@ -164,6 +164,8 @@ def bench(session: nox.Session) -> None:
     """Run the benchmarks, or those whose names follow -- (bench_memmap_copies, ...)."""
     install(session, *PACKAGES, extra="testing", group="bench")
     chosen = session.posargs or sorted(path.stem for path in Path("benchmarks").glob("bench_*.py"))
+    if not chosen:
+        session.error("there is no benchmarks/bench_*.py")
     for name in chosen:
         session.run("python", f"benchmarks/{name}.py")
 
