@@ -1,0 +1,46 @@
+"""Which operations of a program must wait for which: exact hazards through overlapping memory.
+
+Three tiers: a `Tensor` owns memory, a `TensorView` looks at part of it, an `Operation` reads and
+writes views. `analyze_dependencies` finds the hazards between operations; `trace` gets the
+operations from a real PyTorch function.
+"""
+
+from ._analysis import analyze_dependencies as analyze_dependencies
+from ._array_operations import BinaryOperation as BinaryOperation
+from ._array_operations import FillOperation as FillOperation
+from ._array_operations import ReduceOperation as ReduceOperation
+from ._array_operations import TransformOperation as TransformOperation
+from ._graph import DependencyGraph as DependencyGraph
+from ._hazards import Dependency as Dependency
+from ._hazards import HazardKind as HazardKind
+from ._hazards import SelfHazard as SelfHazard
+from ._operation import Operation as Operation
+from ._tensors import MemoryView as MemoryView
+from ._tensors import Tensor as Tensor
+from ._tensors import TensorView as TensorView
+from ._tensors import check_memory_overlap as check_memory_overlap
+from ._tensors import compute_view_footprint as compute_view_footprint
+from ._trace import trace as trace
+from ._traced import TracedOperation as TracedOperation
+from ._traced import TracedView as TracedView
+
+__all__ = [
+    "BinaryOperation",
+    "Dependency",
+    "DependencyGraph",
+    "FillOperation",
+    "HazardKind",
+    "MemoryView",
+    "Operation",
+    "ReduceOperation",
+    "SelfHazard",
+    "Tensor",
+    "TensorView",
+    "TracedOperation",
+    "TracedView",
+    "TransformOperation",
+    "analyze_dependencies",
+    "check_memory_overlap",
+    "compute_view_footprint",
+    "trace",
+]

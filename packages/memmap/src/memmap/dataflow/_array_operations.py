@@ -1,0 +1,278 @@
+"""Operations on the memory of a `Tensor` that really execute: fill, transform, reduce, binary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from .._overlap import has_internal_overlap
+from ._hazards import SelfHazard
+from ._operation import Operation
+from ._tensors import Array, MemoryView, TensorView
+
+UnaryFunction: TypeAlias = Callable[[Array], Array]
+BinaryFunction: TypeAlias = Callable[[Array, Array], Array]
+
+
+class FillOperation(Operation):
+    """``output[...] = fill_value``, for every output.
+
+    Parameters
+    ----------
+    name : str
+        Name to show.
+    fill_value : complex, optional
+        Value of every element: any Python number.
+
+    Examples
+    --------
+    >>> from memmap.dataflow import Tensor
+    >>> tensor = Tensor("A", (2, 3), "int64")
+    >>> FillOperation("fill", 4).set_outputs(TensorView("row", tensor, 3, (3,))).execute()
+    >>> tensor.data.tolist()
+    [[0, 0, 0], [4, 4, 4]]
+    """
+
+    def __init__(self, name: str, fill_value: complex = 1.0) -> None:
+        super().__init__(name)
+        self.fill_value = fill_value
+
+    def execute(self) -> None:
+        """Fill every output.
+
+        Raises
+        ------
+        TypeError
+            If the dtype of an output cannot hold the value.
+        ValueError
+            If the operation has an input.
+        """
+        _arrays(self, self.input_views, expected=0)
+        for output in _arrays(self, self.output_views):
+            output[...] = _converted(self.name, self.fill_value, output.dtype)
+
+    def self_hazards(self) -> tuple[SelfHazard, ...]:
+        """None: all elements get one value, so the order does not matter.
+
+        Returns
+        -------
+        tuple of SelfHazard
+            Empty.
+        """
+        return ()
+
+
+class TransformOperation(Operation):
+    """``output[...] = function(input)``, for every output.
+
+    Without an output the operation only reads.
+
+    Parameters
+    ----------
+    name : str
+        Name to show.
+    function : callable, optional
+        Gets the input as a read-only NumPy array and returns an array of the outputs' shape.
+        Default: the input itself, so that the operation copies.
+
+    Attributes
+    ----------
+    result : numpy.ndarray or None
+        If there is no output, what the last execution computed, as a copy.
+
+    Examples
+    --------
+    >>> from memmap.dataflow import Tensor
+    >>> x = TensorView("x", Tensor("A", (3,)))
+    >>> x.numpy()[...] = [1, 2, 3]
+    >>> TransformOperation("running sum", np.cumsum).set_inputs(x).set_outputs(x).execute()
+    >>> x.tensor.data.tolist()
+    [1.0, 3.0, 6.0]
+    """
+
+    def __init__(self, name: str, function: UnaryFunction | None = None) -> None:
+        super().__init__(name)
+        self.function = function
+        self.result: Array | None = None
+
+    def execute(self) -> None:
+        """Transform the input and write every output.
+
+        Raises
+        ------
+        TypeError
+            If the dtype of an output cannot hold the result.
+        ValueError
+            If there is not exactly one input, if an output has another shape than the result, or
+            if an output overlaps itself.
+        """
+        (value,) = _arrays(self, self.input_views, expected=1)
+        self.result = _write(self, value if self.function is None else self.function(value))
+
+
+class ReduceOperation(Operation):
+    """``output[...] = function(input, axis=axis)``, for every output.
+
+    Without an output the operation only reads.
+
+    Parameters
+    ----------
+    name : str
+        Name to show.
+    axis : int, optional
+        The dimension to reduce.
+    function : callable, optional
+        A NumPy reduction. Default: `numpy.sum`.
+
+    Attributes
+    ----------
+    result : numpy.ndarray or None
+        If there is no output, what the last execution computed, as a copy.
+
+    Examples
+    --------
+    >>> from memmap.dataflow import Tensor
+    >>> tensor, total = Tensor("A", (2, 3)), TensorView("total", Tensor("B", (2,)))
+    >>> tensor.data[...] = [[1, 2, 3], [4, 5, 6]]
+    >>> sums = ReduceOperation("row sums").set_inputs(TensorView("all", tensor))
+    >>> sums.set_outputs(total).execute()
+    >>> total.numpy().tolist()
+    [6.0, 15.0]
+    """
+
+    def __init__(
+        self, name: str, axis: int = -1, function: Callable[..., Array] | None = None
+    ) -> None:
+        super().__init__(name)
+        self.axis = axis
+        self.function = np.sum if function is None else function
+        self.result: Array | None = None
+
+    def execute(self) -> None:
+        """Reduce the input and write every output.
+
+        Raises
+        ------
+        TypeError
+            If the dtype of an output cannot hold the result.
+        ValueError
+            If there is not exactly one input, if an output has another shape than the result, or
+            if an output overlaps itself.
+        """
+        (value,) = _arrays(self, self.input_views, expected=1)
+        self.result = _write(self, self.function(value, axis=self.axis))
+
+
+class BinaryOperation(Operation):
+    """``output[...] = function(input_1, input_2)``, for every output.
+
+    Without an output the operation only reads.
+
+    Parameters
+    ----------
+    name : str
+        Name to show.
+    function : callable, optional
+        Gets both inputs as read-only NumPy arrays. Default: `numpy.add`.
+
+    Attributes
+    ----------
+    result : numpy.ndarray or None
+        If there is no output, what the last execution computed, as a copy.
+
+    Examples
+    --------
+    >>> from memmap.dataflow import Tensor
+    >>> x, y = TensorView("x", Tensor("A", (2,))), TensorView("y", Tensor("B", (2,)))
+    >>> x.numpy()[...], y.numpy()[...] = [1, 2], [10, 20]
+    >>> BinaryOperation("add").set_inputs(x, y).set_outputs(x).execute()
+    >>> x.numpy().tolist()
+    [11.0, 22.0]
+    """
+
+    def __init__(self, name: str, function: BinaryFunction | None = None) -> None:
+        super().__init__(name)
+        self.function = np.add if function is None else function
+        self.result: Array | None = None
+
+    def execute(self) -> None:
+        """Combine both inputs and write every output.
+
+        Raises
+        ------
+        TypeError
+            If the dtype of an output cannot hold the result.
+        ValueError
+            If there are not exactly two inputs, if an output has another shape than the result,
+            or if an output overlaps itself.
+        """
+        first, second = _arrays(self, self.input_views, expected=2)
+        self.result = _write(self, self.function(first, second))
+
+
+def _arrays(
+    operation: Operation, views: Sequence[MemoryView], expected: int | None = None
+) -> list[Array]:
+    """The elements of some views; those of inputs (of which a number is expected) read-only."""
+    if expected is not None and len(views) != expected:
+        raise ValueError(
+            f"{operation.name}: a {type(operation).__name__} must have {expected} input(s), "
+            f"got {len(views)}"
+        )
+    arrays = []
+    for view in views:
+        if not isinstance(view, TensorView):
+            raise TypeError(
+                f"{operation.name}: a {type(operation).__name__} must work on TensorViews, "
+                f"got {type(view).__name__}"
+            )
+        array = view.numpy()
+        if expected is not None:
+            array.flags.writeable = False
+        arrays.append(array)
+    return arrays
+
+
+def _write(operation: Operation, result: Array) -> Array | None:
+    """Write the result to every output, all or none; without an output, return a copy of it."""
+    result = np.asarray(result)
+    outputs = _arrays(operation, operation.output_views)
+    for view, output in zip(operation.output_views, outputs, strict=True):
+        if output.shape != result.shape:
+            raise ValueError(
+                f"{operation.name}: output {view.name} must have the shape of the result, "
+                f"{result.shape}, got {output.shape}"
+            )
+        if not np.can_cast(result.dtype, output.dtype, "same_kind"):
+            raise TypeError(
+                f"{operation.name}: output {view.name} must hold {result.dtype}, got {output.dtype}"
+            )
+        if has_internal_overlap(view.memory):
+            raise ValueError(
+                f"{operation.name}: output {view.name} must not overlap itself, got stride "
+                f"{output.strides} in bytes for the shape {output.shape}"
+            )
+    if len(outputs) == 1:
+        outputs[0][...] = result  # NumPy copies first if the two overlap
+        return None
+    result = result.copy()  # it may be a view of an input that one of the outputs overlaps
+    for output in outputs:
+        output[...] = result
+    return None if outputs else result
+
+
+def _converted(name: str, value: complex, dtype: np.dtype[np.generic]) -> Array:
+    """The value in a dtype: rounded if need be (0.1 as float32), never another one (0.5 as int)."""
+    number = np.asarray(value)
+    if number.dtype.kind == "c" and number.imag == 0:
+        number = number.real
+    if number.dtype.kind in "biuf" or number.dtype.kind == dtype.kind:
+        with np.errstate(invalid="ignore", over="ignore"):
+            converted = number.astype(dtype)
+        if converted == number or (
+            dtype.kind in "fc" and np.isfinite(converted) == np.isfinite(number)
+        ):
+            return converted
+    raise TypeError(f"{name}: the outputs' dtype must hold the value {value!r}, got {dtype}")

@@ -1,0 +1,168 @@
+"""The graph of dependencies of a program: edges, waves, what is implied, a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ._hazards import Dependency, SelfHazard
+from ._operation import Operation
+
+
+class DependencyGraph:
+    """Which operations of a program must wait for which, and why.
+
+    Parameters
+    ----------
+    operations : iterable of Operation
+        In the order of the program.
+    edges : iterable of Dependency
+        Hazards between them.
+    self_hazards : iterable of SelfHazard, optional
+        Hazards inside one of them.
+
+    Attributes
+    ----------
+    operations : tuple of Operation
+        In the order of the program.
+    edges : tuple of Dependency
+        Ordered by the later operation, then the earlier one, then the kind. Two operations may
+        be joined by several edges, one of each kind.
+    self_hazards : tuple of SelfHazard
+        In the order of the program.
+
+    Examples
+    --------
+    >>> from memmap.dataflow import FillOperation, Tensor, TensorView, analyze_dependencies
+    >>> tensor = Tensor("A", (4,))
+    >>> left, right = TensorView("left", tensor, 0, (2,)), TensorView("right", tensor, 2, (2,))
+    >>> clear = FillOperation("clear", 0).set_outputs(TensorView("all", tensor))
+    >>> one, two = FillOperation("one").set_outputs(left), FillOperation("two").set_outputs(right)
+    >>> graph = analyze_dependencies([clear, one, two])
+    >>> graph.as_dict()
+    {'clear': [], 'one': ['clear'], 'two': ['clear']}
+    >>> print(graph)
+    wave  operation  waits for
+    1     clear
+    2     one        clear (WAW implicit)
+    2     two        clear (WAW implicit)
+    3 operations, 2 hazards, 2 waves
+    """
+
+    def __init__(
+        self,
+        operations: Iterable[Operation],
+        edges: Iterable[Dependency],
+        self_hazards: Iterable[SelfHazard] = (),
+    ) -> None:
+        self.operations = tuple(operations)
+        self.edges = tuple(edges)
+        self.self_hazards = tuple(self_hazards)
+        self._earlier: list[set[int]] = [set() for _ in self.operations]
+        for edge in self.edges:
+            self._earlier[edge.later_index].add(edge.earlier_index)
+
+    def as_dict(self) -> dict[str, list[str]]:
+        """Names of the operations that each operation depends on directly.
+
+        Returns
+        -------
+        dict
+            Name to list of names of earlier operations; both in the order of the program.
+
+        Raises
+        ------
+        ValueError
+            If two operations have one name: the dictionary could not tell them apart.
+        """
+        repeated = [name for name, n in Counter(op.name for op in self.operations).items() if n > 1]
+        if repeated:
+            raise ValueError(
+                f"as_dict: every operation must have a name of its own, "
+                f"got {', '.join(map(repr, repeated))} more than once"
+            )
+        return {
+            operation.name: [self.operations[index].name for index in sorted(earlier)]
+            for operation, earlier in zip(self.operations, self._earlier, strict=True)
+        }
+
+    def waves(self) -> list[list[Operation]]:
+        """Groups of operations that may run at once, each after the one before.
+
+        Every operation is in the first wave that it can be in. The operations of one wave have
+        no hazard between them, so any order of them, or none, gives the result of the program.
+
+        Returns
+        -------
+        list of list of Operation
+            Operations of one wave in the order of the program.
+        """
+        waves: list[list[Operation]] = []
+        for operation, level in zip(self.operations, self._levels(), strict=True):
+            if level == len(waves):
+                waves.append([])
+            waves[level].append(operation)
+        return waves
+
+    def transitive_reduction(self) -> tuple[Dependency, ...]:
+        """The edges that matter: those not implied by a chain of others.
+
+        Returns
+        -------
+        tuple of Dependency
+            Every order of the operations that respects these edges respects all of them, and
+            without any one of them this is no longer so.
+        """
+        before: list[int] = []  # bit i of before[j]: operation j must wait for operation i
+        needed = set()
+        for later, direct in enumerate(self._earlier):
+            reached = 0
+            for earlier in sorted(direct, reverse=True):
+                if not reached >> earlier & 1:
+                    needed.add((earlier, later))
+                    reached |= before[earlier] | 1 << earlier
+            before.append(reached)
+        return tuple(e for e in self.edges if (e.earlier_index, e.later_index) in needed)
+
+    def _levels(self) -> list[int]:
+        """Index of the wave of each operation."""
+        levels: list[int] = []
+        for earlier in self._earlier:
+            levels.append(1 + max((levels[index] for index in earlier), default=-1))
+        return levels
+
+    def __str__(self) -> str:
+        waits: list[dict[int, list[str]]] = [{} for _ in self.operations]
+        for edge in self.edges:
+            how = "explicit" if edge.explicit else "implicit"
+            hazards = waits[edge.later_index].setdefault(edge.earlier_index, [])
+            hazards.append(f"{edge.kind} {how}")
+        levels = self._levels()
+        rows = [("wave", "operation", "waits for")]
+        for operation, level, earlier in zip(self.operations, levels, waits, strict=True):
+            reasons = [
+                f"{self.operations[index].name} ({', '.join(hazards)})"
+                for index, hazards in earlier.items()
+            ]
+            rows.append((str(level + 1), operation.name, "; ".join(reasons)))
+        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        lines = [
+            f"{wave:{widths[0]}}  {name:{widths[1]}}  {reason}".rstrip()
+            for wave, name, reason in rows
+        ]
+        lines += [f"self-hazard: {hazard}" for hazard in self.self_hazards]
+        lines.append(
+            f"{_count(len(self.operations), 'operation')}, {_count(len(self.edges), 'hazard')}, "
+            f"{_count(max(levels, default=-1) + 1, 'wave')}"
+        )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (
+            f"DependencyGraph({_count(len(self.operations), 'operation')}, "
+            f"{_count(len(self.edges), 'hazard')})"
+        )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"

@@ -1,0 +1,151 @@
+"""Operation: one step of a program, and the views that it reads and writes."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Self
+
+from .._overlap import has_internal_overlap, overlaps
+from ._hazards import SelfHazard, is_unsafe_in_place
+from ._tensors import MemoryView
+
+
+class Operation:
+    """One step of a program: the views that it reads and the views that it writes.
+
+    An operation reads every input before it writes, and writes every element of every output.
+    Subclasses say in `execute` what is computed.
+
+    Parameters
+    ----------
+    name : str
+        Name to show, and the key in `DependencyGraph.as_dict`.
+
+    Attributes
+    ----------
+    name : str
+        Name to show.
+    input_views : list of TensorView
+        What it reads.
+    output_views : list of TensorView
+        What it writes.
+
+    Examples
+    --------
+    >>> from memmap.dataflow import Tensor, TensorView
+    >>> x = TensorView("x", Tensor("A", (3,)))
+    >>> Operation("sort").set_inputs(x).set_outputs(x)
+    Operation('sort', reads=['x'], writes=['x'])
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.input_views: list[MemoryView] = []
+        self.output_views: list[MemoryView] = []
+
+    def set_inputs(self, *views: MemoryView) -> Self:
+        """Add views that the operation reads.
+
+        Parameters
+        ----------
+        *views : TensorView
+            Added after those that are there.
+
+        Returns
+        -------
+        Operation
+            The operation itself, so that calls can be chained.
+
+        Raises
+        ------
+        TypeError
+            If an argument is not a view, for example a `Tensor`.
+        """
+        self.input_views.extend(self._checked(views))
+        return self
+
+    def set_outputs(self, *views: MemoryView) -> Self:
+        """Add views that the operation writes.
+
+        Parameters
+        ----------
+        *views : TensorView
+            Added after those that are there.
+
+        Returns
+        -------
+        Operation
+            The operation itself, so that calls can be chained.
+
+        Raises
+        ------
+        TypeError
+            If an argument is not a view, for example a `Tensor`.
+        """
+        self.output_views.extend(self._checked(views))
+        return self
+
+    def execute(self) -> None:
+        """Read the inputs, compute, write the outputs.
+
+        Raises
+        ------
+        NotImplementedError
+            If the class does not say what it computes.
+        """
+        raise NotImplementedError(
+            f"{self.name}: execute must be defined by a subclass, got {type(self).__name__}"
+        )
+
+    def self_hazards(self) -> tuple[SelfHazard, ...]:
+        """Overlaps between the operation's own views that make the order of its steps matter.
+
+        An input that is exactly the output, element for element, is safe: the operation works in
+        place. An input that overlaps an output in another way, two outputs that overlap, and an
+        output that overlaps itself are not: a kernel that writes while it reads gives a result
+        that depends on how it goes through the elements.
+
+        Returns
+        -------
+        tuple of SelfHazard
+            One for each pair of views, empty if there is none.
+
+        Examples
+        --------
+        >>> from memmap.dataflow import Tensor, TensorView
+        >>> tensor = Tensor("A", (8,))
+        >>> head, tail = TensorView("head", tensor, 0, (7,)), TensorView("tail", tensor, 1, (7,))
+        >>> print(*Operation("shift").set_inputs(head).set_outputs(tail).self_hazards())
+        shift: writes tail, which overlaps head that it reads
+        """
+        found = [
+            SelfHazard(self.name, written, read, "read")
+            for written in self.output_views
+            for read in self.input_views
+            if is_unsafe_in_place(read.memory, written.memory)
+        ]
+        found += [
+            SelfHazard(self.name, written, written, "write")
+            for written in self.output_views
+            if has_internal_overlap(written.memory)
+        ]
+        found += [
+            SelfHazard(self.name, first, second, "write")
+            for first, second in combinations(self.output_views, 2)
+            if overlaps(first.memory, second.memory)
+        ]
+        return tuple(found)
+
+    def _checked(self, views: tuple[MemoryView, ...]) -> tuple[MemoryView, ...]:
+        for view in views:
+            if not hasattr(view, "memory"):
+                raise TypeError(
+                    f"{self.name}: memory must be reached through a TensorView, "
+                    f"got {type(view).__name__}"
+                )
+        return views
+
+    def __repr__(self) -> str:
+        reads = [view.name for view in self.input_views]
+        writes = [view.name for view in self.output_views]
+        return f"{type(self).__name__}({self.name!r}, {reads=}, {writes=})"

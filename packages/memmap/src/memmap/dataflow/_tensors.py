@@ -1,0 +1,334 @@
+"""Tensor and TensorView: memory, and ways to look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .._footprint import footprint
+from .._overlap import overlaps
+from .._view import View
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class MemoryView(Protocol):
+    """What the analysis of dependencies needs to know of a view: its name and its bytes."""
+
+    @property
+    def name(self) -> str:
+        """Name to show."""
+
+    @property
+    def memory(self) -> View:
+        """Where the view lies, in bytes."""
+
+
+class Tensor:
+    """Memory that operations reach through views: zeros of one shape and dtype.
+
+    Parameters
+    ----------
+    name : str
+        Name to show.
+    shape : sequence of int
+        Number of elements in each dimension.
+    dtype : str or numpy.dtype, optional
+        Type of one element: any NumPy dtype of numbers or truth values.
+
+    Attributes
+    ----------
+    name : str
+        Name to show.
+    data : numpy.ndarray
+        The values, C-contiguous. Write into it freely; it cannot be replaced, because every
+        view of the tensor looks at this memory.
+
+    Raises
+    ------
+    TypeError
+        If `dtype` is no dtype of numbers or truth values.
+
+    Examples
+    --------
+    >>> tensor = Tensor("A", (4, 4))
+    >>> tensor.shape, tensor.dtype, tensor.size
+    ((4, 4), 'float32', 16)
+    """
+
+    def __init__(self, name: str, shape: Sequence[int], dtype: npt.DTypeLike = "float32") -> None:
+        if np.dtype(dtype).kind not in "biufc":
+            raise TypeError(
+                f"Tensor {name}: dtype must be a type of numbers, got {np.dtype(dtype)}"
+            )
+        self.name = name
+        self._data: Array = np.zeros(tuple(shape), dtype=dtype)
+
+    @property
+    def data(self) -> Array:
+        """The values themselves, not a copy."""
+        return self._data
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements in each dimension."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> str:
+        """Name of the type of one element."""
+        return self._data.dtype.name
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._data.size
+
+    def get_storage_size(self) -> int:
+        """Number of elements of the memory.
+
+        Returns
+        -------
+        int
+            The same as `size`: a tensor owns exactly what it needs.
+
+        Examples
+        --------
+        >>> Tensor("A", (3, 5)).get_storage_size()
+        15
+        """
+        return self._data.size
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name!r}, shape={self.shape}, dtype={self.dtype!r})"
+
+
+class TensorView:
+    """A strided view of a tensor: element ``i`` lies at ``offset + sum_j stride[j] * i[j]``.
+
+    Parameters
+    ----------
+    name : str
+        Name to show.
+    tensor : Tensor
+        The memory.
+    offset : int, optional
+        Index, in the tensor's memory, of the view's element with index 0.
+    shape : sequence of int, optional
+        Number of elements in each dimension. Default: the tensor's shape.
+    stride : sequence of int, optional
+        Step of each dimension in elements, of any sign. Default: row by row, without gaps.
+
+    Raises
+    ------
+    TypeError
+        If `tensor` is not a `Tensor`.
+    ValueError
+        If a size is negative, if `shape` and `stride` differ in length, or if an element would
+        lie outside the tensor.
+
+    Examples
+    --------
+    >>> tensor = Tensor("A", (4, 4))
+    >>> inner = TensorView("inner", tensor, offset=5, shape=(2, 2), stride=(4, 1))
+    >>> inner.get_physical_index((1, 0)), compute_view_footprint(inner)
+    (9, [5, 6, 9, 10])
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tensor: Tensor,
+        offset: int = 0,
+        shape: Sequence[int] | None = None,
+        stride: Sequence[int] | None = None,
+    ) -> None:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"view {name}: tensor must be a Tensor, got {type(tensor).__name__}")
+        self._name = name
+        self._tensor = tensor
+        self._offset = offset
+        self._shape = tensor.shape if shape is None else tuple(shape)
+        self._stride = self._compute_default_stride() if stride is None else tuple(stride)
+        self._memory = self._place()
+
+    @property
+    def name(self) -> str:
+        """Name to show."""
+        return self._name
+
+    @property
+    def tensor(self) -> Tensor:
+        """The memory."""
+        return self._tensor
+
+    @property
+    def offset(self) -> int:
+        """Index of the element with index 0 in the memory."""
+        return self._offset
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements in each dimension."""
+        return self._shape
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """Step of each dimension, in elements."""
+        return self._stride
+
+    @property
+    def memory(self) -> View:
+        """Where the view lies, in bytes, in an address space that is the tensor's own."""
+        return self._memory
+
+    def get_physical_index(self, indices: Sequence[int]) -> int:
+        """Index in the tensor's memory of one element: ``offset + sum_j stride[j] * i[j]``.
+
+        Parameters
+        ----------
+        indices : sequence of int
+            One index per dimension, ``0 <= indices[j] < shape[j]``.
+
+        Returns
+        -------
+        int
+            Index into the tensor's flat memory.
+
+        Raises
+        ------
+        IndexError
+            If there is not one index per dimension, or one is out of range.
+
+        Examples
+        --------
+        >>> TensorView("column", Tensor("A", (4, 4)), 2, (4,), (4,)).get_physical_index((3,))
+        14
+        """
+        if len(indices) != len(self._shape) or not all(
+            0 <= index < size for index, size in zip(indices, self._shape, strict=True)
+        ):
+            raise IndexError(
+                f"view {self._name}: indices must lie in the shape {self._shape}, "
+                f"got {tuple(indices)}"
+            )
+        return self._offset + sum(
+            step * index for step, index in zip(self._stride, indices, strict=True)
+        )
+
+    def numpy(self) -> Array:
+        """The elements as a NumPy array.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape `shape`; a view: writing to it writes to the tensor.
+
+        Examples
+        --------
+        >>> tensor = Tensor("A", (2, 3))
+        >>> TensorView("right", tensor, 2, (2,), (3,)).numpy()[...] = 7
+        >>> tensor.data.tolist()
+        [[0.0, 0.0, 7.0], [0.0, 0.0, 7.0]]
+        """
+        data, itemsize = self._tensor.data, self._tensor.data.itemsize
+        if 0 in self._shape:
+            return np.empty(self._shape, data.dtype)
+        # NumPy checks once more that every element lies in the buffer.
+        return np.ndarray(
+            self._shape, data.dtype, data, self._offset * itemsize, self._memory.strides
+        )
+
+    def _compute_default_stride(self) -> tuple[int, ...]:
+        strides: list[int] = []
+        step = 1
+        for size in reversed(self._shape):
+            strides.append(step)
+            step *= size
+        return tuple(reversed(strides))
+
+    def _place(self) -> View:
+        data = self._tensor.data
+        try:
+            return View(
+                space=self._tensor,
+                storage_address=0,
+                storage_nbytes=data.nbytes,
+                offset=self._offset * data.itemsize,
+                sizes=self._shape,
+                strides=[step * data.itemsize for step in self._stride],
+                itemsize=data.itemsize,
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"view {self._name}: every element must lie in {self._tensor!r}, "
+                f"got offset {self._offset}, shape {self._shape}, stride {self._stride}"
+            ) from error
+
+    def __repr__(self) -> str:
+        return (
+            f"TensorView({self._name!r}, {self._tensor.name!r}, offset={self._offset}, "
+            f"shape={self._shape}, stride={self._stride})"
+        )
+
+
+def compute_view_footprint(view: TensorView) -> list[int]:
+    """Elements of the tensor's memory that a view covers.
+
+    Parameters
+    ----------
+    view : TensorView
+        Any view.
+
+    Returns
+    -------
+    list of int
+        Indices into the tensor's flat memory, ascending, each once.
+
+    Raises
+    ------
+    TypeError
+        If `view` is not a `TensorView`.
+
+    Examples
+    --------
+    >>> compute_view_footprint(TensorView("v", Tensor("A", (4, 4)), 8, (2, 2), (4, 1)))
+    [8, 9, 12, 13]
+    """
+    if not isinstance(view, TensorView):
+        raise TypeError(
+            f"compute_view_footprint: view must be a TensorView, got {type(view).__name__}"
+        )
+    itemsize = view.memory.itemsize
+    return [
+        index
+        for start, stop in (footprint(view.memory).runs() // itemsize).tolist()
+        for index in range(start, stop)
+    ]
+
+
+def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
+    """Whether two views share memory, exactly and without visiting their elements.
+
+    Parameters
+    ----------
+    view1, view2 : TensorView or TracedView
+        Any views; those of different tensors share nothing.
+
+    Returns
+    -------
+    bool
+        True if some byte belongs to both.
+
+    Examples
+    --------
+    >>> tensor = Tensor("A", (4, 4))
+    >>> even = TensorView("even", tensor, 0, (4, 2), (4, 2))
+    >>> odd = TensorView("odd", tensor, 1, (4, 2), (4, 2))
+    >>> check_memory_overlap(even, odd), check_memory_overlap(even, even)
+    (False, True)
+    """
+    return overlaps(view1.memory, view2.memory)

@@ -1,0 +1,190 @@
+"""The operations that a real PyTorch function runs, with the views they read and write."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
+from types import FrameType
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    is_traceable_wrapper_subclass,
+)
+
+from .._view import View
+from ._call_hazards import call_hazards
+from ._operation import Operation
+from ._operators import tensor_arguments, use_of
+from ._randomness import Randomness, source_of_randomness
+from ._storages import StorageTable
+from ._traced import Replay, TracedOperation, TracedView
+
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+def trace(fn: Callable[..., object], *args: object, replayable: bool = False) -> list[Operation]:
+    """Operations that a PyTorch function runs, with the views they read and write.
+
+    The function really runs, once. Recorded is what reaches PyTorch's dispatcher below autograd,
+    so also the operators of a backward pass and of an optimizer. Making a view is no operation,
+    nor is allocating memory. A random number generator is memory that is read and written.
+
+    Parameters
+    ----------
+    fn : callable
+        Any function on tensors, for example a module.
+    *args : object
+        Its arguments.
+    replayable : bool, optional
+        Whether `Operation.execute` shall do an operation again. Keeps every tensor alive.
+
+    Returns
+    -------
+    list of TracedOperation
+        In the order in which they ran, ready for `analyze_dependencies`.
+
+    Raises
+    ------
+    NotImplementedError
+        If an operator reads or writes a tensor that is not strided, or is a collective.
+
+    Notes
+    -----
+    What does not pass the dispatcher of the calling thread is not seen: writes through NumPy or
+    a raw pointer, other threads, the inside of a compiled kernel. A value that leaves through
+    ``item()`` is a constant of the trace: operations that use it as a number do not depend on it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from memmap.dataflow import analyze_dependencies
+    >>> def step(x):
+    ...     x[:2].mul_(3)
+    ...     x[2:].add_(1)
+    ...     return x.sum()
+    >>> operations = trace(step, torch.zeros(4))
+    >>> [operation.name for operation in operations]
+    ['0:mul_', '1:add_', '2:sum']
+    >>> analyze_dependencies(operations).as_dict()
+    {'0:mul_': [], '1:add_': [], '2:sum': ['0:mul_', '1:add_']}
+    """
+    recorder = _Recorder(replayable)
+    for name, tensor in _named_tensors(fn, args):
+        # An unusual tensor is refused when it is used, not when it is given.
+        with contextlib.suppress(TypeError):
+            recorder.storages.locate(tensor, name)
+    with recorder:
+        fn(*args)
+    return recorder.operations
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+    """Notes every operator that passes the dispatcher."""
+
+    def __init__(self, replayable: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        self.operations: list[Operation] = []
+        self.storages = StorageTable()
+        self._replayable = replayable
+        self._views: dict[View, TracedView] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        kwargs = kwargs or {}
+        leaves = pytree.tree_leaves((args, kwargs))
+        if any(is_traceable_wrapper_subclass(leaf) for leaf in leaves):
+            return NotImplemented  # the subclass comes back with the tensors inside it
+        use = use_of(func)
+        if not use.moves_data:
+            return func(*args, **kwargs)
+        name = f"{len(self.operations)}:{func._schema.name.rpartition('::')[2]}"
+        arguments = list(tensor_arguments(func, args, kwargs))
+        given = {self._locate(name, a.tensor, a.name).space for a in arguments}
+        # Before the call, because it may resize what it writes.
+        reads = [(a, self._view(name, a.tensor, a.name)) for a in arguments if a.reads]
+        random = Randomness(source_of_randomness(arguments, args, kwargs) if use.may_draw else None)
+        result = func(*args, **kwargs)
+        writes = [(a, self._view(name, a.tensor, a.name)) for a in arguments if a.writes]
+        results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        is_new = [self._locate(name, tensor).space not in given for tensor in results]
+        if results and not any(is_new) and not writes:
+            return result  # a view that is not marked as one
+        inputs = [view for _, view in reads]
+        outputs = [view for _, view in writes]
+        if use.fills_results:
+            outputs += [self._view(name, tensor) for tensor in compress(results, is_new)]
+        if random.was_drawn():
+            inputs.append(generator := self._generator(random.source))
+            outputs.append(generator)
+        if not inputs and not outputs:
+            return result
+        operation = TracedOperation(
+            name,
+            func,
+            _location(),
+            call_hazards(name, use, reads, writes),
+            Replay(name, func, args, kwargs, results, is_new) if self._replayable else None,
+        )
+        self.operations.append(operation.set_inputs(*inputs).set_outputs(*outputs))
+        return result
+
+    def _locate(self, operation: str, tensor: torch.Tensor, argument: str = "") -> View:
+        try:
+            return self.storages.locate(tensor, f"{operation}.{argument}".rstrip("."))
+        except TypeError as error:
+            # Not a TypeError: an operator of Python would take that for "not implemented".
+            raise NotImplementedError(
+                f"trace: the tensors of {operation} must be strided: {error}"
+            ) from error
+
+    def _view(self, operation: str, tensor: torch.Tensor, argument: str = "") -> TracedView:
+        return self._unique(self._locate(operation, tensor, argument))
+
+    def _generator(self, source: torch.Generator | torch.device | None) -> TracedView:
+        """The state of a random number generator, as one byte of memory."""
+        return self._unique(View(source, 0, 1))
+
+    def _unique(self, place: View) -> TracedView:
+        return self._views.setdefault(place, TracedView(place))
+
+
+def _named_tensors(
+    fn: Callable[..., object], args: Iterable[object]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors that a function is given, named after where they are found."""
+    if isinstance(fn, torch.nn.Module):
+        yield from _named_members(fn)
+    for position, argument in enumerate(args):
+        if isinstance(argument, torch.nn.Module):
+            for name, tensor in _named_members(argument):
+                yield f"arg{position}.{name}", tensor
+            continue
+        for path, leaf in pytree.tree_flatten_with_path(argument)[0]:
+            if isinstance(leaf, torch.Tensor):
+                yield f"arg{position}{pytree.keystr(path)}", leaf
+
+
+def _named_members(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def _location() -> str:
+    """File and line of the innermost caller outside PyTorch and this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] != "torch" and not module.startswith(_PACKAGE):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,156 @@
+"""Views and operations as a trace records them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from .._view import View
+from ._hazards import SelfHazard
+from ._operation import Operation
+from ._storages import TracedMemory
+
+
+class TracedView:
+    """One strided view of memory that a traced function touched.
+
+    Within one trace there is one `TracedView` for each different view: two operations that use
+    the same bytes in the same way use the same object.
+
+    Attributes
+    ----------
+    name : str
+        Name of the memory; with the bytes from its start, if the view is not all of it.
+    memory : View
+        Where it lies, in bytes, in an address space that is the memory's own.
+    """
+
+    __slots__ = ("_place", "name")
+
+    def __init__(self, place: View) -> None:
+        self._place = place
+        self.name = str(getattr(place.space, "name", place.space))
+        span = place.span
+        if span is not None and span != place.storage_span:
+            self.name += f"[{span[0]}:{span[1]}]"
+
+    @property
+    def memory(self) -> View:
+        """Where the view lies, in bytes."""
+        space = self._place.space
+        if isinstance(space, TracedMemory):
+            memory, shift = space.resolve()
+            if memory is not space:
+                return self._place._replace(
+                    space=memory, storage_address=self._place.storage_address + shift
+                )
+        return self._place
+
+    def __repr__(self) -> str:
+        return f"TracedView({self.name!r})"
+
+
+class TracedOperation(Operation):
+    """One PyTorch operator as it was called.
+
+    Parameters
+    ----------
+    name : str
+        Its place in the trace, and the operator: ``"3:copy_"``.
+    function : torch._ops.OpOverload
+        The operator.
+    location : str
+        File and line that called it, outside PyTorch; empty if there is none.
+    hazards : iterable of SelfHazard
+        Overlaps between its own arguments that PyTorch promises nothing about.
+    replay : callable, optional
+        Does it again, on the same memory.
+
+    Attributes
+    ----------
+    function : torch._ops.OpOverload
+        The operator.
+    location : str
+        File and line that called it, outside PyTorch.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: OpOverload,
+        location: str,
+        hazards: Iterable[SelfHazard],
+        replay: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.function = function
+        self.location = location
+        self._hazards = tuple(hazards)
+        self._replay = replay
+
+    def execute(self) -> None:
+        """Do the operation again: the same operator on the same memory as it now is.
+
+        Raises
+        ------
+        RuntimeError
+            If the trace was made without ``replayable=True``, or if the present values lead to
+            results of another shape.
+        """
+        if self._replay is None:
+            raise RuntimeError(
+                f"{self.name}: an operation must be traced with replayable=True to be executed, "
+                "got one that keeps no tensors"
+            )
+        self._replay()
+
+    def self_hazards(self) -> tuple[SelfHazard, ...]:
+        """Overlaps between its own arguments that PyTorch promises nothing about.
+
+        Overlaps that are meant are none: an in-place operator and its ``self``, an elementwise
+        one whose input is its output.
+
+        Returns
+        -------
+        tuple of SelfHazard
+            Empty, if the operation is safe.
+        """
+        return self._hazards
+
+
+class Replay:
+    """An operator with its arguments and results, to be called again on the same memory."""
+
+    def __init__(
+        self,
+        name: str,
+        function: OpOverload,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        results: Sequence[torch.Tensor],
+        is_new: Sequence[bool],
+    ) -> None:
+        self._name = name
+        self._function = function
+        # Detached tensors share the memory, but not later changes of sizes and strides.
+        self._args, self._kwargs = pytree.tree_map_only(
+            torch.Tensor, torch.Tensor.detach, (args, kwargs)
+        )
+        self._results = [tensor.detach() for tensor in compress(results, is_new)]
+        self._is_new = is_new
+
+    @torch.no_grad()
+    def __call__(self) -> None:
+        result = self._function(*self._args, **self._kwargs)
+        again = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        for old, new in zip(self._results, compress(again, self._is_new), strict=True):
+            if old.shape != new.shape:
+                raise RuntimeError(
+                    f"{self._name}: a replayed result must have the shape {tuple(old.shape)}, "
+                    f"got {tuple(new.shape)}"
+                )
+            old.copy_(new)

@@ -1,0 +1,142 @@
+"""Hypothesis strategies for views and programs, for tests of operations and of analyses.
+
+Needs hypothesis (``pip install memmap[testing]``); ``memmap`` itself never imports it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from hypothesis import strategies as st
+
+from .._overlap import has_internal_overlap
+from ._operation import Operation
+from ._tensors import Tensor, TensorView
+
+__all__ = ["MixOperation", "programs", "tensor_views"]
+
+MAX_SIDE = 4
+
+
+class MixOperation(Operation):
+    """An operation that shows what it saw: what it writes depends on its name and all it reads.
+
+    If two of them change places, or one reads something else, other values are written.
+
+    Parameters
+    ----------
+    name : str
+        Name; operations of different names write different values.
+
+    Attributes
+    ----------
+    seen : bytes
+        What the last execution read; empty before.
+
+    Examples
+    --------
+    >>> x = TensorView("x", Tensor("A", (2,), "int64"))
+    >>> y = TensorView("y", Tensor("B", (2,), "int64"))
+    >>> mix = MixOperation("mix").set_inputs(x).set_outputs(y)
+    >>> mix.execute()
+    >>> before = y.numpy().tolist()
+    >>> x.numpy()[0] = 1
+    >>> mix.execute()
+    >>> any(a == b for a, b in zip(before, y.numpy().tolist()))
+    False
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.seen = b""
+
+    def execute(self) -> None:
+        """Read every input, then write every output in turn."""
+        arrays = [view.numpy() for view in self.input_views if isinstance(view, TensorView)]
+        self.seen = b"".join(array.tobytes() for array in arrays)
+        digest = hashlib.blake2b(self.name.encode() + b"|" + self.seen, digest_size=8).digest()
+        random = np.random.default_rng(int.from_bytes(digest))
+        for view in self.output_views:
+            if isinstance(view, TensorView):
+                view.numpy()[...] = random.integers(1 << 62, size=view.shape)
+
+
+@st.composite
+def tensor_views(
+    draw: st.DrawFn, tensor: Tensor, name: str = "view", overlap_itself: bool = True
+) -> TensorView:
+    """Any view of a tensor: of 0 to 3 dimensions, any strides and signs, also empty ones.
+
+    Parameters
+    ----------
+    draw : callable
+        Given by hypothesis.
+    tensor : Tensor
+        The memory, of at least one element.
+    name : str, optional
+        Name of the view.
+    overlap_itself : bool, optional
+        Whether two elements of the view may lie at one place.
+
+    Returns
+    -------
+    TensorView
+        A view that stays inside the tensor.
+
+    Examples
+    --------
+    >>> views = tensor_views(Tensor("A", (4, 4)))
+    """
+    shape: list[int] = []
+    stride: list[int] = []
+    lowest = highest = 0
+    for _ in range(draw(st.integers(0, 3))):
+        step = draw(st.integers(-tensor.size, tensor.size).filter(lambda s: overlap_itself or s))
+        room = tensor.size - 1 - (highest - lowest)
+        side = draw(st.integers(0, min(MAX_SIDE, 1 + room // abs(step)) if step else MAX_SIDE))
+        shape.append(side)
+        stride.append(step)
+        lowest += min(0, step * max(side - 1, 0))
+        highest += max(0, step * max(side - 1, 0))
+    offset = draw(st.integers(-lowest, tensor.size - 1 - highest))
+    view = TensorView(name, tensor, offset, shape, stride)
+    if not overlap_itself and has_internal_overlap(view.memory):
+        return TensorView(name, tensor, offset, (1,), (1,))
+    return view
+
+
+@st.composite
+def programs(draw: st.DrawFn, max_operations: int = 8) -> list[MixOperation]:
+    """Programs on one or two small tensors, with views that are used again and again.
+
+    Parameters
+    ----------
+    draw : callable
+        Given by hypothesis.
+    max_operations : int, optional
+        Largest number of operations.
+
+    Returns
+    -------
+    list of MixOperation
+        Each reads and writes up to two views; no output overlaps itself.
+
+    Examples
+    --------
+    >>> short = programs(max_operations=3)
+    """
+    tensors = [
+        Tensor(f"tensor{i}", (draw(st.integers(1, 12)),), "int64")
+        for i in range(draw(st.integers(1, 2)))
+    ]
+    some_tensor = st.sampled_from(tensors)
+    n_views = draw(st.integers(1, 5))
+    to_read = [draw(tensor_views(draw(some_tensor), f"read{i}")) for i in range(n_views)]
+    to_write = [draw(tensor_views(draw(some_tensor), f"write{i}", False)) for i in range(n_views)]
+    reads = st.lists(st.sampled_from(to_read + to_write), max_size=2)
+    writes = st.lists(st.sampled_from(to_write), max_size=2)
+    return [
+        MixOperation(f"op{i}").set_inputs(*draw(reads)).set_outputs(*draw(writes))
+        for i in range(draw(st.integers(1, max_operations)))
+    ]
