@@ -1,0 +1,84 @@
+"""Sums and concatenations of results that come one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+
+def accumulate(results: Iterable[Tensor]) -> Tensor:
+    """Return the sum of ``results``, in their order, holding at most two of them at a time.
+
+    Raises
+    ------
+    ValueError
+        If their shapes differ: nothing is broadcast.
+    """
+    iterator = iter(results)
+    total = next(iterator)
+    ours = False  # the first result may be a view of the input or of a weight
+    for result in iterator:
+        if result.shape != total.shape:
+            raise ValueError(
+                f"Add: all terms must return one shape, got {tuple(total.shape)} "
+                f"and {tuple(result.shape)}"
+            )
+        in_place = ours and not _recorded(total, result)
+        if in_place and torch.result_type(total, result) == total.dtype:
+            total.add_(result)
+        else:
+            total = total + result
+        ours = True
+    return total
+
+
+def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) -> Tensor:
+    """Return ``results`` joined along ``axis``, holding one of them beside the whole.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Length of each result along ``axis``.
+
+    Raises
+    ------
+    ValueError
+        If a result does not have its length, or they differ in another dimension.
+    """
+    whole: Tensor | None = None
+    offset = 0
+    kept: list[Tensor] = []
+    for result, size in zip(results, sizes, strict=True):
+        if result.shape[axis] != size:
+            raise ValueError(
+                f"Concat: an operand must return size {size} along axis {axis}, "
+                f"got shape {tuple(result.shape)}"
+            )
+        if kept or _recorded(result) or (whole is None and len(sizes) == 1):
+            kept.append(result)
+            continue
+        if whole is None:
+            lengths = list(result.shape)
+            lengths[axis] = sum(sizes)
+            whole = result.new_empty(lengths)
+        part = whole.narrow(axis, offset, size)
+        if part.shape != result.shape or result.dtype != whole.dtype:
+            raise ValueError(
+                f"Concat: all operands must return one dtype and one shape but for axis {axis}, "
+                f"got {tuple(part.shape)} of {whole.dtype} and {tuple(result.shape)} of "
+                f"{result.dtype}"
+            )
+        part.copy_(result)
+        offset += size
+    if kept:
+        done = [] if whole is None else [whole.narrow(axis, 0, offset)]
+        return torch.cat([*done, *kept], dim=axis)
+    assert whole is not None
+    return whole
+
+
+def _recorded(*tensors: Tensor) -> bool:
+    """Whether autograd follows these tensors, which must then not be written into."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)

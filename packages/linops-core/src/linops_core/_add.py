@@ -1,0 +1,108 @@
+"""The sum of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nameddim import NamedDimension, NamedShape
+from torch import Tensor
+
+from ._accumulate import accumulate
+from ._composite import Composite
+from ._linop import NamedLinop
+from ._roles import Role, membership
+from ._same_space import same_space
+from ._zero import Zero
+
+
+class Add(Composite):
+    r"""The sum :math:`A_1 + A_2 + \dots` of operators between the same spaces.
+
+    Parameters
+    ----------
+    *linops : NamedLinop
+        At least one. Sums among them are flattened.
+
+    Raises
+    ------
+    ValueError
+        If the operators do not have one shape, in names or in sizes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Scalar
+    >>> Add(Scalar(2.0, ("N",)), Scalar(3.0, ("N",)))(torch.ones(1))
+    tensor([5.])
+    """
+
+    def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
+        terms = same_space("Add", flat_sum(linops))
+        super().__init__(NamedShape(terms[0].ishape, terms[0].oshape), terms, name)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A_1 x + A_2 x + ..., in this order."""
+        return accumulate(term(x) for term in linop.linops)
+
+    adj_fn = fn  # the terms of an adjoint are adjoints
+
+    def adjoint(self) -> NamedLinop:
+        """Return the sum of the adjoints."""
+        return self.with_operands([term.H for term in self.linops], self.shape.H)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
+        ours = membership(self.shape, dim)
+        sizes = {}
+        for term in self.linops:
+            role = term.role(dim)
+            if role is Role.OPAQUE:
+                return f"{term.signature}: {term.why_opaque(dim)}"
+            if role is not None:
+                sizes.setdefault(term.size(dim), term)
+            if role not in ((ours, None) if ours is Role.INNER else (ours,)):
+                return f"{term.signature}: it is {role} there and {ours} in the sum"
+        if len(sizes.keys() - {None}) > 1:
+            return f"it has the sizes {sorted(sizes.keys() - {None})} in different terms"
+        return None
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the sum of the parts; see :meth:`NamedLinop.split`.
+
+        The tiles of an inner dimension add up to the whole, so a term without that dimension
+        belongs to one tile alone: to the one that starts at 0.
+        """
+        window = linop.own_window(tile)
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        parts = [
+            term.split(term, window)
+            for term in linop.linops
+            if all(dim in term.dims or piece.start == 0 for dim, piece in window.items())
+        ]
+        if parts:
+            return linop.with_operands(parts)  # type: ignore[no-any-return]
+        sizes = {dim: linop.size(dim) for dim in linop.shape.dims}
+        known = {dim: size for dim, size in sizes.items() if size is not None}
+        zero = Zero(linop.ishape, linop.oshape, sizes=known)
+        return zero.split(zero, window)
+
+    def resolved(
+        self,
+        ishape: tuple[NamedDimension, ...] | None = None,
+        oshape: tuple[NamedDimension, ...] | None = None,
+    ) -> NamedLinop:
+        """Return the sum with wildcards replaced by what they stand for in all terms."""
+        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
+        if shape == self.shape:
+            return self
+        terms = [term.resolved(ishape=shape.ishape, oshape=shape.oshape) for term in self.linops]
+        return self.with_operands(terms, shape)
+
+
+def flat_sum(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
+    """Return the operators with the terms of every Add in its place."""
+    return [term for linop in linops for term in (linop.linops if type(linop) is Add else [linop])]

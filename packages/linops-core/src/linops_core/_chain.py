@@ -1,0 +1,183 @@
+"""Composition: one operator after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from nameddim import NamedDimension, NamedShape
+from torch import Tensor
+
+from ._composite import Composite
+from ._identity import Identity, is_identity
+from ._linop import NamedLinop
+from ._roles import Role
+
+
+class Chain(Composite):
+    r"""The composition :math:`A_n \cdots A_2 A_1` of operators.
+
+    A dimension is followed along the chain: where a slice of it goes through unbroken, from
+    where it appears to where it is summed over or leaves, the chain can be sliced along it.
+
+    Parameters
+    ----------
+    *linops : NamedLinop
+        At least one; the first is applied first. Chains among them are flattened, and
+        wildcards in their shapes are replaced by what they stand for here.
+    name : str, optional
+
+    Raises
+    ------
+    ValueError
+        If neighbours do not fit, in names or in sizes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Dense, Diagonal
+    >>> D = Diagonal(torch.tensor([1.0, 2.0]), ("N",))
+    >>> B = Dense(torch.tensor([[1.0, 1.0]]), ("M", "N"), ("N",), ("M",))
+    >>> Chain(D, B)(torch.ones(2))
+    tensor([3.])
+    """
+
+    def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
+        fitted = fit(flat(linops))
+        super().__init__(NamedShape(fitted[0].ishape, fitted[-1].oshape), fitted, name)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A_n ... A_1 x."""
+        for part in linop._modules.values():
+            x = part(x)
+        return x
+
+    adj_fn = fn  # the operands of an adjoint are adjoints, in reverse
+
+    def adjoint(self) -> NamedLinop:
+        """Return the chain of the adjoints, in reverse order."""
+        return self.with_operands([linop.H for linop in reversed(self.linops)], self.shape.H)
+
+    def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
+        """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found."""
+        result = inner
+        for linop in reversed(self.linops):
+            result = linop.normal(result)
+        assert result is not None
+        return result
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: an operand cannot, or it is two dimensions."""
+        stretches, open_ = 0, dim in self.ishape
+        stretches += open_
+        for linop in self.linops:
+            role = linop.role(dim)
+            if role is Role.OPAQUE:
+                return f"{linop.signature}: {linop.why_opaque(dim)}"
+            stretches += role in (Role.OUTPUT, Role.INNER)
+        if stretches > 1:
+            return (
+                f"it is {stretches} separate dimensions of one name along the chain; "
+                "rename all but one"
+            )
+        return None
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the chain of the parts; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        return linop.with_operands([part.split(part, window) for part in linop.linops])  # type: ignore[no-any-return]
+
+    def resolved(
+        self,
+        ishape: tuple[NamedDimension, ...] | None = None,
+        oshape: tuple[NamedDimension, ...] | None = None,
+    ) -> NamedLinop:
+        """Return the chain with wildcards replaced by what they stand for, all along it."""
+        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
+        if shape == self.shape:
+            return self
+        fitted = fit(self.linops, shape)
+        return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
+
+
+def composed(*linops: NamedLinop) -> NamedLinop:
+    """Return the composition, first operator first, without identities and needless chains."""
+    fitted = fit(flat(linops))
+    parts = [linop for linop in fitted if not is_identity(linop)]
+    if not parts:
+        return Identity(fitted[0].ishape)
+    return parts[0] if len(parts) == 1 else Chain(*parts)
+
+
+def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
+    """Return the operators with the operands of every Chain in its place."""
+    for linop in linops:
+        if not isinstance(linop, NamedLinop):
+            raise TypeError(f"Chain: operands must be NamedLinops, got {type(linop)}")
+    return [
+        part for linop in linops for part in (linop.linops if type(linop) is Chain else [linop])
+    ]
+
+
+def fit(linops: Sequence[NamedLinop], ends: NamedShape | None = None) -> list[NamedLinop]:
+    """Return the operators with wildcards resolved by their neighbours, in names and sizes.
+
+    Parameters
+    ----------
+    linops : sequence of NamedLinop
+        First applied first.
+    ends : NamedShape, optional
+        What the input of the first and the output of the last are known to be.
+
+    Raises
+    ------
+    ValueError
+        If neighbours do not fit; the message names both, the dimension and the sizes.
+    """
+    fitted = list(linops)
+    if not fitted:
+        raise ValueError("Chain: there must be at least one operator, got none")
+    if ends is not None:
+        fitted[0] = fitted[0].resolved(ishape=ends.ishape)
+        fitted[-1] = fitted[-1].resolved(oshape=ends.oshape)
+    changed = True
+    while changed:  # names travel both ways; each round makes at least one operator more specific
+        changed = False
+        for i in range(len(fitted) - 1):
+            before, after = fitted[i], fitted[i + 1]
+            if before.oshape == after.ishape:
+                continue
+            try:
+                fitted[i] = before.resolved(oshape=after.ishape)
+                fitted[i + 1] = after.resolved(ishape=fitted[i].oshape)
+            except ValueError as error:
+                raise ValueError(
+                    f"Chain: the output of {before.signature} must fit the input "
+                    f"of {after.signature}: {error}"
+                ) from error
+            changed |= fitted[i] is not before or fitted[i + 1] is not after
+    _check_sizes(fitted)
+    return fitted
+
+
+def _check_sizes(linops: Sequence[NamedLinop]) -> None:
+    known: dict[NamedDimension, tuple[int, NamedLinop]] = {}
+    for before, after in pairwise(linops):
+        # What an operator only passes on is known from the ones before it.
+        known = {dim: owner for dim, owner in known.items() if dim in before.ishape}
+        for linop in (before, after):
+            for dim in before.oshape:
+                size = linop.size(dim)
+                if size is None:
+                    continue
+                other, owner = known.setdefault(dim, (size, linop))
+                if other != size:
+                    raise ValueError(
+                        f"Chain: {dim} must have one size, got {other} in {owner.name} "
+                        f"({owner.shape}) and {size} in {linop.signature}"
+                    )

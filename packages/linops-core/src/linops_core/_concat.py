@@ -1,0 +1,283 @@
+"""Operators side by side along a dimension: block columns, block rows, block diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import Any
+
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+from torch import Tensor
+
+from ._accumulate import accumulate, concatenate
+from ._add import Add
+from ._composite import Composite
+from ._linop import NamedLinop
+from ._normal import sandwich
+from ._roles import Role, membership
+from ._same_space import same_space
+from ._tile import Window
+from ._zero import Zero
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How one side of a Concat is divided among its operands."""
+
+    position: int
+    """Of the divided dimension in the names of that side."""
+    sizes: tuple[int, ...]
+    """Length of each operand's block."""
+
+    def axis(self, names: tuple[NamedDimension, ...]) -> int:
+        """Return the axis of a tensor of shape ``names``; behind a ``...`` from the end."""
+        behind = ELLIPSES in names[: self.position]
+        return self.position - len(names) * behind
+
+    def within(self, piece: slice) -> Iterator[tuple[int, slice]]:
+        """Yield (operand, slice of its block) for all blocks that ``piece`` touches."""
+        offset = 0
+        for position, size in enumerate(self.sizes):
+            start, stop = max(piece.start - offset, 0), min(piece.stop - offset, size)
+            if start < stop:
+                yield position, slice(start, stop)
+            offset += size
+
+
+class Concat(Composite):
+    r"""Operators side by side: their inputs, outputs or both are concatenated.
+
+    With ``odim`` alone a block column: all operands get the whole input, and their outputs are
+    concatenated along ``odim``. With ``idim`` alone a block row: each gets its block of the
+    input, and the outputs are added. With both a block diagonal.
+
+    Outputs are written into one tensor as they come, so that beside it there is one block in
+    memory, unless autograd has to keep them all.
+
+    Parameters
+    ----------
+    *linops : NamedLinop
+        All of one shape, in names.
+    idim, odim : dimension, optional
+        At least one. A dimension that is in both shapes must be both.
+    isizes, osizes : sequence of int, optional
+        Length of each operand's block; needed where an operand does not know its size.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, a dimension is not there or its blocks are not known.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Diagonal
+    >>> A, B = (Diagonal(torch.full((2,), w), ("N",)) for w in (2.0, 3.0))
+    >>> Concat(A, B, idim="N", odim="N")(torch.ones(4))
+    tensor([2., 2., 3., 3.])
+    """
+
+    def __init__(
+        self,
+        *linops: NamedLinop,
+        idim: NamedDimension | str | None = None,
+        odim: NamedDimension | str | None = None,
+        isizes: Sequence[int] | None = None,
+        osizes: Sequence[int] | None = None,
+        name: str | None = None,
+    ) -> None:
+        if idim is None and odim is None:
+            raise ValueError("Concat: idim, odim or both must be given, got neither")
+        divided = frozenset(ND.infer(dim) for dim in (idim, odim) if dim is not None)
+        blocks = same_space("Concat", linops, sized_apart=divided)
+        shape = blocks[0].shape
+        super().__init__(NamedShape(shape.ishape, shape.oshape), blocks, name)
+        self._input = self._divided("idim", idim, self.ishape, isizes)
+        self._output = self._divided("odim", odim, self.oshape, osizes)
+        for dim in divided & set(self.ishape) & set(self.oshape):
+            if self.idim != self.odim or self._block_sizes("i") != self._block_sizes("o"):
+                raise ValueError(
+                    f"{self.name}: {dim} is in the input and in the output ({self.shape}), so it "
+                    "must be both idim and odim with the same blocks, "
+                    f"got idim={self.idim} {self._block_sizes('i')}, "
+                    f"odim={self.odim} {self._block_sizes('o')}"
+                )
+
+    def _divided(
+        self,
+        which: str,
+        dim: NamedDimension | str | None,
+        names: tuple[NamedDimension, ...],
+        sizes: Sequence[int] | None,
+    ) -> Blocks | None:
+        if dim is None:
+            return None
+        dim = ND.infer(dim)
+        if dim not in names:
+            raise ValueError(f"{self.name}: {which} must be one of {self.shape}, got {dim}")
+        known = [linop.size(dim) for linop in self.linops]
+        lengths = known if sizes is None else list(sizes)
+        if len(lengths) != len(known) or None in lengths:
+            raise ValueError(
+                f"{self.name}: the size of {dim} must be known in every operand; give "
+                f"{which[0]}sizes, one for each of {len(known)}; got {lengths}"
+            )
+        for linop, size, length in zip(self.linops, known, lengths, strict=True):
+            if size not in (None, length):
+                raise ValueError(
+                    f"{self.name}: {dim} must have size {length} in {linop.name} "
+                    f"({linop.shape}), got {size}"
+                )
+        return Blocks(names.index(dim), tuple(length for length in lengths if length is not None))
+
+    def _block_sizes(self, side: str) -> tuple[int, ...]:
+        blocks = self._input if side == "i" else self._output
+        return () if blocks is None else blocks.sizes
+
+    @property
+    def idim(self) -> NamedDimension | None:
+        """The input dimension along which the operands stand side by side."""
+        return None if self._input is None else self.ishape[self._input.position]
+
+    @property
+    def odim(self) -> NamedDimension | None:
+        """The output dimension along which the operands stand side by side."""
+        return None if self._output is None else self.oshape[self._output.position]
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``: the sum of its blocks, or what an operand knows."""
+        if dim == self.idim:
+            return sum(self._block_sizes("i"))
+        if dim == self.odim:
+            return sum(self._block_sizes("o"))
+        return super().size(dim)
+
+    def _check_input(self, x: Tensor) -> None:
+        super()._check_input(x)
+        if self._input is not None:
+            axis, size = self._input.axis(self.ishape), sum(self._input.sizes)
+            if x.shape[axis] != size:
+                raise ValueError(
+                    f"{self.name}: {self.idim} must have size {size}, got {x.shape[axis]} "
+                    f"in an input of shape {tuple(x.shape)} for {self.shape}"
+                )
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Apply each operand to its block and put the results together."""
+        return linop._apply_blocks(x)  # type: ignore[no-any-return]
+
+    adj_fn = fn  # the operands of an adjoint are adjoints, and its sides are swapped
+
+    def _apply_blocks(self, x: Tensor) -> Tensor:
+        inputs = (
+            repeat(x)
+            if self._input is None
+            else x.split(self._input.sizes, dim=self._input.axis(self.ishape))
+        )
+        results = (linop(part) for linop, part in zip(self.linops, inputs, strict=False))
+        if self._output is None:
+            return accumulate(results)
+        return concatenate(results, self._output.axis(self.oshape), self._output.sizes)
+
+    def adjoint(self) -> NamedLinop:
+        """Return the adjoints side by side, with input and output exchanged."""
+        other = self.with_operands([linop.H for linop in self.linops], self.shape.H)
+        vars(other).update(_input=self._output, _output=self._input)
+        return other
+
+    def own_normal(self) -> NamedLinop:
+        """Return A^H A inside of the operands, where it can be.
+
+        The normal of a block column is the sum of the normals, that of a block diagonal the
+        normals side by side: intermediate results are as large as one block. In a block row
+        every block meets every other.
+        """
+        if self._output is None:
+            return sandwich(self, None)
+        normals = [linop.normal() for linop in self.linops]
+        if len({(normal.ishape, normal.oshape) for normal in normals}) > 1:
+            return sandwich(self, None)  # operands that name what they sum over differently
+        if self._input is None:
+            return Add(*normals)
+        sizes = self._input.sizes
+        landing = normals[0].oshape[self._input.position]
+        return Concat(*normals, idim=self.idim, odim=landing, isizes=sizes, osizes=sizes)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""
+        both = None not in (self.idim, self.odim) and self.idim != self.odim
+        if both and dim in (self.idim, self.odim):
+            return (
+                f"the blocks divide {self.idim} and {self.odim} together, and a slice of one "
+                "does not say which slice of the other it needs"
+            )
+        ours = membership(self.shape, dim)
+        for linop in self.linops:
+            role = linop.role(dim)
+            if role is Role.OPAQUE:
+                return f"{linop.signature}: {linop.why_opaque(dim)}"
+            if role not in ((ours, None) if ours is Role.INNER else (ours,)):
+                return f"{linop.signature}: it is {role} there and {ours} in the whole"
+        return None
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the blocks that the tile touches; see :meth:`NamedLinop.split`."""
+        return linop._cut(dict(linop.own_window(tile)))  # type: ignore[no-any-return]
+
+    def _cut(self, window: dict[NamedDimension, slice]) -> NamedLinop:
+        # A window never holds one of two different divided dimensions: those are opaque.
+        divided = self.idim if self.idim is not None else self.odim
+        blocks = self._input or self._output
+        assert divided is not None and blocks is not None
+        if divided not in window:
+            parts = [self._operand_part(i, window) for i in range(len(self.linops))]
+            return self.with_operands(parts) if window else self
+        chosen = list(blocks.within(window.pop(divided)))
+        parts = [self._operand_part(i, {**window, divided: piece}) for i, piece in chosen]
+        if len(parts) == 1:
+            return parts[0]
+        cut = Blocks(blocks.position, tuple(piece.stop - piece.start for _, piece in chosen))
+        other = self.with_operands(parts)
+        if self._input is not None:
+            vars(other)["_input"] = replace(cut, position=self._input.position)
+        if self._output is not None:
+            vars(other)["_output"] = replace(cut, position=self._output.position)
+        return other
+
+    def _operand_part(self, position: int, window: Window) -> NamedLinop:
+        linop = self.linops[position]
+        # The tiles of an inner dimension add up: an operand without it belongs to the first.
+        if all(dim in linop.dims or piece.start == 0 for dim, piece in window.items()):
+            return linop.split(linop, window)
+        zero = Zero(linop.ishape, linop.oshape, sizes=self._operand_sizes(position))
+        return zero.split(zero, window)
+
+    def _operand_sizes(self, position: int) -> dict[NamedDimension, int]:
+        linop = self.linops[position]
+        sizes = {dim: linop.size(dim) for dim in linop.shape.dims}
+        for dim, blocks in ((self.idim, self._input), (self.odim, self._output)):
+            if dim is not None and blocks is not None:
+                sizes[dim] = blocks.sizes[position]
+        return {dim: size for dim, size in sizes.items() if size is not None}
+
+    def resolved(
+        self,
+        ishape: tuple[NamedDimension, ...] | None = None,
+        oshape: tuple[NamedDimension, ...] | None = None,
+    ) -> NamedLinop:
+        """Return the operator with wildcards replaced by what they stand for in all operands."""
+        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
+        if shape == self.shape:
+            return self
+        operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
+        other = self.with_operands(operands, shape)
+        if self._input is not None and self.idim is not None:
+            position = shape.ishape.index(self.idim)
+            vars(other)["_input"] = replace(self._input, position=position)
+        if self._output is not None and self.odim is not None:
+            position = shape.oshape.index(self.odim)
+            vars(other)["_output"] = replace(self._output, position=position)
+        return other

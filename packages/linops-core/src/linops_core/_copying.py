@@ -1,0 +1,84 @@
+"""Copies that share tensors: linked ones for derived operators, shallow ones for users.
+
+A *linked* copy shares the very dictionaries in which a module keeps its parameters, buffers and
+parts. Whatever happens to the original later (a parameter replaced, a buffer moved, a state
+dict loaded) has happened to the linked copy as well, so an adjoint can be kept and never be out
+of date. A *shallow* copy has dictionaries of its own, with the same tensors in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from nameddim import NamedShape
+
+    from ._linop import NamedLinop
+
+Linop = TypeVar("Linop", bound="NamedLinop")
+Module = TypeVar("Module", bound=nn.Module)
+
+_SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+
+
+def linked(linop: Linop, shape: NamedShape | None = None) -> Linop:
+    """Return a copy of ``linop`` that keeps its tensors in the same dictionaries.
+
+    Hooks are not taken over: they belong to the operator on which they were registered.
+    """
+    other: Linop = object.__new__(type(linop))
+    nn.Module.__init__(other)
+    own = vars(other)
+    for name, value in vars(linop).items():
+        if name not in own or name in _SHARED:
+            own[name] = value
+    own.update(training=linop.training, _adjoint=None, _normal=None)
+    if shape is not None:
+        own["_shape"] = shape
+    return other
+
+
+def shallow_copy(linop: Linop) -> Linop:
+    """Return a copy of ``linop`` with the same tensors in dictionaries of its own."""
+    other: Linop = object.__new__(type(linop))
+    state = linop.__getstate__()
+    own = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}
+    vars(other).update(own)
+    return other
+
+
+def with_changed_tensors(
+    module: Module, change: Callable[[Tensor], Tensor], parts: Mapping[str, Tensor] | None = None
+) -> Module:
+    """Return a copy of ``module`` that holds ``change(tensor)`` for each, as buffers.
+
+    Parameters
+    ----------
+    parts : mapping of name to Tensor, optional
+        What of the module's own tensors is read, where that is not all of it.
+    """
+    own = {**module._parameters, **module._buffers}
+    tensors = {name: tensor for name, tensor in own.items() if tensor is not None}
+    other: Module = object.__new__(type(module))
+    vars(other).update(vars(module))
+    for name in ("_adjoint", "_normal"):
+        if name in vars(other):
+            vars(other)[name] = None
+    vars(other).update(
+        _parameters={name: None for name in own.keys() - tensors.keys()},
+        _buffers={name: change((parts or {}).get(name, t)) for name, t in tensors.items()},
+        _modules={
+            name: child
+            and (
+                child.with_weights(change)
+                if hasattr(child, "with_weights")
+                else with_changed_tensors(child, change)
+            )
+            for name, child in module._modules.items()
+        },
+        _non_persistent_buffers_set=set(module._non_persistent_buffers_set),
+    )
+    return other

@@ -1,0 +1,146 @@
+"""Multiplication with a tensor and summation over some of its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_letters
+from typing import Any, Self
+
+import torch
+from nameddim import ELLIPSES, ND, Dim, NamedDimension, NamedShape
+from torch import Tensor
+
+from ._sliceable import SliceableLinop
+
+
+class Dense(SliceableLinop):
+    r"""Multiplication with a weight, and a sum over the dimensions that only the input has.
+
+    In index notation :math:`y_{bo} = \sum_i w_{bio} x_{bi}`: dimensions in input and output are
+    batches, those of the output alone rows, those of the input alone columns. A matrix, a
+    batch of matrices and the coil maps of an MRI scanner (``("C", "Nx", "Ny")`` between
+    ``("Nx", "Ny")`` and ``("C", "Nx", "Ny")``) are all Dense. It can be sliced along all of its
+    dimensions.
+
+    Parameters
+    ----------
+    weight : Tensor
+        Real or complex; kept as it is, a Parameter stays that Parameter.
+    weightshape : sequence of dimensions, optional
+        Of the weight. ``("M", "N")`` by default, for a matrix.
+    ishape, oshape : sequences of dimensions, optional
+        By default the input has the last dimension of the weight and the output the others.
+        A ``...`` in both stands for dimensions along which the weight is the same, as does any
+        other dimension that is in both and not in the weight.
+    broadcast_dims : sequence of dimensions, optional
+        Dimensions of input and output in which the weight has size 1 and stands for all.
+
+    Raises
+    ------
+    ValueError
+        If a dimension of the weight is neither in the input nor in the output, one that only
+        one side has is not in the weight, or the weight does not fit its shape.
+
+    Examples
+    --------
+    >>> A = Dense(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), ("M", "N"), ("N",), ("M",))
+    >>> A(torch.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    >>> A.H(torch.tensor([1.0, 1.0]))
+    tensor([4., 6.])
+    """
+
+    def __init__(
+        self,
+        weight: Tensor,
+        weightshape: Sequence[NamedDimension | str] | None = None,
+        ishape: Sequence[NamedDimension | str] | None = None,
+        oshape: Sequence[NamedDimension | str] | None = None,
+        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+    ) -> None:
+        weight_dims = ND.infer(("M", "N") if weightshape is None else tuple(weightshape))
+        inputs = weight_dims[-1:] if ishape is None else ND.infer(tuple(ishape))
+        outputs = weight_dims[:-1] if oshape is None else ND.infer(tuple(oshape))
+        super().__init__(NamedShape(inputs, outputs, weightshape=weight_dims))
+        broadcast = ND.infer(tuple(broadcast_dims or ()))
+        self.register_weight("weight", weight, "weightshape", broadcast)
+        self._check_dims(weight_dims, broadcast)
+        letter = dict(zip([*self.dims], ascii_letters, strict=False))
+        letter[ND.infer(ELLIPSES)] = "..."
+        self._letters = tuple(
+            "".join(letter[dim] for dim in dims) for dims in (weight_dims, inputs, outputs)
+        )
+
+    def _check_dims(
+        self, weight_dims: tuple[NamedDimension, ...], broadcast: tuple[NamedDimension, ...]
+    ) -> None:
+        inputs, outputs, of_weight = set(self.ishape), set(self.oshape), set(weight_dims)
+        for dim in of_weight - (inputs | outputs):
+            raise ValueError(
+                f"{self.name}: every dimension of the weight must be in the input or in the "
+                f"output, got {dim} for {self.shape}"
+            )
+        for dim in (inputs ^ outputs) - of_weight:
+            raise ValueError(
+                f"{self.name}: a dimension of one side alone must be in the weight, got {dim} "
+                f"for {self.shape}"
+            )
+        for dim in set(broadcast) - (inputs & outputs):
+            raise ValueError(
+                f"{self.name}: a broadcast dimension must be in the input and in the output, "
+                f"got {dim} for {self.shape}"
+            )
+        for dim in (inputs | outputs) - self.dims - {ELLIPSES}:
+            raise ValueError(f"{self.name}: dimensions must have names, got {dim} for {self.shape}")
+
+    @classmethod
+    def from_einstr(cls, weight: Tensor, einstr: str) -> Self:
+        """Make a Dense from a string like ``"MN,N->M"``: weight, input and output.
+
+        Parameters
+        ----------
+        weight : Tensor
+        einstr : str
+            Dimensions as in :func:`nameddim.Dim`: an upper-case letter begins each name.
+
+        Raises
+        ------
+        ValueError
+            If the string is not of this form.
+
+        Examples
+        --------
+        >>> Dense.from_einstr(torch.ones(2, 3), "MN,N->M").shape.H.ishape
+        (M, N)[:1]
+        """
+        left, arrow, outputs = einstr.partition("->")
+        of_weight, comma, inputs = left.partition(",")
+        if not arrow or not comma or "," in inputs:
+            raise ValueError(
+                f"{cls.__name__}: an einsum string must look like 'MN,N->M', got {einstr!r}"
+            )
+        return cls(weight, *(Dim(part.strip()) for part in (of_weight, inputs, outputs)))
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the sum over the input's dimensions of w x."""
+        of_weight, inputs, outputs = linop._letters
+        return contracted(linop.weight_part("weight"), x, of_weight, inputs, outputs)
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the sum over the output's dimensions of conj(w) x."""
+        of_weight, inputs, outputs = linop._letters
+        return contracted(linop.weight_part("weight").conj(), x, of_weight, outputs, inputs)
+
+
+def contracted(weight: Tensor, x: Tensor, of_weight: str, of_x: str, result: str) -> Tensor:
+    """Return einsum of ``weight`` and ``x``, real and complex mixed without a copy of the weight."""
+    if x.is_complex() and not weight.is_complex():
+        # Real and imaginary part are one more batch dimension, so a real weight stays real.
+        parts = torch.view_as_real(x.resolve_conj())
+        weight = weight.to(parts.dtype)
+        y = torch.einsum(f"{of_weight},{of_x}Z->{result}Z", weight, parts)
+        return torch.view_as_complex(y.contiguous())
+    dtype = torch.promote_types(weight.dtype, x.dtype)
+    return torch.einsum(f"{of_weight},{of_x}->{result}", weight.to(dtype), x.to(dtype))

@@ -1,0 +1,116 @@
+"""Elementwise multiplication."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from nameddim import ELLIPSES, ND, AnyDim, NamedDimension, NamedShape
+from torch import Tensor
+
+from ._align import aligned
+from ._copying import linked
+from ._linop import NamedLinop
+from ._normal import Normal
+from ._sliceable import SliceableLinop
+
+
+class Diagonal(SliceableLinop):
+    r"""Elementwise multiplication :math:`x \mapsto w \odot x`.
+
+    Every dimension is a batch dimension, so it can be sliced along any.
+
+    Parameters
+    ----------
+    weight : Tensor
+        Shape of ``ioshape`` without a leading ``...``; real or complex. It is kept as it is,
+        a Parameter stays that Parameter.
+    ioshape : sequence of dimensions, optional
+        Shape of input and output. A leading ``...`` stands for dimensions along which the
+        weight is the same. By default ``...`` followed by a nameless dimension per axis.
+    broadcast_dims : sequence of dimensions, optional
+        Those in which the weight has size 1 and stands for all.
+
+    Raises
+    ------
+    ValueError
+        If the weight does not fit ``ioshape``: nothing is broadcast that was not asked for.
+
+    Examples
+    --------
+    >>> import torch
+    >>> D = Diagonal(torch.tensor([1j, 2j]), ("N",))
+    >>> D.H(torch.tensor([1j, 1j]))
+    tensor([1.+0.j, 2.+0.j])
+    """
+
+    def __init__(
+        self,
+        weight: Tensor,
+        ioshape: Sequence[NamedDimension | str] | None = None,
+        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+        *,
+        weight_shape: Sequence[NamedDimension | str] | None = None,
+    ) -> None:
+        if ioshape is None:
+            ioshape = ("...", *(AnyDim(axis + 1) for axis in range(weight.ndim)))
+        if weight_shape is None:
+            weight_shape = tuple(ioshape)[tuple(ioshape)[:1] == (ELLIPSES,) :]
+        super().__init__(NamedShape(ioshape, weight_shape=weight_shape))
+        self.register_weight("weight", weight, "weight_shape", ND.infer(broadcast_dims or ()))
+        for dim in self.shape.other_shapes["weight_shape"]:
+            if dim == ELLIPSES or dim not in self.ishape:
+                raise ValueError(
+                    f"{self.name}: every dimension of the weight must be one of {self.shape}, "
+                    f"got {dim}"
+                )
+
+    @classmethod
+    def from_weight(
+        cls,
+        weight: Tensor,
+        weight_shape: Sequence[NamedDimension | str],
+        ioshape: Sequence[NamedDimension | str],
+        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+    ) -> Self:
+        """Make a Diagonal whose weight has only some dimensions of ``ioshape``, in any order.
+
+        Parameters
+        ----------
+        weight : Tensor
+            Of shape ``weight_shape``. Along the other dimensions of ``ioshape`` it is the same;
+            it is not expanded in memory.
+
+        Examples
+        --------
+        >>> import torch
+        >>> D = Diagonal.from_weight(torch.tensor([1.0, 2.0]), ("N",), ("N", "C"))
+        >>> D(torch.ones(2, 3)).sum(1)
+        tensor([3., 6.])
+        """
+        return cls(weight, ioshape, broadcast_dims, weight_shape=weight_shape)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return w x."""
+        return linop.aligned_weight(x.ndim) * x  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return conj(w) x."""
+        return linop.aligned_weight(x.ndim).conj() * x  # type: ignore[no-any-return]
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return |w|^2 x."""
+        weight = linop.aligned_weight(x.ndim)
+        return weight.conj() * (weight * x)  # type: ignore[no-any-return]
+
+    def aligned_weight(self, ndim: int) -> Tensor:
+        """Return a view of the weight that broadcasts against an input of ``ndim`` axes."""
+        weight_shape = self.shape.other_shapes["weight_shape"]
+        return aligned(self.weight_part("weight"), weight_shape, self.ishape, ndim)
+
+    def own_normal(self) -> NamedLinop:
+        """Return the diagonal operator of |w|^2, which reads w when it is called."""
+        return Normal(linked(self), NamedShape(self.ishape))

@@ -1,0 +1,128 @@
+"""The discrete Fourier transform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from nameddim import NamedDimension, NamedShape, get_nd_shape
+from torch import Tensor
+
+from ._copying import linked
+from ._identity import Identity
+from ._linop import NamedLinop
+from ._normal import Normal
+from ._sliceable import SliceableLinop
+
+_ADJOINT_NORM = {"ortho": "ortho", "backward": "forward", "forward": "backward"}
+
+
+class FFT(SliceableLinop):
+    r"""The discrete Fourier transform over the last dimensions,
+
+    .. math:: y_k = s \sum_n x_n e^{-2 \pi i \, k \cdot n / N},
+
+    with :math:`s = N^{-1/2}`, 1 or :math:`N^{-1}` for N grid points and ``norm`` "ortho",
+    "backward" or "forward". The adjoint has the same s; only with "ortho" is it the inverse.
+
+    Parameters
+    ----------
+    ndim : int
+        Number of dimensions of the grid, at least 1.
+    batch_shape : sequence of dimensions, optional
+        Dimensions before the grid, which can be sliced; any by default. The grid cannot.
+    grid_shapes : (image dimensions, k-space dimensions), optional
+        By default (Nx, Ny, Nz)[:ndim] and (Kx, Ky, Kz)[:ndim].
+    norm : {"ortho", "backward", "forward"}
+        As in :func:`torch.fft.fftn`.
+    centered : bool
+        Index 0 of the grid is its centre, in both spaces, instead of its first element.
+
+    Raises
+    ------
+    ValueError
+        If ndim, norm or the number of grid names is not as said.
+
+    References
+    ----------
+    J. W. Cooley and J. W. Tukey, "An algorithm for the machine calculation of complex Fourier
+    series", Mathematics of Computation 19 (1965).
+
+    Examples
+    --------
+    >>> F = FFT(1, norm="backward")
+    >>> F(torch.tensor([1.0, 1.0]))
+    tensor([2.+0.j, 0.+0.j])
+    >>> F.H(F(torch.tensor([1.0, 1.0])))
+    tensor([2.+0.j, 2.+0.j])
+    """  # noqa: D205, D400 (the first line ends in the formula)
+
+    def __init__(
+        self,
+        ndim: int,
+        batch_shape: Sequence[NamedDimension | str] | None = None,
+        grid_shapes: Sequence[Sequence[NamedDimension | str]] | None = None,
+        norm: str = "ortho",
+        centered: bool = False,
+    ) -> None:
+        if not isinstance(ndim, int) or ndim < 1:
+            raise ValueError(f"FFT: ndim must be a positive integer, got {ndim!r}")
+        if norm not in _ADJOINT_NORM:
+            raise ValueError(f"FFT: norm must be one of {[*_ADJOINT_NORM]}, got {norm!r}")
+        if grid_shapes is None:
+            grid_shapes = (get_nd_shape(ndim), get_nd_shape(ndim, kspace=True))
+        if len(grid_shapes) != 2 or any(len(names) != ndim for names in grid_shapes):
+            raise ValueError(
+                f"FFT: grid_shapes must be {ndim} image and {ndim} k-space dimensions, "
+                f"got {grid_shapes!r}"
+            )
+        batch = tuple(batch_shape) if batch_shape is not None else ("...",)
+        image, kspace = (tuple(names) for names in grid_shapes)
+        shape = NamedShape(
+            (*batch, *image),
+            (*batch, *kspace),
+            batch_shape=batch,
+            image_shape=image,
+            kspace_shape=kspace,
+        )
+        super().__init__(shape)
+        self.ndim, self.norm, self.centered = ndim, norm, centered
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the transform of x."""
+        return linop.transform(torch.fft.fftn, x, linop.norm)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the adjoint transform of x: the inverse, scaled as the forward one is."""
+        return linop.transform(torch.fft.ifftn, x, _ADJOINT_NORM[linop.norm])  # type: ignore[no-any-return]
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return s^2 N x."""
+        points = x.shape[x.ndim - linop.ndim :].numel()
+        scale = {"ortho": 1, "backward": points, "forward": 1 / points}[linop.norm]
+        return scale * x
+
+    def transform(self, transform: Any, x: Tensor, norm: str) -> Tensor:
+        """Apply one of torch's transforms along the grid, between the shifts if centred."""
+        axes = tuple(range(-self.ndim, 0))
+        if not self.centered:
+            return transform(x, dim=axes, norm=norm)  # type: ignore[no-any-return]
+        y = transform(torch.fft.ifftshift(x, dim=axes), dim=axes, norm=norm)
+        return torch.fft.fftshift(y, dim=axes)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
+        shapes = self.shape.other_shapes
+        if dim in shapes["image_shape"] or dim in shapes["kspace_shape"]:
+            return "a Fourier transform mixes all of its grid"
+        return None
+
+    def own_normal(self) -> NamedLinop:
+        """Return a multiple of the identity."""
+        if self.norm == "ortho":
+            return Identity(self.ishape)
+        return Normal(linked(self), NamedShape(self.ishape))

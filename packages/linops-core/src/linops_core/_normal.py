@@ -1,0 +1,134 @@
+"""The normal operator A^H A: sandwiched, or in the closed form that the operator knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nameddim import NamedDimension, NamedShape, is_any
+from torch import Tensor
+
+from ._composite import Composite
+from ._copying import linked
+from ._linop import NamedLinop
+from ._roles import Role
+
+
+class Normal(Composite):
+    r"""The normal operator :math:`A^H A` through the ``normal_fn`` of A.
+
+    It refers to the weights of A and reads them when it is called.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+        A.
+    shape : NamedShape, optional
+        ``linop.shape.N`` by default: input dimensions that A sums over get a new name in the
+        output. An operator that knows better (a diagonal) hands in its own.
+    """
+
+    def __init__(self, linop: NamedLinop, shape: NamedShape | None = None) -> None:
+        super().__init__(linop.shape.N if shape is None else shape, [linop])
+
+    @property
+    def linop(self) -> NamedLinop:
+        """The operator A."""
+        return self.linops[0]
+
+    @property
+    def name(self) -> str:
+        """The name given, else that of the operator with ``.N``."""
+        return self._name or f"{self.linop.name}.N"
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None where the operator takes any."""
+        if (size := self.linop.size(dim)) is not None:
+            return size
+        if dim in self.oshape:
+            return self.linop.size(self.ishape[self.oshape.index(dim)])
+        return None
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A^H A x."""
+        return linop.linop.normal_fn(linop.linop, x)  # type: ignore[no-any-return]
+
+    adj_fn = fn
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: A sums over it, so all of it meets all of it."""
+        if dim in self.ishape and dim in self.oshape:
+            return self.linop.why_opaque(dim)
+        role = self.linop.role(dim)
+        if role is Role.OUTPUT:
+            return None
+        if role is Role.OPAQUE:
+            return self.linop.why_opaque(dim)
+        return "the closed form of a normal operator needs all of what it sums over"
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the normal of the part of A; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        return linop.with_operands([linop.linop.split(linop.linop, window)])  # type: ignore[no-any-return]
+
+    def resolved(
+        self,
+        ishape: tuple[NamedDimension, ...] | None = None,
+        oshape: tuple[NamedDimension, ...] | None = None,
+    ) -> NamedLinop:
+        """Return the operator with its wildcards replaced by what they stand for."""
+        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
+        if shape == self.shape:
+            return self
+        return self.with_operands([self.linop.resolved(ishape=shape.ishape)], shape)
+
+
+def sandwich(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
+    """Return A^H inner A, in which no two dimensions that differ have one name.
+
+    Raises
+    ------
+    ValueError
+        If ``inner`` is not an operator on the output space of ``linop``.
+    """
+    from ._chain import composed
+
+    linop = linked(linop)
+    if inner is None:
+        return composed(linop, linop.H.renamed(names_of_return(linop, linop.oshape, frozenset())))
+    inner = inner.resolved(ishape=linop.oshape)
+    if len(inner.oshape) != len(linop.oshape):
+        raise ValueError(
+            f"{linop.name}: the inner operator of a normal must map {linop.shape}'s output "
+            f"space to itself, got {inner.signature}"
+        )
+    names = names_of_return(linop, inner.oshape, inner.dims)
+    return composed(linop, inner, linop.H.renamed(names))
+
+
+def names_of_return(
+    linop: NamedLinop,
+    landing: tuple[NamedDimension, ...],
+    taken: frozenset[NamedDimension],
+) -> dict[NamedDimension, NamedDimension]:
+    """Return the names that the adjoint on the way back needs.
+
+    Its input dimensions take the names with which the way there ended (``landing``); those
+    that only the input of ``linop`` or its inside has must not be mistaken for the same
+    dimension on the way there, and get a name that nobody has.
+    """
+    names = {
+        here: there
+        for here, there in zip(linop.oshape, landing, strict=True)
+        if here != there and not is_any(here)
+    }
+    used = set(linop.dims | taken | set(landing))
+    for dim in [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]:
+        if dim not in linop.oshape and not is_any(dim):
+            names[dim] = dim.next_unused(used)
+            used.add(names[dim])
+    return names

@@ -1,0 +1,39 @@
+"""How a dimension behaves in an operator: the fact that decides whether it can be sliced."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nameddim import NamedDimension, NamedShape
+
+
+class Role(StrEnum):
+    """What slices of a dimension are to an operator.
+
+    A composition derives the roles of its dimensions from its parts, so the answer for a chain
+    of twenty operators is as good as the answer for one.
+    """
+
+    BATCH = "batch"
+    """In the input and in the output; slices go through independently of each other."""
+
+    OUTPUT = "output"
+    """Only in the output: a slice of it is a slice of the rows."""
+
+    INPUT = "input"
+    """Only in the input, and summed over: the slices give partial sums."""
+
+    INNER = "inner"
+    """In neither, summed inside of a composition: the slices give partial sums."""
+
+    OPAQUE = "opaque"
+    """Cannot be sliced; :meth:`NamedLinop.why_opaque` says why."""
+
+
+def membership(shape: NamedShape, dim: NamedDimension | str) -> Role:
+    """Return the role that ``dim`` has by the sides on which it appears."""
+    if dim in shape.ishape:
+        return Role.BATCH if dim in shape.oshape else Role.INPUT
+    return Role.OUTPUT if dim in shape.oshape else Role.INNER

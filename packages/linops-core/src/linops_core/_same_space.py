@@ -1,0 +1,54 @@
+"""Operators that must act between the same spaces: the terms of a sum, the blocks of a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nameddim import NamedDimension, max_shape
+
+from ._linop import NamedLinop
+
+
+def same_space(
+    owner: str,
+    linops: Sequence[NamedLinop],
+    sized_apart: frozenset[NamedDimension] = frozenset(),
+) -> list[NamedLinop]:
+    """Return the operators with the one shape that they share, wildcards resolved.
+
+    Parameters
+    ----------
+    owner : str
+        Who asks, for messages.
+    sized_apart : set of dimensions
+        Those in which sizes may differ.
+
+    Raises
+    ------
+    TypeError
+        If one is no operator.
+    ValueError
+        If they share no shape, two know different sizes, or there is no operator.
+    """
+    for linop in linops:
+        if not isinstance(linop, NamedLinop):
+            raise TypeError(f"{owner}: operands must be NamedLinops, got {type(linop)}")
+    if not linops:
+        raise ValueError(f"{owner}: there must be at least one operator, got none")
+    try:
+        ishape = max_shape([linop.ishape for linop in linops])
+        oshape = max_shape([linop.oshape for linop in linops])
+        fitted = [linop.resolved(ishape=ishape, oshape=oshape) for linop in linops]
+    except ValueError as error:
+        shapes = "; ".join(f"{linop.signature}" for linop in linops)
+        raise ValueError(f"{owner}: all must have one shape, got {shapes}: {error}") from error
+    known: dict[NamedDimension, tuple[int, NamedLinop]] = {}
+    for linop in fitted:
+        for dim in {*linop.ishape, *linop.oshape} - sized_apart:
+            size = linop.size(dim)
+            if size is not None and (first := known.setdefault(dim, (size, linop)))[0] != size:
+                raise ValueError(
+                    f"{owner}: {dim} must have one size, got {first[0]} in {first[1].name} "
+                    f"({first[1].shape}) and {size} in {linop.signature}"
+                )
+    return fitted

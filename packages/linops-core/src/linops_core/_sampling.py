@@ -1,0 +1,208 @@
+"""Sampling of a grid at given indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from nameddim import NamedDimension, NamedShape, get_nd_shape
+from torch import Tensor
+
+from ._copying import linked
+from ._linop import NamedLinop
+from ._normal import Normal
+from ._sliceable import SliceableLinop
+
+
+class Sampling(SliceableLinop):
+    r"""The values of a grid at given points, :math:`y_k = x_{i_k}`.
+
+    The adjoint puts values back and adds those that fall on one point. The normal operator
+    multiplies each grid point with the number of times that it is sampled: for a mask without
+    repetitions, with the mask.
+
+    Parameters
+    ----------
+    idx : sequence of Tensor
+        One integer tensor per dimension of the grid, all of one shape, with indices from 0.
+    input_size : sequence of int
+        Size of the grid.
+    output_shape : sequence of dimensions, optional
+        Of the index tensors, which can be sliced along them. ``("K",)`` by default, and
+        ``("K", "K1", ...)`` where they have more dimensions.
+    input_shape : sequence of dimensions, optional
+        Of the grid, which cannot be sliced. By default Kx, Ky, Kz.
+    batch_shape : sequence of dimensions, optional
+        Dimensions before the grid; any by default.
+
+    Raises
+    ------
+    TypeError
+        If the indices are not integers.
+    ValueError
+        If they do not fit the grid: number, shapes, names or values.
+
+    Examples
+    --------
+    >>> A = Sampling([torch.tensor([2, 0])], [3])
+    >>> A(torch.tensor([5.0, 6.0, 7.0]))
+    tensor([7., 5.])
+    >>> A.H(torch.tensor([7.0, 5.0]))
+    tensor([5., 0., 7.])
+    """
+
+    def __init__(
+        self,
+        idx: Sequence[Tensor],
+        input_size: Sequence[int],
+        output_shape: Sequence[NamedDimension | str] | None = None,
+        input_shape: Sequence[NamedDimension | str] | None = None,
+        batch_shape: Sequence[NamedDimension | str] | None = None,
+    ) -> None:
+        sizes = tuple(int(size) for size in input_size)
+        _check_indices(idx, sizes)
+        grid = get_nd_shape(len(sizes), kspace=True) if input_shape is None else tuple(input_shape)
+        samples = default_samples(idx[0].ndim) if output_shape is None else tuple(output_shape)
+        batch = ("...",) if batch_shape is None else tuple(batch_shape)
+        if len(grid) != len(sizes):
+            raise ValueError(
+                f"Sampling: input_shape must have {len(sizes)} dimensions for a grid of "
+                f"{sizes}, got {grid}"
+            )
+        shape = NamedShape((*batch, *grid), (*batch, *samples), grid_shape=grid, idx_shape=samples)
+        super().__init__(shape)
+        self.input_size = sizes
+        for axis, indices in enumerate(idx):
+            self.register_weight(f"idx_{axis}", indices, "idx_shape")
+
+    @classmethod
+    def from_mask(
+        cls,
+        mask: Tensor,
+        output_shape: Sequence[NamedDimension | str] | None = None,
+        input_shape: Sequence[NamedDimension | str] | None = None,
+        batch_shape: Sequence[NamedDimension | str] | None = None,
+    ) -> Self:
+        """Make a Sampling of the points at which ``mask`` is not zero, in row-major order.
+
+        Parameters
+        ----------
+        mask : Tensor
+            Shape of the grid.
+
+        Examples
+        --------
+        >>> Sampling.from_mask(torch.tensor([True, False, True]))(torch.tensor([5.0, 6.0, 7.0]))
+        tensor([5., 7.])
+        """
+        idx = mask.nonzero(as_tuple=True)
+        return cls(idx, mask.shape, output_shape, input_shape, batch_shape)
+
+    @classmethod
+    def from_stacked_idx(
+        cls,
+        idx: Tensor,
+        input_size: Sequence[int],
+        output_shape: Sequence[NamedDimension | str] | None = None,
+        input_shape: Sequence[NamedDimension | str] | None = None,
+        batch_shape: Sequence[NamedDimension | str] | None = None,
+        *,
+        dim: int = -1,
+    ) -> Self:
+        """Make a Sampling from one tensor that holds the indices of a point along ``dim``.
+
+        Its parts are kept as views of ``idx``.
+
+        Examples
+        --------
+        >>> A = Sampling.from_stacked_idx(torch.tensor([[0, 1], [1, 1]]), (2, 2))
+        >>> A(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([2., 4.])
+        """
+        return cls(idx.unbind(dim), input_size, output_shape, input_shape, batch_shape)
+
+    @property
+    def idx(self) -> tuple[Tensor, ...]:
+        """The index tensors, one per dimension of the grid; those of a tile in a tile."""
+        return tuple(self.weight_part(f"idx_{axis}") for axis in range(len(self.input_size)))
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``: of the grid or of the indices."""
+        grid = self.shape.other_shapes["grid_shape"]
+        return self.input_size[grid.index(dim)] if dim in grid else super().size(dim)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: samples lie anywhere on the grid."""
+        if dim in self.shape.other_shapes["grid_shape"]:
+            return "the samples may lie anywhere on the grid"
+        return None
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the samples of x."""
+        indices = linop.flat_indices()
+        grid = x.flatten(x.ndim - len(linop.input_size))
+        return grid.index_select(-1, indices.flatten()).unflatten(-1, indices.shape)
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the grid on which the samples are put back, those of one point added."""
+        indices = linop.flat_indices()
+        samples = x.flatten(x.ndim - indices.ndim)
+        grid = samples.new_zeros((*samples.shape[:-1], linop.n_points))
+        places = indices.flatten().expand(samples.shape)
+        return grid.scatter_add(-1, places, samples).unflatten(-1, linop.input_size)
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return x times the number of samples at each point."""
+        indices = linop.flat_indices().flatten()
+        ones = torch.ones((), dtype=x.real.dtype, device=x.device).expand(indices.shape)
+        counts = ones.new_zeros(linop.n_points).scatter_add(0, indices, ones)
+        return x * counts.unflatten(0, linop.input_size)
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of the grid."""
+        return torch.Size(self.input_size).numel()
+
+    def flat_indices(self) -> Tensor:
+        """Return the position of each sample in the flattened grid; shape of an index tensor."""
+        flat, *others = self.idx
+        flat = flat.long()
+        for size, indices in zip(self.input_size[1:], others, strict=True):
+            flat = flat * size + indices
+        return flat
+
+    def own_normal(self) -> NamedLinop:
+        """Return the multiplication by the number of samples at each point."""
+        return Normal(linked(self), NamedShape(self.ishape))
+
+
+def default_samples(ndim: int) -> tuple[str, ...]:
+    """Return K, K1, K2, ... for index tensors of ``ndim`` dimensions."""
+    return tuple(f"K{axis or ''}" for axis in range(ndim))
+
+
+def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
+    if len(idx) != len(sizes) or not sizes:
+        raise ValueError(
+            f"Sampling: there must be one index tensor per dimension of the grid, "
+            f"got {len(idx)} for a grid of {sizes}"
+        )
+    for indices, size in zip(idx, sizes, strict=True):
+        if indices.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+            raise TypeError(f"Sampling: indices must be integers, got {indices.dtype}")
+        if indices.shape != idx[0].shape:
+            raise ValueError(
+                "Sampling: all index tensors must have one shape, "
+                f"got {[tuple(indices.shape) for indices in idx]}"
+            )
+        # Values that exist only by shape (meta, fake) cannot be looked at.
+        if indices.numel() and not indices.is_meta and type(indices) in (Tensor, torch.nn.Buffer):
+            low, high = int(indices.min()), int(indices.max())
+            if low < 0 or high >= size:
+                raise ValueError(
+                    f"Sampling: indices must be from 0 to {size - 1}, got {low} to {high}"
+                )

@@ -1,0 +1,76 @@
+"""Multiplication by a number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any, TypeGuard
+
+from nameddim import NamedDimension, NamedShape
+from torch import Tensor
+
+from ._sliceable import SliceableLinop
+
+
+class Scalar(SliceableLinop):
+    r"""Multiplication by one number, :math:`x \mapsto w x`; the adjoint uses :math:`\bar w`.
+
+    Parameters
+    ----------
+    weight : int, float, complex or Tensor
+        A tensor must have no dimensions; it is kept as it is, gradients and all. A Python
+        number never changes the precision of what it is multiplied with.
+    ioshape : sequence of dimensions, optional
+        Any number of dimensions by default.
+
+    Raises
+    ------
+    TypeError
+        If the weight is no number and no tensor without dimensions.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Scalar(2j).H(torch.tensor([1j]))
+    tensor([2.+0.j])
+    """
+
+    def __init__(
+        self,
+        weight: complex | Tensor,
+        ioshape: Sequence[NamedDimension | str] = ("...",),
+    ) -> None:
+        super().__init__(NamedShape(ioshape, weight_shape=()))
+        if not is_scalar(weight):
+            raise TypeError(
+                f"{self.name}: the weight must be a number or a tensor without dimensions, "
+                f"got {weight!r}"
+            )
+        if isinstance(weight, Tensor):
+            self.register_weight("weight", weight, "weight_shape")
+        else:
+            self.weight = weight
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return w x."""
+        return linop.weight * x  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return conj(w) x."""
+        return _conjugate(linop.weight) * x  # type: ignore[operator]
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return |w|^2 x."""
+        return (_conjugate(linop.weight) * linop.weight) * x  # type: ignore[operator]
+
+
+def is_scalar(value: object) -> TypeGuard[complex | Tensor]:
+    """Whether ``value`` is a number: of Python, of NumPy, or a tensor without dimensions."""
+    return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Number)
+
+
+def _conjugate(weight: complex | Tensor) -> complex | Tensor:
+    return weight.conj() if isinstance(weight, Tensor) else weight.conjugate()

@@ -1,0 +1,89 @@
+"""The operator that maps everything to zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nameddim import ND, NamedDimension, NamedShape
+from torch import Tensor
+
+from ._copying import linked
+from ._linop import NamedLinop
+from ._sliceable import SliceableLinop
+
+
+class Zero(SliceableLinop):
+    r"""The zero operator :math:`x \mapsto 0`.
+
+    Parameters
+    ----------
+    ishape, oshape : sequence of dimensions
+        Dimensions of both sides have the same size in input and output.
+    sizes : mapping of dimension to int, optional
+        Sizes that the operator knows. A dimension of one side only must be here before the
+        operator is applied towards that side.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Zero(("N",), ("M",), sizes={"M": 2})(torch.ones(3))
+    tensor([0., 0.])
+    """
+
+    def __init__(
+        self,
+        ishape: Sequence[NamedDimension | str] = ("...",),
+        oshape: Sequence[NamedDimension | str] | None = None,
+        *,
+        sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
+    ) -> None:
+        super().__init__(NamedShape(ishape, oshape))
+        known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+        self._sizes = {dim: size for dim, size in known.items() if dim in self.dims}
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None where the operator takes any."""
+        return self._sizes.get(ND.infer(dim))
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return zeros of the output's shape, of the dtype and on the device of x."""
+        return x.new_zeros(linop.output_sizes(x))  # type: ignore[no-any-return]
+
+    adj_fn = fn  # the shape of the adjoint says the rest
+
+    def output_sizes(self, x: Tensor) -> list[int]:
+        """Return the sizes of the output for input ``x``."""
+        hidden = x.ndim - (len(self.ishape) - 1)
+        of_input: dict[NamedDimension, list[int]] = {}
+        sizes = list(x.shape)
+        for dim in self.ishape:
+            count = hidden if dim == "..." else 1
+            of_input[dim], sizes = sizes[:count], sizes[count:]
+        lengths: list[int] = []
+        for dim in self.oshape:
+            if dim in of_input:
+                lengths += of_input[dim]
+            elif dim in self._sizes:
+                lengths.append(self._sizes[dim])
+            else:
+                raise ValueError(f"{self.name}: the size of {dim} must be given, for {self.shape}")
+        return lengths
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the zero operator between the slices; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        other = linked(linop)
+        cut = {dim: piece.stop - piece.start for dim, piece in window.items()}
+        vars(other)["_sizes"] = {**linop._sizes, **cut}
+        return other  # type: ignore[no-any-return]
+
+    adj_split = split
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
+        """Return the operator with other names for its dimensions."""
+        other = super().renamed(names)
+        vars(other)["_sizes"] = {names.get(dim, dim): n for dim, n in self._sizes.items()}
+        return other
