@@ -1,0 +1,22 @@
+"""Cutting a linear operator into tiles, and putting it together again."""
+
+from linops_core import SplitError as SplitError
+
+from ._assemble import assemble as assemble
+from ._batch import batch_linop as batch_linop
+from ._fuzzy import fuzzy_broadcast_to as fuzzy_broadcast_to
+from ._split import Tile as Tile
+from ._split import split_linop as split_linop
+from ._split import tile_grid as tile_grid
+from ._split import tile_lengths as tile_lengths
+
+__all__ = [
+    "SplitError",
+    "Tile",
+    "assemble",
+    "batch_linop",
+    "fuzzy_broadcast_to",
+    "split_linop",
+    "tile_grid",
+    "tile_lengths",
+]

@@ -1,0 +1,50 @@
+"""Broadcasting that repeats and truncates: a list of devices laid over a grid of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def fuzzy_broadcast_to(arr: ArrayLike, shape: Sequence[int]) -> NDArray[Any]:
+    """Return ``arr`` repeated and truncated to ``shape``.
+
+    Axes are matched from the last one, as in NumPy's broadcasting; along each the values are
+    repeated as often as needed, the last time not to the end.
+
+    Parameters
+    ----------
+    arr : array_like
+        At most as many axes as ``shape``, none of them empty.
+    shape : sequence of int
+
+    Returns
+    -------
+    ndarray
+        A new array.
+
+    Raises
+    ------
+    ValueError
+        If ``arr`` has more axes than ``shape``, or nothing to repeat.
+
+    Examples
+    --------
+    >>> fuzzy_broadcast_to(["a", "b"], (5,)).tolist()
+    ['a', 'b', 'a', 'b', 'a']
+    """
+    array = np.asarray(arr)
+    if array.ndim > len(shape):
+        raise ValueError(
+            f"an array must have at most {len(shape)} axes to be laid over {tuple(shape)}, "
+            f"got shape {array.shape}"
+        )
+    if array.size == 0 and 0 not in shape:
+        raise ValueError(f"an empty array cannot be laid over {tuple(shape)}")
+    array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+    for axis, (have, want) in enumerate(zip(array.shape, shape, strict=True)):
+        array = np.take(array, np.arange(want) % max(have, 1), axis=axis)
+    return array

@@ -1,0 +1,134 @@
+"""Cutting: from an operator and batch sizes to a grid of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+from linops_core import NamedLinop, Role, SplitError
+from nameddim import ND, NamedDimension
+from numpy.typing import NDArray
+
+Tile: TypeAlias = Mapping[NamedDimension, tuple[int, slice]]
+"""For each dimension that is cut: the position of a tile along it, and the slice it covers."""
+
+
+def tile_grid(
+    linop: NamedLinop, batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int]
+) -> NDArray[np.object_]:
+    """Return the tiles into which batch sizes divide an operator, without cutting it.
+
+    Every mistake of the caller's is found here, before there is any tile.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+    batch_sizes : mapping of dimension to int
+        How long a tile is in each dimension; the last one may be shorter. A size beyond that of
+        the dimension means one tile.
+
+    Returns
+    -------
+    ndarray of Tile
+        One axis per dimension of ``batch_sizes``, in its order.
+
+    Raises
+    ------
+    SplitError
+        If the operator does not have the dimension, cannot be sliced along it or does not know
+        its size, or a batch size is no positive integer.
+    """
+    pieces: dict[NamedDimension, list[slice]] = {}
+    for key, batch_size in batch_sizes.items():
+        dim = ND.infer(key)
+        if dim in pieces:
+            raise SplitError(f"{linop.signature}: {dim} must be given once, got it twice")
+        pieces[dim] = _slices(linop, dim, batch_size)
+    grid = np.empty([len(along) for along in pieces.values()], dtype=object)
+    for position in np.ndindex(grid.shape):
+        grid[position] = {
+            dim: (k, along[k]) for (dim, along), k in zip(pieces.items(), position, strict=True)
+        }
+    return grid
+
+
+def _slices(linop: NamedLinop, dim: NamedDimension, batch_size: int) -> list[slice]:
+    role = linop.role(dim)
+    if role is None:
+        hidden = ", or it is hidden behind an ellipsis" if "..." in linop.ishape else ""
+        raise SplitError(
+            f"{linop.signature}: the dimension to split must be one of "
+            f"{sorted(map(str, linop.dims))}, got {dim}{hidden}"
+        )
+    if role is Role.OPAQUE:
+        raise SplitError(f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise SplitError(
+            f"{linop.signature}: the batch size of {dim} must be a positive integer, "
+            f"got {batch_size!r}"
+        )
+    size = linop.size(dim)
+    if size is None:
+        raise SplitError(
+            f"{linop.signature}: the size of {dim} must be known to split along it; none of the "
+            "operators holds a tensor with this dimension"
+        )
+    if size == 0:
+        raise SplitError(f"{linop.signature}: {dim} must not be empty, got size 0")
+    return [slice(start, min(start + batch_size, size)) for start in range(0, size, batch_size)]
+
+
+def split_linop(
+    linop: NamedLinop, batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int]
+) -> tuple[NDArray[np.object_], NDArray[np.object_], NDArray[np.object_]]:
+    """Cut an operator into tiles; no tensor is allocated.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+    batch_sizes : mapping of dimension to int
+        As in :func:`tile_grid`.
+
+    Returns
+    -------
+    linops : ndarray of NamedLinop
+        The tiles, one axis per dimension of ``batch_sizes``, in its order.
+    ibatches, obatches : ndarrays of list of slice
+        Where in the input and in the output of the whole each tile belongs, one slice per
+        dimension of ``ishape`` and ``oshape``.
+
+    Raises
+    ------
+    SplitError
+        As :func:`tile_grid`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Diagonal
+    >>> A = Diagonal(torch.arange(6.0).reshape(2, 3), ("Nx", "Ny"))
+    >>> linops, ibatches, obatches = split_linop(A, {"Ny": 2})
+    >>> linops[1](torch.ones(2, 1)).flatten()
+    tensor([2., 5.])
+    >>> ibatches[1]
+    [slice(None, None, None), slice(2, 3, None)]
+    """
+    grid = tile_grid(linop, batch_sizes)
+    linops, ibatches, obatches = (np.empty(grid.shape, dtype=object) for _ in range(3))
+    for position in np.ndindex(grid.shape):
+        window = {dim: piece for dim, (_, piece) in grid[position].items()}
+        linops[position] = linop.split(linop, window)
+        ibatches[position] = [window.get(dim, slice(None)) for dim in linop.ishape]
+        obatches[position] = [window.get(dim, slice(None)) for dim in linop.oshape]
+    return linops, ibatches, obatches
+
+
+def tile_lengths(grid: NDArray[np.object_]) -> dict[NamedDimension, list[int]]:
+    """Return how long the tiles of ``grid`` are along each dimension."""
+    lengths: dict[NamedDimension, list[int]] = {}
+    for axis, dim in enumerate(grid.flat[0]):
+        along = np.moveaxis(grid, axis, 0).reshape(grid.shape[axis], -1)[:, 0]
+        pieces = [tile[dim][1] for tile in along]
+        lengths[dim] = [piece.stop - piece.start for piece in pieces]
+    return lengths
