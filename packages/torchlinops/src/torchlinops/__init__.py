@@ -1,0 +1,33 @@
+"""Linear operators on named dimensions, split over devices: everything under one import.
+
+The packages behind it can be used alone: ``nameddim``, ``memmap``, ``linops_core``,
+``linops_split`` and ``linops_multigpu``. Their names are here flat, and in the modules
+``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device`` and
+``.alg``.
+"""
+
+from torchlinops._conflict import refuse_other_distribution
+
+refuse_other_distribution()
+
+from linops_core import *  # noqa: E402, F403
+from linops_multigpu import *  # noqa: E402, F403
+from linops_split import *  # noqa: E402, F403
+from memmap import *  # noqa: E402, F403
+from nameddim import *  # noqa: E402, F403
+
+from torchlinops import alg as alg  # noqa: E402
+from torchlinops import linops as linops  # noqa: E402
+from torchlinops import memmap as memmap  # noqa: E402
+from torchlinops import nameddim as nameddim  # noqa: E402
+
+__all__ = [  # noqa: PLE0604
+    *linops.__all__,
+    *linops.split.__all__,
+    *linops.device.__all__,
+    *memmap.__all__,
+    *nameddim.__all__,
+    "linops",
+    "memmap",
+    "nameddim",
+]

@@ -1,0 +1,27 @@
+"""Two distributions that are imported under one name."""
+
+from importlib import metadata
+
+_OTHER = "torch-named-linops"
+
+
+def refuse_other_distribution() -> None:
+    """Raise if the other distribution that is imported as ``torchlinops`` is installed.
+
+    Whichever was installed last has overwritten files of the other, and what runs would be a
+    mixture of both.
+
+    Raises
+    ------
+    ImportError
+        If so; the message says which to remove.
+    """
+    try:
+        version = metadata.version(_OTHER)
+    except metadata.PackageNotFoundError:
+        return
+    raise ImportError(
+        f"torchlinops is the import name of two distributions, and both are installed: "
+        f"torchlinops and {_OTHER} {version}. Remove both, then install the one you want: "
+        f"pip uninstall {_OTHER} torchlinops"
+    )

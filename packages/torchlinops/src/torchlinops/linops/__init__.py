@@ -1,0 +1,7 @@
+"""The operators of ``linops_core`` under the umbrella."""
+
+from linops_core import *  # noqa: F403
+from linops_core import __all__ as __all__
+
+from torchlinops.linops import device as device
+from torchlinops.linops import split as split
