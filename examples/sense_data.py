@@ -1,0 +1,216 @@
+"""Where the SENSE example gets its data: a real volume with a simulated scanner, or a real scan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchlinops import NamedLinop
+
+
+class BadInput(ValueError):
+    """Input that cannot be used; the message is one line for the user."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What the reconstruction starts from.
+
+    Shapes: C coils, Nz slices of Nx by Ny pixels.
+    """
+
+    maps: Tensor
+    """Coil sensitivity maps, (C, Nz, Nx, Ny), complex."""
+    mask: Tensor
+    """Sampled points of the centred k-space, (Nx, Ny), bool."""
+    reference: Tensor | None
+    """The image to be found, (Nz, Nx, Ny), where it is known."""
+    kspace: Tensor | None
+    """Measured k-space, (C, Nz, Nx, Ny), where there is one."""
+    noise: float
+    """Standard deviation of the noise to simulate; the largest pixel is 1."""
+    seed: int
+    description: str
+
+    def to(self, device: torch.device) -> Scan:
+        """Return the scan with its tensors on ``device``."""
+        tensors = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        return replace(self, **tensors)  # type: ignore[arg-type]
+
+    def samples(self, A: NamedLinop) -> Tensor:
+        """Return the samples (C, Nz, K): those measured, or A applied to the image, and noise."""
+        if self.kspace is not None:
+            return self.kspace[..., self.mask]
+        assert self.reference is not None
+        clean = A(self.reference)
+        generator = torch.Generator().manual_seed(self.seed)
+        noise = torch.randn(clean.shape, dtype=clean.dtype, generator=generator)
+        return clean + self.noise * noise.to(clean.device)
+
+
+def simulated_scan(
+    image: Path | None, coils: int, acceleration: float, noise: float, seed: int
+) -> Scan:
+    """Return a scan of a volume with simulated coils and undersampling."""
+    if coils < 1:
+        raise BadInput(f"--coils must be at least 1, got {coils}")
+    if not acceleration >= 1:
+        raise BadInput(f"--acceleration must be at least 1, got {acceleration}")
+    if not 0 <= noise < float("inf"):
+        raise BadInput(f"--noise must be at least 0, got {noise}")
+    path = example_volume() if image is None else image
+    volume = load_volume(path)
+    mask = variable_density_mask(volume.shape[1:], acceleration, seed)
+    size = "x".join(map(str, volume.shape))
+    return Scan(
+        maps=coil_maps(coils, volume.shape),
+        mask=mask,
+        reference=volume,
+        kspace=None,
+        noise=noise,
+        seed=seed,
+        description=(
+            f"image       {path.name}, Nz x Nx x Ny = {size}: a real volume\n"
+            f"simulated   {coils} coil maps, variable-density sampling of "
+            f"{int(mask.sum())} in {mask.numel()} points, noise; seed {seed}"
+        ),
+    )
+
+
+def load_scan(kspace_file: Path, maps_file: Path, mask_file: Path) -> Scan:
+    """Return a scan from files; arrays of one slice may leave its dimension out."""
+    kspace, maps, mask = (load_array(path) for path in (kspace_file, maps_file, mask_file))
+    if kspace.ndim == 3:
+        kspace = kspace[:, None]
+    if maps.ndim == 3:
+        maps = maps[:, None]
+    if kspace.ndim != 4:
+        raise BadInput(f"--kspace must have shape (C, Nz, Nx, Ny), got {kspace.shape}")
+    if maps.shape != kspace.shape:
+        raise BadInput(f"--maps must have the shape of --kspace, {kspace.shape}, got {maps.shape}")
+    if mask.shape != kspace.shape[2:]:
+        raise BadInput(f"--mask must have shape (Nx, Ny) = {kspace.shape[2:]}, got {mask.shape}")
+    if not np.isin(mask, (0, 1)).all() or not mask.any():
+        raise BadInput("--mask must hold zeros and at least one 1, got other values")
+    if not maps.any() or not kspace[..., mask.astype(bool)].any():
+        raise BadInput("--maps and the sampled part of --kspace must not be all zero")
+    shape = " x ".join(map(str, kspace.shape))
+    return Scan(
+        maps=torch.from_numpy(maps.astype(np.complex64)),
+        mask=torch.from_numpy(mask.astype(bool)),
+        reference=None,
+        kspace=torch.from_numpy(kspace.astype(np.complex64)),
+        noise=0.0,
+        seed=0,
+        description=(
+            f"k-space     {kspace_file.name}, C x Nz x Nx x Ny = {shape}; nothing is simulated\n"
+            "reference   none: errors are those of the samples, |A x - y| / |y|"
+        ),
+    )
+
+
+def example_volume() -> Path:
+    """Return the path of the real MRI volume that nibabel ships."""
+    try:
+        from nibabel.testing import data_path
+    except ImportError as error:
+        raise BadInput("the example volume needs nibabel: pip install nibabel") from error
+    return Path(data_path) / "example4d.nii.gz"
+
+
+def load_volume(path: Path) -> Tensor:
+    """Return a volume as complex64 of shape (Nz, Nx, Ny), its largest magnitude 1."""
+    array = load_nifti(path) if path.name.endswith((".nii", ".nii.gz")) else load_array(path)
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3 or min(array.shape[1:]) < 8:
+        raise BadInput(
+            f"{path}: an image must have shape (Nz, Nx, Ny) with slices of 8 x 8 pixels or more, "
+            f"got {array.shape}"
+        )
+    largest = np.abs(array).max()
+    if largest == 0:
+        raise BadInput(f"{path}: an image must not be all zero")
+    return torch.from_numpy((array / largest).astype(np.complex64))
+
+
+def load_nifti(path: Path) -> np.ndarray:
+    """Return the first volume of a NIfTI file as (Nz, Nx, Ny)."""
+    try:
+        import nibabel
+    except ImportError as error:
+        raise BadInput(f"{path}: NIfTI files need nibabel: pip install nibabel") from error
+    if not path.is_file():
+        raise BadInput(f"{path}: there is no such file")
+    try:
+        array = np.asarray(nibabel.load(path).dataobj)
+    except Exception as error:  # nibabel passes on what gzip, struct and numpy raise
+        raise BadInput(f"{path}: not a NIfTI file that can be read: {error}") from error
+    if array.ndim < 3:
+        raise BadInput(f"{path}: a volume must have three dimensions, got shape {array.shape}")
+    first = array.reshape(*array.shape[:3], -1)[..., 0]
+    return _finite(path, np.moveaxis(first, 2, 0))
+
+
+def load_array(path: Path) -> np.ndarray:
+    """Return the array of a .npy file; objects in it are refused, not unpickled."""
+    if not path.is_file():
+        raise BadInput(f"{path}: there is no such file")
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise BadInput(f"{path}: not a .npy file that can be read: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise BadInput(f"{path}: must hold one array, got an archive")
+    return _finite(path, array)
+
+
+def _finite(path: Path, array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "biufc" or not array.size:
+        raise BadInput(f"{path}: must hold numbers, got {array.dtype} of shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise BadInput(f"{path}: values must be finite, got NaN or infinity")
+    return array
+
+
+def coil_maps(coils: int, shape: torch.Size) -> Tensor:
+    """Return smooth maps of coils on a ring around the volume, (C, Nz, Nx, Ny).
+
+    Each is a Gaussian around a point outside of the volume with a phase of its own. At every
+    pixel the squared magnitudes add up to 1, as maps estimated from data are normalised.
+    """
+    z, x, y = torch.meshgrid(*(torch.linspace(-1, 1, n) for n in shape), indexing="ij")
+    maps = []
+    for k in range(coils):
+        angle = torch.tensor(2 * torch.pi * k / coils)
+        height = 0.5 * (-1) ** k
+        cx, cy = 1.2 * angle.cos(), 1.2 * angle.sin()
+        distance = (x - cx) ** 2 + (y - cy) ** 2 + (z - height) ** 2
+        phase = angle + 1.5 * (x * angle.sin() - y * angle.cos())
+        maps.append(torch.polar(torch.exp(-distance / 0.8), phase))
+    stacked = torch.stack(maps)
+    return stacked / stacked.abs().square().sum(0).sqrt()
+
+
+def variable_density_mask(shape: torch.Size, acceleration: float, seed: int) -> Tensor:
+    """Return sampled points of a grid, dense in the centre of k-space; shape (Nx, Ny).
+
+    Points are drawn independently. The probability falls off as the square of the distance to
+    the corner and is 1 in a disc at the centre; it is scaled so that on average one in
+    ``acceleration`` points is sampled.
+    """
+    x, y = torch.meshgrid(*(torch.linspace(-1, 1, n) for n in shape), indexing="ij")
+    radius = (x.square() + y.square()).sqrt()
+    falling = (1 - radius / 2**0.5).clamp(min=0) ** 2
+    centre = radius <= 0.08
+    low, high = 0.0, float(2**40)
+    for _ in range(100):  # bisection: the mean probability grows with the scale
+        middle = (low + high) / 2
+        mean = torch.where(centre, 1.0, (middle * falling).clamp(max=1)).mean()
+        low, high = (middle, high) if mean < 1 / acceleration else (low, middle)
+    probability = torch.where(centre, 1.0, (high * falling).clamp(max=1))
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(tuple(shape), generator=generator) < probability

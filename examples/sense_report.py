@@ -1,0 +1,193 @@
+"""What the SENSE example found: as a table, as a picture and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from sense_data import Scan
+from sense_measure import Measured
+from torch import Tensor
+from torchlinops import NamedLinop
+
+CLEARLY_BETTER = 0.8
+"""How large the error may be, as a part of that of the zero-filled image."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The three images and what is to be said of them."""
+
+    reference: Tensor | None
+    zero_filled: Tensor
+    whole: Measured
+    split: Measured
+    errors: dict[str, float]
+    """Of each image: |x - reference| / |reference|, or |A x - y| / |y| without a reference."""
+    difference: float
+    """Largest difference between whole and split, over the largest value of whole."""
+    rounding: float
+    """What the difference may be."""
+    iterations: int
+    description: str
+
+    @classmethod
+    def of(
+        cls,
+        A: NamedLinop,
+        y: Tensor,
+        scan: Scan,
+        whole: Measured,
+        split: Measured,
+        iterations: int,
+    ) -> Report:
+        """Compare the reconstructions with each other and with the zero-filled image.
+
+        The zero-filled image A^H y is scaled to fit as well as it can, so that it is not
+        counted against it that sampling less makes it darker.
+        """
+        if scan.reference is None:
+            seen, target = A, y
+        else:
+            seen, target = (lambda x: x), scan.reference
+        zero_filled = A.H(y)
+        shown = seen(zero_filled)
+        overlap = torch.vdot(shown.flatten(), target.flatten())
+        zero_filled = zero_filled * (overlap / torch.vdot(shown.flatten(), shown.flatten()))
+        images = {"zero-filled": zero_filled, "whole": whole.value, "split": split.value}
+        errors = {name: _relative(seen(image), target) for name, image in images.items()}
+        difference = (whole.value - split.value).abs().max() / whole.value.abs().max()
+        # Each step rounds, and passes on what the steps before it have rounded.
+        rounding = 100 * torch.finfo(whole.value.dtype).eps * iterations
+        return cls(
+            reference=scan.reference,
+            zero_filled=zero_filled,
+            whole=whole,
+            split=split,
+            errors=errors,
+            difference=float(difference),
+            rounding=rounding,
+            iterations=iterations,
+            description=scan.description,
+        )
+
+    @property
+    def agrees(self) -> bool:
+        """Whether whole and split are the same but for rounding."""
+        return self.difference <= self.rounding
+
+    @property
+    def improves(self) -> bool:
+        """Whether both are clearly better than the zero-filled image."""
+        limit = CLEARLY_BETTER * self.errors["zero-filled"]
+        return max(self.errors["whole"], self.errors["split"]) <= limit
+
+
+def print_table(report: Report) -> None:
+    """Print the errors, the difference and the cost."""
+    kind = "|A x - y| / |y|" if report.reference is None else "|x - reference| / |reference|"
+    print(f"\n{'':14}{'error':>10}{'time':>10}{'peak memory':>14}{'of that new':>14}")
+    print(f"{'zero-filled':14}{report.errors['zero-filled']:10.4f}")
+    for name, run in (("whole", report.whole), ("split", report.split)):
+        print(
+            f"{name:14}{report.errors[name]:10.4f}{run.seconds:8.2f} s"
+            f"{_mebibytes(run.peak_bytes):>14}{_mebibytes(run.extra_bytes):>14}"
+        )
+    print(f"\nerror: {kind}; {report.iterations} iterations")
+    print(
+        f"largest difference between whole and split: {report.difference:.1e} of the maximum, "
+        f"{'rounding' if report.agrees else f'MORE THAN ROUNDING ({report.rounding:.1e})'}"
+    )
+    if not report.improves:
+        print("the reconstruction is NOT CLEARLY BETTER than the zero-filled image")
+
+
+def write_files(report: Report, folder: Path) -> list[Path]:
+    """Write sense.json and sense.png into ``folder`` and return their paths."""
+    return [
+        _written(folder / "sense.json", lambda path: path.write_text(_as_json(report))),
+        _written(folder / "sense.png", lambda path: draw(report, path)),
+    ]
+
+
+def _written(path: Path, write: Callable[[Path], object]) -> Path:
+    """Let ``write`` fill a file beside ``path``, and put it in place when it is complete."""
+    unfinished = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        write(unfinished)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+def _as_json(report: Report) -> str:
+    runs = {
+        name: {
+            "error": report.errors[name],
+            "seconds": run.seconds,
+            "peak_bytes": run.peak_bytes,
+            "extra_bytes": run.extra_bytes,
+        }
+        for name, run in (("whole", report.whole), ("split", report.split))
+    }
+    content = {
+        "description": report.description.splitlines(),
+        "error_is": "residual" if report.reference is None else "nrmse",
+        "iterations": report.iterations,
+        "zero_filled": {"error": report.errors["zero-filled"]},
+        **runs,
+        "difference": report.difference,
+        "rounding": report.rounding,
+        "agrees": report.agrees,
+        "improves": report.improves,
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def draw(report: Report, path: Path) -> None:
+    """Draw the middle slice of every image, and below it its error, five times as bright.
+
+    Without a reference there is no error to draw; the difference between both reconstructions
+    and the zero-filled image is shown instead.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    middle = report.zero_filled.shape[0] // 2
+    images = {"zero-filled": report.zero_filled}
+    if report.reference is not None:
+        images = {"reference": report.reference, **images}
+    images |= {"whole": report.whole.value, "split": report.split.value}
+    shown = {name: image[middle].abs().cpu().T.flip(0) for name, image in images.items()}
+    base_name = "zero-filled" if report.reference is None else "reference"
+    base, brightest = shown[base_name], max(image.max() for image in shown.values())
+    figure, axes = pyplot.subplots(
+        2, len(shown), figsize=(2.6 * len(shown), 7), layout="constrained", squeeze=False
+    )
+    figure.set_facecolor("black")
+    for column, (name, image) in enumerate(shown.items()):
+        top, bottom = axes[:, column]
+        top.imshow(image, cmap="gray", vmin=0, vmax=brightest)
+        error = "" if name not in report.errors else f"\nerror {report.errors[name]:.4f}"
+        top.set_title(name + error, color="white")
+        bottom.imshow((image - base).abs(), cmap="gray", vmin=0, vmax=brightest / 5)
+        bottom.set_title("" if name == base_name else f"5 |{name} - {base_name}|", color="white")
+        for axis in (top, bottom):
+            axis.set_axis_off()
+    figure.savefig(path, dpi=110, format="png")
+    pyplot.close(figure)
+
+
+def _relative(x: Tensor, target: Tensor) -> float:
+    return float((x - target).norm() / target.norm())
+
+
+def _mebibytes(size: int | None) -> str:
+    return "not known" if size is None else f"{size / 2**20:.1f} MiB"
