@@ -9,7 +9,7 @@ equal tuples and the questions asked of them are short.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -55,8 +55,11 @@ class Layout(NamedTuple):
         return n
 
 
+_new_layout = tuple.__new__  # a third of the time that the constructor takes
+
+
 def normalise(
-    start: int, sizes: Sequence[int], strides: Sequence[int], itemsize: int
+    start: int, sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int, unit: int = 1
 ) -> Layout | None:
     """Normal form of the bytes of a strided view; ``None`` if it touches none.
 
@@ -64,12 +67,14 @@ def normalise(
     ----------
     start : int
         Address of the element with index 0.
-    sizes : sequence of int
+    sizes : tuple of int
         Number of elements in each dimension.
-    strides : sequence of int
-        Step of each dimension in bytes, of any sign.
+    strides : tuple of int
+        Step of each dimension in units, of any sign.
     itemsize : int
         Bytes of one element.
+    unit : int, optional
+        Bytes of one unit of the strides.
 
     Returns
     -------
@@ -81,32 +86,45 @@ def normalise(
     >>> normalise(0, (3, 4), (16, 4), 4)
     Layout(start=0, stop=48, dims=((1, 48),))
     """
-    if itemsize == 0:
+    relative = _relative(sizes, strides, itemsize, unit)
+    if relative is None:
         return None
+    low, high, dims = relative
+    return _new_layout(Layout, (start + low, start + high, dims))
+
+
+# The tensors of one program have few shapes: most calls are answered from here.
+@lru_cache(maxsize=4096)
+def _relative(
+    sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int, unit: int
+) -> tuple[int, int, tuple[tuple[int, int], ...]] | None:
+    """First byte, end and dims of the normal form, relative to the element with index 0."""
+    low, high = 0, itemsize
     dims = []
     for size, stride in zip(sizes, strides, strict=True):
-        if size == 0:
+        if size > 1:
+            reach = stride * unit * (size - 1)
+            if reach > 0:
+                high += reach
+                dims.append((stride * unit, size))
+            elif reach:
+                low += reach
+                dims.append((-stride * unit, size))
+        elif size == 0:
             return None
-        if size > 1 and stride:
-            if stride < 0:
-                start += stride * (size - 1)
-                stride = -stride
-            dims.append((stride, size))
-    if len(dims) > 1:
-        dims.sort()
+    if itemsize == 0:
+        return None
+    dims.sort()
     merged = []
     stride, count = 1, itemsize
-    stop = start + itemsize
     for next_stride, next_count in dims:
-        stop += next_stride * (next_count - 1)
-        step, rest = divmod(next_stride, stride)
-        # The windows of the outer dimension touch or overlap, on the grid of the inner one:
-        # together they are one longer dimension.
-        if rest == 0 and step <= count:
-            count += step * (next_count - 1)
+        # If the windows of the outer dimension touch or overlap, on the grid of the inner one,
+        # they are together one longer dimension.
+        if next_stride <= stride * count and next_stride % stride == 0:
+            count += next_stride // stride * (next_count - 1)
         else:
             if count > 1:
                 merged.append((stride, count))
             stride, count = next_stride, next_count
     merged.append((stride, count))
-    return Layout(start, stop, tuple(merged))
+    return low, high, tuple(merged)

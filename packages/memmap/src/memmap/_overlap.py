@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 
 from ._equation import has_solution
 from ._layout import Layout
-from ._view import Array, View, view_of
+from ._view import Array, View, place_of, view_of
 
 
 def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
@@ -39,13 +41,11 @@ def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> 
     >>> overlaps(x[::2], x[1::2]), overlaps(x[::2], x[::3])
     (False, True)
     """
-    first, second = view_of(a), view_of(b)
-    if first[0] != second[0]:
+    a_space, a_layout = place_of(a)
+    b_space, b_layout = place_of(b)
+    if a_layout is None or b_layout is None or a_space != b_space:
         return False
-    first_layout, second_layout = first.layout(), second.layout()
-    if first_layout is None or second_layout is None:
-        return False
-    return layouts_overlap(first_layout, second_layout)
+    return layouts_overlap(a_layout, b_layout)
 
 
 def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
@@ -75,8 +75,11 @@ def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
     (True, False)
     """
     view = view_of(tensor)
-    if view.layout() is None:
+    layout = view.layout()
+    if layout is None:
         return False
+    if prod(view.sizes) * view.itemsize > layout.stop - layout.start:
+        return True
     dims = [(1, view.itemsize)] if view.itemsize > 1 else []
     dims += sorted((abs(s), n) for s, n in zip(view.strides, view.sizes, strict=True) if n > 1)
     inner = Layout(0, 1, ((1, 1),))
@@ -84,8 +87,6 @@ def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
         # Two index tuples that meet, and differ in this dimension but in no larger one: the
         # smaller dimensions at index 0 meet the smaller dimensions at one of the other indices.
         if stride < inner.stop:
-            if stride == 0:
-                return True
             others = _extend(
                 inner._replace(start=stride, stop=stride + inner.stop), stride, count - 1
             )
@@ -120,13 +121,18 @@ def layouts_overlap(a: Layout, b: Layout) -> bool:
     b_start, b_stop, b_dims = b
     if a_stop <= b_start or b_stop <= a_start:
         return False
-    if a_start == b_start or a_stop == b_stop or (a.is_run and b.is_run):
+    if a_start == b_start or a_stop == b_stop:
         return True
     # start_a + sum s i = start_b + sum t j. With i' = count - 1 - i on one side every coefficient
     # is positive; of the two ways to do that, take the one with the smaller right-hand side.
+    target = min(b_stop - 1 - a_start, a_stop - 1 - b_start)
+    strides = [stride for stride, _ in a_dims]
+    if strides == [stride for stride, _ in b_dims]:
+        # Two slices of one tensor, most often.
+        both = zip(a_dims, b_dims)  # noqa: B905 - equal lengths
+        return has_solution(strides, [n + m - 2 for (_, n), (_, m) in both], target, target)
     largest: dict[int, int] = {}
-    for stride, count in a_dims:
+    for stride, count in a_dims + b_dims:
         largest[stride] = largest.get(stride, 0) + count - 1
-    for stride, count in b_dims:
-        largest[stride] = largest.get(stride, 0) + count - 1
-    return has_solution(sorted(largest.items()), min(b_stop - 1 - a_start, a_stop - 1 - b_start))
+    strides = sorted(largest)
+    return has_solution(strides, [largest[stride] for stride in strides], target, target)

@@ -25,6 +25,7 @@ _SUB_BYTE_DTYPES = frozenset(
 )  # fmt: skip
 
 _data_address = torch._C._data_address  # type: ignore[attr-defined]  # not in the stubs
+_new_view = tuple.__new__  # a view of a tensor needs no validation
 _is_copy_on_write = torch._C._is_cow_tensor  # type: ignore[attr-defined]  # not in the stubs
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -171,11 +172,15 @@ class View(_ViewFields):
         address = self[1]
         layout = normalise(address + self[3], self[4], self[5], self[6])
         if layout is not None and (layout[0] < address or layout[1] > address + self[2]):
-            raise StorageError(
-                f"view: every element must lie in its storage of {self[2]} bytes, got elements "
-                f"at bytes {layout.start - address} to {layout.stop - address - 1}"
-            )
+            raise _outside(layout, address, self[2])
         return layout
+
+
+def _outside(layout: Layout, address: int, nbytes: int) -> StorageError:
+    return StorageError(
+        f"view: every element must lie in its storage of {nbytes} bytes, got elements "
+        f"at bytes {layout.start - address} to {layout.stop - address - 1}"
+    )
 
 
 def view_of(tensor: torch.Tensor | Array | View) -> View:
@@ -219,6 +224,52 @@ def view_of(tensor: torch.Tensor | Array | View) -> View:
     )
 
 
+def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, Layout | None]:
+    """Address space and bytes of a tensor: its view, less what only a copy needs to know.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor, numpy.ndarray or View
+        Anything strided.
+
+    Returns
+    -------
+    space : hashable
+        The address space; see `View`.
+    layout : Layout or None
+        The bytes that are touched; None if there are none.
+
+    Raises
+    ------
+    TypeError
+        As for `view_of`.
+    ValueError
+        If an element lies outside its storage.
+    """
+    if (
+        not isinstance(tensor, torch.Tensor)
+        or type(tensor) not in _PLAIN_TENSORS
+        or not tensor.is_cpu
+        or (itemsize := tensor.element_size()) == 1
+        or _is_copy_on_write(tensor)
+    ):
+        view = view_of(tensor)
+        return view.space, view.layout()
+    try:
+        strides = tensor.stride()
+        nbytes = tensor.untyped_storage().nbytes()
+    except RuntimeError:
+        view_of(tensor)  # which says what is wrong
+        raise
+    address = _data_address(tensor)
+    layout = normalise(
+        address + tensor.storage_offset() * itemsize, tensor.shape, strides, itemsize, itemsize
+    )
+    if layout is not None and (layout[0] < address or layout[1] > address + nbytes):
+        raise _outside(layout, address, nbytes)
+    return _CPU, layout
+
+
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
     """Whether two tensors lie in one storage, whichever bytes of it they touch.
 
@@ -256,40 +307,37 @@ def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View)
 
 
 def _view_of_tensor(tensor: torch.Tensor) -> View:
-    if tensor.layout is not torch.strided or tensor.is_nested:
+    try:
+        storage = tensor.untyped_storage()
+        strides = tensor.stride()
+    except RuntimeError as error:
         raise TypeError(
             f"view_of: the tensor must be strided, got {_kind(tensor)} "
             "(take its components one by one)"
-        )
-    if tensor.dtype in _SUB_BYTE_DTYPES:
-        raise TypeError(
-            f"view_of: elements must be whole bytes, got a tensor of {tensor.dtype}, "
-            "whose elements are smaller"
-        )
-    try:
-        storage = tensor.untyped_storage()
-    except NotImplementedError as error:
-        raise TypeError(f"view_of: the tensor must have a storage, got {_kind(tensor)}") from error
+        ) from error
     itemsize = tensor.element_size()
-    offset = tensor.storage_offset() * itemsize
-    space: Hashable = tensor.device
-    address = _data_address(tensor) - offset
-    if (
-        type(tensor) not in _PLAIN_TENSORS
-        or tensor.device.type not in _ADDRESSED_DEVICES
-        or _is_copy_on_write(tensor)
-        or address <= 0
-    ):
-        space, address = _unusual_place(tensor, storage)
-    return tuple.__new__(
+    if itemsize == 1:
+        if tensor.dtype in _SUB_BYTE_DTYPES:
+            raise TypeError(
+                f"view_of: elements must be whole bytes, got a tensor of {tensor.dtype}, "
+                "whose elements are smaller"
+            )
+    else:
+        strides = tuple([stride * itemsize for stride in strides])
+    address = _data_address(tensor)
+    if type(tensor) in _PLAIN_TENSORS and tensor.is_cpu and not _is_copy_on_write(tensor):
+        space: Hashable = _CPU
+    else:
+        space, address = _place(tensor, storage, address)
+    return _new_view(
         View,
         (
             space,
             address,
             storage.nbytes(),
-            offset,
+            tensor.storage_offset() * itemsize,
             tuple(tensor.shape),
-            tuple([stride * itemsize for stride in tensor.stride()]),
+            strides,
             itemsize,
             tensor.is_conj(),
             tensor.is_neg(),
@@ -297,25 +345,21 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
     )
 
 
-def _unusual_place(tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[Hashable, int]:
-    """Space and storage address of a tensor for which the fast path did not answer."""
+def _place(
+    tensor: torch.Tensor, storage: torch.UntypedStorage, address: int
+) -> tuple[Hashable, int]:
+    """Space and storage address of any strided tensor."""
     if type(tensor) not in _PLAIN_TENSORS and hasattr(tensor, "__tensor_flatten__"):
         raise TypeError(
-            f"view_of: the tensor must have memory of its own, got the wrapper "
-            f"{_kind(tensor)} (take its components one by one)"
+            f"view_of: the tensor must have memory of its own, got the wrapper {_kind(tensor)} "
+            "(take its components one by one)"
         )
     # The device of a fake tensor is the one it plays; its storage tells the truth.
     device = storage.device
-    if device.type in _ADDRESSED_DEVICES and not _is_copy_on_write(tensor):
-        address = _data_address(_bytes_of(storage)) if storage.nbytes() else 0
-        if address or not storage.nbytes():
-            return device, address
+    has_address = device.type in _ADDRESSED_DEVICES and not _is_copy_on_write(tensor)
+    if has_address and (address or not storage.nbytes()):
+        return device, address
     return StorageSpace(storage), 0
-
-
-def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
-    """All bytes of a storage, as a tensor of unsigned bytes that shares them."""
-    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
 def _kind(tensor: torch.Tensor) -> str:
@@ -326,7 +370,7 @@ def _kind(tensor: torch.Tensor) -> str:
 def _view_of_array(array: Array) -> View:
     address: int = array.__array_interface__["data"][0]
     start, stop = _allocation(array)
-    return tuple.__new__(
+    return _new_view(
         View,
         (
             _CPU,
