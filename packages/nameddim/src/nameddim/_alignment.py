@@ -70,12 +70,19 @@ class Alignment:
 
         In an order in which every step leads to a pair that comes earlier.
         """
-        live: dict[State, list[Step]] = {self.end: []}
-        for i in range(len(self.own), -1, -1):
-            for j in range(len(self.other), -1, -1):
-                steps = [step for step in self._steps(i, j) if step.to in live]
-                if steps:
-                    live[i, j] = steps
+        reached: dict[State, list[Step]] = {}
+        pending: list[State] = [(0, 0)]
+        while pending:
+            state = pending.pop()
+            if state not in reached:
+                reached[state] = list(self._steps(*state))
+                pending += [step.to for step in reached[state]]
+        live: dict[State, list[Step]] = {}
+        # Every step leads to a pair that is larger.
+        for state in sorted(reached, reverse=True):
+            steps = [step for step in reached[state] if step.to in live]
+            if steps or state == self.end:
+                live[state] = steps
         return live
 
     def _steps(self, i: int, j: int) -> Iterator[Step]:

@@ -1,19 +1,67 @@
 """What the wildcards of a shape stand for, jointly in all of its tuples.
 
-Here a tuple has at most one ellipsis and no name twice, as in every :class:`NamedShape`.
+A shape is here its tuples by their names. A tuple has at most one ellipsis and no name twice.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import product
 
-from nameddim._dimension import ANY, ELLIPSES, NamedDimension, is_any
+from nameddim._alignment import Alignment, runs_of
+from nameddim._dimension import ANY, ELLIPSES, NamedDimension, is_any, is_wildcard
+from nameddim._distinct import check_distinct
 from nameddim._errors import written
+from nameddim._matching import have_common
 from nameddim._parse import Dims
+
+Parts = dict[str, Dims]
 
 # A wildcard, and which one of those that are written alike within a tuple.
 Variable = tuple[NamedDimension, int]
 
 
-def placements(target: Dims) -> Iterator[Dims]:
+def resolutions(parts: Parts, targets: Parts) -> tuple[list[Parts], str]:
+    """Return what `parts` can be if some of its tuples are `targets`: several, if not one is all.
+
+    The second value says what cannot be only because two dimensions would be named alike, or is
+    empty.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be told which ``"()"`` of one tuple is which of another.
+    """
+    clashes: list[str] = []
+    fewest: list[Parts] | None = None
+    for placed in product(*map(_placements, targets.values())):
+        found = [parts]
+        for side, target in zip(targets, placed, strict=True):
+            tried, found = found, []
+            for shape in tried:
+                found += [new for new in _matched(shape, side, target, clashes) if new not in found]
+        if fewest is None or len(found) < len(fewest):
+            fewest = found
+    return fewest or [], clashes[-1] if clashes else ""
+
+
+def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Iterator[Parts]:
+    """Yield what `parts` can be if ``parts[side]`` is `target`; put into `clashes` what cannot."""
+    own = parts[side]
+    if own == target or not any(map(is_wildcard, own)):
+        if have_common(own, target):
+            yield parts
+        return
+    for way in Alignment(own, target).ways():
+        new = _substituted(parts, side, runs_of(way, own))
+        try:
+            for key, dims in new.items():
+                check_distinct(key, dims)
+        except ValueError as error:
+            clashes.append(str(error))
+        else:
+            yield new
+
+
+def _placements(target: Dims) -> Iterator[Dims]:
     """Yield the tuples with the words of `target`: its ellipsis elsewhere among wildcards.
 
     They differ in how many ways a shape matches them: ((), ...) matches (..., ()) in two, of which
@@ -38,7 +86,7 @@ def placements(target: Dims) -> Iterator[Dims]:
         )
 
 
-def substituted(parts: Mapping[str, Dims], side: str, runs: list[Dims]) -> dict[str, Dims]:
+def _substituted(parts: Parts, side: str, runs: list[Dims]) -> Parts:
     """Return `parts` in which what stands in ``parts[side]`` is replaced by `runs`, everywhere.
 
     Raises
@@ -67,7 +115,7 @@ def _variables(dims: Dims) -> Iterator[Variable]:
         yield dim, dims[:position].count(dim)
 
 
-def _check_pairs(parts: Mapping[str, Dims], known: Mapping[Variable, Dims]) -> None:
+def _check_pairs(parts: Parts, known: dict[Variable, Dims]) -> None:
     """Refuse to replace a ``"()"`` where the tuples do not have equally many."""
     if not any(dim == ANY for dim, _ in known):
         return
@@ -80,7 +128,7 @@ def _check_pairs(parts: Mapping[str, Dims], known: Mapping[Variable, Dims]) -> N
         )
 
 
-def _number_anew(parts: Mapping[str, Dims], known: dict[Variable, Dims]) -> None:
+def _number_anew(parts: Parts, known: dict[Variable, Dims]) -> None:
     """Give unused numbers to the wildcards of the runs in `known` that `parts` has already."""
     own = {dim for dims in parts.values() for dim in dims}
     used = own.union(*known.values())

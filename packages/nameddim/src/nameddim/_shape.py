@@ -1,14 +1,17 @@
 """The shape of an operator: the dimensions that it takes and those that it gives."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NoReturn, Self, final
+from typing import NoReturn, Self, TypeVar, final
 
-from nameddim._alignment import Alignment, runs_of
-from nameddim._dimension import ANY, ELLIPSES, NamedDimension, is_wildcard
-from nameddim._errors import pointing_at, written
+from nameddim._dimension import ELLIPSES, NamedDimension, is_wildcard
+from nameddim._distinct import check_distinct
+from nameddim._errors import written
 from nameddim._parse import Dims, as_dims
-from nameddim._resolution import placements, substituted
+from nameddim._resolution import resolutions
+
+# A mapping from dimensions is, to a type checker, no mapping from strings: its keys may be either.
+Name = TypeVar("Name", bound=str)
 
 
 @final
@@ -64,27 +67,34 @@ class NamedShape:
     oshape: Dims
     other_shapes: Mapping[str, Dims]
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         ishape: Iterable[str] | None,
         oshape: Iterable[str] | None = None,
         **other_shapes: Iterable[str],
-    ) -> None:
+    ) -> Self:
+        """Read and check the tuples."""
         own = as_dims((ELLIPSES,) if ishape is None else ishape)
-        parts = {"ishape": own, "oshape": own if oshape is None else as_dims(oshape)}
-        for key, dims in other_shapes.items():
-            if key.startswith("_") or hasattr(NamedShape, key):
+        out = own if oshape is None else as_dims(oshape)
+        others = {key: as_dims(dims) for key, dims in other_shapes.items()}
+        for key in others:
+            if key.startswith("_") or hasattr(cls, key):
                 raise ValueError(
                     "NamedShape: the name of another shape must not be that of an attribute of "
                     f"every shape, nor begin with an underscore, got {key!r}"
                 )
-            parts[key] = as_dims(dims)
-        for key, dims in parts.items():
-            _check_distinct(key, dims)
-        set_attribute = object.__setattr__
-        set_attribute(self, "ishape", parts.pop("ishape"))
-        set_attribute(self, "oshape", parts.pop("oshape"))
-        set_attribute(self, "other_shapes", MappingProxyType(parts))
+        for key, dims in {"ishape": own, "oshape": out, **others}.items():
+            check_distinct(key, dims)
+        return cls._made(own, out, **others)
+
+    @classmethod
+    def _made(cls, ishape: Dims, oshape: Dims, **other_shapes: Dims) -> Self:
+        """Make a shape of tuples that are known to be right."""
+        self = super().__new__(cls)
+        object.__setattr__(self, "ishape", ishape)
+        object.__setattr__(self, "oshape", oshape)
+        object.__setattr__(self, "other_shapes", MappingProxyType(other_shapes))
+        return self
 
     def __getattr__(self, key: str) -> Dims:
         """Return the other shape of that name."""
@@ -162,7 +172,7 @@ class NamedShape:
         >>> NamedShape(("N",), ("M",)).adjoint()
         (M) -> (N)
         """
-        return NamedShape(self.oshape, self.ishape, **self.other_shapes)
+        return self._made(self.oshape, self.ishape, **self.other_shapes)
 
     def normal(self) -> "NamedShape":
         """Return the shape of an operator followed by its adjoint.
@@ -183,9 +193,9 @@ class NamedShape:
                 dim = dim.next_unused(taken)
                 taken.add(dim)
             oshape.append(dim)
-        return NamedShape(self.ishape, oshape, **self.other_shapes)
+        return self._made(self.ishape, tuple(oshape), **self.other_shapes)
 
-    def rename(self, names: Mapping[str, str]) -> "NamedShape":
+    def rename(self, names: Mapping[Name, str]) -> "NamedShape":
         """Return the shape with dimensions renamed, all at once, in all of its tuples.
 
         Parameters
@@ -219,7 +229,7 @@ class NamedShape:
                     f"NamedShape: renamed dimensions of {self!r} must stay distinct, "
                     f"got {new.get(dim, dim)!r} for both {other!r} and {dim!r}"
                 )
-        return NamedShape(
+        return self._made(
             **{key: tuple(new.get(dim, dim) for dim in dims) for key, dims in self._parts().items()}
         )
 
@@ -258,54 +268,21 @@ class NamedShape:
             for side, given in (("ishape", ishape), ("oshape", oshape))
             if given is not None
         }
-        found = {self}
-        clashes: list[str] = []
         for side, target in targets.items():
-            _check_distinct(side, target)
-            found = {new for shape in found for new in shape._matched(side, target, clashes)}
+            check_distinct(side, target)
+        found, clash = resolutions(self._parts(), targets)
         if len(found) == 1:
-            return found.pop()
+            return self if found[0] == self._parts() else self._made(**found[0])
         wanted = " and ".join(f"{side} {written(target)}" for side, target in targets.items())
         if found:
-            several = " or ".join(sorted(map(repr, found)))
+            several = " or ".join(repr(self._made(**parts)) for parts in found)
             raise ValueError(f"NamedShape: {self!r} must match {wanted} in one way, got {several}")
-        why_not = f"; {clashes[-1]}" if clashes else ""
+        why_not = f"; {clash}" if clash else ""
         raise ValueError(f"NamedShape: {self!r} must match {wanted}, got no way to{why_not}")
-
-    def _matched(self, side: str, target: Dims, clashes: list[str]) -> "set[NamedShape]":
-        """Return the shapes that this can be if `side` is `target`; together they are all.
-
-        What cannot be because it would name two dimensions alike is said in `clashes`.
-        """
-        parts = self._parts()
-
-        def found(placed: Dims) -> Iterator[NamedShape]:
-            for way in Alignment(parts[side], placed).ways():
-                new = substituted(parts, side, runs_of(way, parts[side]))
-                try:
-                    yield NamedShape(**new)
-                except ValueError as error:
-                    clashes.append(str(error))
-
-        return min((set(found(placed)) for placed in placements(target)), key=len)
 
     def _parts(self) -> dict[str, Dims]:
         """All tuples of the shape, by the names that the constructor takes them under."""
         return {"ishape": self.ishape, "oshape": self.oshape, **self.other_shapes}
-
-
-def _check_distinct(key: str, dims: Dims) -> None:
-    """Raise, and point at the second, if `dims` has a name or the ellipsis twice."""
-    if len(set(dims)) == len(dims):
-        return
-    for position, dim in enumerate(dims):
-        if dim != ANY and dim in dims[:position]:
-            what = "at most one ellipsis" if dim == ELLIPSES else "different dimensions"
-            raise ValueError(
-                f"NamedShape: {key} must have {what}, got a second {dim!r} "
-                f"at position {position} of {written(dims)}"
-                + pointing_at(written(dims), len(written(dims[:position])) + (position > 0))
-            )
 
 
 def _rebuild(parts: dict[str, Dims]) -> NamedShape:

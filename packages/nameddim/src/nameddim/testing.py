@@ -1,0 +1,169 @@
+"""Hypothesis strategies for names, patterns and shapes, and a brute-force reading of patterns.
+
+Needs hypothesis (the extra ``testing``); the package itself never imports it.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain, product
+
+from hypothesis import strategies as st
+
+from nameddim import ANY, ELLIPSES, AnyDim, NamedDimension, NamedShape
+
+__all__ = ["dimension_names", "dimensions", "patterns", "shapes", "sides", "wildcards", "words"]
+
+Dims = tuple[NamedDimension, ...]
+
+_WILDCARDS = (ELLIPSES, ANY, AnyDim(1), AnyDim(2))
+
+
+def dimension_names() -> st.SearchStrategy[str]:
+    """Texts that are valid names of a dimension, many of which end in numbers.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(dimension_names(), lambda name: name.endswith("01"))
+    'A01'
+    """
+    first = st.sampled_from(["A", "N", "Nx", "kx", "_", "É", "名"])
+    rest = st.text(st.sampled_from("aZ_é٣0129"), max_size=5)
+    return st.builds(str.__add__, first, rest)
+
+
+def dimensions(names: Sequence[str] | None = None) -> st.SearchStrategy[NamedDimension]:
+    """Named dimensions, no wildcards.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+        The names to choose from; None: any.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(dimensions("AB"), lambda dim: dim > "A")
+    'B'
+    """
+    texts = dimension_names() if names is None else st.sampled_from(list(names))
+    return texts.map(NamedDimension)
+
+
+def wildcards() -> st.SearchStrategy[NamedDimension]:
+    """The wildcards ``"..."``, ``"()"``, ``"(1)"`` and ``"(2)"``.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(wildcards(), lambda dim: dim.i == 1)
+    '(1)'
+    """
+    return st.sampled_from(_WILDCARDS).map(NamedDimension)
+
+
+def patterns(names: Sequence[str] = "AB", max_size: int = 4) -> st.SearchStrategy[Dims]:
+    """Tuples of names and wildcards, any of which may occur several times.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names to choose from.
+    max_size : int
+        The greatest length.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(patterns(), lambda pattern: pattern.count("...") == 2)
+    ('...', '...')
+    """
+    return st.lists(dimensions(names) | wildcards(), max_size=max_size).map(tuple)
+
+
+def sides(
+    names: Sequence[str] = "ABCD", max_size: int = 4, with_wildcards: bool = True
+) -> st.SearchStrategy[Dims]:
+    """Tuples that can be part of a shape: no name twice, at most one ellipsis.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names to choose from.
+    max_size : int
+        The greatest length.
+    with_wildcards : bool
+        Whether there may be wildcards; of them, only ``"()"`` occurs several times.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(sides(), lambda side: len(side) == 2 and "..." in side)
+    ('A', '...')
+    """
+    dims = dimensions(names) | wildcards() if with_wildcards else dimensions(names)
+    # Each "()" counts as another one.
+    kept = st.lists(
+        st.tuples(dims, st.integers(0, 2)),
+        max_size=max_size,
+        unique_by=lambda pair: (pair[0], pair[1] if pair[0] == ANY else 0),
+    )
+    return kept.map(lambda pairs: tuple(dim for dim, _ in pairs))
+
+
+def shapes(
+    names: Sequence[str] = "ABCD", max_size: int = 3, with_wildcards: bool = True
+) -> st.SearchStrategy[NamedShape]:
+    """Shapes with an input, an output and sometimes a batch shape.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names to choose from.
+    max_size : int
+        The greatest length of each tuple.
+    with_wildcards : bool
+        Whether there may be wildcards.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(shapes(), lambda shape: shape.N != shape and "A" in shape.ishape)
+    (A) -> ()
+    """
+    side = sides(names, max_size, with_wildcards)
+    return st.builds(NamedShape, side, side) | st.builds(NamedShape, side, side, batch_shape=side)
+
+
+def words(
+    pattern: Sequence[str], alphabet: Sequence[str], max_length: int
+) -> frozenset[tuple[str, ...]]:
+    """All tuples over `alphabet` that `pattern` stands for, found by trying each.
+
+    Parameters
+    ----------
+    pattern : sequence of str
+        Names and wildcards.
+    alphabet : sequence of str
+        Names of one character each.
+    max_length : int
+        The greatest length; a run may be longer.
+
+    Examples
+    --------
+    >>> sorted(words(("...", "A"), "AB", 2))
+    [('A',), ('A', 'A'), ('B', 'A')]
+    """
+    return _words(tuple(map(str, pattern)), tuple(alphabet), max_length)
+
+
+@cache
+def _words(
+    pattern: tuple[str, ...], alphabet: tuple[str, ...], max_length: int
+) -> frozenset[tuple[str, ...]]:
+    expression = re.compile(
+        "".join(".*" if dim == ELLIPSES else "." if dim[0] == "(" else dim for dim in pattern)
+    )
+    tried = chain.from_iterable(product(alphabet, repeat=n) for n in range(max_length + 1))
+    return frozenset(word for word in tried if expression.fullmatch("".join(word)))
