@@ -11,13 +11,12 @@ copyright = "the authors of torchlinops"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
-    "mathml",
+    "docstrings",
+    "mathjax_file",
     "public_names",
 ]
 html_theme = "furo"
-html_math_renderer = "mathml"
 html_title = "torchlinops"
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -28,7 +27,7 @@ autodoc_member_order = "groupwise"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 napoleon_google_docstring = False
-napoleon_use_ivar = True  # else the fields of a NamedTuple are described twice
+napoleon_numpy_docstring = False  # the extension docstrings reads them
 napoleon_use_rtype = False
 
 # References to our own names must resolve. The names of other projects, and the words of a
