@@ -1,16 +1,14 @@
-"""The dimensions that several patterns have in common, as one pattern."""
+"""The best common shape of several patterns."""
 
 from collections.abc import Iterable
 from itertools import combinations, islice
 
-from nameddim._alignment import Alignment, Pattern
-from nameddim._dimension import ANY, ELLIPSES, NamedDimension, is_any, is_wildcard
+from nameddim._alignment import Alignment
+from nameddim._dimension import ELLIPSES, NamedDimension
 from nameddim._errors import written
+from nameddim._intersection import intersection
 from nameddim._matching import have_common
 from nameddim._parse import Dims, as_dims
-
-_ONE = NamedDimension(ANY)
-_RUN = NamedDimension(ELLIPSES)
 
 
 def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
@@ -43,7 +41,7 @@ def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
             "resolve_wildcards: shape and target must match, "
             f"got {written(own)} and {written(other)}"
         )
-    common = _common(own, other)
+    common = intersection(own, other)
     if common is None:
         raise ValueError(
             "resolve_wildcards: what shape and target have in common must be one pattern, "
@@ -63,8 +61,7 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
     Returns
     -------
     tuple of NamedDimension
-        What is the same dimensions as it is the same as each of `shapes`, and the other way round.
-        ``("...",)`` for no shapes.
+        Its words are those that all of `shapes` have. ``("...",)`` for no shapes.
 
     Raises
     ------
@@ -94,7 +91,7 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
                     "max_shape: all shapes must match at once, got shapes that reduce to "
                     f"{given}, where {written(a)} and {written(b)} do not match"
                 )
-            common = _common(a, b)
+            common = intersection(a, b)
             if common is not None:
                 distinct = [c for c in distinct if c not in (a, b, common)] + [common]
                 break
@@ -104,105 +101,7 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
                 "max_shape: what the shapes have in common must be one pattern, "
                 f"got {written(a)} and {written(b)}, which can be {_some_ways(a, b)}"
             )
-    return distinct[0] if distinct else (_RUN,)
-
-
-def _common(own: Dims, other: Dims) -> Dims | None:
-    """Return the pattern of all words of both, or None if they are not one pattern's words."""
-    if own == other or not any(map(is_wildcard, own)):
-        return own
-    if not any(map(is_wildcard, other)):
-        return other
-    ways = list(islice(Alignment(own, other).ways(), 2))
-    if len(ways) == 1:
-        return tuple(step.dim for step in ways[0])
-    # Several ways may still be one pattern: that of (..., X) and ((), ...) are those of (..., X).
-    own, other = _singles_first(own), _singles_first(other)
-    alignment = Alignment(own, other)
-    common = _only_candidate(alignment, own, other)
-    if (
-        common is not None
-        and _reads_at_most(alignment, Pattern(common))
-        and all(_reads_at_most(Alignment(common, (_RUN,)), Pattern(dims)) for dims in (own, other))
-    ):
-        return common
-    return None
-
-
-def _singles_first(dims: Dims) -> Dims:
-    """Return `dims` with one ellipsis at the end of each run of wildcards that has any.
-
-    It has the same words, and is the only such tuple that has them.
-    """
-    ordered: list[NamedDimension] = []
-    for dim in dims:
-        if ordered[-1:] != [_RUN]:
-            ordered.append(dim)
-        elif is_any(dim):
-            ordered.insert(-1, dim)
-        elif dim != _RUN:
-            ordered.append(dim)
-    return tuple(ordered)
-
-
-def _only_candidate(alignment: Alignment, own: Dims, other: Dims) -> Dims | None:
-    """Return the one pattern that can have the words of `alignment`, or None if there is none.
-
-    Its single elements are those of the shortest words, and it has an ellipsis where a fresh
-    dimension can be put between them.
-    """
-    distance = {alignment.end: 0}
-    for state, steps in alignment.live.items():
-        if steps:
-            distance[state] = 1 + min(distance[step.to] for step in steps)
-    states = {(0, 0)}
-    singles: list[NamedDimension] = []
-    while states != {alignment.end}:
-        steps = [
-            step
-            for state in states
-            for step in alignment.live[state]
-            if distance[step.to] < distance[state]
-        ]
-        dims = sorted({step.dim for step in steps})
-        free = [dim for dim in dims if is_any(dim)]
-        if len(dims) > 1 and not free:
-            return None
-        singles.append(free[0] if free else dims[0])
-        states = {step.to for step in steps}
-    fresh = NamedDimension("Fresh").next_unused({*own, *other})
-    word = tuple(fresh if is_any(dim) else dim for dim in singles)
-    common: list[NamedDimension] = []
-    for position in range(len(singles) + 1):
-        longer = (*word[:position], fresh, *word[position:])
-        at_end_of_run = position == len(singles) or not is_any(singles[position])
-        if at_end_of_run and have_common(longer, own) and have_common(longer, other):
-            common.append(_RUN)
-        common += singles[position : position + 1]
-    return tuple(common)
-
-
-def _reads_at_most(alignment: Alignment, pattern: Pattern) -> bool:
-    """Whether `pattern` can follow `alignment`, whatever it reads, and end where it ends."""
-    # For each pair of states, the states from which the pattern can follow to the end.
-    follows: dict[tuple[int, int], set[int]] = {}
-    for state, steps in alignment.live.items():
-        can = follows[state] = set()
-        for k in range(len(pattern), -1, -1):
-            single = pattern.singles[k] if k < len(pattern) else None
-            stays = pattern.stays[k] is not None
-            takes_any = single is not None and is_any(single)
-            if (
-                (state != alignment.end or k == len(pattern))
-                and (not alignment.may_stay(state) or stays or (takes_any and k + 1 in can))
-                and all(
-                    (stays and k in follows[step.to])
-                    or ((takes_any or single == step.dim) and k + 1 in follows[step.to])
-                    for step in steps
-                )
-            ):
-                can.add(k)
-    return 0 in follows[0, 0]
+    return distinct[0] if distinct else (NamedDimension(ELLIPSES),)
 
 
 def _some_ways(a: Dims, b: Dims) -> str:

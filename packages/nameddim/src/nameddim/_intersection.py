@@ -1,0 +1,124 @@
+"""What two patterns have in common, if that is one pattern.
+
+The words that two patterns share are those of one pattern exactly if they are those of a certain
+candidate: its single elements are what the shortest of the words are made of, and it has an
+ellipsis wherever a dimension that nobody named can be put in. Both are found, and the candidate is
+checked, in polynomial time, however many ellipses there are.
+"""
+
+from itertools import islice
+
+from nameddim._alignment import Alignment, Pattern, State
+from nameddim._dimension import ELLIPSES, NamedDimension, is_any, is_wildcard
+from nameddim._matching import have_common
+from nameddim._parse import Dims
+
+_RUN = NamedDimension(ELLIPSES)
+
+
+def intersection(own: Dims, other: Dims) -> Dims | None:
+    """Return the pattern of the words of both, which have some, or None if they are of no one."""
+    if own == other or not any(map(is_wildcard, own)):
+        return own
+    if not any(map(is_wildcard, other)):
+        return other
+    ways = list(islice(Alignment(own, other).ways(), 2))
+    if len(ways) == 1:
+        return tuple(step.dim for step in ways[0])
+    # Several ways may still be one pattern: (..., X) and ((), ...) have the words of (..., X).
+    own, other = _singles_first(own), _singles_first(other)
+    alignment = Alignment(own, other)
+    singles = _shortest(alignment)
+    if singles is None:
+        return None
+    candidate = _with_ellipses(singles, own, other)
+    exact = _reads_all(Pattern(candidate), alignment) and all(
+        _reads_all(Pattern(dims), Alignment(candidate, (_RUN,))) for dims in (own, other)
+    )
+    return candidate if exact else None
+
+
+def _singles_first(dims: Dims) -> Dims:
+    """Return `dims` with one ellipsis at the end of each run of wildcards that has any.
+
+    It has the same words, and is the only such tuple that has them.
+    """
+    ordered: list[NamedDimension] = []
+    for dim in dims:
+        if ordered[-1:] != [_RUN]:
+            ordered.append(dim)
+        elif is_any(dim):
+            ordered.insert(-1, dim)
+        elif dim != _RUN:
+            ordered.append(dim)
+    return tuple(ordered)
+
+
+def _shortest(alignment: Alignment) -> Dims | None:
+    """Return the pattern without ellipses of the shortest words, or None if they are of no one.
+
+    Only the names are looked at; whether every combination of them is a word is not.
+    """
+    distance = {alignment.end: 0}
+    for state, steps in alignment.live.items():
+        if steps:
+            distance[state] = 1 + min(distance[step.to] for step in steps)
+    states = {(0, 0)}
+    singles: list[NamedDimension] = []
+    while states != {alignment.end}:
+        nearer = [
+            step
+            for state in states
+            for step in alignment.live[state]
+            if distance[step.to] < distance[state]
+        ]
+        dims = sorted({step.dim for step in nearer})
+        free = [dim for dim in dims if is_any(dim)]
+        if len(dims) > 1 and not free:
+            return None
+        singles.append(free[0] if free else dims[0])
+        states = {step.to for step in nearer}
+    return tuple(singles)
+
+
+def _with_ellipses(singles: Dims, own: Dims, other: Dims) -> Dims:
+    """Return `singles` with an ellipsis wherever both patterns let a new dimension be put in."""
+    new = NamedDimension("New").next_unused({*own, *other})
+    word = tuple(new if is_any(dim) else dim for dim in singles)
+    dims: list[NamedDimension] = []
+    for position in range(len(singles) + 1):
+        longer = (*word[:position], new, *word[position:])
+        # In a run of wildcards all places are the same: the last is taken.
+        is_last = position == len(singles) or not is_any(singles[position])
+        if is_last and have_common(longer, own) and have_common(longer, other):
+            dims.append(_RUN)
+        dims += singles[position : position + 1]
+    return tuple(dims)
+
+
+def _reads_all(pattern: Pattern, alignment: Alignment) -> bool:
+    """Whether `pattern` can follow `alignment`, whatever that reads, and end where it ends.
+
+    If so, all words of the alignment are words of the pattern, which is what makes an answer right.
+    The converse is not proved, but is tested on all small patterns: it takes single wildcards that
+    come before the ellipsis beside them, so that the pattern need not look ahead.
+    """
+    # For each pair of states, those from which the pattern can follow to the end.
+    follows: dict[State, set[int]] = {}
+    for state, steps in alignment.live.items():
+        can = follows[state] = set()
+        for k in range(len(pattern), -1, -1):
+            single = pattern.singles[k] if k < len(pattern) else None
+            stays = pattern.stays[k] is not None
+            takes_any = single is not None and is_any(single)
+            if (
+                (state != alignment.end or k == len(pattern))
+                and (not alignment.may_stay(state) or stays or (takes_any and k + 1 in can))
+                and all(
+                    (stays and k in follows[step.to])
+                    or ((takes_any or single == step.dim) and k + 1 in follows[step.to])
+                    for step in steps
+                )
+            ):
+                can.add(k)
+    return 0 in follows[0, 0]
