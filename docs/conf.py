@@ -28,6 +28,7 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 napoleon_google_docstring = False
 napoleon_numpy_docstring = False  # the extension docstrings reads them
+napoleon_use_ivar = True  # an attribute may have a docstring of its own
 napoleon_use_rtype = False
 
 # References to our own names must resolve. The names of other projects, and the words of a
