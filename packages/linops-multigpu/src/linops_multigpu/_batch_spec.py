@@ -8,8 +8,9 @@ from types import MappingProxyType
 
 import numpy as np
 import torch
-from nameddim import ND, NamedDimension
 from numpy.typing import ArrayLike, NDArray
+
+from nameddim import ND, NamedDimension
 
 from ._devices import as_device
 
@@ -83,16 +84,21 @@ class BatchSpec:
 
 def _nested(devices: object) -> tuple[object, ...] | torch.device:
     """Return ``devices`` as nested tuples of normalised devices, all of one length a level."""
-    if isinstance(devices, (str, torch.device)):
-        return as_device(devices)
     if isinstance(devices, np.ndarray):
         devices = devices.tolist()
+    if isinstance(devices, (str, torch.device)):
+        return as_device(devices)
     if not isinstance(devices, (list, tuple)) or not devices:
         raise ValueError(
             f"BatchSpec: device_matrix must hold devices, in sequences of at least one, "
             f"got {devices!r}"
         )
     rows = tuple(_nested(row) for row in devices)
-    if len({len(row) if isinstance(row, tuple) else None for row in rows}) > 1:
+    if len({_lengths(row) for row in rows}) > 1:
         raise ValueError(f"BatchSpec: the rows of device_matrix must be alike, got {devices!r}")
     return rows
+
+
+def _lengths(devices: object) -> tuple[int, ...]:
+    """Return the shape of nested tuples whose rows are alike."""
+    return (len(devices), *_lengths(devices[0])) if isinstance(devices, tuple) else ()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from linops_core import Chain, NamedLinop
 from linops_split import assemble, fuzzy_broadcast_to, split_linop, tile_grid, tile_lengths
-from memmap import ModuleMemoryMap
 from nameddim import NamedDimension
-from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from ._batch_spec import BatchSpec
 from ._devices import as_device, probed
-from ._placed import Placed
+from ._placed import Placed, placed_together
 from ._to_device import ToDevice
 
 
@@ -71,9 +72,9 @@ def create_batched_linop(
         raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
     base = specs[0].base_device or as_device(default_device or _device_of(linop))
     plan = _planned(linop, specs, base)
-    for device in {tile.device for tile in plan.tiles()} | {base}:
+    for device in {base, *plan.devices()}:
         probed(device)
-    _place(list(plan.tiles()))
+    _place(plan.tiles())
     return plan.built(base)
 
 
@@ -86,6 +87,9 @@ class _Tile:
 
     def tiles(self) -> Iterator[_Tile]:
         yield self
+
+    def devices(self) -> Iterator[torch.device]:
+        yield self.device
 
     def built(self, base: torch.device) -> NamedLinop:
         return _between(self.linop, self.device, base)
@@ -102,10 +106,17 @@ class _Grid:
 
     def tiles(self) -> Iterator[_Tile]:
         for part in self.parts.flat:
-            yield from part.tiles()
+            yield from cast(_Tile | _Grid, part).tiles()
+
+    def devices(self) -> Iterator[torch.device]:
+        yield self.device
+        for part in self.parts.flat:
+            yield from cast(_Tile | _Grid, part).devices()
 
     def built(self, base: torch.device) -> NamedLinop:
-        linops = _mapped(lambda part: part.built(self.device), self.parts)
+        linops = np.empty(self.parts.shape, dtype=object)
+        for position in np.ndindex(self.parts.shape):
+            linops[position] = cast(_Tile | _Grid, self.parts[position]).built(self.device)
         return _between(assemble(linops, self.dims, lengths=self.lengths), self.device, base)
 
 
@@ -128,7 +139,8 @@ def _planned(linop: NamedLinop, specs: Sequence[BatchSpec], base: torch.device) 
     )
     parts = np.empty(grid.shape, dtype=object)
     for position in np.ndindex(grid.shape):
-        parts[position] = _planned(linops[position], others, devices[position])
+        tile, device = cast(NamedLinop, linops[position]), cast(torch.device, devices[position])
+        parts[position] = _planned(tile, others, device)
     return _Grid(parts, tuple(spec.batch_sizes), tile_lengths(grid), base)
 
 
@@ -141,12 +153,16 @@ def _place(tiles: Iterable[_Tile]) -> None:
     for tile in tiles:
         if any(tensor.device != tile.device for tensor in _all_tensors(tile.linop)):
             elsewhere.setdefault(tile.device, []).append(tile)
+    for tile in (tile for members in elsewhere.values() for tile in members):
+        if any(isinstance(part, (Placed, ToDevice)) for part in tile.linop.modules()):
+            raise ValueError(
+                f"create_batched_linop: an operator must be placed once, with all specs in one "
+                f"list, got one that moves between devices by itself: {tile.linop.signature}"
+            )
     for device, members in elsewhere.items():
-        parts = nn.ModuleList(tile.linop.with_weights(Tensor.detach) for tile in members)
-        copies = ModuleMemoryMap(parts).copy_to(parts, device)
-        for tile, copy in zip(members, copies, strict=True):
-            assert isinstance(copy, NamedLinop)
-            tile.linop = Placed(tile.linop, copy, device)
+        placed = placed_together([tile.linop for tile in members], device)
+        for tile, linop in zip(members, placed, strict=True):
+            tile.linop = linop
 
 
 def _between(linop: NamedLinop, device: torch.device, base: torch.device) -> NamedLinop:
@@ -156,15 +172,6 @@ def _between(linop: NamedLinop, device: torch.device, base: torch.device) -> Nam
     there = ToDevice(base, device, linop.ishape)
     back = ToDevice(device, base, linop.oshape)
     return Chain(there, linop, back)
-
-
-def _mapped(
-    change: Callable[[_Tile | _Grid], NamedLinop], parts: NDArray[np.object_]
-) -> NDArray[np.object_]:
-    changed = np.empty(parts.shape, dtype=object)
-    for position in np.ndindex(parts.shape):
-        changed[position] = change(parts[position])
-    return changed
 
 
 def _all_tensors(linop: NamedLinop) -> list[Tensor]:

@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from linops_core import Composite, NamedLinop
 from nameddim import NamedDimension
-from torch import Tensor, nn
+
+from ._replica import Replica, ReplicaPart, tensors_of
 
 
 class Placed(Composite):
     r"""An operator that computes on another device, on copies that follow its weights.
 
-    ``source`` is the operator as it was given. It stays where it is: its parameters are those
-    of this module, to be trained, saved and loaded. ``copy`` holds on the device what the
-    source reads (of a tile, its slices), and is what computes. When a tensor of the source has
-    been written to or replaced, its copy is brought up to date before the next use. While
-    autograd follows a tensor of the source, the tensor is sent on each call instead, by an
-    operation through which gradients return.
+    The operator as it was given, the source, stays where it is: its parameters are those of
+    this module, to be trained, saved and loaded. The copies hold on the device what the source
+    reads (of a tile, its slices). When a tensor of the source has been written to or replaced,
+    it is copied anew before the next use. While autograd follows a tensor of the source, the
+    tensors are sent on each call instead, by an operation through which gradients return.
+
+    A write is seen if torch counts it: one to ``weight.data``, or to the memory of a NumPy array
+    that the weight was made from, is not. What was made in inference mode is sent on each call.
 
     Parameters
     ----------
     source : NamedLinop
-    copy : NamedLinop
-        The same operator with the same tensors on ``device``.
     device : torch.device
+    copy : function, optional
+        Returns the same operator on the device, up to date. Made here by default.
+
+    Examples
+    --------
+    >>> from linops_core import Diagonal
+    >>> A = Diagonal(torch.ones(2), ("N",))
+    >>> Placed(A, torch.device("meta"))(torch.empty(2, device="meta"))
+    tensor(..., device='meta', size=(2,))
     """
 
-    def __init__(self, source: NamedLinop, copy: NamedLinop, device: torch.device) -> None:
+    def __init__(
+        self,
+        source: NamedLinop,
+        device: torch.device,
+        copy: Callable[[], NamedLinop] | None = None,
+    ) -> None:
         super().__init__(source.shape, [source])
         self.device = device
-        # Past Module.__setattr__: the copies are nobody's to train or save.
-        vars(self).update(_copy=copy, _snapshot=_Snapshot(source))
+        if copy is None:
+            copy = partial(Replica([source], device).copy_of, 0)
+        self._copy = copy  # a function, so the copies are nobody's to train or save
 
     @property
     def name(self) -> str:
@@ -55,43 +74,20 @@ class Placed(Composite):
 
     def up_to_date(self) -> NamedLinop:
         """Return the operator on the device, with the values that its weights have now."""
-        source = self.source
-        if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(source)):
-            return source.with_weights(self._sent)
-        snapshot: _Snapshot | None = vars(self)["_snapshot"]
-        if snapshot is None or not snapshot.shows(source):
-            self._bring_up_to_date()
-        copy: NamedLinop = vars(self)["_copy"]
-        return copy
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors_of(self.source)):
+            return self.source.with_weights(partial(torch.Tensor.to, device=self.device))
+        return self._copy()
 
-    def _bring_up_to_date(self) -> None:
-        snapshot = _Snapshot(self.source)
-        present = self.source.with_weights(Tensor.detach)
-        pairs = list(zip(_tensors(vars(self)["_copy"]), _tensors(present), strict=True))
-        if all(old.shape == new.shape and old.dtype == new.dtype for old, new in pairs):
-            for old, new in pairs:
-                old.copy_(new)
-        else:
-            vars(self)["_copy"] = present.with_weights(self._sent)
-        vars(self)["_snapshot"] = snapshot
-
-    def _sent(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.device)
-
-    def _derived(self, source: NamedLinop, copy: NamedLinop) -> Placed:
-        return Placed(source, copy, self.device)
-
-    def _current_copy(self) -> NamedLinop:
-        with torch.no_grad():  # what is derived from it decides for itself whether to send
-            return self.up_to_date()
+    def _derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> Placed:
+        return Placed(derive(self.source), self.device, ReplicaPart(self._copy, derive))
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, on the same device and with the same copies."""
-        return self._derived(self.source.H, self._current_copy().H)
+        return self._derived(methodcaller("adjoint"))
 
     def own_normal(self) -> NamedLinop:
         """Return the normal operator, on the same device and with the same copies."""
-        return self._derived(self.source.normal(), self._current_copy().normal())
+        return self._derived(methodcaller("normal"))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: as in the source."""
@@ -100,12 +96,13 @@ class Placed(Composite):
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the part of the operator, on the same device; see :meth:`NamedLinop.split`."""
-        source, copy = linop.source, linop._current_copy()
-        return linop._derived(source.split(source, tile), copy.split(copy, tile))  # type: ignore[no-any-return]
+        return linop._derived(partial(_part, tile=dict(tile)))  # type: ignore[no-any-return]
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""
-        return self._derived(self.source.renamed(names), self._current_copy().renamed(names))
+        if not self.dims & names.keys():
+            return self
+        return self._derived(methodcaller("renamed", dict(names)))
 
     def resolved(
         self,
@@ -115,42 +112,21 @@ class Placed(Composite):
         """Return the operator with its wildcards replaced by what they stand for."""
         if self.shape.resolve(ishape=ishape, oshape=oshape) == self.shape:
             return self
-        return self._derived(
-            self.source.resolved(ishape=ishape, oshape=oshape),
-            self._current_copy().resolved(ishape=ishape, oshape=oshape),
-        )
+        return self._derived(methodcaller("resolved", ishape=ishape, oshape=oshape))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes; the snapshot is one of other tensors."""
-        return {**super().__getstate__(), "_snapshot": None}
+    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
+        """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
+        return Placed(self.source.with_weights(change), self.device)
 
 
-def _tensors(module: nn.Module) -> Iterator[Tensor]:
-    """Yield the tensors of a module and its parts, those of a part used twice twice."""
-    for tensor in (*module._parameters.values(), *module._buffers.values()):
-        if tensor is not None:
-            yield tensor
-    for child in module._modules.values():
-        if child is not None:
-            yield from _tensors(child)
+def placed_together(sources: Sequence[NamedLinop], device: torch.device) -> list[Placed]:
+    """Return the operators at work on ``device``, where they share what they share here."""
+    replica = Replica(sources, device)
+    return [
+        Placed(source, device, partial(replica.copy_of, position))
+        for position, source in enumerate(sources)
+    ]
 
 
-class _Snapshot:
-    """The tensors of an operator at one moment, as far as a change of them can be told."""
-
-    def __init__(self, linop: NamedLinop) -> None:
-        self._seen = [(weakref.ref(tensor), *_marks(tensor)) for tensor in _tensors(linop)]
-
-    def shows(self, linop: NamedLinop) -> bool:
-        """Whether no tensor was written to, replaced, moved or cast since."""
-        tensors = list(_tensors(linop))
-        return len(tensors) == len(self._seen) and all(
-            seen() is tensor and tuple(marks) == _marks(tensor)
-            for tensor, (seen, *marks) in zip(tensors, self._seen, strict=True)
-        )
-
-
-def _marks(tensor: Tensor) -> tuple[int | None, int, torch.dtype, torch.device]:
-    # A tensor made in inference mode keeps no count of writes; `data = ` keeps the count.
-    version = None if tensor.is_inference() else tensor._version
-    return version, tensor.untyped_storage()._cdata, tensor.dtype, tensor.device
+def _part(linop: NamedLinop, tile: Mapping[NamedDimension, slice]) -> NamedLinop:
+    return linop.split(linop, tile)

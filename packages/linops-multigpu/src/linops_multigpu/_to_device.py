@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from linops_core import Identity, NamedLinop, SliceableLinop
 from nameddim import NamedDimension, NamedShape
-from torch import Tensor
 
 from ._devices import as_device
 

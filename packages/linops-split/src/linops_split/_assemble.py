@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+
 from linops_core import Add, Concat, NamedLinop, SplitError
 from nameddim import ND, NamedDimension
-from numpy.typing import NDArray
 
 
 def assemble(

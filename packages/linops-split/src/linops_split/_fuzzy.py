@@ -29,22 +29,26 @@ def fuzzy_broadcast_to(arr: ArrayLike, shape: Sequence[int]) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If ``arr`` has more axes than ``shape``, or nothing to repeat.
+        If ``arr`` has more axes than ``shape``, or nothing to repeat, or it is ragged.
 
     Examples
     --------
     >>> fuzzy_broadcast_to(["a", "b"], (5,)).tolist()
     ['a', 'b', 'a', 'b', 'a']
     """
-    array = np.asarray(arr)
+    array = np.array(arr)
     if array.ndim > len(shape):
         raise ValueError(
             f"an array must have at most {len(shape)} axes to be laid over {tuple(shape)}, "
             f"got shape {array.shape}"
         )
-    if array.size == 0 and 0 not in shape:
-        raise ValueError(f"an empty array cannot be laid over {tuple(shape)}")
-    array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
-    for axis, (have, want) in enumerate(zip(array.shape, shape, strict=True)):
-        array = np.take(array, np.arange(want) % max(have, 1), axis=axis)
+    have = (1,) * (len(shape) - array.ndim) + array.shape
+    if any(want < 0 or (old == 0 < want) for old, want in zip(have, shape, strict=True)):
+        raise ValueError(
+            f"an array must have something to repeat along each axis of {tuple(shape)}, "
+            f"got shape {array.shape}"
+        )
+    array = array.reshape(have)
+    for axis, (old, want) in enumerate(zip(have, shape, strict=True)):
+        array = np.take(array, np.arange(want) % max(old, 1), axis=axis)
     return array

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from numbers import Integral
+from typing import TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
+
 from linops_core import NamedLinop, Role, SplitError
 from nameddim import ND, NamedDimension
-from numpy.typing import NDArray
 
 Tile: TypeAlias = Mapping[NamedDimension, tuple[int, slice]]
 """For each dimension that is cut: the position of a tile along it, and the slice it covers."""
@@ -63,7 +65,8 @@ def _slices(linop: NamedLinop, dim: NamedDimension, batch_size: int) -> list[sli
         )
     if role is Role.OPAQUE:
         raise SplitError(f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+    whole = isinstance(batch_size, Integral) and not isinstance(batch_size, bool)
+    if not whole or batch_size < 1:
         raise SplitError(
             f"{linop.signature}: the batch size of {dim} must be a positive integer, "
             f"got {batch_size!r}"
@@ -76,7 +79,8 @@ def _slices(linop: NamedLinop, dim: NamedDimension, batch_size: int) -> list[sli
         )
     if size == 0:
         raise SplitError(f"{linop.signature}: {dim} must not be empty, got size 0")
-    return [slice(start, min(start + batch_size, size)) for start in range(0, size, batch_size)]
+    starts = range(0, size, int(batch_size))
+    return [slice(start, min(start + starts.step, size)) for start in starts]
 
 
 def split_linop(
@@ -117,7 +121,8 @@ def split_linop(
     grid = tile_grid(linop, batch_sizes)
     linops, ibatches, obatches = (np.empty(grid.shape, dtype=object) for _ in range(3))
     for position in np.ndindex(grid.shape):
-        window = {dim: piece for dim, (_, piece) in grid[position].items()}
+        tile = cast(Tile, grid[position])
+        window = {dim: piece for dim, (_, piece) in tile.items()}
         linops[position] = linop.split(linop, window)
         ibatches[position] = [window.get(dim, slice(None)) for dim in linop.ishape]
         obatches[position] = [window.get(dim, slice(None)) for dim in linop.oshape]
@@ -125,10 +130,18 @@ def split_linop(
 
 
 def tile_lengths(grid: NDArray[np.object_]) -> dict[NamedDimension, list[int]]:
-    """Return how long the tiles of ``grid`` are along each dimension."""
+    """Return how long the tiles of ``grid`` are along each dimension.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Diagonal
+    >>> tile_lengths(tile_grid(Diagonal(torch.ones(5), ("N",)), {"N": 2}))
+    {N: [2, 2, 1]}
+    """
     lengths: dict[NamedDimension, list[int]] = {}
-    for axis, dim in enumerate(grid.flat[0]):
+    for axis, dim in enumerate(cast(Tile, grid.flat[0])):
         along = np.moveaxis(grid, axis, 0).reshape(grid.shape[axis], -1)[:, 0]
-        pieces = [tile[dim][1] for tile in along]
+        pieces = [cast(Tile, tile)[dim][1] for tile in along]
         lengths[dim] = [piece.stop - piece.start for piece in pieces]
     return lengths

@@ -16,18 +16,21 @@ from linops_split import *  # noqa: E402, F403
 from memmap import *  # noqa: E402, F403
 from nameddim import *  # noqa: E402, F403
 
-from torchlinops import alg as alg  # noqa: E402
-from torchlinops import linops as linops  # noqa: E402
-from torchlinops import memmap as memmap  # noqa: E402
-from torchlinops import nameddim as nameddim  # noqa: E402
+# isort: split
+# Last, so that `alg` is the module of this package and not that of linops_core.
+import torchlinops.alg as alg  # type: ignore[no-redef]  # noqa: E402
+import torchlinops.linops as linops  # noqa: E402
+import torchlinops.memmap as memmap  # noqa: E402
+import torchlinops.nameddim as nameddim  # noqa: E402
 
-__all__ = [  # noqa: PLE0604
-    *linops.__all__,
-    *linops.split.__all__,
-    *linops.device.__all__,
-    *memmap.__all__,
-    *nameddim.__all__,
+__all__ = [
+    "alg",
     "linops",
     "memmap",
     "nameddim",
+    *(name for name in linops.__all__ if name != "alg"),
+    *(name for name in linops.split.__all__ if name not in linops.__all__),
+    *linops.device.__all__,
+    *memmap.__all__,
+    *nameddim.__all__,
 ]

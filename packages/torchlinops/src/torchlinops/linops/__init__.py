@@ -2,6 +2,5 @@
 
 from linops_core import *  # noqa: F403
 from linops_core import __all__ as __all__
-
 from torchlinops.linops import device as device
 from torchlinops.linops import split as split
