@@ -101,6 +101,11 @@ def test_resolution_keeps_the_wildcard_where_the_target_has_one_too() -> None:
     assert resolve_wildcards(("(1)", "...", "A"), ("()", "C", "...")) == ("(1)", "C", "...", "A")
 
 
+def test_resolution_of_several_ways_has_its_ellipses_after_the_wildcards() -> None:
+    found = resolve_wildcards(("...", "()", "()", "A"), ("()", "...", "()", "A", "..."))
+    assert found == ("()", "()", "...", "A")
+
+
 @given(st.lists(patterns("AB", 3), max_size=4))
 def test_best_common_shape_is_all_that_is_common(shapes: list[Pattern]) -> None:
     check_common(best(*shapes), ("...",), *shapes)

@@ -24,7 +24,7 @@ class Pattern:
 
     def __init__(self, dims: Dims) -> None:
         self.singles: list[NamedDimension] = []
-        # For each state, where in `dims` the ellipsis is that lets it stay: the first, if several
+        # For each state, where in `dims` the ellipsis is that lets it stay: the last, if several
         # stand side by side, because they are no more than one.
         self.stays: list[int | None] = [None]
         self.positions: list[int] = []
@@ -33,7 +33,7 @@ class Pattern:
                 self.singles.append(dim)
                 self.positions.append(position)
                 self.stays.append(None)
-            elif self.stays[-1] is None:
+            else:
                 self.stays[-1] = position
 
     def __len__(self) -> int:

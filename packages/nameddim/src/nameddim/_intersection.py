@@ -28,10 +28,7 @@ def intersection(own: Dims, other: Dims) -> Dims | None:
     # Several ways may still be one pattern: (..., X) and ((), ...) have the words of (..., X).
     own, other = _singles_first(own), _singles_first(other)
     alignment = Alignment(own, other)
-    singles = _shortest(alignment)
-    if singles is None:
-        return None
-    candidate = _with_ellipses(singles, own, other)
+    candidate = _with_ellipses(_shortest(alignment), own, other)
     exact = _reads_all(Pattern(candidate), alignment) and all(
         _reads_all(Pattern(dims), Alignment(candidate, (_RUN,))) for dims in (own, other)
     )
@@ -54,11 +51,8 @@ def _singles_first(dims: Dims) -> Dims:
     return tuple(ordered)
 
 
-def _shortest(alignment: Alignment) -> Dims | None:
-    """Return the pattern without ellipses of the shortest words, or None if they are of no one.
-
-    Only the names are looked at; whether every combination of them is a word is not.
-    """
+def _shortest(alignment: Alignment) -> Dims:
+    """Return the only pattern without ellipses that the shortest words can be those of."""
     distance = {alignment.end: 0}
     for state, steps in alignment.live.items():
         if steps:
@@ -72,11 +66,8 @@ def _shortest(alignment: Alignment) -> Dims | None:
             for step in alignment.live[state]
             if distance[step.to] < distance[state]
         ]
-        dims = sorted({step.dim for step in nearer})
-        free = [dim for dim in dims if is_any(dim)]
-        if len(dims) > 1 and not free:
-            return None
-        singles.append(free[0] if free else dims[0])
+        # Wildcards sort before names. Of several names any will do: no candidate passes its check.
+        singles.append(min(step.dim for step in nearer))
         states = {step.to for step in nearer}
     return tuple(singles)
 
