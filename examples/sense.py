@@ -27,6 +27,7 @@ from sense_data import BadInput, Scan, load_scan, simulated_scan
 from sense_measure import measured
 from sense_report import Report, print_table, write_files
 from torch import Tensor
+
 from torchlinops import (
     FFT,
     BatchSpec,

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
+
 from torchlinops import NamedLinop
 
 
@@ -118,7 +119,7 @@ def example_volume() -> Path:
         from nibabel.testing import data_path
     except ImportError as error:
         raise BadInput("the example volume needs nibabel: pip install nibabel") from error
-    return Path(data_path) / "example4d.nii.gz"
+    return Path(str(data_path)) / "example4d.nii.gz"
 
 
 def load_volume(path: Path) -> Tensor:
@@ -140,13 +141,13 @@ def load_volume(path: Path) -> Tensor:
 def load_nifti(path: Path) -> np.ndarray:
     """Return the first volume of a NIfTI file as (Nz, Nx, Ny)."""
     try:
-        import nibabel
+        from nibabel.nifti1 import Nifti1Image
     except ImportError as error:
         raise BadInput(f"{path}: NIfTI files need nibabel: pip install nibabel") from error
     if not path.is_file():
         raise BadInput(f"{path}: there is no such file")
     try:
-        array = np.asarray(nibabel.load(path).dataobj)
+        array = np.asarray(Nifti1Image.from_filename(path).dataobj)
     except Exception as error:  # nibabel passes on what gzip, struct and numpy raise
         raise BadInput(f"{path}: not a NIfTI file that can be read: {error}") from error
     if array.ndim < 3:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,8 +46,9 @@ def measured(work: Callable[[], Tensor], devices: Sequence[torch.device]) -> Mea
         torch.cuda.synchronize(device)
     seconds = time.perf_counter() - start
     peak = sum(map(torch.cuda.max_memory_allocated, cuda)) if cuda else _resident("VmHWM")
-    known = before is not None and peak is not None
-    return Measured(value, seconds, peak if known else None, peak - before if known else None)
+    if before is None or peak is None:
+        return Measured(value, seconds, None, None)
+    return Measured(value, seconds, peak, peak - before)
 
 
 def _allocated(devices: Sequence[torch.device]) -> int:
@@ -53,6 +57,10 @@ def _allocated(devices: Sequence[torch.device]) -> int:
 
 def _reset_peak() -> int | None:
     """Forget the peak so far; return the resident size, or None where there is no such thing."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # only glibc has it
+        # What earlier work has freed is still resident, and would hide what this work takes.
+        ctypes.CDLL(None).malloc_trim(0)
     try:
         _CLEAR.write_text("5")
     except OSError:

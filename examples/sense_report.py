@@ -12,7 +12,8 @@ import torch
 from sense_data import Scan
 from sense_measure import Measured
 from torch import Tensor
-from torchlinops import NamedLinop
+
+from torchlinops import Identity, NamedLinop
 
 CLEARLY_BETTER = 0.8
 """How large the error may be, as a part of that of the zero-filled image."""
@@ -50,10 +51,7 @@ class Report:
         The zero-filled image A^H y is scaled to fit as well as it can, so that it is not
         counted against it that sampling less makes it darker.
         """
-        if scan.reference is None:
-            seen, target = A, y
-        else:
-            seen, target = (lambda x: x), scan.reference
+        seen, target = (A, y) if scan.reference is None else (Identity(A.ishape), scan.reference)
         zero_filled = A.H(y)
         shown = seen(zero_filled)
         overlap = torch.vdot(shown.flatten(), target.flatten())
@@ -168,9 +166,9 @@ def draw(report: Report, path: Path) -> None:
     shown = {name: image[middle].abs().cpu().T.flip(0) for name, image in images.items()}
     base_name = "zero-filled" if report.reference is None else "reference"
     base, brightest = shown[base_name], max(image.max() for image in shown.values())
-    figure, axes = pyplot.subplots(
-        2, len(shown), figsize=(2.6 * len(shown), 7), layout="constrained", squeeze=False
-    )
+    height, width = base.shape
+    size = (2.8 * len(shown), 2 * (2.8 * height / width + 0.6))
+    figure, axes = pyplot.subplots(2, len(shown), figsize=size, layout="constrained", squeeze=False)
     figure.set_facecolor("black")
     for column, (name, image) in enumerate(shown.items()):
         top, bottom = axes[:, column]

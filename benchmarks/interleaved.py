@@ -1,0 +1,56 @@
+"""Timings of several ways to do one job, taken in turns, as ratios to the first.
+
+Machines are shared and noisy: a slow minute then slows all ways alike, and the ratio within a
+round says more than any time by itself.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Of one way to do the job."""
+
+    seconds: float
+    """Median over the rounds."""
+    ratio: float
+    """Median over the rounds of the time over that of the first way in the same round."""
+    low: float
+    high: float
+    """Smallest and largest of these ratios without the outermost tenths."""
+
+
+def interleaved(ways: Mapping[str, Callable[[], object]], rounds: int = 15) -> dict[str, Timing]:
+    """Return the timing of each way; each runs once per round, after one round to warm up."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for counted in [False] + [True] * rounds:
+        for name, work in ways.items():
+            start = time.perf_counter()
+            work()
+            elapsed = time.perf_counter() - start
+            if counted:
+                times[name].append(elapsed)
+    base = next(iter(times.values()))
+    timings = {}
+    for name, own in times.items():
+        ratios = sorted(a / b for a, b in zip(own, base, strict=True))
+        tail = len(ratios) // 10
+        timings[name] = Timing(
+            statistics.median(own), statistics.median(ratios), ratios[tail], ratios[-1 - tail]
+        )
+    return timings
+
+
+def print_timings(title: str, timings: Mapping[str, Timing]) -> None:
+    """Print a table: time, ratio to the first way, and the spread of the ratio."""
+    print(f"\n{title}")
+    for name, timing in timings.items():
+        print(
+            f"  {name:44} {timing.seconds * 1e3:10.3f} ms  {timing.ratio:6.2f}x "
+            f"({timing.low:.2f} to {timing.high:.2f})"
+        )
