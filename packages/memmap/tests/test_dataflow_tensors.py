@@ -61,7 +61,7 @@ def test_the_array_reaches_each_element_at_its_physical_index(
     array = view.numpy()
     for index in indices_of(view):
         assert array[index] == tensor.data[view.get_physical_index(index)]
-        assert np.shares_memory(array[(*index, ...)], tensor.data)
+    assert not array.size or np.shares_memory(array, tensor.data)
 
 
 @given(st.data(), st.integers(1, 12), DTYPES)

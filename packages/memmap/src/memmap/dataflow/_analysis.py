@@ -1,23 +1,14 @@
-"""From a list of operations to the hazards between them.
-
-Every byte remembers its present writer and the readers since. Bytes are not visited: they are
-kept as the views through which they were accessed, together with what later writes left of them.
-"""
+"""From a list of operations to the hazards between them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
-import numpy as np
-
-from .._footprint import footprint
-from .._layout import Layout
-from .._overlap import layouts_overlap
-from .._runs import Runs, intersect
+from ._accesses import Access, Memory, Standing
 from ._graph import DependencyGraph
 from ._hazards import Dependency, HazardKind, SelfHazard
 from ._operation import Operation
-from ._spans import SpanIndex
 from ._tensors import MemoryView
 
 
@@ -61,7 +52,7 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
     fill -> read (RAW, implicit)
     """
     program = tuple(operations)
-    spaces: dict[Hashable, _Space] = {}
+    memory = Memory()
     edges: list[Dependency] = []
     self_hazards: list[SelfHazard] = []
     for index, operation in enumerate(program):
@@ -70,121 +61,44 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
                 f"analyze_dependencies: every item must be an Operation, "
                 f"got {type(operation).__name__} at position {index}"
             )
-        hazards = _Hazards()
-        reads = _accesses(index, operation.input_views)
-        writes = _accesses(index, operation.output_views)
+        found: _Found = {}
+        reads = memory.accesses(index, operation.input_views)
+        writes = memory.accesses(index, operation.output_views)
         for access in reads:
-            space = spaces.setdefault(access.view.memory.space, _Space())
-            hazards.add(HazardKind.RAW, space.writers, access)
+            _, writers = memory.readers_and_writers(access)
+            _note(found, HazardKind.RAW, writers, access)
         for access in writes:
-            space = spaces.setdefault(access.view.memory.space, _Space())
-            hazards.add(HazardKind.WAR, space.readers, access)
-            hazards.add(HazardKind.WAW, space.writers, access)
+            readers, writers = memory.readers_and_writers(access)
+            _note(found, HazardKind.WAR, readers, access)
+            _note(found, HazardKind.WAW, writers, access)
         # The operation reads before it writes: its own writes end its reads too.
         for access in reads:
-            spaces[access.view.memory.space].readers.add(*access.span, access)
+            readers, _ = memory.readers_and_writers(access)
+            readers.add(access)
         for access in writes:
-            spaces[access.view.memory.space].write(access)
-        edges += hazards.edges(program, index)
+            readers, writers = memory.readers_and_writers(access)
+            readers.overwrite(access.region)
+            writers.overwrite(access.region)
+            writers.add(access)
+        edges += _edges(found, program, index)
         self_hazards += operation.self_hazards()
     return DependencyGraph(program, edges, self_hazards)
 
 
-class _Access:
-    """One view that an operation reads or writes, and which of its bytes still are as it left them.
-
-    ``left`` is None while no later write has touched the view, else the runs that remain.
-    """
-
-    __slots__ = ("_runs", "index", "layout", "left", "view")
-
-    def __init__(self, index: int, view: MemoryView, layout: Layout) -> None:
-        self.index = index
-        self.view = view
-        self.layout = layout
-        self.left: Runs | None = None
-        self._runs: Runs | None = None
-
-    @property
-    def span(self) -> tuple[int, int]:
-        return self.layout.start, self.layout.stop
-
-    @property
-    def runs(self) -> Runs:
-        if self._runs is None:
-            self._runs = footprint(self.view.memory).runs()
-        return self._runs
-
-    def meets(self, later: _Access) -> bool:
-        """Whether a byte that is still as this access left it belongs to a later access."""
-        return layouts_overlap(self.layout, later.layout) and (
-            self.left is None or intersect(self.left, later.runs).size > 0
-        )
-
-    def is_ended_by(self, write: _Access) -> bool:
-        """Take away the bytes of a write; whether none is left."""
-        if self.layout == write.layout or (
-            write.layout.is_run
-            and write.layout.start <= self.layout.start
-            and self.layout.stop <= write.layout.stop
-        ):
-            return True
-        self.left = _subtract(self.runs if self.left is None else self.left, write.runs)
-        return len(self.left) == 0
+_Pair: TypeAlias = tuple[MemoryView, MemoryView]
+_Found: TypeAlias = dict[tuple[int, HazardKind], dict[tuple[int, int], _Pair]]
+"""Pairs of views, by the identity of both, by earlier operation and kind."""
 
 
-class _Space:
-    """One address space: the writes that still stand, and the reads since."""
-
-    __slots__ = ("readers", "writers")
-
-    def __init__(self) -> None:
-        self.readers: SpanIndex[_Access] = SpanIndex()
-        self.writers: SpanIndex[_Access] = SpanIndex()
-
-    def write(self, write: _Access) -> None:
-        """Let a write end what it overwrites, and stand from now on."""
-        for standing in (self.readers, self.writers):
-            for access in standing.meeting(*write.span):
-                if access.meets(write) and access.is_ended_by(write):
-                    standing.discard(*access.span, access)
-        self.writers.add(*write.span, write)
+def _note(found: _Found, kind: HazardKind, standing: Standing, access: Access) -> None:
+    """Note the hazards of one kind between what stands and what one operation does now."""
+    for earlier in standing.meeting(access.region):
+        pairs = found.setdefault((earlier.index, kind), {})
+        pairs[id(earlier.view), id(access.view)] = earlier.view, access.view
 
 
-class _Hazards:
-    """The hazards that one operation meets, by earlier operation and kind."""
-
-    def __init__(self) -> None:
-        self._views: dict[tuple[int, HazardKind], dict[tuple[int, int], _Pair]] = {}
-
-    def add(self, kind: HazardKind, standing: SpanIndex[_Access], access: _Access) -> None:
-        for earlier in standing.meeting(*access.span):
-            if earlier.meets(access):
-                pairs = self._views.setdefault((earlier.index, kind), {})
-                pairs[id(earlier.view), id(access.view)] = earlier.view, access.view
-
-    def edges(self, program: Sequence[Operation], later: int) -> list[Dependency]:
-        return [
-            Dependency(
-                program[earlier], program[later], earlier, later, kind, tuple(pairs.values())
-            )
-            for (earlier, kind), pairs in sorted(self._views.items(), key=lambda item: item[0])
-        ]
-
-
-_Pair = tuple[MemoryView, MemoryView]
-
-
-def _accesses(index: int, views: Iterable[MemoryView]) -> list[_Access]:
-    """One access for each different view that is not empty."""
-    different = {id(view): view for view in views}.values()
-    layouts = [(view, view.memory.layout()) for view in different]
-    return [_Access(index, view, layout) for view, layout in layouts if layout is not None]
-
-
-def _subtract(a: Runs, b: Runs) -> Runs:
-    """Integers of `a` that are not in `b`; neither is empty."""
-    start = np.concatenate([a[:1, 0], b[:, 1]])
-    stop = np.concatenate([b[:, 0], a[-1:, 1]])
-    gaps = np.stack([start, stop], axis=1)
-    return intersect(a, gaps[start < stop])
+def _edges(found: _Found, program: Sequence[Operation], later: int) -> list[Dependency]:
+    return [
+        Dependency(program[earlier], program[later], earlier, later, kind, tuple(pairs.values()))
+        for (earlier, kind), pairs in sorted(found.items(), key=lambda item: item[0])
+    ]

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from .._overlap import has_internal_overlap, overlaps
 from ._hazards import SelfHazard, is_same_place
+from ._layout_index import LayoutIndex
 from ._operators import OperatorUse, TensorArgument
-from ._spans import SpanIndex
 from ._traced import TracedView
 
 _Use: TypeAlias = tuple[TensorArgument, TracedView, bool]
@@ -42,18 +42,20 @@ def call_hazards(
         return []
     found = []
     # By address space, since in a trace the addresses of every memory start at 0.
-    touched: defaultdict[Hashable, SpanIndex[_Use]] = defaultdict(SpanIndex)
+    touched: defaultdict[Hashable, LayoutIndex[_Use]] = defaultdict(LayoutIndex)
     for argument, view in reads:
-        if span := view.memory.span:
-            touched[view.memory.space].add(*span, (argument, view, False))
+        layout = view.memory.layout()
+        if layout is not None:
+            touched[view.memory.space].add(layout, (argument, view, False))
     for written, view in writes:
         place = view.memory
-        if place.span is None:
+        layout = place.layout()
+        if layout is None:
             continue
         if has_internal_overlap(place):
             found.append(SelfHazard(name, view, view, "write"))
         others = touched[place.space]
-        for other, other_view, is_written in others.meeting(*place.span):
+        for other, other_view, is_written in others.may_meet(layout):
             is_same_argument = (other.name, other.item) == (written.name, written.item)
             if is_same_argument or not overlaps(place, other_view.memory):
                 continue
@@ -65,5 +67,5 @@ def call_hazards(
                 and is_same_place(place, other_view.memory)
             ):
                 found.append(SelfHazard(name, view, other_view, "read"))
-        others.add(*place.span, (written, view, True))
+        others.add(layout, (written, view, True))
     return found

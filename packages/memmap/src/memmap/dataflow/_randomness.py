@@ -11,43 +11,59 @@ from ._operators import TensorArgument
 
 
 class Randomness:
-    """Whether an operator draws random numbers: dropout of nothing, for one, does not."""
-
-    def __init__(self, source: torch.Generator | torch.device | None) -> None:
-        self.source = source
-        self._before = self._state()
-
-    def was_drawn(self) -> bool:
-        if isinstance(self.source, torch.Generator):
-            with _disable_current_modes():
-                return not torch.equal(self._before, self._state())
-        return self.source is not None
-
-    def _state(self) -> torch.Tensor:
-        with _disable_current_modes():
-            if isinstance(self.source, torch.Generator):
-                return self.source.get_state()
-            return torch.empty(0)
-
-
-def source_of_randomness(
-    arguments: Sequence[TensorArgument], args: Sequence[object], kwargs: Mapping[str, object]
-) -> torch.Generator | torch.device | None:
-    """Where a call would draw random numbers from.
+    """Whether a call draws random numbers: dropout of nothing, for one, does not.
 
     Parameters
     ----------
-    arguments : sequence of TensorArgument
-        The tensors of the call.
-    args, kwargs : sequence and mapping
-        As the dispatcher gives them.
-
-    Returns
-    -------
-    torch.Generator, torch.device or None
-        The generator; the device, where torch does not show its generator; None where nothing
-        is drawn, because the tensors are meta or fake.
+    source : torch.Generator or torch.device
+        The generator; or the device, where torch does not show its generator.
     """
+
+    def __init__(self, source: torch.Generator | torch.device) -> None:
+        self.source = source
+        self._before = self._state()
+
+    @classmethod
+    def of(
+        cls,
+        arguments: Sequence[TensorArgument],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+    ) -> Randomness | None:
+        """Watch a call that is about to be made.
+
+        Parameters
+        ----------
+        arguments : sequence of TensorArgument
+            The tensors of the call.
+        args, kwargs : sequence and mapping
+            As the dispatcher gives them.
+
+        Returns
+        -------
+        Randomness or None
+            None where nothing can be drawn, because the tensors are meta or fake.
+        """
+        source = _source(arguments, args, kwargs)
+        return None if source is None else cls(source)
+
+    def was_drawn(self) -> bool:
+        """Whether numbers were drawn since; True where the generator cannot be asked."""
+        if self._before is None:
+            return True
+        return self._state() != self._before
+
+    def _state(self) -> bytes | None:
+        if isinstance(self.source, torch.device):
+            return None
+        with _disable_current_modes():
+            state: bytes = self.source.get_state().numpy().tobytes()
+            return state
+
+
+def _source(
+    arguments: Sequence[TensorArgument], args: Sequence[object], kwargs: Mapping[str, object]
+) -> torch.Generator | torch.device | None:
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Generator):
             return value

@@ -2,7 +2,7 @@
 
 A storage is recognised by its object for as long as the trace lasts, also after it has died, so
 that a new storage at an old address is other memory. Two living storages at one address, as made by
-``from_numpy`` or DLPack, are the same memory. No data are kept alive.
+``from_numpy`` or DLPack, are the same memory.
 """
 
 from __future__ import annotations
@@ -66,11 +66,14 @@ class TracedMemory:
 class _Storage:
     """One storage object: where it really lies, and where in its traced memory."""
 
-    __slots__ = ("address", "memory", "nbytes", "reference", "space")
+    __slots__ = ("address", "foreign", "memory", "nbytes", "reference", "space")
 
     def __init__(self, storage: torch.UntypedStorage, name: str) -> None:
         # While a weak reference exists, no other storage object can get this one's identity.
         self.reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch's
+        # Memory that torch did not allocate may outlive its storage and come back in another one:
+        # it is kept for as long as the trace lasts, so that its addresses cannot be used again.
+        self.foreign = None if storage.resizable() else storage
         self.memory = TracedMemory(name)
         self.space: Hashable = None
         self.address = self.nbytes = 0

@@ -20,7 +20,7 @@ from .._view import View
 from ._call_hazards import call_hazards
 from ._operation import Operation
 from ._operators import tensor_arguments, use_of
-from ._randomness import Randomness, source_of_randomness
+from ._randomness import Randomness
 from ._storages import StorageTable
 from ._traced import Replay, TracedOperation, TracedView
 
@@ -58,6 +58,7 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     What does not pass the dispatcher of the calling thread is not seen: writes through NumPy or
     a raw pointer, other threads, the inside of a compiled kernel. A value that leaves through
     ``item()`` is a constant of the trace: operations that use it as a number do not depend on it.
+    Memory that torch did not allocate, as that of NumPy arrays, is kept until the trace ends.
 
     Examples
     --------
@@ -112,7 +113,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
         given = {self._locate(name, a.tensor, a.name).space for a in arguments}
         # Before the call, because it may resize what it writes.
         reads = [(a, self._view(name, a.tensor, a.name)) for a in arguments if a.reads]
-        random = Randomness(source_of_randomness(arguments, args, kwargs) if use.may_draw else None)
+        random = Randomness.of(arguments, args, kwargs) if use.may_draw else None
         result = func(*args, **kwargs)
         writes = [(a, self._view(name, a.tensor, a.name)) for a in arguments if a.writes]
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -123,9 +124,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
         outputs = [view for _, view in writes]
         if use.fills_results:
             outputs += [self._view(name, tensor) for tensor in compress(results, is_new)]
-        if random.was_drawn():
-            inputs.append(generator := self._generator(random.source))
-            outputs.append(generator)
+        if random is not None and random.was_drawn():
+            # The state of a generator, as one byte of memory.
+            inputs.append(state := self._unique(View(random.source, 0, 1)))
+            outputs.append(state)
         if not inputs and not outputs:
             return result
         operation = TracedOperation(
@@ -149,10 +151,6 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
 
     def _view(self, operation: str, tensor: torch.Tensor, argument: str = "") -> TracedView:
         return self._unique(self._locate(operation, tensor, argument))
-
-    def _generator(self, source: torch.Generator | torch.device | None) -> TracedView:
-        """The state of a random number generator, as one byte of memory."""
-        return self._unique(View(source, 0, 1))
 
     def _unique(self, place: View) -> TracedView:
         return self._views.setdefault(place, TracedView(place))
