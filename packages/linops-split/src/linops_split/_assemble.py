@@ -35,6 +35,8 @@ def assemble(
     ------
     SplitError
         If the number of names is not that of the axes, or there are no tiles.
+    TypeError
+        If a tile is no operator.
 
     Examples
     --------
@@ -54,7 +56,8 @@ def assemble(
         )
     if not dims:
         whole = linops.item()
-        assert isinstance(whole, NamedLinop)
+        if not isinstance(whole, NamedLinop):
+            raise TypeError(f"assemble: tiles must be NamedLinops, got {whole!r}")
         return whole
     # linops[k, ...] and not linops[k]: the last axis is to end in an array too.
     tiles = [assemble(linops[k, ...], dims[1:], lengths=lengths) for k in range(len(linops))]

@@ -137,7 +137,7 @@ def tile_lengths(grid: NDArray[np.object_]) -> dict[NamedDimension, list[int]]:
     >>> import torch
     >>> from linops_core import Diagonal
     >>> tile_lengths(tile_grid(Diagonal(torch.ones(5), ("N",)), {"N": 2}))
-    {N: [2, 2, 1]}
+    {'N': [2, 2, 1]}
     """
     lengths: dict[NamedDimension, list[int]] = {}
     for axis, dim in enumerate(cast(Tile, grid.flat[0])):

@@ -1,0 +1,142 @@
+"""The law of tiles, and random ways to cut an operator, for tests of operators that can be cut.
+
+Needs hypothesis: ``pip install linops-split[testing]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_core import NamedLinop, Role
+from nameddim import ND, NamedDimension
+
+from ._batch import batch_linop
+from ._split import split_linop
+
+
+def dense_blocks(
+    linop: NamedLinop, lengths: Sequence[int], dtype: torch.dtype = torch.complex128
+) -> Tensor:
+    """Return what an operator does to each unit vector: its matrix, with both sides' dimensions.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+    lengths : sequence of int
+        Of the dimensions of its input.
+    dtype : torch.dtype
+        Of the unit vectors.
+
+    Returns
+    -------
+    Tensor
+        Shape (*output sizes, *input sizes).
+
+    Examples
+    --------
+    >>> from linops_core import Diagonal
+    >>> dense_blocks(Diagonal(torch.tensor([2.0, 3.0]), ("N",)), [2]).real
+    tensor([[2., 0.],
+            [0., 3.]], dtype=torch.float64)
+    """
+    basis = torch.eye(int(np.prod(lengths)), dtype=dtype)
+    columns = [linop(vector.reshape(tuple(lengths))) for vector in basis]
+    return torch.stack(columns, dim=-1).unflatten(-1, tuple(lengths) or (1,))[
+        (..., *[0] * (not lengths))
+    ]
+
+
+def cuttable_dims(linop: NamedLinop) -> list[NamedDimension]:
+    """Return the dimensions along which ``linop`` can be cut, in alphabetical order.
+
+    Examples
+    --------
+    >>> from linops_core import FFT
+    >>> cuttable_dims(FFT(1, batch_shape=("C",)))  # nobody knows the size of C
+    []
+    """
+    return [
+        dim
+        for dim in sorted(linop.dims, key=str)
+        if linop.role(dim) not in (None, Role.OPAQUE) and linop.size(dim)
+    ]
+
+
+@st.composite
+def batch_sizes(draw: st.DrawFn, linop: NamedLinop) -> dict[NamedDimension, int]:
+    """Draw batch sizes for some of the dimensions that can be cut, in any order.
+
+    Sizes from 1 to one more than the dimension has, so that there are tiles of one element,
+    uneven ones and a single one.
+    """
+    order = draw(st.permutations(cuttable_dims(linop)))
+    chosen = order[: draw(st.integers(0, len(order)))]
+    return {dim: draw(st.integers(1, (linop.size(dim) or 0) + 1)) for dim in chosen}
+
+
+def assert_tiles_make_the_whole(
+    linop: NamedLinop,
+    batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int],
+    sizes: Mapping[str, int] | None = None,
+) -> None:
+    """Check that the tiles of an operator are its parts, and are it when put together again.
+
+    Each tile, put into an array of zeros at the place that ``split_linop`` names, and added up
+    gives the operator, whatever the roles of the dimensions are. The operator that works tile by
+    tile has the same matrix, the same adjoint and the same normal operator.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+    batch_sizes : mapping of dimension to int
+        As in :func:`linops_split.split_linop`.
+    sizes : mapping of dimension to int, optional
+        Of dimensions of the input that the operator does not know.
+
+    Raises
+    ------
+    AssertionError
+        If that is not so; the message says where.
+    SplitError
+        If the operator cannot be cut so.
+
+    Examples
+    --------
+    >>> from linops_core import Dense
+    >>> assert_tiles_make_the_whole(Dense(torch.rand(4, 5)), {"M": 3, "N": 2})
+    """
+    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    ilengths = [known.get(dim, linop.size(dim)) for dim in linop.ishape]
+    lengths = [length for length in ilengths if length is not None]
+    assert len(lengths) == len(ilengths), f"give the sizes of {linop.ishape}, got {ilengths}"
+    whole = dense_blocks(linop, lengths)
+    total = torch.zeros_like(whole)
+    for tile, ibatch, obatch in zip(
+        *(a.flat for a in split_linop(linop, batch_sizes)), strict=True
+    ):
+        pieces = [piece.indices(length) for piece, length in zip(ibatch, lengths, strict=True)]
+        total[(*obatch, *ibatch)] += dense_blocks(tile, [stop - start for start, stop, _ in pieces])
+    where = f"{linop.signature} cut by {dict(batch_sizes)}"
+    _assert_close(total, whole, f"the tiles of {where}")
+    batched = batch_linop(linop, batch_sizes)
+    _assert_close(dense_blocks(batched, lengths), whole, where)
+    n_outputs = whole.ndim - len(lengths)
+    matrix = whole.reshape(int(np.prod(whole.shape[:n_outputs])), -1)
+    adjoint = dense_blocks(batched.H, whole.shape[:n_outputs])
+    _assert_close(adjoint.reshape(matrix.mH.shape), matrix.mH, f"the adjoint of {where}")
+    normal = dense_blocks(batched.N, lengths)
+    normal_matrix = normal.reshape(matrix.shape[1], matrix.shape[1])
+    _assert_close(normal_matrix, matrix.mH @ matrix, f"the normal of {where}")
+
+
+def _assert_close(found: Tensor, wanted: Tensor, what: str) -> None:
+    if found.shape != wanted.shape:
+        raise AssertionError(f"{what}: shape {tuple(found.shape)}, not {tuple(wanted.shape)}")
+    error = float((found - wanted).abs().max()) if wanted.numel() else 0.0
+    if not error <= 1e-10 * (1 + float(wanted.abs().max()) if wanted.numel() else 1):
+        raise AssertionError(f"{what}: off by {error:.3g}")
