@@ -1,10 +1,17 @@
 """Which bytes a tensor touches, and copies and moves that keep every view."""
 
+from ._deepcopy import memory_aware_deepcopy as memory_aware_deepcopy
+from ._errors import AliasError as AliasError
+from ._errors import AliasWarning as AliasWarning
+from ._errors import CastError as CastError
+from ._errors import MoveError as MoveError
+from ._errors import NonLeafError as NonLeafError
 from ._errors import StorageError as StorageError
 from ._footprint import Footprint as Footprint
 from ._footprint import footprint as footprint
 from ._footprint import union_nbytes as union_nbytes
 from ._layout import Layout as Layout
+from ._move import memory_aware_to as memory_aware_to
 from ._overlap import has_internal_overlap as has_internal_overlap
 from ._overlap import overlaps as overlaps
 from ._view import View as View
@@ -12,12 +19,19 @@ from ._view import same_storage as same_storage
 from ._view import view_of as view_of
 
 __all__ = [
+    "AliasError",
+    "AliasWarning",
+    "CastError",
     "Footprint",
     "Layout",
+    "MoveError",
+    "NonLeafError",
     "StorageError",
     "View",
     "footprint",
     "has_internal_overlap",
+    "memory_aware_deepcopy",
+    "memory_aware_to",
     "overlaps",
     "same_storage",
     "union_nbytes",

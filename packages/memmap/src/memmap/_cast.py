@@ -1,0 +1,201 @@
+"""Casting all views of one piece of memory, so that they are views of one piece afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
+from typing import NamedTuple, TypeAlias
+
+import torch
+
+from ._allocate import empty_bytes
+from ._errors import CastError
+from ._footprint import Footprint, footprint
+from ._plan import Group
+from ._reach import path_text
+from ._rebuild import strided, view_like
+from ._region import Span, fake_mode_of, gathered, has_data
+
+Unit: TypeAlias = tuple[torch.dtype, torch.dtype]
+"""What one number is converted from and to."""
+
+# A cast between devices needs memory for what is under way: never more than this.
+_CHUNK = 1 << 26
+
+
+class Cast(NamedTuple):
+    """New types for the tensors of a group.
+
+    Attributes
+    ----------
+    types : dict of torch.dtype to torch.dtype
+        New type of every type in the group.
+    units : dict of torch.dtype to (torch.dtype, torch.dtype)
+        For every type, in which unit its elements are converted: complex numbers as two reals.
+    ratio : Fraction
+        New bytes for one old byte, the same for all.
+    """
+
+    types: dict[torch.dtype, torch.dtype]
+    units: dict[torch.dtype, Unit]
+    ratio: Fraction
+
+
+def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
+    """How to cast a group; None if there is nothing to cast.
+
+    Only real and complex floating types are cast. A complex tensor never loses its imaginary
+    part: with a real `dtype` it gets the complex type of that precision. Where a group has
+    complex tensors, its real tensors are their components: with a complex `dtype` they get the
+    real type of that precision.
+
+    Parameters
+    ----------
+    group : Group
+        Tensors that share memory.
+    dtype : torch.dtype
+        A floating or complex type.
+
+    Returns
+    -------
+    Cast or None
+        The new types.
+
+    Raises
+    ------
+    CastError
+        If elements of different types would grow differently, or overlap: then no cast keeps
+        what they share.
+    """
+    has_complex = any(piece.tensor.is_complex() for piece in group.pieces)
+    types = {
+        piece.tensor.dtype: _new_type(piece.tensor, dtype, has_complex) for piece in group.pieces
+    }
+    if all(old == new for old, new in types.items()):
+        return None
+    units = {old: _units(old, new) for old, new in types.items()}
+    ratios = {Fraction(new.itemsize, old.itemsize) for old, new in types.items()}
+    if len(ratios) > 1 or not _disjoint(group, units):
+        raise CastError(
+            f"{', '.join(path_text(piece.path) for piece in group.pieces)}: tensors that share "
+            f"memory must keep their proportions in a cast, got {_spell(types)}"
+        )
+    return Cast(types, units, ratios.pop())
+
+
+def _new_type(tensor: torch.Tensor, dtype: torch.dtype, has_complex: bool) -> torch.dtype:
+    if tensor.is_complex():
+        try:
+            return dtype.to_complex()
+        except RuntimeError as error:
+            raise CastError(
+                f"a complex tensor must be cast to a type that has a complex counterpart, "
+                f"got {dtype}"
+            ) from error
+    if not tensor.is_floating_point():
+        return tensor.dtype
+    return dtype.to_real() if has_complex else dtype
+
+
+def _units(old: torch.dtype, new: torch.dtype) -> Unit:
+    return (old.to_real(), new.to_real()) if old.is_complex else (old, new)
+
+
+def _disjoint(group: Group, units: dict[torch.dtype, Unit]) -> bool:
+    """Whether tensors that are converted in different units share no byte."""
+    if len(set(units.values())) == 1:
+        return True
+    touched: dict[tuple[torch.dtype, torch.dtype], Footprint] = {}
+    for piece in group.pieces:
+        unit = units[piece.tensor.dtype]
+        touched[unit] = touched.get(unit, Footprint(group.space)) | footprint(piece.view)
+    together = Footprint(group.space)
+    for part in touched.values():
+        if not together.isdisjoint(part):
+            return False
+        together |= part
+    return True
+
+
+def cast_span(
+    span: Span, group: Group, cast: Cast, device: torch.device, non_blocking: bool
+) -> dict[int, torch.Tensor]:
+    """Cast pieces of a span, over fresh memory that they share as their sources do.
+
+    Parameters
+    ----------
+    span : Span
+        What to cast.
+    group : Group
+        Where the span lies.
+    cast : Cast
+        The new types.
+    device : torch.device
+        Where to.
+    non_blocking : bool
+        Whether the host may go on before the numbers have arrived.
+
+    Returns
+    -------
+    dict of int to torch.Tensor
+        Plain tensors without history, by the id of their source.
+    """
+    with fake_mode_of(group):
+        data = empty_bytes(ceil((span.stop - span.start) * cast.ratio), device)
+        if data.numel() and device.type != "meta" and has_data(group):
+            source = gathered(span)
+            for offset, sizes, strides, (old, new) in _parts(span, cast):
+                _convert(
+                    strided(source, offset, sizes, strides, old),
+                    strided(data, int(offset * cast.ratio), sizes, strides, new),
+                    non_blocking,
+                )
+        made = {}
+        for piece in span.pieces:
+            tensor = piece.tensor
+            offset = int((piece.view.address - span.start) * cast.ratio)
+            storage = data.untyped_storage()
+            made[id(tensor)] = view_like(tensor, storage, offset, dtype=cast.types[tensor.dtype])
+    return made
+
+
+def _parts(span: Span, cast: Cast) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...], Unit]]:
+    """What to convert: offset in bytes, sizes and strides in units, and the unit."""
+    units = {cast.units[piece.tensor.dtype] for piece in span.pieces}
+    nbytes = span.stop - span.start
+    if len(units) == 1:
+        (unit,) = units
+        itemsize = unit[0].itemsize
+        offsets = [piece.view.address - span.start for piece in span.pieces]
+        if all(number % itemsize == 0 for number in (nbytes, *offsets)):
+            yield 0, (nbytes // itemsize,), (1,), unit
+            return
+    for piece in span.pieces:
+        unit = cast.units[piece.tensor.dtype]
+        itemsize = unit[0].itemsize
+        layout = piece.view.layout()
+        if layout is None:
+            continue
+        if layout.is_nested:
+            dims = layout.dims if layout.dims[0][0] == 1 else ((1, 1), *layout.dims)
+            sizes = (dims[0][1] // itemsize, *[count for _, count in dims[1:]])
+            strides = (1, *[stride // itemsize for stride, _ in dims[1:]])
+            yield layout.start - span.start, sizes, strides, unit
+        else:
+            for start, stop in Footprint(piece.view.space, [layout]).runs().tolist():
+                yield start - span.start, ((stop - start) // itemsize,), (1,), unit
+
+
+def _convert(source: torch.Tensor, target: torch.Tensor, non_blocking: bool) -> None:
+    if source.device == target.device or source.dim() > 1:
+        target.copy_(source, non_blocking=non_blocking)
+        return
+    # torch converts on one of the devices into memory of its own: keep that small.
+    step = _CHUNK // max(source.itemsize, target.itemsize)
+    for part, place in zip(torch.split(source, step), torch.split(target, step), strict=True):
+        place.copy_(part, non_blocking=non_blocking)
+
+
+def _spell(types: dict[torch.dtype, torch.dtype]) -> str:
+    return ", ".join(f"{old} to {new}" for old, new in types.items())

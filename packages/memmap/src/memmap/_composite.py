@@ -1,0 +1,119 @@
+"""Tensors that are made of tensors: sparse, nested and wrapper subclasses, taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+_ROW_COMPRESSED = (torch.sparse_csr, torch.sparse_bsr)
+_COLUMN_COMPRESSED = (torch.sparse_csc, torch.sparse_bsc)
+
+
+class Composite(NamedTuple):
+    """The strided tensors that another tensor is made of.
+
+    Attributes
+    ----------
+    parts : list of torch.Tensor
+        They share the memory of the whole.
+    names : list of str
+        What each part is called in its whole.
+    assemble : callable
+        Makes a tensor like the whole from other parts, which it does not copy.
+    """
+
+    parts: list[torch.Tensor]
+    names: list[str]
+    assemble: Callable[[Sequence[torch.Tensor]], torch.Tensor]
+
+
+def take_apart(tensor: torch.Tensor) -> Composite | None:
+    """Parts of a tensor that has no strided memory of its own.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Sparse in any layout, nested, or a wrapper subclass with ``__tensor_flatten__``.
+
+    Returns
+    -------
+    Composite or None
+        None if nothing is known about how the tensor lies in memory.
+
+    Examples
+    --------
+    >>> take_apart(torch.eye(3).to_sparse()).names
+    ['indices', 'values']
+    """
+    if is_traceable_wrapper_subclass(tensor):
+        return _take_apart_wrapper(tensor)
+    if tensor.layout is torch.sparse_coo:
+        return _take_apart_coordinates(tensor)
+    if tensor.layout in (*_ROW_COMPRESSED, *_COLUMN_COMPRESSED):
+        return _take_apart_compressed(tensor)
+    if tensor.is_nested:
+        return _take_apart_nested(tensor)
+    return None
+
+
+def _take_apart_wrapper(tensor: torch.Tensor) -> Composite:
+    names, context = tensor.__tensor_flatten__()  # type: ignore[attr-defined]  # just checked
+    sizes, strides = tensor.size(), tensor.stride()
+
+    def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        inner = dict(zip(names, parts, strict=True))
+        made: torch.Tensor = type(tensor).__tensor_unflatten__(  # type: ignore[attr-defined]  # just checked
+            inner, context, sizes, strides
+        )
+        return made
+
+    return Composite([getattr(tensor, name) for name in names], list(names), assemble)
+
+
+def _take_apart_coordinates(tensor: torch.Tensor) -> Composite:
+    def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch.sparse_coo_tensor(
+            parts[0],
+            parts[1],
+            tensor.shape,
+            is_coalesced=tensor.is_coalesced(),
+            check_invariants=False,
+        )
+
+    parts = [tensor._indices(), tensor._values()]
+    return Composite(parts, ["indices", "values"], assemble)
+
+
+def _take_apart_compressed(tensor: torch.Tensor) -> Composite:
+    if tensor.layout in _ROW_COMPRESSED:
+        names = ["crow_indices", "col_indices", "values"]
+    else:
+        names = ["ccol_indices", "row_indices", "values"]
+
+    def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        compressed, plain, values = parts
+        return torch.sparse_compressed_tensor(
+            compressed,
+            plain,
+            values,
+            tensor.shape,
+            layout=tensor.layout,
+            check_invariants=False,
+        )
+
+    return Composite([getattr(tensor, name)() for name in names], names, assemble)
+
+
+def _take_apart_nested(tensor: torch.Tensor) -> Composite:
+    # The table of sizes, strides and offsets lies on the host, and nobody writes to it.
+    sizes = tensor._nested_tensor_size()
+    strides = tensor._nested_tensor_strides()
+    offsets = tensor._nested_tensor_storage_offsets()
+
+    def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch._nested_view_from_buffer(parts[0], sizes, strides, offsets)
+
+    return Composite([tensor.values()], ["values"], assemble)

@@ -1,0 +1,176 @@
+"""Deep copies of modules in which everything that shared memory still does."""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+from typing import Any, TypeVar
+
+import torch
+
+from ._cooperate import CopiedStorages
+from ._plan import plan_of
+from ._reach import reach
+from ._rebuild import dressed, slots_of
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+
+def memory_aware_deepcopy(
+    module: M,
+    memo: dict[int, Any] | None = None,
+    *,
+    pack: bool = False,
+    detach: bool = False,
+    hooks: bool = False,
+) -> M:
+    """Deep copy of a module in which all tensors that shared memory still share it.
+
+    Parameters, buffers, gradients and the tensors in attributes and containers are grouped by the
+    storage they lie in; each group gets one new buffer, from its first byte to its last, and
+    every tensor is made again as the same view of it: size, stride, offset, dtype, conjugate and
+    negative bits, and whether it requires a gradient. Everything else is copied as by
+    `copy.deepcopy`, which may be called inside and outside of this: with `memo`, objects and
+    storages that were copied before are found again.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        What to copy. Its own ``__deepcopy__`` is not called (so it may call this); the methods
+        of the reduce protocol (``__getstate__``, ``__setstate__``) are.
+    memo : dict, optional
+        The memo of a surrounding `copy.deepcopy`.
+    pack : bool, optional
+        Whether to leave out gaps: a buffer for each set of tensors whose bounds overlap, instead
+        of one for all of the storage. Tensors in different buffers are unrelated afterwards.
+    detach : bool, optional
+        Whether tensors with a history are copied without it, instead of being refused.
+    hooks : bool, optional
+        Whether the hooks of tensors are registered on the copies, too. Hooks of modules are
+        copied with them in any case.
+
+    Returns
+    -------
+    torch.nn.Module
+        An independent copy on the same devices.
+
+    Raises
+    ------
+    NonLeafError
+        If a tensor has a history and `detach` is not set; its path is named.
+
+    Notes
+    -----
+    A tensor outside of the module that shares memory with it shares none with the copy.
+    An object with a ``__deepcopy__`` of its own is left to copy itself; tensors in it stay
+    related to those of the module. Tensors of unknown layout (opaque tensors, wrapper subclasses
+    without ``__tensor_flatten__``) are copied one by one by their own ``__deepcopy__``.
+
+    Examples
+    --------
+    >>> from memmap import overlaps, same_storage
+    >>> module = torch.nn.Module()
+    >>> flat = torch.zeros(10)
+    >>> module.a, module.b = torch.nn.Parameter(flat[:6]), torch.nn.Parameter(flat[4:])
+    >>> twin = memory_aware_deepcopy(module)
+    >>> overlaps(twin.a, twin.b), overlaps(twin.a, module.a)
+    (True, False)
+    """
+    memo = {} if memo is None else memo
+    known = memo.get(id(module))
+    if known is not None:
+        return known  # type: ignore[no-any-return]  # what was put there for this module
+    storages = CopiedStorages.of(memo)
+    if id(module) not in storages.reached:
+        copy_tensors(module, memo, storages, pack=pack, detach=detach, hooks=hooks)
+    return _reconstruct(module, memo)
+
+
+def copy_tensors(
+    module: torch.nn.Module,
+    memo: dict[int, Any],
+    storages: CopiedStorages,
+    *,
+    device: torch.device | None = None,
+    pack: bool = False,
+    detach: bool = False,
+    hooks: bool = False,
+) -> None:
+    """Put a copy of every tensor that a deep copy of a module reaches into the memo.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The module.
+    memo : dict
+        Gets the copies, under the ids of their sources.
+    storages : CopiedStorages
+        What was copied before, of that memo.
+    device : torch.device, optional
+        Where the copies go; where their sources are, if not given.
+    pack, detach, hooks : bool, optional
+        As for `memory_aware_deepcopy`.
+
+    Raises
+    ------
+    NonLeafError
+        As for `memory_aware_deepcopy`.
+    """
+    reached = reach(module)
+    found = [item for item in reached.found if id(item.tensor) not in memo]
+    if device is not None:
+        # Nothing may stay behind, whoever copies it.
+        found = [item._replace(owned=True) for item in found]
+    plan = plan_of(found, detach)
+    # Ids in the memo are true as long as their objects live.
+    memo.setdefault(id(memo), []).append((reached, plan))
+    with torch.no_grad():
+        plain = storages.copy_groups(plan.groups, device, pack)
+        for item, composite in plan.composites:
+            whole = composite.assemble([plain[id(part)] for part in composite.parts])
+            plain[id(item.tensor)] = whole
+        if device is not None:
+            for item in plan.unknown:
+                plain[id(item.tensor)] = item.tensor.detach().to(device, copy=True)
+    copied = [item.tensor for item in found if id(item.tensor) in plain]
+    for source in copied:
+        memo[id(source)] = dressed(plain[id(source)], source)
+    storages.reached |= reached.seen
+    for source in copied:
+        _copy_attachments(source, memo[id(source)], memo, hooks)
+
+
+def _copy_attachments(
+    source: torch.Tensor, made: torch.Tensor, memo: dict[int, Any], hooks: bool
+) -> None:
+    """Copy what a tensor carries: gradient, attributes and, if asked for, hooks."""
+    if source.is_leaf and source.grad is not None:
+        made.grad = copy.deepcopy(source.grad, memo)
+    if source.__dict__:
+        made.__dict__.update(copy.deepcopy(source.__dict__, memo))
+    for name in slots_of(source):
+        setattr(made, name, copy.deepcopy(getattr(source, name), memo))
+    if hooks:
+        for hook in (source._backward_hooks or {}).values():
+            made.register_hook(hook)  # type: ignore[no-untyped-call]  # of torch
+        for hook in (getattr(source, "_post_accumulate_grad_hooks", None) or {}).values():
+            made.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+
+
+def _reconstruct(module: M, memo: dict[int, Any]) -> M:
+    """Deep copy through the reduce protocol, without the ``__deepcopy__`` of the module itself."""
+    reducer = copyreg.dispatch_table.get(type(module))
+    reduced = reducer(module) if reducer else module.__reduce_ex__(4)
+    if isinstance(reduced, str):
+        return module  # a name of something global, which is never copied
+    make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    made = make(*[copy.deepcopy(argument, memo) for argument in arguments])
+    memo[id(module)] = made
+    memo.setdefault(id(memo), []).append(module)
+    if state is not None:
+        made.__setstate__(copy.deepcopy(state, memo))
+    for item in items or ():
+        made.append(copy.deepcopy(item, memo))
+    for key, value in pairs or ():
+        made[copy.deepcopy(key, memo)] = copy.deepcopy(value, memo)
+    return made  # type: ignore[no-any-return]  # what the class says it is made from

@@ -1,0 +1,328 @@
+"""Every tensor that a deep copy of a module reaches, with its path."""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import re
+import types
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+
+Path: TypeAlias = "tuple[Path, str] | None"
+"""Linked list ``(path of the owner, text)``: joined only when somebody wants to read it."""
+
+
+class Found(NamedTuple):
+    """A tensor, and where it was found first.
+
+    Attributes
+    ----------
+    tensor : torch.Tensor
+        The tensor.
+    path : Path
+        Where it was found; `path_text` spells it out.
+    in_state : bool
+        Whether it is a parameter, a buffer, or the gradient of one: what a move takes along.
+    owned : bool
+        Whether ordinary objects lead to it. An object with a ``__deepcopy__`` of its own decides
+        itself what becomes of the tensors in it.
+    """
+
+    tensor: torch.Tensor
+    path: Path
+    in_state: bool
+    owned: bool
+
+
+def path_text(path: Path) -> str:
+    """Path as one would write it after the module: ``encoder.weight.grad``.
+
+    Parameters
+    ----------
+    path : Path
+        A linked list of texts.
+
+    Returns
+    -------
+    str
+        The texts joined, without the first dot.
+
+    Examples
+    --------
+    >>> path_text(((None, ".layers"), "[0]"))
+    'layers[0]'
+    """
+    texts = []
+    while path is not None:
+        path, text = path
+        texts.append(text)
+    return "".join(reversed(texts)).removeprefix(".")
+
+
+# What copy.deepcopy hands on as it is, and values of torch that hold no tensor.
+_ATOMIC_TYPES = (
+    type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes, type,
+    range, slice, property, weakref.ref, re.Pattern, enum.Enum, types.FunctionType,
+    types.BuiltinFunctionType, types.ModuleType, types.CodeType, torch.dtype, torch.device,
+    torch.layout, torch.memory_format, torch.Size,
+)  # fmt: skip
+_KINDS: dict[type[Any], int] = {}
+_PLAIN: dict[type[Any], bool] = {}
+_ATOM, _TENSOR, _MODULE, _MAPPING, _ITEMS, _OBJECT, _OPAQUE = range(7)
+
+
+def _kind_of(cls: type[Any]) -> int:
+    kind = _KINDS.get(cls)
+    if kind is None:
+        kind = _KINDS[cls] = _classify(cls)
+    return kind
+
+
+def _classify(cls: type[Any]) -> int:
+    if issubclass(cls, torch.Tensor):
+        return _TENSOR
+    if issubclass(cls, torch.jit.ScriptModule):
+        return _ATOM  # its tensors live behind the interpreter: it is left to copy itself
+    if issubclass(cls, torch.nn.Module):
+        return _MODULE
+    if cls in (dict, OrderedDict):
+        return _MAPPING
+    if cls in (list, tuple, set, frozenset):
+        return _ITEMS
+    if issubclass(cls, _ATOMIC_TYPES):
+        return _ATOM
+    return _OPAQUE if hasattr(cls, "__deepcopy__") else _OBJECT
+
+
+def has_plain_state(cls: type[Any]) -> bool:
+    """Whether instances of a class are copied through their ``__dict__`` and nothing else.
+
+    Parameters
+    ----------
+    cls : type
+        Any class.
+
+    Returns
+    -------
+    bool
+        False if the class takes part in the reduce protocol in some way.
+
+    Examples
+    --------
+    >>> has_plain_state(torch.nn.Linear)
+    True
+    """
+    plain = _PLAIN.get(cls)
+    if plain is None:
+        plain = _PLAIN[cls] = _takes_no_part_in_reduce(cls)
+    return plain
+
+
+def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
+    # The state of a module is its __dict__, less what _NO_STATE names.
+    ordinary = (object.__getstate__, getattr(torch.nn.Module, "__getstate__", None))
+    return (
+        cls.__getstate__ in ordinary
+        and all(getattr(cls, name) is getattr(object, name) for name in _REDUCERS)
+        and not hasattr(cls, "__getnewargs_ex__")
+        and not hasattr(cls, "__getnewargs__")
+        and not copyreg._slotnames(cls)  # type: ignore[attr-defined]  # not in the stubs
+        and cls not in copyreg.dispatch_table
+    )
+
+
+class Reached(NamedTuple):
+    """What a walk found.
+
+    Attributes
+    ----------
+    found : list of Found
+        Every tensor once: nearest first, those of modules' states before those in other
+        attributes, and those that are not owned last.
+    seen : set of int
+        Ids of all objects that were met, tensors included.
+    alive : list
+        Objects that exist for the walk only: as long as this is kept, `seen` is true.
+    """
+
+    found: list[Found]
+    seen: set[int]
+    alive: list[object]
+
+
+def reach(root: object) -> Reached:
+    """Tensors that ``copy.deepcopy(root)`` reaches, each once.
+
+    Objects are followed as a deep copy follows them: through their reduce protocol, so that
+    what ``__getstate__`` drops is not reached, and objects shared by two owners are met once.
+
+    Parameters
+    ----------
+    root : object
+        A module, most often.
+
+    Returns
+    -------
+    Reached
+        The tensors and all other objects that were met.
+
+    Examples
+    --------
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> layer.history = [torch.zeros(3)]
+    >>> [path_text(found.path) for found in reach(layer).found]
+    ['weight', 'bias', 'history[0]']
+    """
+    walk = _Walk()
+    walk.meet(root, None, True)
+    walk.run()
+    return Reached(walk.found, walk.seen, walk.alive)
+
+
+_REDUCERS = ("__reduce_ex__", "__reduce__")
+_NO_STATE = "_compiled_call_impl"
+_TENSOR_DICTS = ("_parameters", "_buffers")
+_HANDLED = (*_TENSOR_DICTS, "_modules", _NO_STATE)
+
+
+class _Walk:
+    """Breadth-first walk: states of modules first, objects that copy themselves last."""
+
+    def __init__(self) -> None:
+        self.found: list[Found] = []
+        self.seen: set[int] = set()
+        self.alive: list[object] = []  # temporary objects, whose ids must not be used again
+        self.modules: deque[tuple[torch.nn.Module, Path, bool]] = deque()
+        self.others: deque[tuple[Any, Path]] = deque()
+        self.opaque: deque[tuple[Any, Path]] = deque()
+
+    def run(self) -> None:
+        while True:
+            if self.modules:
+                self.open_module(*self.modules.popleft())
+            elif self.others:
+                value, path = self.others.popleft()
+                self.meet_all(_parts(value, self.alive), path, True)
+            elif self.opaque:
+                value, path = self.opaque.popleft()
+                self.meet_all(_attributes(value), path, False)
+            else:
+                return
+
+    def meet_all(self, parts: Iterable[tuple[str, object]], path: Path, owned: bool) -> None:
+        for text, part in parts:
+            self.meet(part, (path, text), owned)
+
+    def meet(self, value: object, path: Path, owned: bool) -> None:
+        kind = _kind_of(type(value))
+        if kind == _ATOM or id(value) in self.seen:
+            return
+        if kind == _TENSOR:
+            self.meet_tensor(value, path, False, owned)  # type: ignore[arg-type]  # see _kind_of
+            return
+        self.seen.add(id(value))
+        if kind == _MODULE:
+            self.modules.append((value, path, owned))  # type: ignore[arg-type]  # see _kind_of
+        elif kind == _OPAQUE or not owned:
+            self.opaque.append((value, path))
+        elif kind == _OBJECT or value:
+            self.others.append((value, path))
+
+    def meet_tensor(self, tensor: torch.Tensor, path: Path, in_state: bool, owned: bool) -> None:
+        if id(tensor) in self.seen:
+            return
+        self.seen.add(id(tensor))
+        self.found.append(Found(tensor, path, in_state, owned))
+        if tensor.is_leaf and (grad := tensor.grad) is not None:
+            self.meet_tensor(grad, (path, ".grad"), in_state, owned)
+        if tensor.__dict__:
+            self.meet_all(_dotted(tensor.__dict__), path, owned)
+
+    def open_module(self, module: torch.nn.Module, path: Path, owned: bool) -> None:
+        if has_plain_state(type(module)):
+            state: Any = module.__dict__
+        else:
+            state = _state_of(module, self.alive)
+            if not isinstance(state, dict):
+                self.meet(state, path, owned)
+                return
+        for name in _TENSOR_DICTS:
+            for key, tensor in state.get(name, {}).items():
+                if tensor is not None:
+                    self.meet_tensor(tensor, (path, f".{key}"), True, owned)
+        for key, child in state.get("_modules", {}).items():
+            if child is not None:
+                self.meet(child, (path, f".{key}"), owned)
+        for key, value in state.items():
+            if _kind_of(type(value)) != _ATOM and key not in _HANDLED:
+                self.meet(value, (path, f".{key}"), owned)
+
+
+def _dotted(attributes: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    for name, value in attributes.items():
+        yield f".{name}", value
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, object]]:
+    """What an object that copies itself holds, as far as containers and attributes tell."""
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
+        yield from ((f"[{index}]", item) for index, item in enumerate(value))
+    yield from _dotted(getattr(value, "__dict__", {}))
+    for name in copyreg._slotnames(type(value)):  # type: ignore[attr-defined]  # not in the stubs
+        if hasattr(value, name):
+            yield f".{name}", getattr(value, name)
+
+
+def _parts(value: Any, alive: list[object]) -> Iterator[tuple[str, object]]:
+    """What a deep copy of an ordinary object copies, too."""
+    kind = _kind_of(type(value))
+    if kind == _MAPPING:
+        for key, item in value.items():
+            yield f".key({key!r})", key
+            yield f"[{key!r}]", item
+    elif kind == _ITEMS:
+        yield from ((f"[{index}]", item) for index, item in enumerate(value))
+    elif has_plain_state(type(value)) and hasattr(value, "__dict__"):
+        yield from _dotted(value.__dict__)
+    else:
+        yield from _reduced_parts(value, alive)
+
+
+def _reduced_parts(value: Any, alive: list[object]) -> Iterator[tuple[str, object]]:
+    reduced = _reduce(value, alive)
+    if not isinstance(reduced, tuple):
+        return
+    _, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    yield from ((f".arguments[{index}]", part) for index, part in enumerate(arguments))
+    # Slots come as a second dictionary: (attributes or None, slots).
+    for part in state if isinstance(state, tuple) and len(state) == 2 else [state]:
+        if isinstance(part, dict):
+            yield from _dotted(part)
+        else:
+            yield ".state", part
+    yield from ((f"[{index}]", item) for index, item in enumerate(items or ()))
+    for key, item in pairs or ():
+        yield f".key({key!r})", key
+        yield f"[{key!r}]", item
+
+
+def _state_of(module: torch.nn.Module, alive: list[object]) -> object:
+    reduced = _reduce(module, alive)
+    return reduced[2] if isinstance(reduced, tuple) and len(reduced) > 2 else None
+
+
+def _reduce(value: Any, alive: list[object]) -> object:
+    reducer = copyreg.dispatch_table.get(type(value))
+    try:
+        reduced: object = reducer(value) if reducer else value.__reduce_ex__(4)
+    except TypeError:
+        return None  # what cannot be reduced cannot be copied: the copy itself will say so
+    alive.append(reduced)
+    return reduced
