@@ -62,28 +62,25 @@ def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Itera
 
 
 def _placements(target: Dims) -> Iterator[Dims]:
-    """Yield the tuples with the words of `target`: its ellipsis elsewhere among wildcards.
+    """Yield `target`, and the tuples that say the same: its ellipsis elsewhere among wildcards.
 
     They differ in how many ways a shape matches them: ((), ...) matches (..., ()) in two, of which
     neither is all that both have in common, and matches ((), ...), which says the same, in one.
     """
+    yield target
     if ELLIPSES not in target:
-        yield target
         return
-    first = last = target.index(NamedDimension(ELLIPSES))
+    ellipsis = NamedDimension(ELLIPSES)
+    first = last = target.index(ellipsis)
     while first > 0 and is_any(target[first - 1]):
         first -= 1
     while last + 1 < len(target) and is_any(target[last + 1]):
         last += 1
     singles = [dim for dim in target[first : last + 1] if is_any(dim)]
     for at in range(len(singles) + 1):
-        yield (
-            *target[:first],
-            *singles[:at],
-            NamedDimension(ELLIPSES),
-            *singles[at:],
-            *target[last + 1 :],
-        )
+        placed = (*target[:first], *singles[:at], ellipsis, *singles[at:], *target[last + 1 :])
+        if placed != target:
+            yield placed
 
 
 def _substituted(parts: Parts, side: str, runs: list[Dims]) -> Parts:

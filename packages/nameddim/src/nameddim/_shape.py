@@ -154,14 +154,26 @@ class NamedShape:
 
     @property
     def dims(self) -> frozenset[NamedDimension]:
-        """All names in all of the shapes, without the wildcards."""
+        """All names in all of the shapes, without the wildcards.
+
+        Examples
+        --------
+        >>> sorted(NamedShape(("...", "N"), ("...", "M")).dims)
+        ['M', 'N']
+        """
         return frozenset(
             dim for dims in self._parts().values() for dim in dims if not is_wildcard(dim)
         )
 
     @property
     def has_wildcards(self) -> bool:
-        """Whether there is a wildcard in any of the shapes."""
+        """Whether there is a wildcard in any of the shapes.
+
+        Examples
+        --------
+        >>> NamedShape(("...", "N")).has_wildcards, NamedShape(("N",)).has_wildcards
+        (True, False)
+        """
         return any(is_wildcard(dim) for dims in self._parts().values() for dim in dims)
 
     def adjoint(self) -> "NamedShape":
