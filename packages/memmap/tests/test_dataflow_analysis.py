@@ -186,6 +186,28 @@ def test_a_partly_overwritten_value_is_still_read_where_it_stands() -> None:
     ]
 
 
+def test_writes_that_overlap_one_another_take_a_byte_away_only_once() -> None:
+    tensor = Tensor("A", (6,))
+    program = [
+        FillOperation("all").set_outputs(row(tensor, 0, 6)),
+        FillOperation("first").set_outputs(row(tensor, 0, 3)),
+        FillOperation("second").set_outputs(row(tensor, 2, 5)),
+        TransformOperation("read the rest").set_inputs(row(tensor, 5, 6)),
+        TransformOperation("read across").set_inputs(row(tensor, 1, 4)),
+        TransformOperation("read both").set_inputs(TensorView("v", tensor, 0, (2,), (5,))),
+    ]
+    assert kinds(analyze_dependencies(program)) == [
+        "all -> first (WAW, implicit)",
+        "all -> second (WAW, implicit)",
+        "first -> second (WAW, implicit)",
+        "all -> read the rest (RAW, implicit)",
+        "first -> read across (RAW, implicit)",
+        "second -> read across (RAW, implicit)",
+        "all -> read both (RAW, implicit)",
+        "first -> read both (RAW, implicit)",
+    ]
+
+
 def test_a_write_waits_for_the_readers_of_what_it_overwrites() -> None:
     tensor = Tensor("A", (4,))
     all_, left = row(tensor, 0, 4), row(tensor, 0, 2)

@@ -515,6 +515,18 @@ def test_the_operations_of_a_wave_may_be_replayed_in_any_order(
         torch.testing.assert_close(tensor, value, rtol=0, atol=0)
 
 
+def test_a_replay_uses_the_sizes_and_strides_of_the_time_of_the_trace() -> None:
+    def transpose(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.copy_(y)
+        x.t_()
+
+    x, y = torch.zeros(2, 2), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    (operation,) = trace(transpose, x, y, replayable=True)
+    x.zero_()
+    operation.execute()
+    assert x.tolist() == [[1, 3], [2, 4]]
+
+
 def test_a_replay_that_leads_to_another_shape_is_refused() -> None:
     x = torch.ones(3)
     (operation,) = trace(torch.nonzero, x, replayable=True)
