@@ -85,7 +85,7 @@ def tests(session: nox.Session, package: str) -> None:
 @nox.session
 def integration(session: nox.Session) -> None:
     """Test what only holds between packages, and run the code in the documents."""
-    install(session, *PACKAGES, extra="testing", group="test")
+    install(session, *PACKAGES, extra="testing", group="integration")
     session.run("pytest", *TOGETHER, *session.posargs)
 
 
@@ -173,7 +173,7 @@ def bench(session: nox.Session) -> None:
 @nox.session(default=False, reuse_venv=False)
 def floor(session: nox.Session) -> None:
     """Test all packages with the oldest releases that they declare to work with (some GB)."""
-    install(session, *PACKAGES, extra="testing", group="test", pins=OLDEST)
+    install(session, *PACKAGES, extra="testing", group="integration", pins=OLDEST)
     session.run("pytest", "packages", *TOGETHER, *session.posargs)
 
 
@@ -191,7 +191,7 @@ def multigpu(session: nox.Session) -> None:
 
 def run_on_gpus(session: nox.Session, marks: str, needed: int) -> None:
     """Run the tests that carry ``marks`` if there are as many GPUs as needed, or skip."""
-    install(session, *PACKAGES, extra="testing", group="test")
+    install(session, *PACKAGES, extra="testing", group="integration")
     found = int(str(session.run("python", "-c", COUNT_GPUS, silent=True, log=False)))
     print(f"{session.name}: needs {needed} GPU(s), found {found}")
     if found < needed:

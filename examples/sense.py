@@ -151,7 +151,7 @@ def parse_batch(text: str) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for item in text.split(","):
         dim, _, size = (part.strip() for part in item.partition("="))
-        if not dim or not size.isdecimal() or dim in sizes:
+        if not dim.isidentifier() or not size.isdecimal() or dim in sizes:
             raise BadInput(f"--batch must look like C=2,Nz=4, each name once, got {text!r}")
         sizes[dim] = int(size)
     return sizes

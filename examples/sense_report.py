@@ -163,7 +163,7 @@ def draw(report: Report, path: Path) -> None:
     if report.reference is not None:
         images = {"reference": report.reference, **images}
     images |= {"whole": report.whole.value, "split": report.split.value}
-    shown = {name: image[middle].abs().cpu().T.flip(0) for name, image in images.items()}
+    shown = {name: image[middle].abs().cpu().T.flip(0).numpy() for name, image in images.items()}
     base_name = "zero-filled" if report.reference is None else "reference"
     base, brightest = shown[base_name], max(image.max() for image in shown.values())
     height, width = base.shape
@@ -175,7 +175,7 @@ def draw(report: Report, path: Path) -> None:
         top.imshow(image, cmap="gray", vmin=0, vmax=brightest)
         error = "" if name not in report.errors else f"\nerror {report.errors[name]:.4f}"
         top.set_title(name + error, color="white")
-        bottom.imshow((image - base).abs(), cmap="gray", vmin=0, vmax=brightest / 5)
+        bottom.imshow(abs(image - base), cmap="gray", vmin=0, vmax=brightest / 5)
         bottom.set_title("" if name == base_name else f"5 |{name} - {base_name}|", color="white")
         for axis in (top, bottom):
             axis.set_axis_off()

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 
 from linops_core import FFT, Add, Chain, Dense, Diagonal, NamedLinop, Sampling, Scalar
 from linops_multigpu import Placed
+from nameddim import ND
 
 CPU = torch.device("cpu")
+PART = {ND("N"): slice(1, 3)}
 
 
 def diagonal() -> NamedLinop:
@@ -29,7 +31,7 @@ def dense() -> NamedLinop:
 
 def tile() -> NamedLinop:
     A = Dense(nn.Parameter(torch.rand(5, 8, dtype=torch.complex128)), ("M", "N"))
-    return A.split(A, {"M": slice(1, 4), "N": slice(2, 6)})
+    return A.split(A, {ND("M"): slice(1, 4), ND("N"): slice(2, 6)})
 
 
 def chain() -> NamedLinop:
@@ -103,9 +105,15 @@ def test_the_copies_hold_only_what_a_tile_reads() -> None:
     assert weight.shape == (3, 4)
 
 
+def weight_of(A: NamedLinop) -> Tensor:
+    weights: list[Tensor] = [*A.parameters(), *A.buffers()]
+    assert len(weights) == 1
+    return weights[0]
+
+
 def write(A: Diagonal) -> None:
     with torch.no_grad():
-        A.weight.mul_(3)
+        weight_of(A).mul_(3)
 
 
 def replace(A: Diagonal) -> None:
@@ -122,7 +130,7 @@ def assign(A: Diagonal) -> None:
 
 
 def set_data(A: Diagonal) -> None:
-    A.weight.data = torch.rand(4, dtype=torch.complex128)
+    weight_of(A).data = torch.rand(4, dtype=torch.complex128)
 
 
 def cast(A: Diagonal) -> None:
@@ -130,7 +138,7 @@ def cast(A: Diagonal) -> None:
 
 
 def restride(A: Diagonal) -> None:
-    A.weight.data = A.weight.data.repeat_interleave(2)[::2].mul_(2)
+    weight_of(A).data = weight_of(A).data.repeat_interleave(2)[::2].mul_(2)
 
 
 CHANGES = [write, replace, load, assign, set_data, cast, restride]
@@ -140,14 +148,14 @@ CHANGES = [write, replace, load, assign, set_data, cast, restride]
 def test_it_follows_its_source(change: Callable[[Diagonal], None]) -> None:
     A = Diagonal(torch.nn.Parameter(torch.rand(4, dtype=torch.complex128), False), ("N",))
     placed = Placed(A, CPU)
-    part = placed.split(placed, {"N": slice(1, 3)})
+    part = placed.split(placed, PART)
     derived = [placed, placed.H, placed.N, part, part.H, placed.H.N, placed.N.H]
     for linop in derived:
         matrix(linop) if linop not in (part, part.H) else part(torch.ones(2))
     for _ in range(3):
         change(A)
-        twin = Diagonal(A.weight.detach().clone(), ("N",))
-        cut = twin.split(twin, {"N": slice(1, 3)})
+        twin = Diagonal(weight_of(A).detach().clone(), ("N",))
+        cut = twin.split(twin, PART)
         wanted = [twin, twin.H, twin.N, cut, cut.H, twin.H.N, twin.N.H]
         for found, linop in zip(derived, wanted, strict=True):
             x = torch.rand(2 if linop in (cut, cut.H) else 4, dtype=torch.complex64)
@@ -159,7 +167,7 @@ def test_it_follows_a_storage_at_the_address_of_one_that_was_freed() -> None:
     A = Diagonal(nn.Parameter(torch.zeros(1000), False), ("N",))
     placed = Placed(A, CPU)
     for value in range(1, 30):
-        A.weight.data = torch.full((1000,), float(value))
+        weight_of(A).data = torch.full((1000,), float(value))
         assert placed(torch.ones(1000))[0] == value
 
 
@@ -167,8 +175,7 @@ def test_it_follows_weights_that_share_their_own_memory() -> None:
     A = Diagonal(torch.ones(1, dtype=torch.complex128).expand(4), ("N",))
     placed = Placed(A, CPU)
     assert_same(placed, A)
-    weight = A.weight.as_strided((1,), (1,))
-    weight.mul_(2)
+    weight_of(A).as_strided((1,), (1,)).mul_(2)
     assert_same(placed, A)
 
 
@@ -177,7 +184,7 @@ def test_weights_of_which_nobody_counts_the_writes_are_sent_each_time() -> None:
         A = Diagonal(torch.ones(4), ("N",))
         placed = Placed(A, CPU)
         assert placed(torch.ones(4))[0] == 1
-        A.weight.mul_(2)
+        weight_of(A).mul_(2)
         assert placed(torch.ones(4))[0] == 2
 
 
@@ -195,7 +202,7 @@ def test_the_copies_are_made_once_for_all_that_is_derived(monkeypatch: pytest.Mo
     A = frozen(diagonal())
     placed = Placed(A, CPU)
     sent = placed.up_to_date()
-    part = placed.split(placed, {"N": slice(1, 3)})
+    part = placed.split(placed, PART)
     assert isinstance(part, Placed) and isinstance(placed.H, Placed)
     assert isinstance(placed.N, Placed)
     for linop in (placed, part, placed.H, placed.N):
@@ -213,7 +220,7 @@ def test_outdated_copies_leave_the_device() -> None:
     try:
         old = weakref.ref(next(placed.up_to_date().buffers()))
         with torch.no_grad():
-            A.weight.mul_(2)
+            weight_of(A).mul_(2)
         placed(torch.ones(4))
         assert old() is None
     finally:
@@ -246,7 +253,7 @@ def test_new_weights_do_not_break_a_backward_that_is_due(
     placed = Placed(A, CPU)
     x = torch.rand(4, dtype=torch.complex128, requires_grad=True)
     y = placed(x)
-    wanted = A.weight.detach().clone().conj()
+    wanted = weight_of(A).detach().clone().conj()
     change(A)
     placed(x)
     y.real.sum().backward()  # type: ignore[no-untyped-call]
@@ -275,8 +282,8 @@ def test_a_copy_is_independent_and_the_same(
         torch.testing.assert_close(found, wanted)
         assert storages(other).isdisjoint(storages(A))
         with torch.no_grad():
-            for weight in (*other.parameters(), *other.buffers()):
-                weight.mul_(0)
+            for tensor in (*other.parameters(), *other.buffers()):
+                tensor.mul_(0)
             for weight in A.parameters():
                 weight.div_(2)
         assert not other.to_dense({"Nx": 4, "N": 4, "C": 2, "...": 2}).any()

@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-class NoAllocation(TorchDispatchMode):
+class NoAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Fails where an operation returns a tensor in memory that was not an argument's."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

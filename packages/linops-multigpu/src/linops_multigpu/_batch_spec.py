@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from nameddim import ND, NamedDimension
 
 from ._devices import as_device
+
+DeviceMatrix: TypeAlias = (
+    str | torch.device | Sequence["DeviceMatrix"] | NDArray[np.object_] | NDArray[np.str_]
+)
+"""One device, or devices in nested sequences of equal lengths, or in an array."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -49,7 +55,7 @@ class BatchSpec:
     def __init__(
         self,
         batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int],
-        device_matrix: ArrayLike | torch.device | None = None,
+        device_matrix: DeviceMatrix | None = None,
         base_device: torch.device | str | None = None,
     ) -> None:
         sizes = {ND.infer(dim): size for dim, size in batch_sizes.items()}

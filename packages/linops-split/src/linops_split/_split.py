@@ -41,12 +41,8 @@ def tile_grid(
         If the operator does not have the dimension, cannot be sliced along it or does not know
         its size, or a batch size is no positive integer.
     """
-    pieces: dict[NamedDimension, list[slice]] = {}
-    for key, batch_size in batch_sizes.items():
-        dim = ND.infer(key)
-        if dim in pieces:
-            raise SplitError(f"{linop.signature}: {dim} must be given once, got it twice")
-        pieces[dim] = _slices(linop, dim, batch_size)
+    dims = {ND.infer(dim): batch_size for dim, batch_size in batch_sizes.items()}
+    pieces = {dim: _slices(linop, dim, batch_size) for dim, batch_size in dims.items()}
     grid = np.empty([len(along) for along in pieces.values()], dtype=object)
     for position in np.ndindex(grid.shape):
         grid[position] = {

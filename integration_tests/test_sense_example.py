@@ -1,0 +1,233 @@
+"""The demo: what it writes, and what it says and leaves behind where it cannot work."""
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from linops_core import NamedLinop
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+Main = Callable[..., int]
+
+
+def brain(folder: Path) -> Path:
+    """Write a volume of 3 slices of 24 x 20 pixels with a few blobs in it."""
+    z, x, y = np.meshgrid(*(np.linspace(-1, 1, n) for n in (3, 24, 20)), indexing="ij")
+    inside = (x**2 + y**2 + 0.2 * z**2 < 0.8).astype(float)
+    path = folder / "brain.npy"
+    np.save(path, inside * (1 + 0.5 * np.sin(9 * x) * np.cos(7 * y)))
+    return path
+
+
+def scan(folder: Path) -> list[str]:
+    """Write k-space, maps and mask of two coils; return the options that name them."""
+    rng = np.random.default_rng(0)
+    image = np.load(brain(folder))
+    maps = np.stack([np.linspace(0.2, 1, 24)[:, None], np.linspace(1, 0.2, 24)[:, None] * 1j])
+    maps = np.broadcast_to(maps[:, None], (2, *image.shape))
+    centred = np.fft.ifftshift(maps * image, axes=(-2, -1))
+    kspace = np.fft.fftshift(np.fft.fft2(centred, norm="ortho"), axes=(-2, -1))
+    mask = rng.random(image.shape[1:]) < 0.6
+    arrays = {"kspace": kspace, "maps": maps, "mask": mask}
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    return [item for name in arrays for item in (f"--{name}", str(folder / f"{name}.npy"))]
+
+
+@pytest.fixture
+def sense(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Import the script and the modules beside it, for one test."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield importlib.import_module("sense")
+    for name in ("sense", "sense_data", "sense_measure", "sense_report"):
+        sys.modules.pop(name, None)
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    script = str(EXAMPLES / "sense.py")
+    return subprocess.run([sys.executable, script, *options], capture_output=True, text=True)
+
+
+def test_a_volume_is_reconstructed_whole_and_split(tmp_path: Path) -> None:
+    output = tmp_path / "made" / "here"
+    options = ["--image", str(brain(tmp_path)), "--coils", "4", "--iterations", "5"]
+    done = run(*options, "--batch", "C=3,Nz=2", "--output", str(output))
+    assert done.returncode == 0, done.stderr
+    assert files(output) == {"sense.json", "sense.png"}
+    assert (output / "sense.png").read_bytes().startswith(b"\x89PNG\r\n")
+    found = json.loads((output / "sense.json").read_text())
+    assert found["agrees"] and found["improves"] and found["error_is"] == "nrmse"
+    errors = [found[name]["error"] for name in ("whole", "split", "zero_filled")]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-3) and errors[0] < 0.8 * errors[2]
+    for said in ("simulated   4 coil maps", "zero-filled", "whole", "split", "rounding"):
+        assert said in done.stdout
+    assert f"wrote {output / 'sense.json'}" in done.stdout
+
+
+def test_measured_data_is_reconstructed(tmp_path: Path, sense: ModuleType) -> None:
+    output = tmp_path / "out"
+    status = sense.main([*scan(tmp_path), "--batch", "C=1", "--output", str(output)])
+    found = json.loads((output / "sense.json").read_text())
+    assert found["error_is"] == "residual"
+    assert found["split"]["error"] < 0.1 * found["zero_filled"]["error"]
+    assert status == 0 and files(output) == {"sense.json", "sense.png"}
+
+
+def test_status_is_1_if_whole_and_split_differ(
+    tmp_path: Path,
+    sense: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def wrong(A: NamedLinop, spec: object) -> NamedLinop:
+        return 1.001 * A
+
+    monkeypatch.setattr(sense, "create_batched_linop", wrong)
+    options = ["--image", str(brain(tmp_path)), "--iterations", "3", "--coils", "2"]
+    assert sense.main([*options, "--output", str(tmp_path / "out")]) == 1
+    assert "MORE THAN ROUNDING" in capsys.readouterr().out
+    found = json.loads((tmp_path / "out" / "sense.json").read_text())
+    assert found["agrees"] is False and found["improves"] is True
+
+
+def test_status_is_1_if_nothing_is_gained(
+    tmp_path: Path, sense: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # All points of one coil: the zero-filled image is the image itself.
+    options = ["--image", str(brain(tmp_path)), "--coils", "1", "--acceleration", "1"]
+    assert sense.main([*options, "--noise", "0.1", "--output", str(tmp_path / "out")]) == 1
+    assert "NOT CLEARLY BETTER" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "sense.json").read_text())["improves"] is False
+
+
+def saved(name: str, array: Any, *, pickled: bool = False) -> Callable[[Path], list[str]]:
+    def options(folder: Path) -> list[str]:
+        np.save(folder / name, array, allow_pickle=pickled)
+        return ["--image", str(folder / name)]
+
+    return options
+
+
+def written(name: str, content: bytes) -> Callable[[Path], list[str]]:
+    def options(folder: Path) -> list[str]:
+        (folder / name).write_bytes(content)
+        return ["--image", str(folder / name)]
+
+    return options
+
+
+def with_image(*options: str) -> Callable[[Path], list[str]]:
+    return lambda folder: ["--image", str(brain(folder)), *options]
+
+
+def with_scan(**changed: Any) -> Callable[[Path], list[str]]:
+    def options(folder: Path) -> list[str]:
+        found = scan(folder)
+        for name, array in changed.items():
+            np.save(folder / f"{name}.npy", array)
+        return found
+
+    return options
+
+
+NAN = np.full((2, 8, 8), np.nan)
+BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
+    "missing file": (lambda folder: ["--image", str(folder / "no.npy")], "there is no such file"),
+    "missing NIfTI": (lambda folder: ["--image", str(folder / "no.nii")], "there is no such file"),
+    "folder": (lambda folder: ["--image", str(folder)], "there is no such file"),
+    "one dimension": (saved("a.npy", np.ones(9)), "must have shape (Nz, Nx, Ny)"),
+    "tiny slices": (saved("a.npy", np.ones((2, 4, 9))), "8 x 8 pixels or more, got (2, 4, 9)"),
+    "objects": (saved("a.npy", np.array([{}]), pickled=True), "not a .npy file that can be read"),
+    "strings": (saved("a.npy", np.array([["a"]])), "must hold numbers, got <U1"),
+    "nothing": (saved("a.npy", np.ones((0, 8, 8))), "must hold numbers"),
+    "NaN": (saved("a.npy", NAN), "values must be finite, got NaN or infinity"),
+    "infinity": (saved("a.npy", NAN * 0 + np.inf), "values must be finite"),
+    "zeros": (saved("a.npy", 0 * np.ones((2, 8, 8))), "an image must not be all zero"),
+    "no array": (written("a.npy", b"what is this"), "not a .npy file that can be read"),
+    "empty file": (written("a.npy", b""), "not a .npy file that can be read"),
+    "no NIfTI": (written("a.nii", b"what is this"), "not a NIfTI file that can be read"),
+    "unknown device": (with_image("--devices", "cpu,gpu:0"), "got 'gpu:0'"),
+    "absent device": (with_image("--devices", "cuda:99"), "got 'cuda:99'"),
+    "device without values": (with_image("--devices", "meta"), "hold values, got 'meta'"),
+    "unknown dimension": (with_image("--batch", "Q=2"), "got Q"),
+    "bad name": (with_image("--batch", "N z=2"), "--batch must look like"),
+    "opaque dimension": (with_image("--batch", "Nx=2"), "Nx cannot be split"),
+    "tiles of size 0": (with_image("--batch", "C=0"), "must be a positive integer, got 0"),
+    "no size": (with_image("--batch", "C"), "--batch must look like C=2,Nz=4"),
+    "no name": (with_image("--batch", "=2"), "--batch must look like"),
+    "no number": (with_image("--batch", "C=two"), "--batch must look like"),
+    "not a decimal": (with_image("--batch", "C=²"), "--batch must look like"),
+    "twice": (with_image("--batch", "C=2,C=3"), "--batch must look like"),
+    "empty batch": (with_image("--batch", ""), "--batch must look like"),
+    "no coils": (with_image("--coils", "0"), "--coils must be at least 1, got 0"),
+    "acceleration": (with_image("--acceleration", "nan"), "--acceleration must be at least 1"),
+    "noise": (with_image("--noise", "-1"), "--noise must be at least 0"),
+    "iterations": (with_image("--iterations", "0"), "--iterations must be at least 1"),
+    "k-space alone": (lambda folder: scan(folder)[:2], "must be given together"),
+    "k-space and image": (
+        lambda folder: [*scan(folder), "--image", str(folder / "brain.npy")],
+        "--image and --kspace must not be given together",
+    ),
+    "k-space of another shape": (with_scan(kspace=np.ones(5)), "--kspace must have shape"),
+    "maps of another shape": (with_scan(maps=np.ones((2, 3, 24, 21))), "--maps must have"),
+    "mask of another shape": (with_scan(mask=np.ones((20, 24))), "--mask must have shape"),
+    "mask of other values": (with_scan(mask=np.full((24, 20), 2)), "--mask must hold zeros"),
+    "empty mask": (with_scan(mask=np.zeros((24, 20))), "--mask must hold zeros and at least one 1"),
+    "k-space of zeros": (with_scan(kspace=np.zeros((2, 3, 24, 20))), "must not be all zero"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_gives_one_line_and_leaves_nothing_behind(
+    options: Callable[[Path], list[str]],
+    message: str,
+    tmp_path: Path,
+    sense: ModuleType,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output = tmp_path / "out"
+    arguments = [*options(tmp_path), "--output", str(output)]
+    before = files(tmp_path)
+    assert sense.main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("sense: ") and said.err.count("\n") == 1
+    assert message in said.err
+    assert files(tmp_path) == before
+
+
+def test_a_folder_that_cannot_be_made_is_bad_input(
+    tmp_path: Path, sense: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = brain(tmp_path)
+    assert sense.main(["--image", str(image), "--output", str(image / "out")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_status_is_that_of_the_process(tmp_path: Path) -> None:
+    done = run("--image", str(tmp_path / "no.npy"), "--output", str(tmp_path / "out"))
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == f"sense: {tmp_path / 'no.npy'}: there is no such file\n"
+    assert files(tmp_path) == set()
+
+
+@pytest.mark.gpu
+def test_the_demo_runs_on_a_gpu(tmp_path: Path, sense: ModuleType) -> None:
+    options = ["--image", str(brain(tmp_path)), "--coils", "4", "--iterations", "5"]
+    pytest.importorskip("matplotlib")  # a machine with GPUs may have only torch
+    for devices in ("cuda:0", "cpu,cuda:0", "cuda:0,cpu"):
+        assert sense.main([*options, "--devices", devices, "--output", str(tmp_path / "out")]) == 0
+    assert torch.cuda.is_available()

@@ -1,0 +1,384 @@
+"""Batched operators against the whole ones.
+
+On a CPU the tiles sit on the base device, or on ``meta``, where shapes and devices are real and
+values are not, or on the CUDA devices of a fake mode.
+
+Shapes: C coils, M rows, N columns, K samples, Nx and Kx a grid.
+"""
+
+import copy
+import itertools
+import pickle
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from linops_core import FFT, Chain, Concat, Dense, Diagonal, NamedLinop, Sampling, SplitError
+from linops_multigpu import BatchSpec, Placed, ToDevice, create_batched_linop
+
+
+def sense(trainable: bool = False) -> NamedLinop:
+    maps = nn.Parameter(torch.rand(4, 6, dtype=torch.complex128), trainable)
+    S = Dense(maps, ("C", "Nx"), ("Nx",), ("C", "Nx"))
+    return Sampling([torch.tensor([0, 2, 5])], [6]) @ FFT(1, ("C",)) @ S
+
+
+def matrix() -> Dense:
+    return Dense(nn.Parameter(torch.rand(4, 6, dtype=torch.complex128), False), ("M", "N"))
+
+
+def same_matrix(found: NamedLinop, wanted: NamedLinop) -> None:
+    torch.testing.assert_close(found.to_dense({"Nx": 6}), wanted.to_dense({"Nx": 6}))
+
+
+def assert_equal(found: NamedLinop, wanted: NamedLinop) -> None:
+    same_matrix(found, wanted)
+    same_matrix(found.H, wanted.H)
+    same_matrix(found.N, wanted.N)
+
+
+def placed(A: NamedLinop) -> list[Placed]:
+    return [part for part in A.modules() if isinstance(part, Placed)]
+
+
+def moves(A: NamedLinop) -> list[tuple[str, str]]:
+    found = [part for part in A.modules() if isinstance(part, ToDevice)]
+    return [(str(part.idevice), str(part.odevice)) for part in found]
+
+
+SPECS: list[BatchSpec | list[BatchSpec]] = [
+    BatchSpec({}),
+    BatchSpec({"C": 3}),
+    BatchSpec({"C": 1, "K": 2}, "cpu"),
+    BatchSpec({"K": 2, "C": 3}, [["cpu"], ["cpu"]], "cpu"),
+    [BatchSpec({"C": 3}, ["cpu", "cpu"]), BatchSpec({"C": 2})],
+    [BatchSpec({"K": 2}), BatchSpec({"C": 3}), BatchSpec({"C": 1, "K": 1})],
+]
+
+
+@pytest.mark.parametrize("specs", SPECS)
+def test_it_equals_the_operator(specs: BatchSpec | list[BatchSpec]) -> None:
+    A = sense()
+    assert_equal(create_batched_linop(A, specs), A)
+    assert_equal(create_batched_linop(A.H, specs), A.H)
+    assert_equal(create_batched_linop(A.N, specs), A.N)
+
+
+@pytest.mark.parametrize("specs", SPECS)
+def test_results_are_the_same_bits_on_every_run(specs: BatchSpec | list[BatchSpec]) -> None:
+    A = sense()
+    x = torch.rand(6, dtype=torch.complex128)
+    runs = [create_batched_linop(A, specs) for _ in range(2)]
+    first = runs[0].N(x)
+    assert all(torch.equal(run.N(x), first) for run in runs for _ in range(3))
+
+
+def test_a_list_of_one_spec_is_that_spec() -> None:
+    A = matrix()
+    one, other = (
+        create_batched_linop(A, spec) for spec in (BatchSpec({"M": 3}), [BatchSpec({"M": 3})])
+    )
+    assert repr(one) == repr(other)
+
+
+def test_specs_nest_the_first_one_outermost() -> None:
+    B = create_batched_linop(matrix(), [BatchSpec({"M": 2}), BatchSpec({"N": 3})])
+    assert isinstance(B, Concat) and B.odim == "M"
+    assert all(isinstance(row, Concat) and row.idim == "N" for row in B.linops)
+
+
+def test_tiles_on_the_base_device_read_the_weights_themselves() -> None:
+    A = sense()
+    B = create_batched_linop(A, BatchSpec({"C": 1}, ["cpu"]))
+    assert not placed(B) and not moves(B)
+    assert {id(w) for w in B.parameters()} == {id(w) for w in A.parameters()}
+    assert {id(w) for w in B.buffers()} == {id(w) for w in A.buffers()}
+
+
+def test_the_operator_is_not_changed() -> None:
+    A = sense()
+    before = [
+        (name, id(t), t.device, t._version) for name, t in A.state_dict(keep_vars=True).items()
+    ]
+    shape, text = A.shape, repr(A)
+    create_batched_linop(A, BatchSpec({"C": 1}, ["meta", "cpu"], "cpu"))
+    after = [
+        (name, id(t), t.device, t._version) for name, t in A.state_dict(keep_vars=True).items()
+    ]
+    assert (after, A.shape, repr(A)) == (before, shape, text)
+
+
+def test_tiles_take_turns_on_the_devices() -> None:
+    B = create_batched_linop(matrix(), BatchSpec({"M": 1, "N": 2}, ["cpu", "meta"], "cpu"))
+    assert moves(B) == [("cpu", "meta"), ("meta", "cpu")] * 4
+    rows = [row for row in B.children() if isinstance(row, Concat)]
+    assert [[type(tile) for tile in row.linops] for row in rows] == [[Dense, Chain, Dense]] * 4
+
+
+def test_the_device_matrix_has_the_axes_of_the_grid() -> None:
+    B = create_batched_linop(matrix(), BatchSpec({"M": 2, "N": 3}, [["cpu"], ["meta"]], "cpu"))
+    assert isinstance(B, Concat)
+    assert [moves(row) for row in B.linops] == [[], [("cpu", "meta"), ("meta", "cpu")] * 2]
+
+
+def test_inner_specs_work_where_the_outer_ones_sent_them() -> None:
+    specs = [BatchSpec({"M": 2}, ["meta", "cpu"], "cpu"), BatchSpec({"N": 3})]
+    B = create_batched_linop(matrix(), specs)
+    assert moves(B) == [("cpu", "meta"), ("meta", "cpu")]  # once for both tiles of the row
+    assert [part.device.type for part in placed(B)] == ["meta", "meta"]
+
+
+def test_inner_specs_may_have_devices_of_their_own() -> None:
+    specs = [BatchSpec({"M": 2}, ["meta", "cpu"], "cpu"), BatchSpec({"N": 3}, ["cpu"], "cpu")]
+    B = create_batched_linop(matrix(), specs)
+    assert [part.device.type for part in placed(B)] == []
+    assert moves(B) == []
+
+
+def copied(B: NamedLinop) -> dict[int, int]:
+    """Return the bytes of each storage that the copies of a batched operator hold."""
+    with torch.no_grad():
+        copies = [tensor for part in placed(B) for tensor in part.up_to_date().buffers()]
+    return {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in copies}
+
+
+def test_a_device_gets_the_bytes_that_its_tiles_read() -> None:
+    A = matrix()
+    B = create_batched_linop(A, BatchSpec({"M": 1}, ["meta", "cpu", "cpu", "cpu"], "cpu"))
+    assert sum(copied(B).values()) == 6 * 16
+    C = create_batched_linop(A, BatchSpec({"M": 1}, ["meta", "meta", "cpu", "cpu"], "cpu"))
+    assert sum(copied(C).values()) == 2 * 6 * 16
+
+
+def test_what_tiles_share_is_sent_once() -> None:
+    A = Diagonal(torch.rand(6, dtype=torch.complex128), ("C", "N"), weight_shape=("N",)) @ Dense(
+        torch.rand(5, dtype=torch.complex128), ("C",), ("N",), ("C", "N")
+    )
+    B = create_batched_linop(A, BatchSpec({"C": 1}, ["meta"], "cpu"))
+    assert len(placed(B)) == 5
+    assert sum(copied(B).values()) == (6 + 5) * 16
+    assert sum(copied(B.H).values()) == sum(copied(B.N).values()) == (6 + 5) * 16
+
+
+def test_changes_of_the_weights_are_followed_and_sent_once() -> None:
+    A = matrix()
+    B = create_batched_linop(A, BatchSpec({"M": 1}, ["meta"], "cpu"))
+    with torch.no_grad():
+        next(A.parameters()).mul_(2)
+        versions = [part.up_to_date() for part in placed(B)]
+        assert [part.up_to_date() for part in placed(B)] == versions
+    assert sum(copied(B).values()) == 4 * 6 * 16
+
+
+def test_everything_on_meta_has_the_right_shapes() -> None:
+    A = sense()
+    B = create_batched_linop(A, BatchSpec({"C": 3, "K": 2}, ["meta"], "meta"))
+    x = torch.empty(6, dtype=torch.complex128, device="meta")
+    assert B(x).shape == (4, 3) and B(x).device.type == "meta"
+    assert B.H(B(x)).shape == B.N(x).shape == (6,)
+    with pytest.raises(ValueError, match="the input must be on cpu, got meta"):
+        create_batched_linop(A, BatchSpec({"C": 3}, ["meta"], "cpu"))(x)
+
+
+class Devices(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes on which devices which operations run."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: list[tuple[str, str]] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.seen.append((func.overloadpacket.__name__, str(result.device)))
+        return result
+
+
+@pytest.fixture
+def fake() -> Iterator[None]:
+    with FakeTensorMode():
+        yield
+
+
+def test_each_tile_computes_on_its_device_and_the_output_returns(fake: None) -> None:
+    A = Dense(torch.rand(4, 6), ("M", "N"))
+    B = create_batched_linop(A, BatchSpec({"M": 1}, ["cuda:0", "cuda:1", "cpu"], "cpu"))
+    with Devices() as devices:
+        y = B(torch.rand(6))
+    assert y.device.type == "cpu" and y.shape == (4,)
+    computed = [device for name, device in devices.seen if name in ("bmm", "mv", "mm")]
+    assert computed == ["cuda:0", "cuda:1", "cpu", "cuda:0"]
+
+
+def test_a_normal_sends_the_input_and_returns_the_partial_sum(fake: None) -> None:
+    A = Dense(torch.rand(4, 6), ("M", "N"))
+    B = create_batched_linop(A, BatchSpec({"M": 2}, ["cuda:0", "cuda:1"], "cpu")).N
+    with Devices() as devices:
+        y = B(torch.rand(6))
+    assert y.device.type == "cpu" and y.shape == (6,)
+    sent = [device for name, device in devices.seen if name == "_to_copy"]
+    assert sent == ["cuda:0", "cpu", "cuda:1", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("specs", "default", "error", "message"),
+    [
+        ([], None, ValueError, "there must be at least one BatchSpec, got none"),
+        (BatchSpec({"Q": 1}), None, SplitError, r"must be one of \['M', 'N'\], got Q"),
+        ([BatchSpec({"M": 1}), BatchSpec({"N": 0})], None, SplitError, "be a positive integer"),
+        (BatchSpec({"M": 1}, ["cuda:98"]), None, ValueError, "the device cuda:98 must be there"),
+        (BatchSpec({"M": 1}, None, "cuda:98"), None, ValueError, "cuda:98 must be there"),
+        (BatchSpec({"M": 1}), "cuda:98", ValueError, "the device cuda:98 must be there"),
+        ([BatchSpec({"M": 1}, ["cuda:98"]), BatchSpec({"N": 1}, ["cpu"])], None, ValueError,
+         "the device cuda:98 must be there"),
+        (BatchSpec({"M": 1}), "gpu", ValueError, "a device must be named as in"),
+        (BatchSpec({"M": 1}, [["meta"]], "cpu"), None, ValueError,
+         r"at most one axis per dimension of \(M\), got shape \(1, 1\)"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_found_before_anything_is_sent(
+    specs: BatchSpec | list[BatchSpec],
+    default: str | None,
+    error: type[Exception],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("something was sent")
+
+    A = matrix()
+    monkeypatch.setattr("linops_multigpu._batched.placed_together", fail)
+    with pytest.raises(AssertionError, match="something was sent"):
+        create_batched_linop(A, BatchSpec({"M": 1}, ["meta"], "cpu"))
+    with pytest.raises(error, match=message):
+        create_batched_linop(A, specs, default)
+
+
+def test_the_base_of_an_operator_on_several_devices_must_be_given() -> None:
+    A = Diagonal(torch.ones(2), ("N",)) @ Diagonal(torch.ones(2, device="meta"), ("N",))
+    with pytest.raises(
+        ValueError, match=r"must be given for .* several devices, got \['cpu', 'meta'\]"
+    ):
+        create_batched_linop(A, BatchSpec({"N": 1}))
+    B = create_batched_linop(A, BatchSpec({"N": 1}), "meta")
+    assert B(torch.ones(2, device="meta")).device.type == "meta"
+
+
+def test_the_base_is_where_the_tensors_are_or_else_the_cpu() -> None:
+    x = torch.ones(4, device="meta")
+    A = Diagonal(torch.ones(4, device="meta"), ("N",))
+    assert create_batched_linop(A, BatchSpec({"N": 1}))(x).device.type == "meta"
+    B = create_batched_linop(FFT(1, ("C",)), BatchSpec({}, "meta"))
+    assert moves(B) == [("cpu", "meta"), ("meta", "cpu")]
+
+
+def test_what_was_placed_once_is_not_placed_again() -> None:
+    B = create_batched_linop(matrix(), BatchSpec({"M": 2}, ["meta"], "cpu"))
+    with pytest.raises(ValueError, match="must be placed once, with all specs in one list"):
+        create_batched_linop(B, BatchSpec({"N": 3}, ["meta"], "cpu"))
+
+
+def test_what_was_batched_can_be_batched_again_where_it_is() -> None:
+    A = sense()
+    B = create_batched_linop(A, BatchSpec({"C": 3}))
+    assert_equal(create_batched_linop(B, BatchSpec({"C": 2, "K": 1})), A)
+    C = create_batched_linop(matrix(), BatchSpec({"M": 3}, ["meta"], "cpu"))
+    D = create_batched_linop(C, BatchSpec({"M": 2, "N": 4}))
+    assert {part.device.type for part in placed(D)} == {"meta"}
+    assert sum(copied(D).values()) == 4 * 6 * 16
+
+
+@pytest.mark.parametrize("specs", SPECS)
+def test_gradients_reach_input_and_weights(specs: BatchSpec | list[BatchSpec]) -> None:
+    A = sense(trainable=True)
+    B = create_batched_linop(A, specs)
+    start = torch.rand(6, dtype=torch.complex128)
+    gradients = []
+    for linop in (A, B):
+        x = start.clone().requires_grad_()
+        A.zero_grad()
+        loss = linop(x).abs().pow(3).sum() + linop.N(x).abs().sum()
+        torch.autograd.backward(loss)
+        gradients.append([x.grad, *(weight.grad for weight in A.parameters())])
+    for found, wanted in zip(*gradients, strict=True):
+        assert wanted is not None and wanted.abs().max() > 0
+        torch.testing.assert_close(found, wanted)
+
+
+def test_copies_and_pickles_are_independent_and_equal() -> None:
+    A = matrix()
+    spec = [BatchSpec({"M": 3}, ["cpu", "meta"], "cpu"), BatchSpec({"N": 4})]
+    B = create_batched_linop(A, spec)
+    for other in (copy.deepcopy(B), pickle.loads(pickle.dumps(B))):
+        assert repr(other) == repr(B)
+        own = {id(weight) for weight in other.parameters()}
+        assert len(own) == 1 and own.isdisjoint(map(id, A.parameters()))
+        assert sum(copied(other).values()) == sum(copied(B).values()) == 6 * 16
+
+
+def cuda_specs(devices: list[str]) -> list[BatchSpec | list[BatchSpec]]:
+    return [BatchSpec({"C": 3}, devices, base) for base in devices] + [
+        [BatchSpec({"C": 2}, devices, "cpu"), BatchSpec({"K": 2, "C": 1})]
+    ]
+
+
+def check_on(devices: list[str]) -> None:
+    A = sense(trainable=True)
+    x = torch.rand(6, dtype=torch.complex128)
+    for specs in cuda_specs(devices):
+        first = specs if isinstance(specs, BatchSpec) else specs[0]
+        base = first.base_device
+        assert base is not None
+        B = create_batched_linop(A, specs)
+        with torch.no_grad():
+            for found, wanted in ((B, A), (B.N, A.N)):
+                y = found(x.to(base))
+                assert y.device == base
+                torch.testing.assert_close(y.cpu(), wanted(x))
+                assert all(torch.equal(found(x.to(base)), y) for _ in range(3))
+            torch.testing.assert_close(B.H(A(x).to(base)).cpu(), A.H(A(x)))
+        gradients = []
+        for linop, device in ((A, torch.device("cpu")), (B, base)):
+            A.zero_grad()
+            vector = x.clone().requires_grad_()
+            torch.autograd.backward(linop.N(vector.to(device)).abs().pow(3).sum())
+            gradients.append([vector.grad, *(weight.grad for weight in A.parameters())])
+        for there, here in zip(*gradients, strict=True):
+            torch.testing.assert_close(there, here)
+        with torch.no_grad():
+            next(A.parameters()).mul_(2)
+            torch.testing.assert_close(B(x.to(base)).cpu(), A(x))
+
+
+@pytest.mark.gpu
+def test_a_gpu_computes_what_the_cpu_does() -> None:
+    check_on(["cpu", "cuda:0"])
+    check_on(["cuda:0", "cpu"])
+
+
+@pytest.mark.multigpu
+def test_two_gpus_compute_what_the_cpu_does() -> None:
+    for devices in itertools.permutations(["cpu", "cuda:0", "cuda:1"]):
+        check_on([*devices])
+
+
+@pytest.mark.gpu
+def test_a_gpu_holds_its_weights_once_and_the_work_of_one_tile() -> None:
+    maps = torch.rand(16, 256, 256, dtype=torch.complex64)
+    A = FFT(2, ("C",)) @ Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    B = create_batched_linop(A, BatchSpec({"C": 1}, ["cuda:0"], "cpu"))
+    assert torch.cuda.memory_allocated() - before == maps.nbytes
+    x = torch.rand(256, 256, dtype=torch.complex64)
+    B.N(x)
+    torch.cuda.reset_peak_memory_stats()
+    found = B.N(x)
+    work = torch.cuda.max_memory_allocated() - before - maps.nbytes
+    assert work <= 8 * maps[0].nbytes
+    torch.testing.assert_close(found, A.N(x), rtol=1e-4, atol=1e-4)
+    del B
+    assert torch.cuda.memory_allocated() == before

@@ -1,0 +1,127 @@
+"""The umbrella has every name of every package, once, and none that is hidden by another."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+import torchlinops as tl
+
+PACKAGES = ["nameddim", "memmap", "linops_core", "linops_split", "linops_multigpu"]
+MODULES = {
+    "torchlinops.nameddim": "nameddim",
+    "torchlinops.memmap": "memmap",
+    "torchlinops.linops": "linops_core",
+    "torchlinops.linops.split": "linops_split",
+    "torchlinops.linops.device": "linops_multigpu",
+    "torchlinops.alg": "linops_core.alg",
+}
+
+
+def public(name: str) -> dict[str, object]:
+    module = importlib.import_module(name)
+    return {name: getattr(module, name) for name in module.__all__}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_of_a_package_is_here_and_is_that_of_the_package(package: str) -> None:
+    for name, value in public(package).items():
+        assert name in tl.__all__
+        if not inspect.ismodule(value):
+            assert getattr(tl, name) is value, f"{package}.{name}"
+
+
+def test_every_name_here_is_one_of_a_package_or_a_module() -> None:
+    known = {name for package in PACKAGES for name in public(package)}
+    assert set(tl.__all__) - known <= {"alg", "linops", "memmap", "nameddim"}
+    assert len(set(tl.__all__)) == len(tl.__all__)
+
+
+@pytest.mark.parametrize(("one", "other"), [*combinations(PACKAGES, 2)])
+def test_two_packages_give_one_name_to_one_thing(one: str, other: str) -> None:
+    first, second = public(one), public(other)
+    for name in first.keys() & second.keys():
+        assert first[name] is second[name], name
+
+
+def test_no_name_of_a_package_is_hidden_by_a_module_of_the_umbrella() -> None:
+    for package in PACKAGES:
+        for name in public(package).keys() & {"linops", "memmap", "nameddim"}:
+            raise AssertionError(f"{package}.{name} cannot be seen in torchlinops")
+
+
+@pytest.mark.parametrize(("path", "package"), [*MODULES.items()])
+def test_the_modules_of_the_umbrella_have_the_names_of_their_packages(
+    path: str, package: str
+) -> None:
+    module = importlib.import_module(path)
+    assert module.__name__ == path
+    assert set(importlib.import_module(package).__all__) <= set(module.__all__)
+    for name, value in public(package).items():
+        assert getattr(module, name) is value or inspect.ismodule(value)
+
+
+def test_a_module_is_the_same_however_it_is_reached() -> None:
+    """In a fresh interpreter: an import later on must not put another module in its place."""
+    attributes = "[tl.nameddim, tl.memmap, tl.linops, tl.linops.split, tl.linops.device, tl.alg]"
+    code = (
+        f"import importlib, torchlinops as tl\nbefore = {attributes}\n"
+        f"imported = [importlib.import_module(path) for path in {[*MODULES]}]\n"
+        f"assert before == imported == {attributes}, (before, imported)\n"
+        "import sys\nassert 'hypothesis' not in sys.modules  # only tests need it"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_star_import_gives_all_of_it() -> None:
+    names: dict[str, object] = {}
+    exec("from torchlinops import *", names)
+    assert set(tl.__all__) <= names.keys()
+    assert isinstance(names["alg"], ModuleType) and names["alg"].__name__ == "torchlinops.alg"
+
+
+def test_the_paths_of_the_reference_library_work() -> None:
+    from torchlinops.alg import conjugate_gradients
+    from torchlinops.linops.split import split_linop
+    from torchlinops.nameddim import NamedDimension as ND
+
+    A = tl.Diagonal(torch.rand(4), ("Nx",))
+    linops, _, _ = split_linop(A, {"Nx": 2})
+    part = A.split(A, {ND("Nx"): slice(0, 2)})
+    x = torch.rand(2)
+    assert torch.equal(linops[0](x), part(x))
+    assert conjugate_gradients is tl.alg.conjugate_gradients
+
+
+def installed(folder: Path, distribution: str, version: str) -> None:
+    info = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    text = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
+    (info / "METADATA").write_text(text, "utf-8")
+
+
+def import_with(folder: Path) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; sys.path.append({str(folder)!r}); import torchlinops"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def test_the_other_distribution_of_this_name_is_refused(tmp_path: Path) -> None:
+    installed(tmp_path, "torch-named-linops", "0.8.3")
+    done = import_with(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: torchlinops is the import name of two distributions, and both are "
+        "installed: torchlinops and torch-named-linops 0.8.3. Remove both, then install the one "
+        "you want: pip uninstall torch-named-linops torchlinops"
+    )
+
+
+def test_other_distributions_do_not_matter(tmp_path: Path) -> None:
+    installed(tmp_path, "torch-linops", "1.0")
+    assert import_with(tmp_path).returncode == 0
