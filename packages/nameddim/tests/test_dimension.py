@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nameddim import ANY, ELLIPSES, ND, AnyDim, NamedDimension, is_any
+from nameddim import ANY, ELLIPSES, ND, AnyDim, NamedDimension, is_any, is_wildcard
 from nameddim.testing import dimension_names, dimensions, wildcards
 
 ANYTHING = dimensions() | wildcards()
@@ -172,6 +172,13 @@ def test_any_without_an_index_is_that_of_zero() -> None:
 def test_names_and_the_ellipsis_are_not_any(dim: NamedDimension) -> None:
     assert not is_any(dim)
     assert not is_any(ELLIPSES)
+
+
+@given(dimensions(), wildcards())
+def test_wildcards_are_the_ellipsis_and_any(dim: NamedDimension, wildcard: NamedDimension) -> None:
+    assert not is_wildcard(dim)
+    assert is_wildcard(wildcard)
+    assert is_any(wildcard) == (wildcard != ELLIPSES)
 
 
 @given(dimensions(), st.sets(st.integers(0, 6)))

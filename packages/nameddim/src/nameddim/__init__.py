@@ -8,6 +8,7 @@ from nameddim._dimension import AnyDim as AnyDim
 from nameddim._dimension import NamedDimension as ND
 from nameddim._dimension import NamedDimension as NamedDimension
 from nameddim._dimension import is_any as is_any
+from nameddim._dimension import is_wildcard as is_wildcard
 from nameddim._matching import iscompatible as iscompatible
 from nameddim._matching import isequal as isequal
 from nameddim._names import K2N as K2N
@@ -31,6 +32,7 @@ __all__ = [
     "NamedShape",
     "get_nd_shape",
     "is_any",
+    "is_wildcard",
     "iscompatible",
     "isequal",
     "max_shape",

@@ -229,7 +229,13 @@ def is_any(d: str) -> bool:
 
 
 def is_wildcard(d: str) -> bool:
-    """Whether `d` is the ellipsis or a wildcard for one dimension."""
+    """Whether `d` is a wildcard: the ellipsis, or one for exactly one dimension.
+
+    Examples
+    --------
+    >>> is_wildcard("..."), is_wildcard("(1)"), is_wildcard("Nx")
+    (True, True, False)
+    """
     return d == ELLIPSES or is_any(d)
 
 
