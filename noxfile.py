@@ -42,6 +42,8 @@ print(torch.accelerator.device_count() if torch.accelerator.is_available() else 
 """
 
 os.environ.setdefault("UV_BUILD_CONSTRAINT", "constraints.txt")  # for the build backend
+# Threads of torch that wait by spinning starve each other where the cores are shared.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # uv does not read pip's settings: give it the folder of wheels that pip was told of.
 if "PIP_FIND_LINKS" in os.environ:
     os.environ.setdefault("UV_FIND_LINKS", os.environ["PIP_FIND_LINKS"])
