@@ -46,7 +46,7 @@ def dense_blocks(
     """
     basis = torch.eye(int(np.prod(lengths)), dtype=dtype)
     columns = torch.stack([linop(vector.reshape(tuple(lengths))) for vector in basis], dim=-1)
-    return columns.reshape(*columns.shape[:-1], *lengths)
+    return columns.reshape((*columns.shape[:-1], *lengths))
 
 
 def cuttable_dims(linop: NamedLinop) -> list[NamedDimension]:
@@ -135,6 +135,6 @@ def assert_tiles_make_the_whole(
 def _assert_close(found: Tensor, wanted: Tensor, what: str) -> None:
     if found.shape != wanted.shape:
         raise AssertionError(f"{what}: shape {tuple(found.shape)}, not {tuple(wanted.shape)}")
-    error = float((found - wanted).abs().max()) if wanted.numel() else 0.0
-    if not error <= 1e-10 * (1 + float(wanted.abs().sum())):
+    error = float((found - wanted).detach().abs().max()) if wanted.numel() else 0.0
+    if not error <= 1e-10 * (1 + float(wanted.detach().abs().sum())):
         raise AssertionError(f"{what}: off by {error:.3g}")

@@ -1,0 +1,184 @@
+"""The law: an operator is cut into tiles that make up the whole, or it is said why not.
+
+Random operators come with matrices that are built without them, and with the dimensions for which
+there is a reason why they cannot be sliced.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from linops_core import Add, Concat, Dense, Diagonal, NamedLinop, Scalar, SplitError
+from linops_core.testing.strategies import Known, trees
+from linops_split import batch_linop, split_linop
+from linops_split.testing import assert_tiles_make_the_whole, batch_sizes, cuttable_dims
+from nameddim import ND, NamedDimension
+
+
+@given(st.data())
+def test_the_tiles_of_any_operator_make_the_whole(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    assert_tiles_make_the_whole(
+        known.linop, data.draw(batch_sizes(known.linop)), known.spaces.sizes
+    )
+
+
+def some_batch_sizes(linop: NamedLinop) -> st.SearchStrategy[dict[NamedDimension, int]]:
+    """Batch sizes for any dimensions: also for those that cannot be cut, or are not there."""
+    dims = st.sampled_from([*sorted(linop.dims, key=str), ND("Q")])
+    return st.dictionaries(dims, st.integers(1, 4), max_size=3)
+
+
+@given(st.data())
+def test_what_is_not_refused_equals_the_matrix(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    linop, sizes = known.linop, data.draw(some_batch_sizes(known.linop))
+    try:
+        batched = batch_linop(linop, sizes)
+    except SplitError as error:
+        assert str(error).startswith(f"{linop.signature}: ")
+        assert any(cannot_be_cut(known, dim) and str(dim) in str(error) for dim in sizes)
+    else:
+        found = batched.to_dense(known.spaces.sizes)
+        torch.testing.assert_close(found, known.matrix)
+
+
+def cannot_be_cut(known: Known, dim: NamedDimension) -> bool:
+    linop = known.linop
+    return dim not in linop.dims or dim.name in known.opaque or linop.size(dim) is None
+
+
+@given(st.data())
+def test_tiles_can_be_cut_again(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    once = batch_linop(known.linop, data.draw(batch_sizes(known.linop)))
+    twice = batch_linop(once, data.draw(batch_sizes(once)))
+    sizes = known.spaces.sizes
+    torch.testing.assert_close(twice.to_dense(sizes), known.matrix)
+    torch.testing.assert_close(twice.H.to_dense(sizes), known.matrix.mH)
+    torch.testing.assert_close(twice.N.to_dense(sizes), known.matrix.mH @ known.matrix)
+
+
+@given(st.data())
+def test_adjoints_and_normals_of_tiles_can_be_cut(data: st.DataObject) -> None:
+    known = data.draw(trees(depth=1))
+    once = batch_linop(known.linop, data.draw(batch_sizes(known.linop)))
+    for linop in (once.H, once.N):
+        assert_tiles_make_the_whole(linop, data.draw(batch_sizes(linop)), known.spaces.sizes)
+
+
+@given(st.data())
+def test_cutting_allocates_nothing(
+    no_allocation: Callable[[], AbstractContextManager[object]], data: st.DataObject
+) -> None:
+    linop = data.draw(trees()).linop
+    sizes = data.draw(batch_sizes(linop))
+    with no_allocation():
+        batch_linop(linop, sizes)
+
+
+@given(st.data())
+def test_gradients_are_those_of_the_whole(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    A = known.linop
+    batched = batch_linop(A, data.draw(batch_sizes(A)))
+    x = torch.rand(known.spaces.lengths(known.spaces.ishape), dtype=torch.complex128)
+    x.requires_grad_()
+    weights = [t for t in (*A.parameters(), *A.buffers()) if not is_integer(t)]
+    for weight in weights:
+        weight.requires_grad_()
+    found, wanted = (
+        torch.autograd.grad(
+            linop(x).abs().square().sum() + 0 * x.real.sum(), [x, *weights], materialize_grads=True
+        )
+        for linop in (batched, A)
+    )
+    torch.testing.assert_close(found, wanted)
+
+
+def is_integer(tensor: Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex())
+
+
+def matrix() -> Dense:
+    return Dense(nn.Parameter(torch.rand(4, 6, dtype=torch.complex128)), ("M", "N"))
+
+
+def test_the_tiles_hold_the_parameter_itself() -> None:
+    A = matrix()
+    weights = {id(weight) for weight in batch_linop(A, {"M": 1, "N": 2}).parameters()}
+    assert weights == {id(A.weight)}
+
+
+def test_a_term_without_the_dimension_is_added_once() -> None:
+    A = Dense(torch.rand(3, 5), ("N", "M")) @ Dense(torch.rand(5, 3), ("M", "N"))
+    B = Add(A.renamed({ND("N"): ND("A")}), Scalar(2.0, ("A",)))
+    assert_tiles_make_the_whole(A.normal(), {"M": 2})
+    for size in range(1, 6):
+        assert_tiles_make_the_whole(B, {"M": size}, {"A": 3})
+
+
+def test_blocks_are_cut_where_the_tiles_end_and_not_where_they_do() -> None:
+    A = Concat(*(Diagonal(torch.rand(n), ("N",)) for n in (2, 3, 1)), idim="N", odim="N")
+    for size in range(1, 8):
+        assert_tiles_make_the_whole(A, {"N": size})
+
+
+def test_what_is_cut_follows_the_weight() -> None:
+    A = matrix()
+    batched = batch_linop(A, {"M": 3, "N": 4})
+    derived = [batched, batched.H, batched.N]
+    A.weight = nn.Parameter(torch.ones(4, 6, dtype=torch.complex128))
+    for linop, wanted in zip(derived, [A, A.H, A.N], strict=True):
+        torch.testing.assert_close(linop.to_dense(), wanted.to_dense())
+
+
+def test_it_works_with_the_workspace_of_one_tile(peak: Callable[[Callable[[], Any]], int]) -> None:
+    """Beside input, output and sum: for each tile its coil image, once as input, once as output."""
+    maps, x = torch.rand(16, 1000), torch.rand(1000)
+    A = Diagonal(torch.rand(1000), ("C", "N"), weight_shape=("N",)) @ Dense(
+        maps, ("C", "N"), ("N",), ("C", "N")
+    )
+    whole, batched = A.N, batch_linop(A, {"C": 1}).N
+    assert peak(lambda: batched(x)) <= 6 * x.nbytes
+    assert peak(lambda: whole(x)) >= 16 * x.nbytes
+
+
+def test_the_law_finds_tiles_that_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overlapping(linop: Dense, tile: dict[NamedDimension, slice]) -> NamedLinop:
+        return right(linop, {ND("N"): slice(0, tile[ND("N")].stop - tile[ND("N")].start)})
+
+    right = Dense.split
+    monkeypatch.setattr(Dense, "split", staticmethod(overlapping))
+    with pytest.raises(AssertionError, match=r"the tiles of Dense \(N\) -> \(M\) cut by .* off by"):
+        assert_tiles_make_the_whole(matrix(), {"N": 2})
+
+
+@pytest.mark.parametrize("kind", ["H", "N"])
+def test_the_law_finds_derived_operators_that_are_wrong(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = {"H": "adjoint", "N": "normal"}[kind]
+    twice = property(lambda linop: 2 * getattr(linop, name)())
+    monkeypatch.setattr(Concat, kind, twice)
+    with pytest.raises(AssertionError, match=f"the {name} of Dense"):
+        assert_tiles_make_the_whole(matrix(), {"N": 2})
+
+
+def test_cuttable_dimensions_are_those_with_a_role_and_a_size() -> None:
+    A = matrix()
+    assert cuttable_dims(A) == ["M", "N"]
+    assert cuttable_dims(A.N) == ["M", "N", "N1"]
+    assert cuttable_dims(Scalar(2.0, ("N",))) == []
+
+
+def test_the_arguments_are_checked_as_those_of_split_linop() -> None:
+    for cut in (split_linop, batch_linop):
+        with pytest.raises(SplitError, match="got Q"):
+            cut(matrix(), {"Q": 1})
