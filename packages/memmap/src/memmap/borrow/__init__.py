@@ -1,0 +1,30 @@
+"""Who may write to which memory: shared variables, and functions that borrow or copy.
+
+The rules are those that Theano's page on memory aliasing states. There is managed memory, which
+belongs to shared variables and functions, and the memory of everybody else; values are copied
+between the two, unless ``borrow=True`` permits to share them.
+"""
+
+from ._expressions import Expression as Expression
+from ._expressions import apply as apply
+from ._expressions import variable as variable
+from ._function import Function as Function
+from ._function import function as function
+from ._in_out import In as In
+from ._in_out import Out as Out
+from ._owners import OwnershipError as OwnershipError
+from ._shared import SharedVariable as SharedVariable
+from ._shared import shared as shared
+
+__all__ = [
+    "Expression",
+    "Function",
+    "In",
+    "Out",
+    "OwnershipError",
+    "SharedVariable",
+    "apply",
+    "function",
+    "shared",
+    "variable",
+]

@@ -1,0 +1,192 @@
+"""Computing expressions, in memory that is no longer needed where there is some."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from enum import Enum
+
+import torch
+
+from .._view import same_storage
+from ._expressions import Allocating, Computed, Expression, Operand
+from ._guard import WriteGuard
+
+
+class Origin(Enum):
+    """Whose memory a value lies in."""
+
+    FOREIGN = "of somebody who may not see it overwritten"
+    LENT = "of an argument that may be overwritten"
+    OWN = "allocated for this call"
+
+
+class Plan:
+    """The order in which to compute some expressions.
+
+    Parameters
+    ----------
+    results : iterable of Expression
+        What to compute.
+
+    Attributes
+    ----------
+    leaves : list of Expression
+        Variables and shared variables that are needed.
+    steps : list of Computed
+        Everything else, each after its operands.
+    n_uses : Counter
+        How often each expression is an operand or a result.
+    """
+
+    def __init__(self, results: Iterable[Expression]) -> None:
+        self.leaves: list[Expression] = []
+        self.steps: list[Computed] = []
+        self.n_uses: Counter[Expression] = Counter()
+        seen: set[Expression] = set()
+        for result in results:
+            self.n_uses[result] += 1
+            self._visit(result, seen)
+
+    def _visit(self, result: Expression, seen: set[Expression]) -> None:
+        """Put a result after all that it needs; without recursion, for long chains."""
+        stack = [result]
+        while stack:
+            expression = stack[-1]
+            if expression in seen:
+                stack.pop()
+            elif not isinstance(expression, Computed):
+                self.leaves.append(expression)
+                seen.add(stack.pop())
+            elif waiting := [e for e in expression.expressions if e not in seen]:
+                stack += waiting
+            else:
+                self.steps.append(expression)
+                self.n_uses.update(expression.expressions)
+                seen.add(stack.pop())
+
+
+class Evaluation:
+    """One run of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to compute.
+    given : mapping of Expression to torch.Tensor
+        Values of the leaves.
+    lent : set of Expression
+        Leaves whose memory may be overwritten: no other value lies in it.
+    buffers : mapping of Expression to torch.Tensor
+        Memory in which a result may be put: no value lies in it.
+    in_new_memory : set of Expression
+        Results that must not lie in memory that was lent.
+
+    Attributes
+    ----------
+    values : dict of Expression to torch.Tensor
+        Of the results; and of leaves that were not overwritten.
+    origins : dict of Expression to Origin
+        Whose memory each value lies in.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        given: Mapping[Expression, torch.Tensor],
+        lent: Set[Expression],
+        buffers: Mapping[Expression, torch.Tensor],
+        in_new_memory: Set[Expression],
+    ) -> None:
+        self.values = dict(given)
+        self.origins = {e: Origin.LENT if e in lent else Origin.FOREIGN for e in given}
+        self._n_uses = plan.n_uses.copy()
+        self._buffers = buffers
+        self._in_new_memory = in_new_memory
+        for step in plan.steps:
+            if isinstance(step, Allocating):
+                self._allocate_or_reuse(step)
+            else:
+                self._apply(step)
+            for operand in step.expressions:
+                self._n_uses[operand] -= 1
+                if not self._n_uses[operand]:
+                    self.values.pop(operand, None)
+
+    def _allocate_or_reuse(self, step: Allocating) -> None:
+        """Compute a step in memory that nobody needs any more, or else in new memory."""
+        operands = [self._value(operand, step) for operand in step.operands]
+        place, origin = self._place(step, operands)
+        if place is None:
+            self.values[step] = step.function(*operands)
+        else:
+            self.values[step] = step.function(*operands, out=place)
+        self.origins[step] = origin
+
+    def _place(
+        self, step: Allocating, operands: list[torch.Tensor | complex]
+    ) -> tuple[torch.Tensor | None, Origin]:
+        """Memory that a step can be computed in, and whose it is; None for new memory."""
+        free = []
+        if step.is_elementwise:
+            # All uses that are left are in this step.
+            free = [e for e, n in Counter(step.expressions).items() if self._n_uses[e] == n]
+        places = [
+            (self.values[e], Origin.LENT)
+            for e in free
+            if self.origins[e] is Origin.LENT and step not in self._in_new_memory
+        ]
+        if step in self._buffers:
+            places.append((self._buffers[step], Origin.FOREIGN))
+        places += [(self.values[e], Origin.OWN) for e in free if self.origins[e] is Origin.OWN]
+        if places:
+            kind = _kind_of_result(step, operands)
+            for place, origin in places:
+                if (place.shape, place.dtype, place.device) == kind:
+                    return place, origin
+        return None, Origin.OWN
+
+    def _apply(self, step: Computed) -> None:
+        """Call a function of the user's, which may return a view of anything."""
+        operands = [
+            self.values[operand] if isinstance(operand, Expression) else operand
+            for operand in step.operands
+        ]
+        with WriteGuard(step.name):
+            result = step.function(*operands)
+        if not isinstance(result, torch.Tensor):
+            raise TypeError(
+                f"{step.name}: a function must return a tensor, got {type(result).__name__}"
+            )
+        if result.layout is not torch.strided:
+            raise TypeError(f"{step.name}: a result must be strided, got layout {result.layout}")
+        for expression, value in self.values.items():
+            if same_storage(value, result):
+                self.origins[expression] = Origin.FOREIGN
+        self.values[step] = result.detach()
+        self.origins[step] = Origin.FOREIGN
+
+    def _value(self, operand: Operand, step: Allocating) -> torch.Tensor | complex:
+        """Value of an operand; a number that comes first as a tensor, which torch asks for."""
+        if isinstance(operand, Expression):
+            return self.values[operand]
+        if operand is not step.operands[0] or len(step.expressions) == 2:
+            return operand
+        other = self.values[step.expressions[0]]
+        dtype = torch.result_type(other, operand)
+        return torch.full((), operand, dtype=dtype, device=other.device)
+
+
+def _kind_of_result(
+    step: Allocating, operands: list[torch.Tensor | complex]
+) -> tuple[torch.Size, torch.dtype, torch.device]:
+    """Shape, dtype and device of a result, without computing it."""
+    tensors = [operand for operand in operands if isinstance(operand, torch.Tensor)]
+    on_meta = [
+        torch.empty_like(operand, device="meta") if isinstance(operand, torch.Tensor) else operand
+        for operand in operands
+    ]
+    result = step.function(*on_meta)
+    # A tensor without dimensions may be on the CPU beside others that are not.
+    device = max(tensors, key=lambda tensor: tensor.ndim).device
+    return result.shape, result.dtype, device

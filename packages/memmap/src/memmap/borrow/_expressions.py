@@ -1,0 +1,208 @@
+"""What a function computes, written down before there are values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+
+Number: TypeAlias = complex | float | int
+"""Any Python number."""
+TensorFunction: TypeAlias = Callable[..., torch.Tensor]
+
+
+class Expression:
+    """A value that is computed when a function is called.
+
+    Expressions are made by `variable`, `shared` and `apply`, and combined with ``+ - * / ** @``,
+    also with Python numbers.
+
+    Examples
+    --------
+    >>> x = variable("x")
+    >>> 2 * x + 1
+    (x * 2) + 1
+    """
+
+    # NumPy would put an expression into an array, element by element.
+    __array_ufunc__ = None
+
+    def __add__(self, other: Operand) -> Expression:
+        return Allocating(torch.add, "+", True, self, other)
+
+    def __radd__(self, other: Operand) -> Expression:
+        return self + other  # torch asks for the tensor first
+
+    def __sub__(self, other: Operand) -> Expression:
+        return Allocating(torch.sub, "-", True, self, other)
+
+    def __rsub__(self, other: Operand) -> Expression:
+        return Allocating(torch.sub, "-", True, other, self)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return Allocating(torch.mul, "*", True, self, other)
+
+    def __rmul__(self, other: Operand) -> Expression:
+        return self * other
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return Allocating(torch.true_divide, "/", True, self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return Allocating(torch.true_divide, "/", True, other, self)
+
+    def __pow__(self, other: Operand) -> Expression:
+        return Allocating(torch.pow, "**", True, self, other)
+
+    def __rpow__(self, other: Operand) -> Expression:
+        return Allocating(torch.pow, "**", True, other, self)
+
+    def __neg__(self) -> Expression:
+        return Allocating(torch.neg, "-", True, self)
+
+    def __matmul__(self, other: Expression) -> Expression:
+        return Allocating(torch.matmul, "@", False, self, other)
+
+
+Operand: TypeAlias = Expression | Number
+
+
+class Variable(Expression):
+    """An input of a function. Made by `variable`.
+
+    Parameters
+    ----------
+    name : str
+        Name to show.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Computed(Expression):
+    """A function of other expressions.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the operands' values and returns a tensor.
+    *operands : Expression or number
+        What it is applied to.
+
+    Raises
+    ------
+    TypeError
+        If an operand is a value, which belongs into a shared variable.
+    """
+
+    def __init__(self, function: TensorFunction, *operands: Operand) -> None:
+        for operand in operands:
+            if not isinstance(operand, (Expression, int, float, complex)):
+                raise TypeError(
+                    f"{_name_of(function)}: an operand must be an expression or a number "
+                    f"(put a value into a shared variable), got {type(operand).__name__}"
+                )
+        self.function = function
+        self.operands = operands
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """The operands that are no numbers."""
+        return [operand for operand in self.operands if isinstance(operand, Expression)]
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return _name_of(self.function)
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(map(repr, self.operands))})"
+
+
+class Allocating(Computed):
+    """A function of torch that returns new memory, or writes to a tensor that it is given.
+
+    Parameters
+    ----------
+    function : callable
+        Takes ``out=``.
+    symbol : str
+        How to write it.
+    is_elementwise : bool
+        Whether it may write where it reads.
+    *operands : Expression or number
+        One or two.
+    """
+
+    def __init__(
+        self, function: TensorFunction, symbol: str, is_elementwise: bool, *operands: Operand
+    ) -> None:
+        super().__init__(function, *operands)
+        self.is_elementwise = is_elementwise
+        self._symbol = symbol
+
+    def __repr__(self) -> str:
+        texts = [
+            f"({operand!r})" if isinstance(operand, Allocating) else repr(operand)
+            for operand in self.operands
+        ]
+        return f" {self._symbol} ".join(texts) if len(texts) == 2 else f"{self._symbol}{texts[0]}"
+
+
+def variable(name: str) -> Variable:
+    """An input of a function, to be used in expressions.
+
+    Parameters
+    ----------
+    name : str
+        Name to show.
+
+    Returns
+    -------
+    Variable
+        Stands for the argument of the call.
+
+    Examples
+    --------
+    >>> variable("x") / 2
+    x / 2
+    """
+    return Variable(name)
+
+
+def apply(function: TensorFunction, *operands: Operand) -> Computed:
+    """The value of a function of tensors.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the values of the operands and returns a tensor: a new one, or a view of one that
+        it was given. It may write only to memory that it has allocated itself.
+    *operands : Expression or number
+        What it is applied to.
+
+    Returns
+    -------
+    Computed
+        The expression.
+
+    Raises
+    ------
+    TypeError
+        If an operand is neither an expression nor a number.
+
+    Examples
+    --------
+    >>> apply(torch.exp, variable("x"))
+    exp(x)
+    """
+    return Computed(function, *operands)
+
+
+def _name_of(function: TensorFunction) -> str:
+    return getattr(function, "__name__", type(function).__name__)

@@ -1,0 +1,253 @@
+"""Functions that keep to the rules of memory: what they may overwrite, and what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import TypeAlias
+
+import torch
+
+from .._overlap import has_internal_overlap, overlaps
+from ._evaluation import Evaluation, Origin, Plan
+from ._expressions import Expression, Variable
+from ._in_out import In, Out
+from ._owners import Owner, claim, owner_of
+from ._shared import SharedVariable
+from ._values import Value, as_tensor, copied
+
+Input: TypeAlias = Variable | In
+Output: TypeAlias = Expression | Out
+
+_numbers = count(1)
+
+
+def function(
+    inputs: Sequence[Input],
+    outputs: Output | Sequence[Output],
+    *,
+    updates: Mapping[SharedVariable, Expression] | None = None,
+    name: str | None = None,
+) -> Function:
+    """Make a function that computes expressions and keeps to the rules of memory.
+
+    By default it never writes to an argument, and never again to what it returned. ``borrow`` and
+    ``mutable`` of `In` and `Out` give that up, for less memory.
+
+    Parameters
+    ----------
+    inputs : sequence of Variable or In
+        One for each argument. A bare variable stands for ``In(variable)``.
+    outputs : Expression, Out, or a sequence of them
+        What to return: one tensor, or a list. A bare expression stands for ``Out(expression)``.
+    updates : mapping of SharedVariable to Expression, optional
+        New values of shared variables. All are computed, like the outputs, from the old values;
+        then they are written, into the memory that is there if the shape is the same.
+    name : str, optional
+        Name to show in errors.
+
+    Returns
+    -------
+    Function
+        To be called with NumPy arrays or tensors; returns tensors.
+
+    Raises
+    ------
+    TypeError
+        If an input is no variable, an output or a new value is no expression, or what is updated
+        is no shared variable.
+    ValueError
+        If an input is given twice, or a variable that is needed is no input.
+
+    Examples
+    --------
+    >>> from memmap.borrow import shared, variable
+    >>> x, total = variable("x"), shared(torch.zeros(2))
+    >>> accumulate = function([x], 2 * x, updates={total: total + x})
+    >>> accumulate(torch.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    >>> total.get_value()
+    tensor([1., 2.])
+    """
+    return Function(inputs, outputs, {} if updates is None else updates, name)
+
+
+class Function:
+    """A function of NumPy arrays or tensors that keeps to the rules of memory.
+
+    Made by `function`. Not to be called by several threads at once.
+
+    Parameters
+    ----------
+    inputs, outputs, updates, name
+        See `function`.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        outputs: Output | Sequence[Output],
+        updates: Mapping[SharedVariable, Expression],
+        name: str | None,
+    ) -> None:
+        self.name = f"function {next(_numbers)}" if name is None else name
+        self._inputs = [item if isinstance(item, In) else In(item) for item in inputs]
+        self._returns_one = isinstance(outputs, (Expression, Out))
+        listed = [outputs] if isinstance(outputs, (Expression, Out)) else outputs
+        self._outputs = [item if isinstance(item, Out) else Out(item) for item in listed]
+        self._updates = {target: Out(new).expression for target, new in updates.items()}
+        results = [out.expression for out in self._outputs]
+        self._plan = Plan([*results, *self._updates.values()])
+        self._check()
+        self._in_new_memory = {out.expression for out in self._outputs if not out.borrow}
+        self._in_new_memory.update(self._updates.values())
+        self._buffers = {
+            out.expression: _Buffer(f"output {position} of {self.name}")
+            for position, out in enumerate(self._outputs)
+            if out.expression not in self._in_new_memory
+        }
+
+    def __call__(self, *args: Value) -> torch.Tensor | list[torch.Tensor]:
+        """Compute the outputs, and update the shared variables.
+
+        Parameters
+        ----------
+        *args : numpy.ndarray or torch.Tensor
+            One value for each input.
+
+        Returns
+        -------
+        torch.Tensor or list of torch.Tensor
+            The outputs: in memory of their own, unless they are borrowed.
+
+        Raises
+        ------
+        TypeError
+            If there is not one value for each input, a value is neither an array nor a strided
+            tensor, or the new value of a shared variable has another dtype or device.
+        RuntimeError
+            If a function of the user's writes to memory from outside.
+        """
+        arguments = self._tensors(args)
+        given: dict[Expression, torch.Tensor] = {
+            leaf: leaf.tensor for leaf in self._plan.leaves if isinstance(leaf, SharedVariable)
+        }
+        given |= {item.variable: value for item, value in zip(self._inputs, arguments, strict=True)}
+        with torch.no_grad():
+            done = Evaluation(
+                self._plan,
+                given,
+                self._lent(arguments),
+                self._free_buffers(arguments),
+                self._in_new_memory,
+            )
+            new_values = list(self._new_values(done))
+            returned = self._returned(done, arguments)
+            for target, value, is_own in new_values:
+                target.update(value, adopt=is_own)
+        return returned[0] if self._returns_one else returned
+
+    def _check(self) -> None:
+        for target in self._updates:
+            if not isinstance(target, SharedVariable):
+                raise TypeError(
+                    f"{self.name}: what is updated must be a shared variable, got {target!r}"
+                )
+        inputs = [item.variable for item in self._inputs]
+        for variable in inputs:
+            if inputs.count(variable) > 1:
+                raise ValueError(
+                    f"{self.name}: an input must be given once, got {variable!r} again"
+                )
+        for leaf in self._plan.leaves:
+            if isinstance(leaf, Variable) and leaf not in inputs:
+                raise ValueError(
+                    f"{self.name}: every variable must be an input, got the outputs or updates "
+                    f"need {leaf!r}"
+                )
+
+    def _tensors(self, args: Sequence[Value]) -> list[torch.Tensor]:
+        if len(args) != len(self._inputs):
+            raise TypeError(
+                f"{self.name}: there must be one argument for each of {len(self._inputs)} "
+                f"input(s), got {len(args)}"
+            )
+        return [
+            as_tensor(f"{self.name}, {item.variable!r}", value)[0]
+            for item, value in zip(self._inputs, args, strict=True)
+        ]
+
+    def _lent(self, arguments: Sequence[torch.Tensor]) -> set[Expression]:
+        """Inputs whose arguments may be overwritten, and in whose memory nothing else lies."""
+        return {
+            item.variable
+            for item, value in zip(self._inputs, arguments, strict=True)
+            if item.mutable
+            and not (value.is_conj() or value.is_neg() or has_internal_overlap(value))
+            and not any(other is not value and overlaps(other, value) for other in arguments)
+            and owner_of(value) is None
+        }
+
+    def _free_buffers(self, arguments: Sequence[torch.Tensor]) -> dict[Expression, torch.Tensor]:
+        """Buffers to compute in: not those that the caller brings back as an argument."""
+        return {
+            expression: buffer.tensor
+            for expression, buffer in self._buffers.items()
+            if buffer.tensor is not None
+            and not any(overlaps(buffer.tensor, value) for value in arguments)
+        }
+
+    def _new_values(self, done: Evaluation) -> Iterator[tuple[SharedVariable, torch.Tensor, bool]]:
+        """What to write to shared variables, and whether it is in memory that they may keep."""
+        for target, expression in self._updates.items():
+            value, old = done.values[expression], target.tensor
+            if (value.dtype, value.device) != (old.dtype, old.device):
+                raise TypeError(
+                    f"{self.name}: the new value of {target} must have its dtype and device, "
+                    f"{old.dtype} on {old.device}, got {value.dtype} on {value.device}"
+                )
+            if done.origins[expression] is not Origin.OWN:
+                # It may lie in a shared variable that is written to first.
+                yield target, copied(value, value.device), True
+            else:
+                yield target, value, self._plan.n_uses[expression] == 1
+
+    def _returned(self, done: Evaluation, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs, each copied if it lies where the caller must not find it."""
+        returned: list[torch.Tensor] = []
+        for out in self._outputs:
+            value = done.values[out.expression]
+            forbidden = [
+                argument
+                for argument, item in zip(arguments, self._inputs, strict=True)
+                if not (out.borrow and item.borrow)
+            ]
+            forbidden += [
+                other
+                for other, its in zip(returned, self._outputs, strict=False)
+                if not (out.borrow and its.borrow)
+            ]
+            forbidden += [target.tensor for target in self._updates]
+            if any(overlaps(value, other) for other in forbidden) or (
+                not out.borrow and owner_of(value) is not None
+            ):
+                value = copied(value, value.device)
+            elif out.expression in self._buffers and done.origins[out.expression] is Origin.OWN:
+                self._buffers[out.expression].keep(value)
+            returned.append(value)
+        return returned
+
+    def __repr__(self) -> str:
+        return f"Function({self.name!r}, {self._inputs}, {self._outputs})"
+
+
+class _Buffer(Owner):
+    """Memory that a function keeps for one of its outputs."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.tensor: torch.Tensor | None = None
+
+    def keep(self, tensor: torch.Tensor) -> None:
+        claim(self, tensor)
+        self.tensor = tensor

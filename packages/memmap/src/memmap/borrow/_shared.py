@@ -1,0 +1,212 @@
+"""Shared variables: values that functions keep between their calls, in memory of their own."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import torch
+
+from .._overlap import has_internal_overlap, overlaps
+from .._view import view_of
+from ..dataflow._hazards import is_same_place
+from ._expressions import Expression
+from ._owners import Owner, claim
+from ._values import Array, Value, as_array, as_tensor, copied, has_numpy_dtype
+
+_numbers = count(1)
+
+
+def shared(
+    value: Value,
+    borrow: bool = False,
+    *,
+    name: str | None = None,
+    device: torch.device | str | None = None,
+) -> SharedVariable:
+    """Make a shared variable, in a copy of a value or in its own memory.
+
+    Parameters
+    ----------
+    value : numpy.ndarray or torch.Tensor
+        The first value; `SharedVariable.get_value` returns the same type.
+    borrow : bool, optional
+        Whether the variable may use the memory of `value` instead of a copy. It does where that
+        is possible, and `SharedVariable.borrowed` tells; then changes of the one show in the
+        other, in both directions.
+    name : str, optional
+        Name to show in errors.
+    device : torch.device, optional
+        Where to keep the value. Default: the device of a tensor, the CPU for an array. On
+        another device `borrow` has no effect.
+
+    Returns
+    -------
+    SharedVariable
+        The variable.
+
+    Raises
+    ------
+    OwnershipError
+        If the memory to be borrowed belongs to another shared variable, or to a function.
+    TypeError
+        If the value is neither an array nor a strided tensor.
+
+    Examples
+    --------
+    >>> import numpy
+    >>> array = numpy.ones(2, dtype="float32")
+    >>> of_a_copy, of_the_array = shared(array), shared(array, borrow=True)
+    >>> array += 1
+    >>> of_a_copy.get_value(), of_the_array.get_value()
+    (array([1., 1.], dtype=float32), array([2., 2.], dtype=float32))
+    """
+    return SharedVariable(value, borrow, name=name, device=device)
+
+
+class SharedVariable(Expression, Owner):
+    """A value that functions read and update, in memory that nobody else owns.
+
+    Made by `shared`. In an expression it stands for its value at the time of the call.
+
+    Parameters
+    ----------
+    value, borrow, name, device
+        See `shared`.
+    """
+
+    def __init__(
+        self,
+        value: Value,
+        borrow: bool = False,
+        *,
+        name: str | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        Owner.__init__(self, f"shared variable {next(_numbers)}" if name is None else name)
+        tensor, is_alias = as_tensor(self.name, value)
+        self._is_numpy = not isinstance(value, torch.Tensor)
+        # Through a tensor, because "cuda" and "cuda:0" are not equal.
+        self._device = tensor.device if device is None else torch.empty(0, device=device).device
+        is_borrowed = borrow and is_alias and self._can_borrow(tensor)
+        self._bind(tensor if is_borrowed else copied(tensor, self._device), is_borrowed)
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """The tensor that the variable holds: its own memory."""
+        return self._tensor
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether the variable uses memory that it was given, instead of a copy."""
+        return self._borrowed
+
+    def get_value(
+        self, borrow: bool = False, return_internal_type: bool = False
+    ) -> Array | torch.Tensor:
+        """The present value.
+
+        Parameters
+        ----------
+        borrow : bool, optional
+            Whether the result may be the variable's own memory. If not, it is a copy.
+        return_internal_type : bool, optional
+            Whether to return the tensor that the variable holds, whatever it was made from. With
+            ``borrow=True`` that takes constant time and never copies.
+
+        Returns
+        -------
+        numpy.ndarray or torch.Tensor
+            Of the type that the variable was made from, unless `return_internal_type`. An array
+            of a value that is not on a CPU is a copy in any case.
+
+        Examples
+        --------
+        >>> import numpy
+        >>> variable = shared(numpy.zeros(2))
+        >>> variable.get_value(borrow=True)[0] = 3
+        >>> variable.get_value(), variable.get_value(return_internal_type=True)
+        (array([3., 0.]), tensor([3., 0.], dtype=torch.float64))
+        """
+        tensor = self._tensor if borrow else copied(self._tensor, self._tensor.device)
+        return tensor if return_internal_type or not self._is_numpy else as_array(tensor)
+
+    def set_value(self, value: Value, borrow: bool = False) -> None:
+        """Replace the value.
+
+        A copied value goes into the memory that is there, if shape and dtype are the same: also
+        into memory that was borrowed. Otherwise the variable gets new memory.
+
+        Parameters
+        ----------
+        value : numpy.ndarray or torch.Tensor
+            The new value, of any shape and dtype.
+        borrow : bool, optional
+            Whether the variable may use the memory of `value` instead of copying it. If that is
+            its own memory, as after ``get_value(borrow=True)``, nothing is done.
+
+        Raises
+        ------
+        OwnershipError
+            If the memory to be borrowed belongs to another shared variable, or to a function;
+            the value stays as it was.
+        TypeError
+            If the value is neither an array nor a strided tensor, or has a dtype that NumPy
+            lacks although the variable was made from an array.
+
+        Examples
+        --------
+        >>> import numpy
+        >>> variable = shared(numpy.zeros(2))
+        >>> variable.set_value(numpy.add(variable.get_value(borrow=True), 1), borrow=True)
+        >>> variable.get_value(), variable.borrowed
+        (array([1., 1.]), True)
+        """
+        tensor, is_alias = as_tensor(self.name, value)
+        if self._is_numpy and not has_numpy_dtype(tensor):
+            raise TypeError(
+                f"{self}: NumPy must have the dtype of a value that was made from an array, "
+                f"got {tensor.dtype}"
+            )
+        if is_alias and is_same_place(view_of(tensor), view_of(self._tensor)):
+            if (tensor.dtype, tensor.is_conj(), tensor.is_neg()) == (
+                self._tensor.dtype, self._tensor.is_conj(), self._tensor.is_neg(),
+            ):  # fmt: skip
+                return
+        if borrow and is_alias and self._can_borrow(tensor):
+            self._bind(tensor, is_borrowed=True)
+        else:
+            self.update(tensor)
+
+    def update(self, tensor: torch.Tensor, adopt: bool = False) -> None:
+        """Replace the value by a tensor's, in the memory that is there if it fits.
+
+        Parameters
+        ----------
+        tensor : torch.Tensor
+            The new value.
+        adopt : bool, optional
+            Whether the variable may keep the tensor, because nobody else uses it, if it does not
+            fit into the memory that is there.
+        """
+        mine = self._tensor
+        if (tensor.shape, tensor.dtype) != (mine.shape, mine.dtype):
+            self._bind(tensor if adopt else copied(tensor, self._device), is_borrowed=False)
+        elif overlaps(tensor, mine):
+            mine.copy_(tensor.clone())  # torch reads while it writes
+        else:
+            mine.copy_(tensor)
+
+    def _bind(self, tensor: torch.Tensor, is_borrowed: bool) -> None:
+        claim(self, tensor)
+        self._tensor, self._borrowed = tensor, is_borrowed
+
+    def _can_borrow(self, tensor: torch.Tensor) -> bool:
+        # What overlaps itself could not be written to.
+        return tensor.device == self._device and not has_internal_overlap(tensor)
+
+    def __repr__(self) -> str:
+        tensor = self._tensor
+        return (
+            f"SharedVariable({self.name!r}, shape={tuple(tensor.shape)}, dtype={tensor.dtype}, "
+            f"device={str(tensor.device)!r}, borrowed={self._borrowed})"
+        )
