@@ -3,8 +3,8 @@
 from . import alg as alg
 from ._add import Add as Add
 from ._chain import Chain as Chain
-from ._concat import Concat as Concat
 from ._composite import Composite as Composite
+from ._concat import Concat as Concat
 from ._dense import Dense as Dense
 from ._diagonal import Diagonal as Diagonal
 from ._fft import FFT as FFT

@@ -46,6 +46,10 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
     ------
     ValueError
         If a result does not have its length, or they differ in another dimension.
+
+    Notes
+    -----
+    Results of different dtypes promote, as in :func:`torch.cat`.
     """
     whole: Tensor | None = None
     offset = 0
@@ -63,12 +67,12 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
             lengths = list(result.shape)
             lengths[axis] = sum(sizes)
             whole = result.new_empty(lengths)
+        whole = whole.to(torch.promote_types(whole.dtype, result.dtype))
         part = whole.narrow(axis, offset, size)
-        if part.shape != result.shape or result.dtype != whole.dtype:
+        if part.shape != result.shape:
             raise ValueError(
-                f"Concat: all operands must return one dtype and one shape but for axis {axis}, "
-                f"got {tuple(part.shape)} of {whole.dtype} and {tuple(result.shape)} of "
-                f"{result.dtype}"
+                f"Concat: all operands must return one shape but for axis {axis}, "
+                f"got {tuple(part.shape)} and {tuple(result.shape)}"
             )
         part.copy_(result)
         offset += size

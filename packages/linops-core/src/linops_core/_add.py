@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nameddim import NamedDimension, NamedShape
 from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
 
 from ._accumulate import accumulate
 from ._composite import Composite
 from ._linop import NamedLinop
-from ._roles import Role, membership
-from ._same_space import same_space
+from ._same_space import same_space, why_not_alike
 from ._zero import Zero
 
 
@@ -54,19 +54,7 @@ class Add(Composite):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
-        ours = membership(self.shape, dim)
-        sizes = {}
-        for term in self.linops:
-            role = term.role(dim)
-            if role is Role.OPAQUE:
-                return f"{term.signature}: {term.why_opaque(dim)}"
-            if role is not None:
-                sizes.setdefault(term.size(dim), term)
-            if role not in ((ours, None) if ours is Role.INNER else (ours,)):
-                return f"{term.signature}: it is {role} there and {ours} in the sum"
-        if len(sizes.keys() - {None}) > 1:
-            return f"it has the sizes {sorted(sizes.keys() - {None})} in different terms"
-        return None
+        return why_not_alike(self, dim)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

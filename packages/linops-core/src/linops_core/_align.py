@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from nameddim import ELLIPSES, NamedDimension
 from torch import Tensor
+
+from nameddim import ELLIPSES, NamedDimension
 
 
 def aligned(

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from nameddim import NamedDimension, NamedShape
 from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
 
 from ._composite import Composite
 from ._identity import Identity, is_identity
@@ -70,8 +71,7 @@ class Chain(Composite):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: an operand cannot, or it is two dimensions."""
-        stretches, open_ = 0, dim in self.ishape
-        stretches += open_
+        stretches = int(dim in self.ishape)
         for linop in self.linops:
             role = linop.role(dim)
             if role is Role.OPAQUE:
@@ -168,8 +168,9 @@ def fit(linops: Sequence[NamedLinop], ends: NamedShape | None = None) -> list[Na
 def _check_sizes(linops: Sequence[NamedLinop]) -> None:
     known: dict[NamedDimension, tuple[int, NamedLinop]] = {}
     for before, after in pairwise(linops):
-        # What an operator only passes on is known from the ones before it.
-        known = {dim: owner for dim, owner in known.items() if dim in before.ishape}
+        # What an operator only passes on is known from the ones before it. Where slices do not
+        # go through, the name may stand for something else on the other side.
+        known = {dim: who for dim, who in known.items() if before.role(dim) is Role.BATCH}
         for linop in (before, after):
             for dim in before.oshape:
                 size = linop.size(dim)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self, cast
 
-from nameddim import NamedDimension, NamedShape
 from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
 
 from ._copying import linked
 from ._linop import NamedLinop

@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+import torch
 from torch import Tensor
+
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._accumulate import accumulate, concatenate
 from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
 from ._normal import sandwich
-from ._roles import Role, membership
-from ._same_space import same_space
+from ._same_space import same_space, why_not_alike
 from ._tile import Window
 from ._zero import Zero
 
@@ -174,7 +175,7 @@ class Concat(Composite):
         inputs = (
             repeat(x)
             if self._input is None
-            else x.split(self._input.sizes, dim=self._input.axis(self.ishape))
+            else torch.split(x, list(self._input.sizes), dim=self._input.axis(self.ishape))
         )
         results = (linop(part) for linop, part in zip(self.linops, inputs, strict=False))
         if self._output is None:
@@ -195,10 +196,10 @@ class Concat(Composite):
         every block meets every other.
         """
         if self._output is None:
-            return sandwich(self, None)
+            return sandwich(self)
         normals = [linop.normal() for linop in self.linops]
         if len({(normal.ishape, normal.oshape) for normal in normals}) > 1:
-            return sandwich(self, None)  # operands that name what they sum over differently
+            return sandwich(self)  # operands that name what they sum over differently
         if self._input is None:
             return Add(*normals)
         sizes = self._input.sizes
@@ -213,14 +214,7 @@ class Concat(Composite):
                 f"the blocks divide {self.idim} and {self.odim} together, and a slice of one "
                 "does not say which slice of the other it needs"
             )
-        ours = membership(self.shape, dim)
-        for linop in self.linops:
-            role = linop.role(dim)
-            if role is Role.OPAQUE:
-                return f"{linop.signature}: {linop.why_opaque(dim)}"
-            if role not in ((ours, None) if ours is Role.INNER else (ours,)):
-                return f"{linop.signature}: it is {role} there and {ours} in the whole"
-        return None
+        return why_not_alike(self, dim)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
@@ -256,8 +250,7 @@ class Concat(Composite):
         return zero.split(zero, window)
 
     def _operand_sizes(self, position: int) -> dict[NamedDimension, int]:
-        linop = self.linops[position]
-        sizes = {dim: linop.size(dim) for dim in linop.shape.dims}
+        sizes = {dim: self.size(dim) for dim in self.shape.dims}
         for dim, blocks in ((self.idim, self._input), (self.odim, self._output)):
             if dim is not None and blocks is not None:
                 sizes[dim] = blocks.sizes[position]

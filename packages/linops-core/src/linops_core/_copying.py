@@ -29,6 +29,7 @@ def linked(linop: Linop, shape: NamedShape | None = None) -> Linop:
 
     Hooks are not taken over: they belong to the operator on which they were registered.
     """
+    vars(linop)["_has_relatives"] = True
     other: Linop = object.__new__(type(linop))
     nn.Module.__init__(other)
     own = vars(other)
@@ -46,7 +47,7 @@ def shallow_copy(linop: Linop) -> Linop:
     other: Linop = object.__new__(type(linop))
     state = linop.__getstate__()
     own = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}
-    vars(other).update(own)
+    vars(other).update(own, _has_relatives=False)
     return other
 
 
@@ -64,21 +65,21 @@ def with_changed_tensors(
     tensors = {name: tensor for name, tensor in own.items() if tensor is not None}
     other: Module = object.__new__(type(module))
     vars(other).update(vars(module))
-    for name in ("_adjoint", "_normal"):
-        if name in vars(other):
-            vars(other)[name] = None
+    if "_has_relatives" in vars(module):
+        vars(module)["_has_relatives"] = True
+        vars(other).update(_adjoint=None, _normal=None)
     vars(other).update(
         _parameters={name: None for name in own.keys() - tensors.keys()},
         _buffers={name: change((parts or {}).get(name, t)) for name, t in tensors.items()},
-        _modules={
-            name: child
-            and (
-                child.with_weights(change)
-                if hasattr(child, "with_weights")
-                else with_changed_tensors(child, change)
-            )
-            for name, child in module._modules.items()
-        },
+        _modules={name: _changed_part(part, change) for name, part in module._modules.items()},
         _non_persistent_buffers_set=set(module._non_persistent_buffers_set),
     )
     return other
+
+
+def _changed_part(part: nn.Module | None, change: Callable[[Tensor], Tensor]) -> nn.Module | None:
+    if part is None:
+        return None
+    with_weights = getattr(type(part), "with_weights", with_changed_tensors)
+    changed: nn.Module = with_weights(part, change)
+    return changed

@@ -7,8 +7,9 @@ from string import ascii_letters
 from typing import Any, Self
 
 import torch
-from nameddim import ELLIPSES, ND, Dim, NamedDimension, NamedShape
 from torch import Tensor
+
+from nameddim import ELLIPSES, ND, Dim, NamedDimension, NamedShape
 
 from ._sliceable import SliceableLinop
 
@@ -65,7 +66,10 @@ class Dense(SliceableLinop):
         broadcast = ND.infer(tuple(broadcast_dims or ()))
         self.register_weight("weight", weight, "weightshape", broadcast)
         self._check_dims(weight_dims, broadcast)
-        letter = dict(zip([*self.dims], ascii_letters, strict=False))
+        # In the order given, not in that of a set: einsum sums in the order of letters, and
+        # results are to be the same bits on every run.
+        dims = dict.fromkeys((*weight_dims, *inputs, *outputs))
+        letter = dict(zip(dims, ascii_letters, strict=False))
         letter[ND.infer(ELLIPSES)] = "..."
         self._letters = tuple(
             "".join(letter[dim] for dim in dims) for dims in (weight_dims, inputs, outputs)
@@ -75,10 +79,10 @@ class Dense(SliceableLinop):
         self, weight_dims: tuple[NamedDimension, ...], broadcast: tuple[NamedDimension, ...]
     ) -> None:
         inputs, outputs, of_weight = set(self.ishape), set(self.oshape), set(weight_dims)
-        for dim in of_weight - (inputs | outputs):
+        for dim in of_weight - ((inputs | outputs) - {ELLIPSES}):
             raise ValueError(
-                f"{self.name}: every dimension of the weight must be in the input or in the "
-                f"output, got {dim} for {self.shape}"
+                f"{self.name}: every dimension of the weight must be a named one of the input or "
+                f"of the output, got {dim} for {self.shape}"
             )
         for dim in (inputs ^ outputs) - of_weight:
             raise ValueError(
@@ -110,8 +114,8 @@ class Dense(SliceableLinop):
 
         Examples
         --------
-        >>> Dense.from_einstr(torch.ones(2, 3), "MN,N->M").shape.H.ishape
-        (M, N)[:1]
+        >>> Dense.from_einstr(torch.ones(2, 3), "MN,N->M").H
+        Dense (M) -> (N)
         """
         left, arrow, outputs = einstr.partition("->")
         of_weight, comma, inputs = left.partition(",")
@@ -135,12 +139,11 @@ class Dense(SliceableLinop):
 
 
 def contracted(weight: Tensor, x: Tensor, of_weight: str, of_x: str, result: str) -> Tensor:
-    """Return einsum of ``weight`` and ``x``, real and complex mixed without a copy of the weight."""
-    if x.is_complex() and not weight.is_complex():
-        # Real and imaginary part are one more batch dimension, so a real weight stays real.
-        parts = torch.view_as_real(x.resolve_conj())
-        weight = weight.to(parts.dtype)
-        y = torch.einsum(f"{of_weight},{of_x}Z->{result}Z", weight, parts)
-        return torch.view_as_complex(y.contiguous())
+    """Return einsum of ``weight`` and ``x``; a real weight of a complex ``x`` stays real."""
     dtype = torch.promote_types(weight.dtype, x.dtype)
+    if x.is_complex() and not weight.is_complex():
+        # Real and imaginary part are one more batch dimension.
+        parts = torch.view_as_real(x.to(dtype).resolve_conj())
+        y = torch.einsum(f"{of_weight},{of_x}Z->{result}Z", weight.to(parts.dtype), parts)
+        return torch.view_as_complex(y.contiguous())
     return torch.einsum(f"{of_weight},{of_x}->{result}", weight.to(dtype), x.to(dtype))

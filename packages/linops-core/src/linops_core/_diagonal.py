@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from nameddim import ELLIPSES, ND, AnyDim, NamedDimension, NamedShape
 from torch import Tensor
+
+from nameddim import ELLIPSES, ND, AnyDim, NamedDimension, NamedShape
 
 from ._align import aligned
 from ._copying import linked
@@ -105,6 +106,8 @@ class Diagonal(SliceableLinop):
         """Return |w|^2 x."""
         weight = linop.aligned_weight(x.ndim)
         return weight.conj() * (weight * x)  # type: ignore[no-any-return]
+
+    adj_normal_fn = normal_fn
 
     def aligned_weight(self, ndim: int) -> Tensor:
         """Return a view of the weight that broadcasts against an input of ``ndim`` axes."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from nameddim import NamedDimension, NamedShape, get_nd_shape
 from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape, get_nd_shape
 
 from ._copying import linked
 from ._identity import Identity
@@ -56,7 +57,7 @@ class FFT(SliceableLinop):
     tensor([2.+0.j, 0.+0.j])
     >>> F.H(F(torch.tensor([1.0, 1.0])))
     tensor([2.+0.j, 2.+0.j])
-    """  # noqa: D205, D400 (the first line ends in the formula)
+    """
 
     def __init__(
         self,
@@ -106,13 +107,15 @@ class FFT(SliceableLinop):
         scale = {"ortho": 1, "backward": points, "forward": 1 / points}[linop.norm]
         return scale * x
 
-    def transform(self, transform: Any, x: Tensor, norm: str) -> Tensor:
+    adj_normal_fn = normal_fn
+
+    def transform(self, transform: Callable[..., Tensor], x: Tensor, norm: str) -> Tensor:
         """Apply one of torch's transforms along the grid, between the shifts if centred."""
         axes = tuple(range(-self.ndim, 0))
         if not self.centered:
-            return transform(x, dim=axes, norm=norm)  # type: ignore[no-any-return]
+            return transform(x, dim=axes, norm=norm)
         y = transform(torch.fft.ifftshift(x, dim=axes), dim=axes, norm=norm)
-        return torch.fft.fftshift(y, dim=axes)
+        return torch.fft.fftshift(y, dim=axes)  # type: ignore[no-any-return]
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nameddim import NamedDimension, NamedShape
 from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
 
 from ._linop import NamedLinop
 from ._sliceable import SliceableLinop
@@ -25,7 +26,7 @@ class Identity(SliceableLinop):
     Raises
     ------
     ValueError
-        If the two shapes have different lengths.
+        If the two shapes have different lengths, or a wildcard is not in the same place of both.
 
     Examples
     --------
@@ -44,6 +45,12 @@ class Identity(SliceableLinop):
             raise ValueError(
                 f"{self.name}: ishape and oshape must have the same length, got {self.shape}"
             )
+        for here, there in zip(self.ishape, self.oshape, strict=True):
+            if here != there and not {here, there} <= self.dims:
+                raise ValueError(
+                    f"{self.name}: what gets another name must have one, got {here} -> {there} "
+                    f"in {self.shape}"
+                )
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import torch
-from memmap import memory_aware_deepcopy, memory_aware_to
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 from torch import Tensor, nn
+
+from memmap import memory_aware_deepcopy, memory_aware_to
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, is_wildcard
 
 from ._copying import linked, shallow_copy, with_changed_tensors
 from ._dtype import in_precision_of
@@ -26,10 +27,10 @@ class NamedLinop(nn.Module):
     methods ``fn(linop, x)`` for :math:`Ax` and ``adj_fn(linop, y)`` for :math:`A^H y`. They
     are static, and find weights on ``linop``, because an adjoint is a shallow copy of its
     operator with the two functions swapped: it holds the very same tensors. Optional are
-    ``normal_fn(linop, x)`` where :math:`A^H A` has a closed form, ``size(dim)``, and
-    ``split(linop, tile)``; an operator without ``split`` works everywhere and is refused where
-    it would have to be sliced. :class:`SliceableLinop` gives the last two to operators whose
-    weights carry named dimensions.
+    ``normal_fn(linop, x)`` and ``adj_normal_fn(linop, y)`` where :math:`A^H A` and
+    :math:`A A^H` have a closed form, ``size(dim)``, and ``split(linop, tile)``; an operator
+    without ``split`` works everywhere and is refused where it would have to be sliced.
+    :class:`SliceableLinop` gives the last two to operators whose weights carry named dimensions.
 
     Parameters
     ----------
@@ -59,6 +60,7 @@ class NamedLinop(nn.Module):
         self._shape = shape
         self._adjoint: NamedLinop | weakref.ref[NamedLinop] | None = None
         self._normal: NamedLinop | None = None
+        self._has_relatives = False
 
     # What a subclass says. `linop` is typed Any: a subclass narrows it to itself, which no
     # other annotation of an overridden parameter allows.
@@ -79,6 +81,9 @@ class NamedLinop(nn.Module):
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A^H A x in closed form."""
         raise NotImplementedError(f"{linop.name}: there is no closed form of the normal")
+
+    # What normal_fn is to an A.H: A A^H in closed form.
+    adj_normal_fn = normal_fn
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
@@ -109,7 +114,11 @@ class NamedLinop(nn.Module):
         return linop.H.split(linop.H, tile).H  # type: ignore[no-any-return]
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where the operator takes any."""
+        """Return the length of ``dim``, or None where the operator takes any.
+
+        An operator may be given other names for its dimensions (A.N does), so ask what ``dim`` is
+        by its place in ``self.ishape``, ``self.oshape`` or ``self.shape.other_shapes``.
+        """
         return None
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
@@ -162,6 +171,10 @@ class NamedLinop(nn.Module):
 
     # Calls
 
+    if TYPE_CHECKING:  # nn.Module.__call__ returns Any
+
+        def __call__(self, x: Tensor) -> Tensor: ...
+
     def forward(self, x: Tensor) -> Tensor:
         """Return A x.
 
@@ -211,7 +224,7 @@ class NamedLinop(nn.Module):
     # Derived operators
 
     @property
-    def H(self) -> NamedLinop:  # noqa: N802 (the field's name)
+    def H(self) -> NamedLinop:
         """The adjoint; made once. It holds the same tensors, so it is never out of date."""
         adjoint = self._adjoint
         if isinstance(adjoint, weakref.ref):
@@ -226,7 +239,7 @@ class NamedLinop(nn.Module):
         return adjoint
 
     @property
-    def N(self) -> NamedLinop:  # noqa: N802 (the field's name)
+    def N(self) -> NamedLinop:
         """The normal operator A^H A; made once."""
         if self._normal is None:
             vars(self)["_normal"] = self.normal()
@@ -244,7 +257,12 @@ class NamedLinop(nn.Module):
         # Through vars: a static method set on an instance, which mypy and Module.__setattr__
         # have no word for.
         vars(adjoint).update(
-            fn=self.adj_fn, adj_fn=self.fn, split=self.adj_split, adj_split=self.split
+            fn=self.adj_fn,
+            adj_fn=self.fn,
+            normal_fn=self.adj_normal_fn,
+            adj_normal_fn=self.normal_fn,
+            split=self.adj_split,
+            adj_split=self.split,
         )
         return adjoint
 
@@ -265,10 +283,13 @@ class NamedLinop(nn.Module):
             If ``inner`` is not such an operator.
         """
         from ._identity import is_identity
-        from ._normal import sandwich
+        from ._normal import fit_inner, sandwich
 
-        if inner is None or is_identity(inner):
+        vars(self)["_has_relatives"] = True
+        if inner is None:
             return self.own_normal()
+        if is_identity(inner):
+            return fit_inner(self, inner)[0].own_normal()
         return sandwich(self, inner)
 
     def own_normal(self) -> NamedLinop:
@@ -278,8 +299,8 @@ class NamedLinop(nn.Module):
         """
         from ._normal import Normal, sandwich
 
-        if type(self).normal_fn is NamedLinop.normal_fn:
-            return sandwich(self, None)
+        if self.normal_fn is NamedLinop.normal_fn:
+            return sandwich(self)
         return Normal(linked(self))
 
     def own_window(self, tile: Mapping[NamedDimension, slice]) -> Window:
@@ -292,12 +313,14 @@ class NamedLinop(nn.Module):
         """
         window = {}
         for dim, piece in named_window(tile).items():
-            if dim not in self.dims:
+            if dim not in self.dims and not is_wildcard(dim):
                 continue
             where = f"{self.signature}: {dim}"
             explicit = normalized_slice(piece, self.size(dim), where)
             if explicit is None:
                 continue
+            if is_wildcard(dim):
+                raise SplitError(f"{where} must have a name to be split along, got {explicit}")
             if (reason := self.why_opaque(dim)) is not None:
                 raise SplitError(f"{where} cannot be split: {reason}")
             window[dim] = explicit
@@ -379,7 +402,8 @@ class NamedLinop(nn.Module):
     def __matmul__(self, other: Tensor | NamedLinop) -> Tensor | NamedLinop:
         """Return A x for a tensor, the composition A B for an operator."""
         if isinstance(other, Tensor):
-            return self(other)  # type: ignore[no-any-return]
+            result: Tensor = self(other)
+            return result
         return self.compose(other) if isinstance(other, NamedLinop) else NotImplemented
 
     def compose(self, inner: NamedLinop) -> NamedLinop:
@@ -419,7 +443,9 @@ class NamedLinop(nn.Module):
 
     def __truediv__(self, scalar: complex | Tensor) -> NamedLinop:
         """Return the operator divided by a real or complex number."""
-        return self * (1 / scalar)
+        from ._scalar import is_scalar
+
+        return self * (1 / scalar) if is_scalar(scalar) else NotImplemented
 
     # Copies
 
@@ -436,10 +462,44 @@ class NamedLinop(nn.Module):
         return {**vars(self), **dict.fromkeys(_DERIVED)}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; derived operators made before do not survive it."""
+        """Set an attribute; refused where operators made of this one would not follow.
+
+        Parameters and buffers are followed by all: each may be replaced at any time.
+
+        Raises
+        ------
+        RuntimeError
+            If it is none of them, and this operator has an adjoint, a normal, tiles or a copy
+            with other names.
+        """
+        own = vars(self)
+        if own.get("_has_relatives") and not (
+            name.startswith("_")
+            or name == "training"
+            or name in own["_parameters"]
+            or name in own["_buffers"]
+        ):
+            raise RuntimeError(
+                f"{self.name}: {name} must not change once other operators were made of this "
+                f"one (an adjoint, a normal, a tile, a composition), got {value!r}; "
+                "make a new operator"
+            )
         super().__setattr__(name, value)
-        if vars(self).get("_adjoint") is not None or vars(self).get("_normal") is not None:
-            vars(self).update(dict.fromkeys(_DERIVED))
+
+    def named_modules(
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Module]]:
+        """Yield the operator and its parts by name; of those with the same weights the first.
+
+        ``torch.func.functional_call`` puts other tensors in the place of all that are listed
+        and then back; a dictionary of weights that was listed twice would keep the others.
+        """
+        listed: set[Any] = set() if memo is None else memo
+        is_first = id(self._parameters) not in listed
+        listed.add(id(self._parameters))
+        for found in super().named_modules(listed, prefix, remove_duplicate):
+            if is_first or found[1] is not self:
+                yield found
 
     def to(  # type: ignore[override]
         self,
@@ -467,7 +527,10 @@ class NamedLinop(nn.Module):
             device, dtype = None, device
         if memory_aware:
             return memory_aware_to(self, device, dtype)
-        return self._apply(lambda tensor: tensor.to(device, in_precision_of(tensor, dtype)))
+        self._apply(  # type: ignore[no-untyped-call] # torch's own
+            lambda tensor: tensor.to(device, in_precision_of(tensor, dtype))
+        )
+        return self
 
     def to_dense(
         self,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nameddim import NamedDimension, NamedShape, is_any
 from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from ._composite import Composite
 from ._copying import linked
@@ -87,7 +88,7 @@ class Normal(Composite):
         return self.with_operands([self.linop.resolved(ishape=shape.ishape)], shape)
 
 
-def sandwich(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
+def sandwich(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     """Return A^H inner A, in which no two dimensions that differ have one name.
 
     Raises
@@ -97,17 +98,36 @@ def sandwich(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
     """
     from ._chain import composed
 
-    linop = linked(linop)
     if inner is None:
+        linop = linked(linop)
         return composed(linop, linop.H.renamed(names_of_return(linop, linop.oshape, frozenset())))
-    inner = inner.resolved(ishape=linop.oshape)
-    if len(inner.oshape) != len(linop.oshape):
-        raise ValueError(
-            f"{linop.name}: the inner operator of a normal must map {linop.shape}'s output "
-            f"space to itself, got {inner.signature}"
-        )
+    linop, inner = fit_inner(linop, inner)
+    linop = linked(linop)
     names = names_of_return(linop, inner.oshape, inner.dims)
     return composed(linop, inner, linop.H.renamed(names))
+
+
+def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
+    """Return both with their wildcards resolved by each other.
+
+    Raises
+    ------
+    ValueError
+        If ``inner`` is not an operator on the output space of ``linop``.
+    """
+    reason = f"it returns {len(inner.oshape)} dimensions"
+    try:
+        linop = linop.resolved(oshape=inner.ishape)
+        inner = inner.resolved(ishape=linop.oshape)
+    except ValueError as error:
+        reason = str(error)
+    else:
+        if len(inner.oshape) == len(linop.oshape):
+            return linop, inner
+    raise ValueError(
+        f"{linop.signature}: the inner operator of a normal must act on the output space, "
+        f"got {inner.signature}: {reason}"
+    )
 
 
 def names_of_return(
@@ -124,11 +144,11 @@ def names_of_return(
     names = {
         here: there
         for here, there in zip(linop.oshape, landing, strict=True)
-        if here != there and not is_any(here)
+        if here != there and not is_wildcard(here)
     }
     used = set(linop.dims | taken | set(landing))
     for dim in [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]:
-        if dim not in linop.oshape and not is_any(dim):
+        if dim not in linop.oshape and not is_wildcard(dim):
             names[dim] = dim.next_unused(used)
             used.add(names[dim])
     return names

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from nameddim import NamedDimension, max_shape
 
+from ._composite import Composite
 from ._linop import NamedLinop
+from ._roles import Role, membership
 
 
 def same_space(
@@ -52,3 +54,25 @@ def same_space(
                     f"({first[1].shape}) and {size} in {linop.signature}"
                 )
     return fitted
+
+
+def why_not_alike(whole: Composite, dim: NamedDimension | str) -> str | None:
+    """Return why ``dim`` is not the same thing in all operands, or None when it is.
+
+    An operand may lack a dimension that is inside of others; those that have it must agree on
+    its size, or no tile of one would be a tile of the other.
+    """
+    ours = membership(whole.shape, dim)
+    sizes = set()
+    for linop in whole.linops:
+        role = linop.role(dim)
+        if role is Role.OPAQUE:
+            return f"{linop.signature}: {linop.why_opaque(dim)}"
+        if role is None and ours is Role.INNER:
+            continue
+        if role is not ours:
+            return f"{linop.signature}: it is {role} there and {ours} in the whole"
+        sizes.add(linop.size(dim))
+    if ours is Role.INNER and len(sizes) > 1:
+        return f"it has the sizes {sorted(map(str, sizes))} inside of different operands"
+    return None

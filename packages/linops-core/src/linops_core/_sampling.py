@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
-from nameddim import NamedDimension, NamedShape, get_nd_shape
 from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape, get_nd_shape
 
 from ._copying import linked
 from ._linop import NamedLinop
@@ -142,17 +143,19 @@ class Sampling(SliceableLinop):
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return the samples of x."""
         indices = linop.flat_indices()
-        grid = x.flatten(x.ndim - len(linop.input_size))
-        return grid.index_select(-1, indices.flatten()).unflatten(-1, indices.shape)
+        batch = x.shape[: x.ndim - len(linop.input_size)]
+        samples = x.reshape(*batch, linop.n_points).index_select(-1, indices.flatten())
+        return samples.reshape(batch + indices.shape)
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return the grid on which the samples are put back, those of one point added."""
         indices = linop.flat_indices()
-        samples = x.flatten(x.ndim - indices.ndim)
-        grid = samples.new_zeros((*samples.shape[:-1], linop.n_points))
+        batch = x.shape[: x.ndim - indices.ndim]
+        samples = x.reshape(*batch, indices.numel())
         places = indices.flatten().expand(samples.shape)
-        return grid.scatter_add(-1, places, samples).unflatten(-1, linop.input_size)
+        grid = x.new_zeros(*batch, linop.n_points).scatter_add(-1, places, samples)
+        return grid.reshape(*batch, *linop.input_size)
 
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -160,7 +163,7 @@ class Sampling(SliceableLinop):
         indices = linop.flat_indices().flatten()
         ones = torch.ones((), dtype=x.real.dtype, device=x.device).expand(indices.shape)
         counts = ones.new_zeros(linop.n_points).scatter_add(0, indices, ones)
-        return x * counts.unflatten(0, linop.input_size)
+        return x * counts.reshape(linop.input_size)
 
     @property
     def n_points(self) -> int:
@@ -177,6 +180,8 @@ class Sampling(SliceableLinop):
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by the number of samples at each point."""
+        if self.normal_fn is not Sampling.normal_fn:
+            return super().own_normal()  # of the adjoint, from samples to samples
         return Normal(linked(self), NamedShape(self.ishape))
 
 
@@ -200,7 +205,11 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
                 f"got {[tuple(indices.shape) for indices in idx]}"
             )
         # Values that exist only by shape (meta, fake) cannot be looked at.
-        if indices.numel() and not indices.is_meta and type(indices) in (Tensor, torch.nn.Buffer):
+        if (
+            indices.numel()
+            and not indices.is_meta
+            and type(indices) in (Tensor, torch.nn.Parameter)
+        ):
             low, high = int(indices.min()), int(indices.max())
             if low < 0 or high >= size:
                 raise ValueError(

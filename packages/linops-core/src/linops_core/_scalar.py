@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Number
+from numbers import Complex, Integral, Real
 from typing import Any, TypeGuard
 
-from nameddim import NamedDimension, NamedShape
 from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
 
 from ._sliceable import SliceableLinop
 
@@ -49,7 +50,7 @@ class Scalar(SliceableLinop):
         if isinstance(weight, Tensor):
             self.register_weight("weight", weight, "weight_shape")
         else:
-            self.weight = weight
+            self.weight = as_python(weight)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -59,18 +60,28 @@ class Scalar(SliceableLinop):
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
-        return _conjugate(linop.weight) * x  # type: ignore[operator]
+        return _conjugate(linop.weight) * x  # type: ignore[no-any-return]
 
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return |w|^2 x."""
-        return (_conjugate(linop.weight) * linop.weight) * x  # type: ignore[operator]
+        return _conjugate(linop.weight) * linop.weight * x  # type: ignore[no-any-return]
+
+    adj_normal_fn = normal_fn
 
 
 def is_scalar(value: object) -> TypeGuard[complex | Tensor]:
     """Whether ``value`` is a number: of Python, of NumPy, or a tensor without dimensions."""
-    return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Number)
+    return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Complex)
 
 
-def _conjugate(weight: complex | Tensor) -> complex | Tensor:
+def as_python(number: complex) -> complex:
+    """Return a number of any kind (of NumPy, a fraction) as one of Python's own."""
+    if isinstance(number, Integral):
+        return int(number)
+    return float(number) if isinstance(number, Real) else complex(number)
+
+
+def _conjugate(weight: Any) -> Any:
+    # A number of Python's or a tensor: mypy has no word for what both multiply with.
     return weight.conj() if isinstance(weight, Tensor) else weight.conjugate()

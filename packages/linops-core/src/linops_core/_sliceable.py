@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nameddim import NamedDimension, NamedShape
 from torch import Tensor, nn
+
+from nameddim import NamedDimension, NamedShape
 
 from ._copying import linked, with_changed_tensors
 from ._linop import NamedLinop
@@ -66,8 +67,8 @@ class SliceableLinop(NamedLinop):
         TypeError
             If the weight is no tensor.
         ValueError
-            If its number of dimensions is not that of its names, or it does not have size 1
-            along a dimension to broadcast.
+            If its number of dimensions is not that of its names, two of them are ``()``, or it
+            does not have size 1 along a dimension to broadcast.
         """  # noqa: E501
         dims = self.shape.other_shapes[shape_key]
         if not isinstance(weight, Tensor):
@@ -76,6 +77,11 @@ class SliceableLinop(NamedLinop):
             raise ValueError(
                 f"{self.name}: {name} must have {len(dims)} dimensions for {shape_key} "
                 f"({', '.join(map(str, dims))}), got shape {tuple(weight.shape)}"
+            )
+        if len(set(dims)) < len(dims):
+            raise ValueError(
+                f"{self.name}: the dimensions of {name} must have names or numbers, (1) and (2), "
+                f"that tell them apart, got ({', '.join(map(str, dims))})"
             )
         for dim in broadcast_dims:
             if dim not in dims or weight.shape[dims.index(dim)] != 1:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nameddim import ND, NamedDimension, NamedShape
 from torch import Tensor
+
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._copying import linked
 from ._linop import NamedLinop
@@ -49,32 +50,42 @@ class Zero(SliceableLinop):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return zeros of the output's shape, of the dtype and on the device of x."""
-        return x.new_zeros(linop.output_sizes(x))  # type: ignore[no-any-return]
+        return x.new_zeros(linop.output_sizes(x))
 
     adj_fn = fn  # the shape of the adjoint says the rest
 
     def output_sizes(self, x: Tensor) -> list[int]:
         """Return the sizes of the output for input ``x``."""
         hidden = x.ndim - (len(self.ishape) - 1)
-        of_input: dict[NamedDimension, list[int]] = {}
+        # The first "()" of the output is the first of the input, and so on.
+        of_input: dict[NamedDimension, list[list[int]]] = {}
         sizes = list(x.shape)
         for dim in self.ishape:
-            count = hidden if dim == "..." else 1
-            of_input[dim], sizes = sizes[:count], sizes[count:]
+            count = hidden if dim == ELLIPSES else 1
+            of_input.setdefault(dim, []).append(sizes[:count])
+            sizes = sizes[count:]
         lengths: list[int] = []
         for dim in self.oshape:
-            if dim in of_input:
-                lengths += of_input[dim]
+            if of_input.get(dim):
+                lengths += of_input[dim].pop(0)
             elif dim in self._sizes:
                 lengths.append(self._sizes[dim])
             else:
-                raise ValueError(f"{self.name}: the size of {dim} must be given, for {self.shape}")
+                raise ValueError(
+                    f"{self.name}: the size of {dim} must be given in sizes, for {self.shape}"
+                )
         return lengths
+
+    def own_normal(self) -> NamedLinop:
+        """Return the zero operator of the input space, which may be sliced along all of it."""
+        return Zero(self.ishape, sizes=self._sizes)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the zero operator between the slices; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
+        if not window:
+            return linop  # type: ignore[no-any-return]
         other = linked(linop)
         cut = {dim: piece.stop - piece.start for dim, piece in window.items()}
         vars(other)["_sizes"] = {**linop._sizes, **cut}
@@ -85,5 +96,6 @@ class Zero(SliceableLinop):
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""
         other = super().renamed(names)
-        vars(other)["_sizes"] = {names.get(dim, dim): n for dim, n in self._sizes.items()}
+        if other is not self:
+            vars(other)["_sizes"] = {names.get(dim, dim): n for dim, n in self._sizes.items()}
         return other

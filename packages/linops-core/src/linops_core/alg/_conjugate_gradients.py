@@ -26,7 +26,7 @@ class CGStep:
 
 
 def conjugate_gradients(
-    A: Callable[[Tensor], Tensor],  # noqa: N803 (the field's name)
+    A: Callable[[Tensor], Tensor],
     y: Tensor,
     x0: Tensor | None = None,
     max_num_iters: int = 20,
@@ -69,7 +69,8 @@ def conjugate_gradients(
     Raises
     ------
     ValueError
-        If A returns another shape, or shows itself not to be Hermitian positive definite.
+        If A returns another shape or dtype, x0 has another, or A shows itself not to be
+        Hermitian positive definite.
     ArithmeticError
         If the iteration meets NaN or infinity.
 
@@ -85,6 +86,11 @@ def conjugate_gradients(
     >>> torch.allclose(x, torch.ones(2))
     True
     """
+    if x0 is not None and (x0.shape, x0.dtype) != (y.shape, y.dtype):
+        raise ValueError(
+            f"conjugate_gradients: x0 must have the shape and dtype of y, {tuple(y.shape)} of "
+            f"{y.dtype}, got {tuple(x0.shape)} of {x0.dtype}"
+        )
     x = torch.zeros_like(y) if x0 is None else x0.clone()
     residual = y.clone() if x0 is None else y - _applied(A, x)
     direction = residual.clone()
@@ -92,7 +98,7 @@ def conjugate_gradients(
     goal = gtol * float(_norm_squared(y)) ** 0.5
     loss = -0.5 * float(torch.vdot(x.flatten(), (residual + y).flatten()).real)
     scale = float(_norm_squared(y)) ** 0.5 or 1.0
-    bar = tqdm(range(max_num_iters), **{"desc": "CG", **(tqdm_kwargs or {})})  # type: ignore[call-overload]
+    bar = tqdm(range(max_num_iters), **{"desc": "CG", **(tqdm_kwargs or {})})
     with bar:
         for iteration in bar:
             norm = _finite(float(energy)) ** 0.5
@@ -115,12 +121,13 @@ def conjugate_gradients(
     return x
 
 
-def _applied(A: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:  # noqa: N803
+def _applied(A: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     image = A(x)
-    if image.shape != x.shape:
+    if (image.shape, image.dtype) != (x.shape, x.dtype):
         raise ValueError(
             "conjugate_gradients: A must map a space to itself, got an output of shape "
-            f"{tuple(image.shape)} for an input of shape {tuple(x.shape)}"
+            f"{tuple(image.shape)} and {image.dtype} for an input of shape {tuple(x.shape)} "
+            f"and {x.dtype}"
         )
     return image
 

@@ -1,0 +1,13 @@
+"""Laws that every linear operator obeys, for the tests of operators and of what uses them.
+
+The strategies for random operators with their matrices are in `linops_core.testing.strategies`,
+which needs hypothesis (the extra ``testing``).
+"""
+
+from ._dottest import AdjointError as AdjointError
+from ._dottest import dottest as dottest
+from ._inner import inner as inner
+from ._inner import is_adjoint as is_adjoint
+from ._laws import BaseNamedLinopTests as BaseNamedLinopTests
+
+__all__ = ["AdjointError", "BaseNamedLinopTests", "dottest", "inner", "is_adjoint"]

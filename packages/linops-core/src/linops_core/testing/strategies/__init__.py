@@ -1,0 +1,40 @@
+"""Hypothesis strategies for operators, each with its matrix, which is built without it.
+
+``leaves()`` are the operators of this package one by one, ``trees()`` are compositions of them:
+chains, sums, operators side by side, multiples, adjoints and normal operators, nested. A user's
+own operator gets the same tests from a strategy of :class:`Known`.
+"""
+
+from ._known import Known as Known
+from ._leaves import LEAVES as LEAVES
+from ._leaves import dense_operators as dense_operators
+from ._leaves import diagonals as diagonals
+from ._leaves import identities as identities
+from ._leaves import leaves as leaves
+from ._leaves import opaque_operators as opaque_operators
+from ._leaves import samplings as samplings
+from ._leaves import scalars as scalars
+from ._leaves import transforms as transforms
+from ._leaves import zeros as zeros
+from ._spaces import Space as Space
+from ._spaces import Spaces as Spaces
+from ._spaces import spaces as spaces
+from ._trees import trees as trees
+
+__all__ = [
+    "LEAVES",
+    "Known",
+    "Space",
+    "Spaces",
+    "dense_operators",
+    "diagonals",
+    "identities",
+    "leaves",
+    "opaque_operators",
+    "samplings",
+    "scalars",
+    "spaces",
+    "transforms",
+    "trees",
+    "zeros",
+]

@@ -1,0 +1,65 @@
+"""Pairs of spaces: named dimensions with sizes, between which an operator is to act."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hypothesis import strategies as st
+
+Space: TypeAlias = tuple[str, ...]
+"""Names of the dimensions of a tensor."""
+
+NAMES = "ABCDE"
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """Where an operator goes from and to, and how long every dimension is."""
+
+    ishape: Space
+    oshape: Space
+    sizes: Mapping[str, int]
+
+    def lengths(self, space: Space) -> list[int]:
+        """Return the size of each dimension of ``space``."""
+        return [self.sizes[name] for name in space]
+
+    @property
+    def reverse(self) -> Spaces:
+        """The same, the other way round."""
+        return Spaces(self.oshape, self.ishape, self.sizes)
+
+
+def sides(max_ndim: int = 2, names: str = NAMES) -> st.SearchStrategy[Space]:
+    """Tuples of distinct names."""
+    return st.lists(st.sampled_from(names), max_size=max_ndim, unique=True).map(tuple)
+
+
+@st.composite
+def spaces(
+    draw: st.DrawFn, max_ndim: int = 2, max_size: int = 3, names: str = NAMES, same: bool = False
+) -> Spaces:
+    """Pairs of spaces.
+
+    Parameters
+    ----------
+    max_ndim : int
+        Largest number of dimensions of either.
+    max_size : int
+        Largest size of a dimension.
+    names : str
+        Of one letter each.
+    same : bool
+        Whether both are the same space.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(spaces(same=True), lambda found: "B" in found.ishape).oshape
+    ('B',)
+    """
+    sizes = {name: draw(st.integers(1, max_size)) for name in names}
+    ishape = draw(sides(max_ndim, names))
+    return Spaces(ishape, ishape if same else draw(sides(max_ndim, names)), sizes)

@@ -1,0 +1,219 @@
+"""Strategies for compositions, whose matrices are made of the matrices of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TypeAlias
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nameddim import ND
+
+from ... import Add, Chain, Concat, Identity
+from ..._linop import NamedLinop
+from ._known import Known
+from ._leaves import leaves
+from ._spaces import Space, Spaces, sides, spaces
+
+Build: TypeAlias = Callable[[st.DrawFn, Spaces, int], Known]
+
+
+@st.composite
+def trees(draw: st.DrawFn, depth: int = 2, where: Spaces | None = None) -> Known:
+    """Operators and compositions of them; no wildcards are left in the outer shape.
+
+    Parameters
+    ----------
+    depth : int
+        How deep compositions are nested at most.
+    where : Spaces, optional
+        Between which spaces; any by default.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(trees(1), lambda known: isinstance(known.linop, Add)).linop.name
+    'Add'
+    """
+    where = where or draw(spaces())
+    return named(_nested(draw, where, depth))
+
+
+def _nested(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    if depth == 0:
+        return draw(leaves(where))
+    builds: list[Build] = [_leaf, _chain, _chain, _sum, _multiple, _adjoint]
+    if any(where.sizes[dim] > 1 for dim in (*where.ishape, *where.oshape)):
+        builds += [_concatenation, _concatenation]
+    if where.lengths(where.ishape) == where.lengths(where.oshape):
+        builds.append(_normal)
+    return draw(st.sampled_from(builds))(draw, where, depth - 1)
+
+
+def named(known: Known) -> Known:
+    """Return the same operator with its wildcards resolved."""
+    ishape, oshape = (tuple(map(ND, side)) for side in (known.spaces.ishape, known.spaces.oshape))
+    return replace(known, linop=known.linop.resolved(ishape=ishape, oshape=oshape))
+
+
+def _leaf(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    return draw(leaves(where))
+
+
+def _chain(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    middle = draw(sides())
+    first = _nested(draw, Spaces(where.ishape, middle, where.sizes), depth)
+    second = _nested(draw, Spaces(middle, where.oshape, where.sizes), depth)
+    through = draw(st.sampled_from(["@", "Chain", "compose"]))
+    if through == "@":
+        linop = second.linop @ first.linop
+    elif through == "compose":
+        linop = second.linop.compose(first.linop)
+    else:
+        linop = Chain(first.linop, second.linop)
+    twice = (dims_of(first) & dims_of(second)) - set(middle)
+    return _combined([first, second], linop, second.matrix @ first.matrix, where, twice)
+
+
+def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    terms = [_nested(draw, where, depth) for _ in range(draw(st.integers(1, 3)))]
+    linops, matrices = [term.linop for term in terms], [term.matrix for term in terms]
+    if len(terms) == 2 and draw(st.booleans()):
+        return _combined(terms, linops[0] - linops[1], matrices[0] - matrices[1], where)
+    linop = Add(*linops) if draw(st.booleans()) else sum(linops[1:], start=linops[0])
+    return _combined(terms, linop, reduce(torch.add, matrices), where)
+
+
+def _multiple(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    known = _nested(draw, where, depth)
+    value = draw(st.sampled_from([2, -1, 0.5, 2 - 1j]))
+    in_tensor = draw(st.booleans())
+    number = torch.tensor(value, dtype=torch.complex128) if in_tensor else value
+    matrix = value * known.matrix
+    how = draw(st.sampled_from(["left", "right", "divided", "negated"]))
+    if how == "left":
+        return replace(known, linop=number * known.linop, matrix=matrix)
+    if how == "right":
+        return replace(known, linop=known.linop * number, matrix=matrix)
+    if how == "negated":
+        return replace(known, linop=-known.linop, matrix=-known.matrix)
+    return replace(known, linop=known.linop / number, matrix=known.matrix / value)
+
+
+def _adjoint(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    known = _nested(draw, where.reverse, depth)
+    return replace(known, linop=known.linop.H, matrix=known.matrix.mH, spaces=where)
+
+
+def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    middle = draw(sides())
+    known = named(_nested(draw, Spaces(where.ishape, middle, where.sizes), depth))
+    parts, matrix = [known], known.matrix.mH @ known.matrix
+    twice: set[str] = set()
+    if draw(st.booleans()):
+        inside = named(_nested(draw, Spaces(middle, middle, where.sizes), depth))
+        linop = known.linop.normal(inside.linop)
+        parts, matrix = [known, inside], known.matrix.mH @ inside.matrix @ known.matrix
+        twice |= (dims_of(known) & dims_of(inside)) - set(middle)
+    else:
+        linop = draw(st.sampled_from([known.linop.N, known.linop.gram, known.linop.normal()]))
+    pairs = zip(linop.oshape, where.oshape, strict=True)
+    renamed = {name for here, there in pairs if here != there for name in (here.name, there)}
+    if renamed:
+        linop = Identity(linop.oshape, where.oshape) @ linop
+    inner = Spaces(where.ishape, middle, where.sizes)
+    uneven = frozenset().union(*(part.uneven for part in parts))
+    found = _combined(parts, linop, matrix, where, twice | renamed | uneven)
+    more = {dim: where.sizes[dim] for dim in {*inner.ishape, *inner.oshape} - {*where.oshape}}
+    return replace(found, inner={**found.inner, **more})
+
+
+def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    names = sorted({*where.ishape, *where.oshape})
+    dim = draw(st.sampled_from([name for name in names if where.sizes[name] > 1]))
+    lengths = draw(_lengths(where.sizes[dim]))
+    idim, odim = (dim if dim in side else None for side in (where.ishape, where.oshape))
+    others = [
+        name
+        for name in names
+        if name != dim
+        and where.sizes[name] == where.sizes[dim]
+        and (name in where.ishape) == (idim is None)
+        and (name in where.oshape) == (odim is None)
+    ]
+    if None in (idim, odim) and others and draw(st.booleans()):
+        other = draw(st.sampled_from(others))
+        idim, odim = (other, odim) if idim is None else (idim, other)
+    divided = {name for name in (idim, odim) if name is not None}
+    blocks = []
+    for length in lengths:
+        sizes = {**where.sizes, **dict.fromkeys(divided, length)}
+        inside = Spaces(where.ishape, where.oshape, sizes)
+        blocks.append(named(_nested(draw, inside, depth)))
+    linop = Concat(
+        *(block.linop for block in blocks),
+        idim=idim,
+        odim=odim,
+        isizes=lengths if idim else None,
+        osizes=lengths if odim else None,
+    )
+    matrix = placed(blocks, where, idim, odim)
+    whole = _combined(blocks, linop, matrix, where, divided if len(divided) == 2 else set())
+    return replace(whole, uneven=whole.uneven | (divided if len({*lengths}) > 1 else set()))
+
+
+def placed(blocks: Sequence[Known], where: Spaces, idim: str | None, odim: str | None) -> Tensor:
+    """Return the matrix that holds the matrices of ``blocks`` where they belong."""
+    rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
+    whole = torch.zeros([*rows, *columns], dtype=torch.complex128)
+    start = 0
+    for block in blocks:
+        own = block.spaces
+        part = block.matrix.reshape([*own.lengths(own.oshape), *own.lengths(own.ishape)])
+        length = own.sizes[str(idim or odim)]
+        there = whole
+        if odim is not None:
+            there = there.narrow(where.oshape.index(odim), start, length)
+        if idim is not None:
+            there = there.narrow(len(rows) + where.ishape.index(idim), start, length)
+        there += part
+        start += length
+    return whole.reshape(torch.Size(rows).numel(), torch.Size(columns).numel())
+
+
+@st.composite
+def _lengths(draw: st.DrawFn, total: int) -> list[int]:
+    """Return positive lengths with that sum."""
+    cuts = sorted(draw(st.sets(st.integers(1, total - 1))))
+    return [stop - start for start, stop in zip([0, *cuts], [*cuts, total], strict=True)]
+
+
+def dims_of(known: Known) -> frozenset[str]:
+    """Return all dimensions of an operator, those inside of it too."""
+    return frozenset({*known.spaces.ishape, *known.spaces.oshape, *known.inner})
+
+
+def _combined(
+    parts: Sequence[Known],
+    linop: NamedLinop,
+    matrix: Tensor,
+    where: Spaces,
+    opaque: frozenset[str] | set[str] = frozenset(),
+) -> Known:
+    """Return what is known of a composition; ``opaque`` is what it makes impossible to slice."""
+    outer: Space = (*where.ishape, *where.oshape)
+    inner: dict[str, int] = {}
+    clashing = set(opaque)
+    for part in parts:
+        clashing |= part.opaque
+        sides_of_part = {*part.spaces.ishape, *part.spaces.oshape}
+        sizes = {dim: part.spaces.sizes[dim] for dim in sides_of_part} | dict(part.inner)
+        for dim, size in sizes.items():
+            if dim not in outer and inner.setdefault(dim, size) != size:
+                clashing.add(dim)
+    uneven = frozenset().union(*(part.uneven for part in parts))
+    return Known(linop, matrix, where, frozenset(clashing), inner, uneven)
