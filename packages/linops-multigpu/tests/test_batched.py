@@ -13,11 +13,16 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from linops_core import FFT, Chain, Concat, Dense, Diagonal, NamedLinop, Sampling, SplitError
+from linops_core.testing.strategies import trees
 from linops_multigpu import BatchSpec, Placed, ToDevice, create_batched_linop
+from linops_split import split_linop
+from linops_split.testing import batch_sizes
 
 
 def sense(trainable: bool = False) -> NamedLinop:
@@ -65,6 +70,45 @@ def test_it_equals_the_operator(specs: BatchSpec | list[BatchSpec]) -> None:
     assert_equal(create_batched_linop(A, specs), A)
     assert_equal(create_batched_linop(A.H, specs), A.H)
     assert_equal(create_batched_linop(A.N, specs), A.N)
+
+
+@st.composite
+def specs_for(draw: st.DrawFn, linop: NamedLinop) -> list[BatchSpec]:
+    """Draw nested specs, all of whose devices are the CPU."""
+    devices = st.sampled_from([None, "cpu", ["cpu"], ["cpu", "cpu", "cpu"]])
+    specs = []
+    for _ in range(draw(st.integers(1, 3))):
+        sizes = draw(batch_sizes(linop))
+        matrix = draw(devices)
+        base = draw(st.sampled_from([None, "cpu"]))
+        specs.append(BatchSpec(sizes, None if not sizes else matrix, base))
+        # What the next spec cuts are the tiles of this one.
+        linop = split_linop(linop, sizes)[0].flat[0]  # type: ignore[assignment]
+    return specs
+
+
+@given(st.data())
+def test_any_operator_in_nested_tiles_equals_its_matrix(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    B = create_batched_linop(known.linop, data.draw(specs_for(known.linop)))
+    sizes = known.spaces.sizes
+    with torch.set_grad_enabled(data.draw(st.booleans())):
+        torch.testing.assert_close(B.to_dense(sizes), known.matrix)
+        torch.testing.assert_close(B.H.to_dense(sizes), known.matrix.mH)
+        torch.testing.assert_close(B.N.to_dense(sizes), known.matrix.mH @ known.matrix)
+
+
+@given(st.data())
+def test_any_operator_on_meta_has_the_right_shapes(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    sizes = data.draw(batch_sizes(known.linop))
+    B = create_batched_linop(known.linop, BatchSpec(sizes, None, "meta"))
+    lengths = known.spaces.lengths(known.spaces.ishape)
+    x = torch.empty(lengths, dtype=torch.complex128, device="meta")
+    y = B(x)
+    assert y.device.type == "meta"
+    assert y.shape == tuple(known.spaces.lengths(known.spaces.oshape))
+    assert B.H(y).shape == B.N(x).shape == x.shape
 
 
 @pytest.mark.parametrize("specs", SPECS)

@@ -11,10 +11,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from linops_core import FFT, Add, Chain, Dense, Diagonal, NamedLinop, Sampling, Scalar
+from linops_core.testing.strategies import trees
 from linops_multigpu import Placed
+from linops_split import split_linop
+from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
 from nameddim import ND
 
 CPU = torch.device("cpu")
@@ -97,6 +102,39 @@ def test_its_tensors_are_those_of_the_source_and_the_copies_others(
     assert list(placed.state_dict()) == [f"0.{name}" for name in A.state_dict()]
     with torch.no_grad():
         assert storages(placed.up_to_date()).isdisjoint(storages(A))
+
+
+@given(st.data())
+def test_whatever_is_placed_computes_what_it_did(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    placed = Placed(known.linop, CPU)
+    sizes = known.spaces.sizes
+    with torch.set_grad_enabled(data.draw(st.booleans())):
+        torch.testing.assert_close(placed.to_dense(sizes), known.matrix)
+        torch.testing.assert_close(placed.H.to_dense(sizes), known.matrix.mH)
+        torch.testing.assert_close(placed.N.to_dense(sizes), known.matrix.mH @ known.matrix)
+
+
+@given(st.data())
+def test_whatever_is_placed_is_cut_like_its_source(data: st.DataObject) -> None:
+    A = data.draw(trees()).linop
+    placed = Placed(A, CPU)
+    assert placed.dims == A.dims
+    for dim in A.dims:
+        assert placed.role(dim) == A.role(dim) and placed.size(dim) == A.size(dim)
+    sizes = data.draw(batch_sizes(placed))
+    tiles, ibatches, obatches = split_linop(placed, sizes)
+    assert all(isinstance(tile, Placed) for tile in tiles.ravel().tolist())
+    wanted = split_linop(A, sizes)
+    assert ibatches.tolist() == wanted[1].tolist() and obatches.tolist() == wanted[2].tolist()
+
+
+@given(st.data())
+def test_tiles_of_what_is_placed_make_the_whole(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    placed = Placed(known.linop, CPU)
+    with torch.no_grad():
+        assert_tiles_make_the_whole(placed, data.draw(batch_sizes(placed)), known.spaces.sizes)
 
 
 def test_the_copies_hold_only_what_a_tile_reads() -> None:

@@ -1,8 +1,9 @@
 """Linear operators whose tiles sit on several devices."""
 
 from ._batch_spec import BatchSpec as BatchSpec
+from ._batch_spec import DeviceMatrix as DeviceMatrix
 from ._batched import create_batched_linop as create_batched_linop
 from ._placed import Placed as Placed
 from ._to_device import ToDevice as ToDevice
 
-__all__ = ["BatchSpec", "Placed", "ToDevice", "create_batched_linop"]
+__all__ = ["BatchSpec", "DeviceMatrix", "Placed", "ToDevice", "create_batched_linop"]

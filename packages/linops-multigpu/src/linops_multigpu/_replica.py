@@ -48,7 +48,7 @@ class Replica:
         with torch.inference_mode(False), torch.no_grad():
             snapshots = [_Snapshot(source) for source in self._sources]
             parts = nn.ModuleList(source.with_weights(Tensor.detach) for source in self._sources)
-            copies = ModuleMemoryMap(parts).copy_to(parts, self._device)
+            copies = ModuleMemoryMap().copy_to(parts, self._device)
         self._copies, self._snapshots = [cast(NamedLinop, copy) for copy in copies], snapshots
 
     def __getstate__(self) -> dict[str, Any]:

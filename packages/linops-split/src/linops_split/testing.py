@@ -18,6 +18,8 @@ from nameddim import ND, NamedDimension
 from ._batch import batch_linop
 from ._split import split_linop
 
+__all__ = ["assert_tiles_make_the_whole", "batch_sizes", "cuttable_dims", "dense_blocks"]
+
 
 def dense_blocks(
     linop: NamedLinop, lengths: Sequence[int], dtype: torch.dtype = torch.complex128
