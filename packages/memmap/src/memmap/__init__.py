@@ -11,9 +11,11 @@ from ._footprint import Footprint as Footprint
 from ._footprint import footprint as footprint
 from ._footprint import union_nbytes as union_nbytes
 from ._layout import Layout as Layout
+from ._map import ModuleMemoryMap as ModuleMemoryMap
 from ._move import memory_aware_to as memory_aware_to
 from ._overlap import has_internal_overlap as has_internal_overlap
 from ._overlap import overlaps as overlaps
+from ._pairs import overlapping_pairs as overlapping_pairs
 from ._view import View as View
 from ._view import same_storage as same_storage
 from ._view import view_of as view_of
@@ -24,6 +26,7 @@ __all__ = [
     "CastError",
     "Footprint",
     "Layout",
+    "ModuleMemoryMap",
     "MoveError",
     "NonLeafError",
     "StorageError",
@@ -32,6 +35,7 @@ __all__ = [
     "has_internal_overlap",
     "memory_aware_deepcopy",
     "memory_aware_to",
+    "overlapping_pairs",
     "overlaps",
     "same_storage",
     "union_nbytes",

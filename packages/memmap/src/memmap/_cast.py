@@ -45,11 +45,6 @@ class Cast(NamedTuple):
 def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
     """How to cast a group; None if there is nothing to cast.
 
-    Only real and complex floating types are cast. A complex tensor never loses its imaginary
-    part: with a real `dtype` it gets the complex type of that precision. Where a group has
-    complex tensors, its real tensors are their components: with a complex `dtype` they get the
-    real type of that precision.
-
     Parameters
     ----------
     group : Group
@@ -68,10 +63,7 @@ def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
         If elements of different types would grow differently, or overlap: then no cast keeps
         what they share.
     """
-    has_complex = any(piece.tensor.is_complex() for piece in group.pieces)
-    types = {
-        piece.tensor.dtype: _new_type(piece.tensor, dtype, has_complex) for piece in group.pieces
-    }
+    types = {piece.tensor.dtype: new_type(piece.tensor, dtype) for piece in group.pieces}
     if all(old == new for old, new in types.items()):
         return None
     units = {old: _units(old, new) for old, new in types.items()}
@@ -84,18 +76,39 @@ def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
     return Cast(types, units, ratios.pop())
 
 
-def _new_type(tensor: torch.Tensor, dtype: torch.dtype, has_complex: bool) -> torch.dtype:
+def new_type(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
+    """Type that a tensor is cast to: the precision of `dtype`, real or complex as it was.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Any tensor.
+    dtype : torch.dtype
+        A floating or complex type.
+
+    Returns
+    -------
+    torch.dtype
+        The type that `tensor` has, if that is neither floating nor complex.
+
+    Raises
+    ------
+    CastError
+        If there is no complex type of that precision.
+
+    Examples
+    --------
+    >>> new_type(torch.zeros(1, dtype=torch.complex64), torch.float64)
+    torch.complex128
+    """
     if tensor.is_complex():
         try:
             return dtype.to_complex()
         except RuntimeError as error:
             raise CastError(
-                f"a complex tensor must be cast to a type that has a complex counterpart, "
-                f"got {dtype}"
+                f"a complex tensor must be cast to a precision that complex types have, got {dtype}"
             ) from error
-    if not tensor.is_floating_point():
-        return tensor.dtype
-    return dtype.to_real() if has_complex else dtype
+    return dtype.to_real() if tensor.is_floating_point() else tensor.dtype
 
 
 def _units(old: torch.dtype, new: torch.dtype) -> Unit:

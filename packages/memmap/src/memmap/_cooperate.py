@@ -26,9 +26,9 @@ from ._region import Buffer, Span, copy_span, spans_of
 class _Region:
     """The copied part of a group, and everything that was made from it."""
 
-    def __init__(self, group: Group, device: torch.device, pack: bool) -> None:
+    def __init__(self, group: Group, pack: bool) -> None:
         self.group = group
-        self.device = device
+        self.device = device = group.pieces[0].tensor.device
         self.pieces: list[Piece] = []
         self.buffers = [
             copy_span(span, group, device, non_blocking=False) for span in spans_of(group, pack)
@@ -43,11 +43,11 @@ class _Region:
         return [home.view(piece) for home, piece in zip(homes, pieces, strict=True) if home]
 
     def _home(self, piece: Piece) -> Buffer | None:
-        low, high = piece.view.span or (piece.view.address, piece.view.address)
+        low, _ = piece.view.span or (piece.view.address, None)
         past = bisect_right(self.buffers, low, key=lambda buffer: buffer.start)
         # Starts are rounded down into the buffer before, which is then the one that counts.
         for buffer in self.buffers[max(past - 2, 0) : past]:
-            if high <= buffer.stop:
+            if buffer.holds(piece):
                 return buffer
         return None
 
@@ -97,17 +97,13 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         self._complete(region, [])
         return True
 
-    def copy_groups(
-        self, groups: list[Group], device: torch.device | None, pack: bool
-    ) -> dict[int, torch.Tensor]:
+    def copy_groups(self, groups: list[Group], pack: bool) -> dict[int, torch.Tensor]:
         """Copies of all pieces of some groups, with what was copied before taken into account.
 
         Parameters
         ----------
         groups : list of Group
             What to copy.
-        device : torch.device or None
-            Where to; None for where each group is.
         pack : bool
             Whether to leave out gaps.
 
@@ -124,8 +120,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
                 continue
             region = _meeting(regions.get(group.space, []), group)
             if region is None:
-                target = pieces[0].tensor.device if device is None else device
-                region = _Region(group._replace(pieces=pieces), target, pack)
+                region = _Region(group._replace(pieces=pieces), pack)
             views = region.views(pieces)
             if views is None:
                 self._complete(region, pieces)

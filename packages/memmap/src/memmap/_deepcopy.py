@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import copyreg
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 
 from ._cooperate import CopiedStorages
-from ._plan import plan_of
-from ._reach import reach
+from ._plan import Group, plan_of
+from ._reach import Reached, reach
 from ._rebuild import dressed, slots_of
 
 M = TypeVar("M", bound=torch.nn.Module)
@@ -82,62 +83,64 @@ def memory_aware_deepcopy(
         return known  # type: ignore[no-any-return]  # what was put there for this module
     storages = CopiedStorages.of(memo)
     if id(module) not in storages.reached:
-        copy_tensors(module, memo, storages, pack=pack, detach=detach, hooks=hooks)
-    return _reconstruct(module, memo)
+        reached = reach(module)
+        copy_tensors(
+            reached, lambda groups: storages.copy_groups(groups, pack), memo, detach, hooks
+        )
+        storages.reached |= reached.seen
+    return reconstruct(module, memo)
 
 
 def copy_tensors(
-    module: torch.nn.Module,
+    reached: Reached,
+    copy_groups: Callable[[list[Group]], dict[int, torch.Tensor]],
     memo: dict[int, Any],
-    storages: CopiedStorages,
-    *,
-    device: torch.device | None = None,
-    pack: bool = False,
     detach: bool = False,
     hooks: bool = False,
-) -> None:
-    """Put a copy of every tensor that a deep copy of a module reaches into the memo.
+    device: torch.device | None = None,
+) -> list[torch.Tensor]:
+    """Put a copy of every tensor that was reached into the memo.
 
     Parameters
     ----------
-    module : torch.nn.Module
-        The module.
+    reached : Reached
+        What a deep copy reaches.
+    copy_groups : callable
+        Makes the plain tensors for all pieces of groups, by the id of their source.
     memo : dict
         Gets the copies, under the ids of their sources.
-    storages : CopiedStorages
-        What was copied before, of that memo.
-    device : torch.device, optional
-        Where the copies go; where their sources are, if not given.
-    pack, detach, hooks : bool, optional
+    detach, hooks : bool, optional
         As for `memory_aware_deepcopy`.
+    device : torch.device, optional
+        Where tensors of unknown layout are sent. If not given, they are left to copy themselves.
+
+    Returns
+    -------
+    list of torch.Tensor
+        The sources of the copies that were made.
 
     Raises
     ------
     NonLeafError
         As for `memory_aware_deepcopy`.
     """
-    reached = reach(module)
     found = [item for item in reached.found if id(item.tensor) not in memo]
-    if device is not None:
-        # Nothing may stay behind, whoever copies it.
-        found = [item._replace(owned=True) for item in found]
     plan = plan_of(found, detach)
     # Ids in the memo are true as long as their objects live.
     memo.setdefault(id(memo), []).append((reached, plan))
     with torch.no_grad():
-        plain = storages.copy_groups(plan.groups, device, pack)
+        plain = copy_groups(plan.groups)
         for item, composite in plan.composites:
             whole = composite.assemble([plain[id(part)] for part in composite.parts])
             plain[id(item.tensor)] = whole
-        if device is not None:
-            for item in plan.unknown:
-                plain[id(item.tensor)] = item.tensor.detach().to(device, copy=True)
-    copied = [item.tensor for item in found if id(item.tensor) in plain]
-    for source in copied:
+        for item in plan.unknown if device else []:
+            plain[id(item.tensor)] = item.tensor.detach().to(device, copy=True)
+    sources = [item.tensor for item in found if id(item.tensor) in plain]
+    for source in sources:
         memo[id(source)] = dressed(plain[id(source)], source)
-    storages.reached |= reached.seen
-    for source in copied:
+    for source in sources:
         _copy_attachments(source, memo[id(source)], memo, hooks)
+    return sources
 
 
 def _copy_attachments(
@@ -157,8 +160,21 @@ def _copy_attachments(
             made.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
 
 
-def _reconstruct(module: M, memo: dict[int, Any]) -> M:
-    """Deep copy through the reduce protocol, without the ``__deepcopy__`` of the module itself."""
+def reconstruct(module: M, memo: dict[int, Any]) -> M:
+    """Deep copy through the reduce protocol, without the ``__deepcopy__`` of the module itself.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        What to copy.
+    memo : dict
+        The memo of the deep copy.
+
+    Returns
+    -------
+    torch.nn.Module
+        The copy, also in the memo.
+    """
     reducer = copyreg.dispatch_table.get(type(module))
     reduced = reducer(module) if reducer else module.__reduce_ex__(4)
     if isinstance(reduced, str):

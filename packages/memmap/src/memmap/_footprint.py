@@ -11,7 +11,7 @@ import torch
 
 from ._layout import Layout
 from ._overlap import layouts_overlap
-from ._runs import Runs, intersect, merge, repeat
+from ._runs import Runs, intersect, layout_runs, merge
 from ._view import Array, View, view_of
 
 
@@ -257,17 +257,5 @@ def _n_runs(layout: Layout) -> int:
 
 
 def _union_runs(layouts: Iterable[Layout]) -> Runs:
-    parts = [_layout_runs(layout) for layout in layouts]
+    parts = [layout_runs(layout) for layout in layouts]
     return merge(np.concatenate(parts)) if parts else np.empty((0, 2), np.int64)
-
-
-def _layout_runs(layout: Layout) -> Runs:
-    runs = np.array([[layout.start, layout.start + 1]], np.int64)
-    for stride, count in layout.dims:
-        reach = int(runs[-1, 1]) - layout.start
-        if stride > reach:
-            moves = stride * np.arange(count, dtype=np.int64)
-            runs = (moves[:, None, None] + runs).reshape(-1, 2)
-        else:
-            runs = repeat(runs, stride, count)
-    return runs

@@ -9,12 +9,12 @@ from typing import TypeAlias, TypeVar
 
 import torch
 
-from ._cast import cast_of, cast_span
+from ._cast import cast_of, cast_span, new_type
 from ._commit import commit
 from ._errors import AliasError, AliasWarning, MoveError
 from ._holders import n_outside_holders
 from ._plan import Group, Plan, plan_of
-from ._reach import Found, path_text, reach
+from ._reach import path_text, reach
 from ._region import copy_span, spans_of
 from ._state import state_tensors
 
@@ -49,9 +49,9 @@ def memory_aware_to(
     device : torch.device, str or int, optional
         Where to; where each tensor is, if not given.
     dtype : torch.dtype, optional
-        A floating or complex type for the floating and complex tensors. A complex tensor gets the
-        complex type of that precision, never a real one. In a group that has complex tensors, real
-        tensors are their components, and get the real type of that precision.
+        The precision of floating and complex tensors, given by a type of either kind: real
+        tensors stay real and complex ones complex, so ``float64`` and ``complex128`` ask for the
+        same. Others stay as they are.
     non_blocking : bool, optional
         Whether the host may go on before the bytes have arrived, as in `torch.Tensor.to`.
     pack : bool, optional
@@ -157,7 +157,7 @@ def move(
     plan = plan_of([item._replace(owned=True) for item in found])
     groups = [group for group in plan.groups if _is_to_move(group, target, dtype)]
     for group in groups:
-        _check_data(group, target)
+        check_data(group, target)
     _check_aliases(groups, plan, holders, strict)
     with torch.no_grad():
         plain: dict[int, torch.Tensor] = {}
@@ -168,7 +168,8 @@ def move(
             if any(id(part) in plain for part in composite.parts):
                 plain[id(item.tensor)] = composite.assemble(parts)
         for item in plan.unknown:
-            plain[id(item.tensor)] = item.tensor.detach().to(target, _cast_alone(item, dtype))
+            tensor = item.tensor.detach()
+            plain[id(item.tensor)] = tensor.to(target, dtype and new_type(tensor, dtype))
     recurrent = [part for part in module.modules() if isinstance(part, torch.nn.RNNBase)]
     for part in recurrent:
         part._flat_weight_refs = []  # weak references forbid the exchange of a tensor
@@ -205,14 +206,6 @@ def _is_to_move(group: Group, target: torch.device | None, dtype: torch.dtype | 
     return elsewhere or (dtype is not None and cast_of(group, dtype) is not None)
 
 
-def _cast_alone(item: Found, dtype: torch.dtype | None) -> torch.dtype:
-    """The type that a tensor of unknown layout is cast to."""
-    tensor = item.tensor
-    if dtype is None or not (tensor.is_floating_point() or tensor.is_complex()):
-        return tensor.dtype
-    return dtype.to_complex() if tensor.is_complex() else dtype
-
-
 def _check_dtype(dtype: torch.dtype | None) -> None:
     if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
         raise TypeError(f"memory_aware_to: dtype must be a floating or complex type, got {dtype}")
@@ -236,7 +229,21 @@ def _is_sharded(module: torch.nn.Module) -> bool:
     )
 
 
-def _check_data(group: Group, target: torch.device | None) -> None:
+def check_data(group: Group, target: torch.device | None) -> None:
+    """Check that there are data, if the tensors of a group are to arrive with any.
+
+    Parameters
+    ----------
+    group : Group
+        What to move or copy.
+    target : torch.device or None
+        Where to; None for where it is.
+
+    Raises
+    ------
+    MoveError
+        If meta tensors would have to become others.
+    """
     piece = group.pieces[0]
     if piece.tensor.device.type == "meta" and target is not None and target.type != "meta":
         raise MoveError(

@@ -41,8 +41,8 @@ def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> 
     >>> overlaps(x[::2], x[1::2]), overlaps(x[::2], x[::3])
     (False, True)
     """
-    a_space, a_layout = place_of(a)
-    b_space, b_layout = place_of(b)
+    a_space, _, a_layout = place_of(a)
+    b_space, _, b_layout = place_of(b)
     if a_layout is None or b_layout is None or a_space != b_space:
         return False
     return layouts_overlap(a_layout, b_layout)

@@ -10,6 +10,7 @@ import torch
 
 from ._composite import Composite, take_apart
 from ._errors import NonLeafError
+from ._grouping import group_views
 from ._reach import Found, Path, path_text
 from ._view import View, view_of
 
@@ -135,27 +136,6 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
 
 def _grouped(pieces: list[Piece]) -> Iterable[Group]:
     """Union of pieces whose storages are one or have common bytes."""
-    by_storage: dict[Hashable, Group] = {}
-    for piece in pieces:
-        space, start, nbytes = piece.view[:3]
-        # Storages of no bytes have no address that could tell them apart.
-        key = (space, start) if nbytes else id(piece.tensor.untyped_storage()._cdata)
-        group = by_storage.get(key)
-        if group is None:
-            by_storage[key] = Group(space, start, start + nbytes, [piece])
-        else:
-            group.pieces.append(piece)
-            if start + nbytes > group.stop:
-                by_storage[key] = group._replace(stop=start + nbytes)
-    merged: list[Group] = []
-    last: dict[Hashable, int] = {}
-    for group in sorted(by_storage.values(), key=lambda group: group.start):
-        place = last.get(group.space)
-        before = None if place is None else merged[place]
-        if place is not None and before and group.start < min(before.stop, group.stop):
-            before.pieces.extend(group.pieces)
-            merged[place] = before._replace(stop=max(before.stop, group.stop))
-        else:
-            last[group.space] = len(merged)
-            merged.append(group)
-    return merged
+    views = [(piece.view, piece.tensor.untyped_storage()._cdata) for piece in pieces]
+    for space, start, stop, members in group_views(views):
+        yield Group(space, start, stop, [pieces[member] for member in members])

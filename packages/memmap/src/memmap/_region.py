@@ -92,8 +92,13 @@ class Buffer(NamedTuple):
     stop: int
     data: torch.Tensor
 
+    def holds(self, piece: Piece) -> bool:
+        """Whether all bytes of a piece have a place here."""
+        low, high = piece.view.span or (piece.view.address, piece.view.address)
+        return self.start <= low and high <= self.stop
+
     def view(self, piece: Piece) -> torch.Tensor:
-        """The tensor that stands for a piece: a view of this memory."""
+        """The tensor that stands for a piece, which must have its place here."""
         offset = piece.view.address - self.start
         return view_like(piece.tensor, self.data.untyped_storage(), offset)
 

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ._layout import Layout
+
 Runs: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -106,3 +108,32 @@ def intersect(a: Runs, b: Runs) -> Runs:
     start = np.maximum(a[which_a, 0], b[which_b, 0])
     stop = np.minimum(a[which_a, 1], b[which_b, 1])
     return np.stack([start, stop], axis=1)
+
+
+def layout_runs(layout: Layout) -> Runs:
+    """Runs of the bytes of a layout.
+
+    Parameters
+    ----------
+    layout : Layout
+        A set of bytes.
+
+    Returns
+    -------
+    numpy.ndarray
+        Sorted runs with gaps, in time and memory that follow their number.
+
+    Examples
+    --------
+    >>> layout_runs(Layout(10, 16, ((1, 2), (4, 2)))).tolist()
+    [[10, 12], [14, 16]]
+    """
+    runs = np.array([[layout.start, layout.start + 1]], np.int64)
+    for stride, count in layout.dims:
+        reach = int(runs[-1, 1]) - layout.start
+        if stride > reach:
+            moves = stride * np.arange(count, dtype=np.int64)
+            runs = (moves[:, None, None] + runs).reshape(-1, 2)
+        else:
+            runs = repeat(runs, stride, count)
+    return runs

@@ -224,8 +224,8 @@ def view_of(tensor: torch.Tensor | Array | View) -> View:
     )
 
 
-def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, Layout | None]:
-    """Address space and bytes of a tensor: its view, less what only a copy needs to know.
+def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, int, Layout | None]:
+    """Address space, storage and bytes of a tensor: its view, less what only a copy needs.
 
     Parameters
     ----------
@@ -236,6 +236,8 @@ def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, Layout | No
     -------
     space : hashable
         The address space; see `View`.
+    storage_address : int
+        Address of the first byte of the storage.
     layout : Layout or None
         The bytes that are touched; None if there are none.
 
@@ -254,7 +256,7 @@ def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, Layout | No
         or _is_copy_on_write(tensor)
     ):
         view = view_of(tensor)
-        return view.space, view.layout()
+        return view.space, view.storage_address, view.layout()
     try:
         strides = tensor.stride()
         nbytes = tensor.untyped_storage().nbytes()
@@ -267,7 +269,7 @@ def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, Layout | No
     )
     if layout is not None and (layout[0] < address or layout[1] > address + nbytes):
         raise _outside(layout, address, nbytes)
-    return _CPU, layout
+    return _CPU, address, layout
 
 
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:

@@ -1,0 +1,259 @@
+"""A lasting map of what modules share in memory, and of what was moved where."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+
+from ._cooperate import CopiedStorages
+from ._deepcopy import copy_tensors, memory_aware_deepcopy, reconstruct
+from ._move import check_data, device_of, move
+from ._placement import Gaps, Placements
+from ._plan import Group, plan_of
+from ._reach import Found, reach
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+
+class ModuleMemoryMap:
+    """What some modules share in memory, on the device where they are and wherever they go.
+
+    A device receives only the bytes that the modules registered for it touch, and each byte
+    once: what one of them has brought there is found again by the others, and tensors that
+    overlapped before overlap there. The map holds the modules and what it placed on devices,
+    until it is dropped or told to `release` it.
+
+    Parameters
+    ----------
+    module : torch.nn.Module, optional
+        Registered at once, for any device.
+
+    Examples
+    --------
+    >>> from memmap import overlaps, union_nbytes
+    >>> class Rows(torch.nn.Module):
+    ...     def __init__(self, weight):
+    ...         super().__init__()
+    ...         self.weight = torch.nn.Parameter(weight)
+    >>> matrix = torch.zeros(100, 4)
+    >>> upper, middle = Rows(matrix[:20]), Rows(matrix[10:30])
+    >>> memory_map = ModuleMemoryMap()
+    >>> memory_map.register_module(upper, device="meta")
+    >>> memory_map.register_module(middle, device="meta")
+    >>> copies = [memory_map.copy_to(module, "meta") for module in (upper, middle)]
+    >>> overlaps(copies[0].weight, copies[1].weight)
+    True
+    >>> copies[0].weight.untyped_storage().nbytes(), upper.weight.device
+    (480, device(type='cpu'))
+    """
+
+    def __init__(self, module: torch.nn.Module | None = None) -> None:
+        self._modules: list[tuple[torch.nn.Module, torch.device | None]] = []
+        self._placements = Placements()
+        self._copies: dict[tuple[int, torch.device], tuple[torch.Tensor, torch.Tensor]] = {}
+        if module is not None:
+            self.register_module(module)
+
+    def register_module(
+        self, module: torch.nn.Module, device: torch.device | str | int | None = None
+    ) -> None:
+        """Make the tensors of a module known.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            Its parameters, buffers, gradients and the tensors in its attributes.
+        device : torch.device, str or int, optional
+            The device it is meant for: only memory placed there has room for it. If not given,
+            memory placed on any device has.
+        """
+        self._modules.append((module, None if device is None else device_of(device)))
+
+    def memory_aware_deepcopy(self, module: M) -> M:
+        """Independent copy of a module on the same devices: `memory_aware_deepcopy`.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            Any module.
+
+        Returns
+        -------
+        torch.nn.Module
+            Shares nothing with the module, nor with other copies of it.
+
+        Raises
+        ------
+        NonLeafError
+            If a tensor has a history.
+        """
+        return memory_aware_deepcopy(module)
+
+    def memory_aware_to(
+        self,
+        module: M,
+        device: torch.device | str | int,
+        *,
+        gaps: Gaps = "keep",
+        non_blocking: bool = False,
+        strict: bool = False,
+    ) -> M:
+        """Move a module in place; what was moved there with another one is found again.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            Registered now, if it was not.
+        device : torch.device, str or int
+            Where to.
+        gaps : {"keep", "split", "close"}, optional
+            What becomes of bytes between views: one buffer for each storage, from the first byte
+            to the last that a registered module touches; a buffer for each set of views whose
+            bounds overlap; or views moved closer together, so that only touched bytes remain.
+        non_blocking : bool, optional
+            Whether the host may go on before the bytes have arrived.
+        strict : bool, optional
+            Whether to raise, instead of to warn, if memory is also held by tensors that no
+            registered module has.
+
+        Returns
+        -------
+        torch.nn.Module
+            The module itself. Of what was on the device before, nothing is sent again: after a
+            change of the source, `release` the device first.
+
+        Raises
+        ------
+        NonLeafError, AliasError, MoveError
+            As for `memory_aware_to`. Nothing has changed then.
+        StorageError
+            If a tensor shares some bytes, but not all, with what was placed on the device before
+            this module was registered.
+
+        Warns
+        -----
+        AliasWarning
+            As for `memory_aware_to`.
+        """
+        target = device_of(device)
+        self._know(module, target)
+
+        def fill(group: Group, device: torch.device) -> dict[int, torch.Tensor]:
+            return self._placed([group], device, gaps, non_blocking)
+
+        holders = [item.tensor for item in self._found(None)]
+        move(module, target, None, fill, strict=strict, holders=holders)
+        return module
+
+    def copy_to(
+        self,
+        module: M,
+        device: torch.device | str | int,
+        *,
+        gaps: Gaps = "close",
+        non_blocking: bool = False,
+        detach: bool = False,
+    ) -> M:
+        """Copy of a module on a device; the module stays as it is.
+
+        Only destination bytes are allocated. Tensors that another registered module has as well
+        (the same object) are the same object in the copies on one device; tensors that overlap,
+        overlap there. Everything else is copied as by `memory_aware_deepcopy`.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            Registered now, if it was not.
+        device : torch.device, str or int
+            Where to; if tensors are there already, they are copied all the same.
+        gaps : {"keep", "split", "close"}, optional
+            As for `memory_aware_to`. By default only touched bytes arrive.
+        non_blocking : bool, optional
+            Whether the host may go on before the bytes have arrived.
+        detach : bool, optional
+            Whether tensors with a history are copied without it, instead of being refused.
+
+        Returns
+        -------
+        torch.nn.Module
+            The copy. Of what was on the device before, nothing is sent again: after a change of
+            the source, `release` the device first.
+
+        Raises
+        ------
+        NonLeafError
+            If a tensor has a history and `detach` is not set.
+        MoveError
+            If a meta tensor would need data.
+        StorageError
+            As for `memory_aware_to`.
+        """
+        target = device_of(device)
+        self._know(module, target)
+        reached = reach(module)
+        # Nothing may stay behind, whatever holds it.
+        reached = reached._replace(found=[item._replace(owned=True) for item in reached.found])
+        memo: dict[int, Any] = {}
+        CopiedStorages.of(memo).reached |= reached.seen
+        for item in reached.found:
+            if (known := self._copies.get((id(item.tensor), target))) is not None:
+                memo[id(item.tensor)] = known[1]
+
+        def copy_groups(groups: list[Group]) -> dict[int, torch.Tensor]:
+            for group in groups:
+                check_data(group, target)
+            return self._placed(groups, target, gaps, non_blocking)
+
+        for source in copy_tensors(reached, copy_groups, memo, detach, device=target):
+            self._copies[id(source), target] = source, memo[id(source)]
+        return reconstruct(module, memo)
+
+    def release(self, device: torch.device | str | int | None = None) -> None:
+        """Forget what was placed on a device, so that it can be freed, or sent anew.
+
+        Parameters
+        ----------
+        device : torch.device, str or int, optional
+            All devices, if not given.
+        """
+        target = None if device is None else device_of(device)
+        self._placements.release(target)
+        for key in [key for key in self._copies if target in (None, key[1])]:
+            del self._copies[key]
+
+    def _know(self, module: torch.nn.Module, device: torch.device) -> None:
+        if not any(known is module for known, _ in self._modules):
+            self._modules.append((module, device))
+
+    def _found(self, device: torch.device | None) -> list[Found]:
+        """Tensors of the modules that may come to a device, or of all, each once."""
+        found: dict[int, Found] = {}
+        for module, meant_for in self._modules:
+            if device is None or meant_for in (None, device):
+                for item in reach(module).found:
+                    found.setdefault(id(item.tensor), item._replace(owned=True))
+        return list(found.values())
+
+    def _placed(
+        self, groups: list[Group], device: torch.device, gaps: Gaps, non_blocking: bool
+    ) -> dict[int, torch.Tensor]:
+        """Tensors on a device for all pieces of some groups, placed now if they were not."""
+        plain: dict[int, torch.Tensor] = {}
+        registered: dict[int, Group] = {}
+        for group in groups:
+            placement = self._placements.find(group, device)
+            if placement is None:
+                registered = registered or self._groups_by_storage(device)
+                whole = registered[group.pieces[0].tensor.untyped_storage()._cdata]
+                placement = self._placements.add(whole, device, gaps, non_blocking)
+            plain.update(placement.views(group.pieces))
+        return plain
+
+    def _groups_by_storage(self, device: torch.device) -> dict[int, Group]:
+        """Groups of all tensors that may come to a device, by each of their storages."""
+        return {
+            piece.tensor.untyped_storage()._cdata: group
+            for group in plan_of(self._found(device), detach=True).groups
+            for piece in group.pieces
+        }
