@@ -61,12 +61,15 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     ----------
     reached : set of int
         Ids of objects all of whose tensors are in the memo.
+    made : dict of int to torch.Tensor
+        What was made of the pieces, by the id of the source. (Not the memo itself: what it holds
+        would then be freed by the garbage collector only.)
     """
 
-    def __init__(self, known: dict[int, torch.UntypedStorage], memo: dict[int, Any]) -> None:
+    def __init__(self, known: dict[int, torch.UntypedStorage]) -> None:
         super().__init__(known)
         self.reached: set[int] = set()
-        self._memo = memo
+        self.made: dict[int, torch.Tensor] = {}
         self._regions: dict[int, _Region] = {}
 
     @classmethod
@@ -85,7 +88,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         """
         known = memo.get("torch", {})
         if not isinstance(known, cls):
-            memo["torch"] = known = cls(known, memo)
+            memo["torch"] = known = cls(known)
         return known
 
     def __contains__(self, identity: object) -> bool:
@@ -163,7 +166,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
             self.setdefault(identity, storage)
             self._regions.pop(identity, None)
         for piece in region.pieces:
-            made = self._memo.get(id(piece.tensor))
+            made = self.made.get(id(piece.tensor))
             if made is None:
                 raise StorageError(
                     f"{path_text(piece.path)}: the parts of a tensor and a tensor outside of the "

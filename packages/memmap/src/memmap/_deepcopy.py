@@ -84,9 +84,10 @@ def memory_aware_deepcopy(
     storages = CopiedStorages.of(memo)
     if id(module) not in storages.reached:
         reached = reach(module)
-        copy_tensors(
+        sources = copy_tensors(
             reached, lambda groups: storages.copy_groups(groups, pack), memo, detach, hooks
         )
+        storages.made.update({id(source): memo[id(source)] for source in sources})
         storages.reached |= reached.seen
     return reconstruct(module, memo)
 

@@ -173,7 +173,7 @@ def _axes_of(span: Span, origin: int) -> tuple[Axis, ...] | None:
                 periods.add(stride)
     ordered = sorted(periods)
     ranges = [_digits(piece.view, origin, ordered) for piece in span.pieces]
-    axes = []
+    axes: list[Axis] = []
     step = 1
     reach = 0
     first = last = origin
