@@ -242,24 +242,27 @@ class Devices(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[n
 
 
 @pytest.fixture
-def fake() -> Iterator[None]:
+def on_two_gpus() -> Iterator[NamedLinop]:
+    """An operator whose upper half is on one fake GPU, its lower half on another."""
     with FakeTensorMode():
-        yield
+        halves = [Dense(torch.rand(2, 6, device=f"cuda:{k}"), ("M", "N")) for k in range(2)]
+        yield Concat(*halves, odim="M")
 
 
-def test_each_tile_computes_on_its_device_and_the_output_returns(fake: None) -> None:
-    A = Dense(torch.rand(4, 6), ("M", "N"))
-    B = create_batched_linop(A, BatchSpec({"M": 1}, ["cuda:0", "cuda:1", "cpu"], "cpu"))
+def test_each_tile_computes_on_its_device_and_the_output_returns(on_two_gpus: NamedLinop) -> None:
+    B = create_batched_linop(on_two_gpus, BatchSpec({"M": 2}, ["cuda:0", "cuda:1"], "cpu"))
+    assert not placed(B)  # the weights are there already
     with Devices() as devices:
         y = B(torch.rand(6))
     assert y.device.type == "cpu" and y.shape == (4,)
     computed = [device for name, device in devices.seen if name in ("bmm", "mv", "mm")]
-    assert computed == ["cuda:0", "cuda:1", "cpu", "cuda:0"]
+    assert computed == ["cuda:0", "cuda:1"]
+    sent = [device for name, device in devices.seen if name == "_to_copy"]
+    assert sent == ["cuda:0", "cpu", "cuda:1", "cpu"]
 
 
-def test_a_normal_sends_the_input_and_returns_the_partial_sum(fake: None) -> None:
-    A = Dense(torch.rand(4, 6), ("M", "N"))
-    B = create_batched_linop(A, BatchSpec({"M": 2}, ["cuda:0", "cuda:1"], "cpu")).N
+def test_a_normal_sends_the_input_and_returns_the_partial_sum(on_two_gpus: NamedLinop) -> None:
+    B = create_batched_linop(on_two_gpus, BatchSpec({"M": 2}, ["cuda:0", "cuda:1"], "cpu")).N
     with Devices() as devices:
         y = B(torch.rand(6))
     assert y.device.type == "cpu" and y.shape == (6,)
@@ -353,14 +356,14 @@ def test_gradients_reach_input_and_weights(specs: BatchSpec | list[BatchSpec]) -
 
 
 def test_copies_and_pickles_are_independent_and_equal() -> None:
-    A = matrix()
+    A = Dense(torch.rand(4, 8, dtype=torch.complex128), ("M", "N"))
     spec = [BatchSpec({"M": 3}, ["cpu", "meta"], "cpu"), BatchSpec({"N": 4})]
     B = create_batched_linop(A, spec)
     for other in (copy.deepcopy(B), pickle.loads(pickle.dumps(B))):
         assert repr(other) == repr(B)
-        own = {id(weight) for weight in other.parameters()}
-        assert len(own) == 1 and own.isdisjoint(map(id, A.parameters()))
-        assert sum(copied(other).values()) == sum(copied(B).values()) == 6 * 16
+        own = {id(weight) for weight in other.buffers()}
+        assert len(own) == 1 and own.isdisjoint(map(id, A.buffers()))
+        assert sum(copied(other).values()) == sum(copied(B).values()) == 8 * 16
 
 
 def cuda_specs(devices: list[str]) -> list[BatchSpec | list[BatchSpec]]:
