@@ -253,6 +253,7 @@ def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, int, Layout
         or type(tensor) not in _PLAIN_TENSORS
         or not tensor.is_cpu
         or (itemsize := tensor.element_size()) == 1
+        or tensor.layout is not torch.strided  # to have no storage is an error in what follows
         or _is_copy_on_write(tensor)
     ):
         view = view_of(tensor)

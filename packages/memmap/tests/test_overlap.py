@@ -1,0 +1,173 @@
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memmap import View, _equation, has_internal_overlap, overlaps
+from memmap._equation import has_solution
+from memmap.testing import tensor_views, touched_bytes, views
+
+
+@given(views(), views(), st.integers(0, 40))
+def test_views_overlap_when_some_byte_is_in_both(a: View, b: View, shift: int) -> None:
+    b = b._replace(storage_address=shift)
+    expected = not set(touched_bytes(a)).isdisjoint(touched_bytes(b))
+    assert overlaps(a, b) == overlaps(b, a) == expected
+
+
+@given(st.data())
+def test_tensors_overlap_as_numpy_says(data: st.DataObject) -> None:
+    memory = np.zeros(160, np.uint8)
+    storage = torch.from_numpy(memory).untyped_storage()
+    a, b = (data.draw(tensor_views(storage)) for _ in range(2))
+    arrays = [
+        np.ndarray(
+            tuple(t.shape), f"V{t.element_size()}", memory,
+            t.storage_offset() * t.element_size(), [s * t.element_size() for s in t.stride()],
+        )
+        for t in (a, b)
+    ]  # fmt: skip
+    expected = np.shares_memory(arrays[0], arrays[1])
+    assert overlaps(a, b) == overlaps(arrays[0], arrays[1]) == expected
+    assert overlaps(a, b) == (not set(touched_bytes(a)).isdisjoint(touched_bytes(b)))
+
+
+ENDS = st.one_of(st.none(), st.integers(-9, 9))
+SLICES = st.builds(slice, ENDS, ENDS, st.sampled_from([-3, -2, -1, 1, 2, 3]))
+
+
+@given(st.tuples(SLICES, SLICES), st.tuples(SLICES, SLICES))
+def test_numpy_arrays_of_any_direction(a: tuple[slice, slice], b: tuple[slice, slice]) -> None:
+    matrix = np.zeros((7, 8), np.int16)
+    assert overlaps(matrix[a], matrix[b]) == np.shares_memory(matrix[a], matrix[b])
+
+
+@given(views(itemsizes=(1, 2, 4)))
+def test_a_view_overlaps_itself_when_two_elements_share_a_byte(view: View) -> None:
+    touched = touched_bytes(view)
+    assert has_internal_overlap(view) == (len(set(touched)) < len(touched))
+
+
+@given(st.data())
+def test_a_tensor_overlaps_itself_when_two_elements_share_a_byte(data: st.DataObject) -> None:
+    tensor = data.draw(tensor_views(torch.zeros(40).untyped_storage()))
+    touched = touched_bytes(tensor)
+    assert has_internal_overlap(tensor) == (len(set(touched)) < len(touched))
+
+
+def test_internal_overlap_without_crowding_is_found() -> None:
+    # Fewer elements than fit into the span, and still two meet: 3 * 4 = 2 * 6.
+    view = View("RAM", 0, 100, 0, (4, 3), (4, 6), 1)
+    assert has_internal_overlap(view)
+    assert not has_internal_overlap(View("RAM", 0, 100, 0, (2, 3), (7, 10), 1))
+
+
+def test_empty_tensors_overlap_nothing() -> None:
+    x = torch.zeros(4)
+    assert not overlaps(x[2:2], x)
+    assert not overlaps(x[2:2], x[2:2])
+    assert not has_internal_overlap(x[:0].expand(3, 0))
+
+
+def test_tensors_of_different_devices_do_not_overlap() -> None:
+    assert not overlaps(torch.zeros(3), torch.empty(3, device="meta"))
+
+
+def test_overlap_is_counted_in_bytes_across_types() -> None:
+    x = torch.zeros(4, dtype=torch.complex64)
+    real = torch.view_as_real(x)
+    assert overlaps(x[1:2], real[1, 1])
+    assert not overlaps(real[:, 0], real[:, 1])
+    assert overlaps(x.imag, real[:, 1])
+    assert not overlaps(x.real, x.imag)
+
+
+# Equations: every path to an answer is compared with listing all sums.
+
+TERMS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 5)), min_size=1, max_size=4).map(
+    lambda terms: sorted(dict(terms).items())
+)
+
+
+def sums_of(terms: list[tuple[int, int]]) -> set[int]:
+    counts = product(*[range(most + 1) for _, most in terms])
+    return {sum(c * y for (c, _), y in zip(terms, ys, strict=True)) for ys in counts}
+
+
+def assert_solved(terms: list[tuple[int, int]], low: int, width: int) -> None:
+    coefficients, largest = [c for c, _ in terms], [most for _, most in terms]
+    expected = any(low <= s <= low + width for s in sums_of(terms))
+    assert has_solution(coefficients, largest, low, low + width) == expected
+
+
+@given(TERMS, st.integers(-5, 200), st.integers(0, 6))
+def test_equations_are_solved_exactly(terms: list[tuple[int, int]], low: int, width: int) -> None:
+    assert_solved(terms, low, width)
+
+
+@given(TERMS, st.integers(-5, 200), st.integers(0, 6), st.sampled_from([4, 40, 1 << 21]))
+def test_equations_are_solved_without_the_short_ways(
+    terms: list[tuple[int, int]], low: int, width: int, heads: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_equation, "MAX_FOLLOWED", 0)
+        patch.setattr(_equation, "_search", lambda terms, target: None)
+        patch.setattr(_equation, "MAX_HEADS", heads)
+        assert_solved(terms, low, width)
+
+
+@given(TERMS, st.integers(-5, 200), st.integers(0, 6))
+def test_equations_are_solved_by_the_bounded_search(
+    terms: list[tuple[int, int]], low: int, width: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_equation, "MAX_FOLLOWED", 0)
+        assert_solved(terms, low, width)
+
+
+def addresses(view: View) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    index = np.indices(view.sizes).reshape(len(view.sizes), -1)
+    starts = np.unique(view.address + np.array(view.strides) @ index)
+    return np.unique(starts[:, None] + np.arange(view.itemsize))
+
+
+ADVERSARIAL = [
+    ((60, 50, 40), (7919, 10_477, 15_485)),
+    ((30, 30, 30, 20), (9973, 10_007, 10_009, 10_037)),
+    ((200, 300), (65_537, 65_539)),
+    ((12, 11, 10, 9, 8), (5040, 5041, 5051, 5059, 5077)),
+]
+
+
+@pytest.mark.parametrize(("sizes", "strides"), ADVERSARIAL)
+@pytest.mark.parametrize("itemsize", [1, 3])
+def test_adversarial_strides_are_answered_exactly(
+    sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> None:
+    nbytes = 1 << 40
+    a = View("RAM", 0, nbytes, 0, sizes, strides, itemsize)
+    low, high = a.layout().start, a.layout().stop  # type: ignore[union-attr]
+    touched = addresses(a)
+    random = np.random.default_rng(len(sizes))
+    answers = set()
+    for offset in random.integers(low, high, 12).tolist():
+        b = View("RAM", 0, nbytes, offset, (5, 3), (strides[0] + 2, 11), itemsize)
+        expected = bool(np.isin(addresses(b), touched, assume_unique=True).any())
+        assert overlaps(a, b) == expected
+        answers.add(expected)
+    whole = View("RAM", 0, nbytes, int(touched[len(touched) // 2]), (), (), 1)
+    assert overlaps(a, whole)
+    gaps = np.flatnonzero(np.diff(touched) > 1)
+    between = int(touched[gaps[len(gaps) // 2]]) + 1
+    assert not overlaps(a, View("RAM", 0, nbytes, between, (), (), 1))
+
+
+def test_overlap_of_what_has_no_memory_is_refused() -> None:
+    sparse = torch.eye(2).to_sparse()
+    with pytest.raises(TypeError, match="must be strided"):
+        overlaps(torch.zeros(1), sparse)
+    with pytest.raises(TypeError, match="must be strided"):
+        has_internal_overlap(sparse)
