@@ -12,6 +12,7 @@ from ._footprint import footprint as footprint
 from ._footprint import union_nbytes as union_nbytes
 from ._layout import Layout as Layout
 from ._map import ModuleMemoryMap as ModuleMemoryMap
+from ._map import StorageGroup as StorageGroup
 from ._move import memory_aware_to as memory_aware_to
 from ._overlap import has_internal_overlap as has_internal_overlap
 from ._overlap import overlaps as overlaps
@@ -31,6 +32,7 @@ __all__ = [
     "MoveError",
     "NonLeafError",
     "StorageError",
+    "StorageGroup",
     "View",
     "footprint",
     "has_internal_overlap",

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
 from ._cooperate import CopiedStorages
 from ._deepcopy import copy_tensors, memory_aware_deepcopy, reconstruct
+from ._footprint import union_nbytes
 from ._move import check_data, device_of, move
 from ._placement import Gaps, Placements
 from ._plan import Group, plan_of
-from ._reach import Found, reach
+from ._reach import Found, path_text, reach
+from ._view import View
 
 M = TypeVar("M", bound=torch.nn.Module)
+
+
+@dataclass(frozen=True)
+class StorageGroup:
+    """Tensors whose storages are one, or share memory through several.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Where each tensor was found: its path in the module, after the number of the module if
+        the map has several.
+    views : tuple of View
+        Where each tensor lies.
+    device : torch.device
+        Where they all are.
+    """
+
+    names: tuple[str, ...]
+    views: tuple[View, ...]
+    device: torch.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the tensors touch together."""
+        return union_nbytes(self.views)
 
 
 class ModuleMemoryMap:
@@ -69,6 +97,19 @@ class ModuleMemoryMap:
             memory placed on any device has.
         """
         self._modules.append((module, None if device is None else device_of(device)))
+
+    @property
+    def groups(self) -> list[StorageGroup]:
+        """Tensors of the registered modules, as they are now, by the memory they share."""
+        groups = plan_of(self._found(None, named=True), detach=True).groups
+        return [
+            StorageGroup(
+                tuple(path_text(piece.path) for piece in group.pieces),
+                tuple(piece.view for piece in group.pieces),
+                group.pieces[0].tensor.device,
+            )
+            for group in groups
+        ]
 
     def memory_aware_deepcopy(self, module: M) -> M:
         """Independent copy of a module on the same devices: `memory_aware_deepcopy`.
@@ -226,12 +267,13 @@ class ModuleMemoryMap:
         if not any(known is module for known, _ in self._modules):
             self._modules.append((module, device))
 
-    def _found(self, device: torch.device | None) -> list[Found]:
+    def _found(self, device: torch.device | None, named: bool = False) -> list[Found]:
         """Tensors of the modules that may come to a device, or of all, each once."""
         found: dict[int, Found] = {}
-        for module, meant_for in self._modules:
+        for number, (module, meant_for) in enumerate(self._modules):
+            prefix = (None, f".{number}") if named and len(self._modules) > 1 else None
             if device is None or meant_for in (None, device):
-                for item in reach(module).found:
+                for item in reach(module, prefix).found:
                     found.setdefault(id(item.tensor), item._replace(owned=True))
         return list(found.values())
 

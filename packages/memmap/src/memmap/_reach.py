@@ -155,7 +155,7 @@ class Reached(NamedTuple):
     alive: list[object]
 
 
-def reach(root: object) -> Reached:
+def reach(root: object, path: Path = None) -> Reached:
     """Tensors that ``copy.deepcopy(root)`` reaches, each once.
 
     Objects are followed as a deep copy follows them: through their reduce protocol, so that
@@ -165,6 +165,8 @@ def reach(root: object) -> Reached:
     ----------
     root : object
         A module, most often.
+    path : Path, optional
+        What all paths begin with.
 
     Returns
     -------
@@ -179,7 +181,7 @@ def reach(root: object) -> Reached:
     ['weight', 'bias', 'history[0]']
     """
     walk = _Walk()
-    walk.meet(root, None, True)
+    walk.meet(root, path, True)
     walk.run()
     return Reached(walk.found, walk.seen, walk.alive)
 
