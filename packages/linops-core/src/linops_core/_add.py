@@ -91,6 +91,13 @@ class Add(Composite):
         return self.with_operands(terms, shape)
 
 
+def summed(*linops: NamedLinop) -> NamedLinop:
+    """Return the sum of the operators, without zeros and needless sums."""
+    terms = same_space("Add", flat_sum(linops))
+    others = [term for term in terms if not isinstance(term, Zero)] or terms[:1]
+    return others[0] if len(others) == 1 else Add(*others)
+
+
 def flat_sum(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     """Return the operators with the terms of every Add in its place."""
     return [term for linop in linops for term in (linop.linops if type(linop) is Add else [linop])]

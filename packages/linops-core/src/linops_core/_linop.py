@@ -414,9 +414,9 @@ class NamedLinop(nn.Module):
 
     def __add__(self, other: NamedLinop) -> NamedLinop:
         """Return A + B."""
-        from ._add import Add
+        from ._add import summed
 
-        return Add(self, other) if isinstance(other, NamedLinop) else NotImplemented
+        return summed(self, other) if isinstance(other, NamedLinop) else NotImplemented
 
     def __radd__(self, other: object) -> NamedLinop:
         """Return A for 0 + A, so that ``sum`` works."""

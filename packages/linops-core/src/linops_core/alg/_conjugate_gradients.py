@@ -95,23 +95,23 @@ def conjugate_gradients(
     residual = y.clone() if x0 is None else y - _applied(A, x)
     direction = residual.clone()
     energy = _norm_squared(residual)
-    goal = gtol * float(_norm_squared(y)) ** 0.5
-    loss = -0.5 * float(torch.vdot(x.flatten(), (residual + y).flatten()).real)
-    scale = float(_norm_squared(y)) ** 0.5 or 1.0
+    goal = gtol * _norm_squared(y).item() ** 0.5
+    loss = -0.5 * torch.vdot(x.flatten(), (residual + y).flatten()).real.item()
+    scale = _norm_squared(y).item() ** 0.5 or 1.0
     bar = tqdm(range(max_num_iters), **{"desc": "CG", **(tqdm_kwargs or {})})
     with bar:
         for iteration in bar:
-            norm = _finite(float(energy)) ** 0.5
+            norm = _finite(energy.item()) ** 0.5
             if norm <= goal:
                 break
             image = _applied(A, direction)
             step = energy / _curvature(direction, image)
             x = _add_scaled(x, step, direction)
             residual = _add_scaled(residual, -step, image)
-            decrease = 0.5 * float(step) * float(energy)
+            decrease = 0.5 * step.item() * energy.item()
             loss -= decrease
             energy, previous = _norm_squared(residual), energy
-            relative = _finite(float(energy)) ** 0.5 / scale
+            relative = _finite(energy.item()) ** 0.5 / scale
             bar.set_postfix(residual=f"{relative:.2e}", refresh=False)
             if callback is not None:
                 callback(CGStep(iteration + 1, x, relative, loss))
@@ -137,7 +137,7 @@ def _curvature(direction: Tensor, image: Tensor) -> Tensor:
     product = torch.vdot(direction.flatten(), image.flatten())
     value = complex(product.item())
     _finite(abs(value))
-    size = float(_norm_squared(direction) * _norm_squared(image)) ** 0.5
+    size = (_norm_squared(direction) * _norm_squared(image)).item() ** 0.5
     # The rounding of an inner product is far below the root of the precision.
     tolerance = torch.finfo(product.dtype).eps ** 0.5 * size
     if abs(value.imag) > tolerance or value.real <= 0:

@@ -51,6 +51,7 @@ class BaseNamedLinopTests:
 
     def close(self, x: Tensor, y: Tensor) -> bool:
         """Whether two results are equal but for rounding."""
+        x, y = x.detach(), y.detach()
         largest = max([0.0, *(float(t.abs().max()) for t in (x, y) if t.numel())])
         return x.shape == y.shape and bool(((x - y).abs() <= self.rtol * largest).all())
 
@@ -186,8 +187,11 @@ class BaseNamedLinopTests:
         x = self.make_input(A).requires_grad_()
         y = A(x).detach().requires_grad_()
         for linop, z in ((A, x), (A.H, y), (A.N, x)):
-            assert torch.autograd.gradcheck(linop, z)
-            assert torch.autograd.gradgradcheck(linop, z)
+            if linop(z).requires_grad:
+                assert torch.autograd.gradcheck(linop, z)
+                assert torch.autograd.gradgradcheck(linop, z, fast_mode=True)
+            else:  # what does not depend on its input
+                assert not linop(z).any()
 
     def test_gradients_to_the_weights_are_right(self) -> None:
         A = self.make_linop()

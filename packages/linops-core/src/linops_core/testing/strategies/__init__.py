@@ -2,9 +2,11 @@
 
 ``leaves()`` are the operators of this package one by one, ``trees()`` are compositions of them:
 chains, sums, operators side by side, multiples, adjoints and normal operators, nested. A user's
-own operator gets the same tests from a strategy of :class:`Known`.
+own operator gets the same tests from a strategy of :class:`Known` and :func:`check`.
 """
 
+from ._check import LawError as LawError
+from ._check import check as check
 from ._known import Known as Known
 from ._leaves import LEAVES as LEAVES
 from ._leaves import dense_operators as dense_operators
@@ -24,8 +26,10 @@ from ._trees import trees as trees
 __all__ = [
     "LEAVES",
     "Known",
+    "LawError",
     "Space",
     "Spaces",
+    "check",
     "dense_operators",
     "diagonals",
     "identities",

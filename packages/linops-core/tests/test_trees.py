@@ -1,0 +1,298 @@
+"""Laws of all operators, on random compositions of them."""
+
+import copy
+import gc
+import io
+import pickle
+import weakref
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from linops_core import NamedLinop, Role
+from linops_core.testing.strategies import Known, LawError, check, trees
+from linops_core.testing.strategies._check import sizes_of
+
+
+def tensors(linop: NamedLinop) -> list[Tensor]:
+    return [*linop.parameters(), *linop.buffers()]
+
+
+def derived(known: Known) -> list[NamedLinop]:
+    """Return the adjoint, both normals, and one tile along each dimension of these."""
+    A = known.linop
+    linops = [A, A.H, A.N, A.H.N]
+    tiles = [
+        linop.split(linop, {dim: slice(sizes_of(linop, known)[dim] - 1, None)})
+        for linop in linops
+        for dim in linop.dims
+        if linop.role(dim) is not Role.OPAQUE and linop.size(dim) is not None
+    ]
+    return [*linops[1:], *tiles]
+
+
+def owners(linop: NamedLinop) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    for module in linop.modules():
+        named = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+        for name, tensor in named:
+            if tensor.is_floating_point() or tensor.is_complex():
+                yield module, name, tensor
+
+
+def vector(known: Known, side: str, seed: int = 0) -> Tensor:
+    lengths = known.spaces.lengths(getattr(known.spaces, side))
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(lengths, dtype=torch.complex128, generator=generator)
+
+
+def dense(linop: NamedLinop, known: Known) -> Tensor:
+    with torch.no_grad():
+        return linop.to_dense(sizes_of(linop, known))
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(trees())
+def test_a_composition_is_its_matrix_whole_and_in_tiles(known: Known) -> None:
+    check(known)
+
+
+@given(trees(3))
+def test_a_deep_composition_is_its_matrix_whole_and_in_tiles(known: Known) -> None:
+    check(known)
+
+
+@given(trees(1))
+def test_the_check_sees_a_wrong_matrix(known: Known) -> None:
+    wrong = Known(known.linop, known.matrix + 1, known.spaces, known.opaque)
+    with pytest.raises(LawError, match="the matrix must be"):
+        check(wrong)
+
+
+@given(trees())
+def test_derived_operators_and_tiles_hold_the_very_tensors(known: Known) -> None:
+    own = {id(tensor) for tensor in tensors(known.linop)}
+    for linop in derived(known):
+        assert {id(tensor) for tensor in tensors(linop)} <= own
+
+
+@given(trees())
+def test_the_adjoint_of_the_adjoint_is_the_operator(known: Known) -> None:
+    A = known.linop
+    assert A.H.H is A
+    assert A.H is A.H and A.N is A.N and A.gram is A.N
+    assert (A.H.ishape, A.H.oshape) == (A.oshape, A.ishape)
+
+
+@pytest.mark.parametrize("way", ["in place", "replace", "load", "assign", "cast"])
+@given(known=trees())
+def test_nothing_that_was_derived_before_is_out_of_date(way: str, known: Known) -> None:
+    A = known.linop
+    before = derived(known)
+    change_weights(A, way)
+    matrix = dense(A, known)
+    after = derived(Known(copy.deepcopy(A), matrix, known.spaces, inner=known.inner))
+    assert len(before) == len(after)
+    for old, new in zip(before, after, strict=True):
+        assert old.shape == new.shape
+        torch.testing.assert_close(dense(old, known), dense(new, known))
+    torch.testing.assert_close(dense(A.H, known), matrix.mH)
+    torch.testing.assert_close(dense(A.N, known), matrix.mH @ matrix)
+
+
+def change_weights(A: NamedLinop, way: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    if way == "cast":
+        A.to(torch.float32)
+    elif way in ("load", "assign"):
+        state = {
+            key: torch.randn(value.shape, dtype=value.dtype, generator=generator)
+            if value.is_floating_point() or value.is_complex()
+            else value
+            for key, value in A.state_dict().items()
+        }
+        # What is one tensor stays one value.
+        same = {}
+        for key, value in A.state_dict(keep_vars=True).items():
+            state[key] = same.setdefault(id(value), state[key])
+        A.load_state_dict(state, assign=way == "assign")
+    else:
+        replaced: dict[int, Tensor] = {}
+        for module, name, tensor in list(owners(A)):
+            new = torch.randn(tensor.shape, dtype=tensor.dtype, generator=generator)
+            if way == "in place":
+                tensor.detach().copy_(new)
+            else:
+                new = nn.Parameter(new) if isinstance(tensor, nn.Parameter) else new
+                setattr(module, name, replaced.setdefault(id(tensor), new))
+
+
+@given(trees())
+def test_an_operator_is_freed_without_the_collector_of_cycles(known: Known) -> None:
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        A = pickle.loads(pickle.dumps(known.linop))
+        for linop in (A, A.H, A.N, A.H.N):
+            for dim in linop.dims:
+                if linop.role(dim) is not Role.OPAQUE and linop.size(dim) is not None:
+                    linop.split(linop, {dim: slice(0, 1)})
+        held = [weakref.ref(A), *(weakref.ref(tensor) for tensor in tensors(A))]
+        del A, linop
+        assert [ref() for ref in held] == [None] * len(held)
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@given(trees())
+def test_an_adjoint_outlives_its_operator(known: Known) -> None:
+    adjoint = pickle.loads(pickle.dumps(known.linop)).H
+    torch.testing.assert_close(dense(adjoint, known), known.matrix.mH)
+    torch.testing.assert_close(dense(adjoint.H, known), known.matrix)
+
+
+@given(trees())
+def test_gradients_to_the_input_are_those_of_the_matrix(known: Known) -> None:
+    A = known.linop
+    for linop, iside, oside in (
+        (A, "ishape", "oshape"),
+        (A.H, "oshape", "ishape"),
+        (A.N, "ishape", "ishape"),
+    ):
+        x, y = vector(known, iside).requires_grad_(), vector(known, oside, 1)
+        value = torch.vdot(y.flatten(), linop(x).flatten()).real
+        if value.requires_grad:  # it does not for Zero, whose output depends on nothing
+            value.backward()
+        expected = dense(linop, known).mH @ y.flatten()
+        found = torch.zeros_like(x) if x.grad is None else x.grad
+        torch.testing.assert_close(found.flatten(), expected)
+
+
+@given(trees())
+def test_gradients_reach_the_weights_alike_through_the_operator_its_adjoint_and_its_tiles(
+    known: Known,
+) -> None:
+    A = known.linop
+    weights = [tensor.requires_grad_() for _, _, tensor in owners(A)]
+    x, y = vector(known, "ishape"), vector(known, "oshape", 1)
+
+    def gradients(value: Tensor) -> list[Tensor]:
+        if not value.requires_grad:
+            return [torch.zeros_like(weight) for weight in weights]
+        found = torch.autograd.grad(value.real, weights, allow_unused=True)
+        return [
+            torch.zeros_like(weight) if grad is None else grad
+            for weight, grad in zip(weights, found, strict=True)
+        ]
+
+    if not weights:
+        return
+    expected = gradients(torch.vdot(y.flatten(), A(x).flatten()))
+    through_adjoint = gradients(torch.vdot(A.H(y).flatten(), x.flatten()))
+    torch.testing.assert_close(through_adjoint, expected)
+    sizes = sizes_of(A, known)
+    for dim in A.dims:
+        if A.role(dim) is Role.OPAQUE:
+            continue
+        total = torch.zeros((), dtype=torch.complex128)
+        for start in range(sizes[dim]):
+            tile = A.split(A, {dim: slice(start, start + 1)})
+            part, place = (
+                narrowed(v, side, dim, start) for v, side in ((x, A.ishape), (y, A.oshape))
+            )
+            total = total + torch.vdot(place.flatten(), tile(part).flatten())
+        torch.testing.assert_close(gradients(total), expected)
+
+
+def narrowed(x: Tensor, names: tuple[str, ...], dim: str, start: int) -> Tensor:
+    return x.narrow(names.index(dim), start, 1) if dim in names else x
+
+
+@given(trees())
+def test_replacing_tensors_for_one_call_leaves_the_operator_as_it_was(known: Known) -> None:
+    A = known.linop
+    x = vector(known, "ishape")
+    for linop in (A, A.N, A.H.H):
+        named = {**dict(linop.named_parameters()), **dict(linop.named_buffers())}
+        zeros = {
+            name: torch.zeros_like(tensor)
+            for name, tensor in named.items()
+            if tensor.is_floating_point() or tensor.is_complex()
+        }
+        torch.func.functional_call(linop, zeros, (x,))
+    torch.testing.assert_close(dense(A, known), known.matrix)
+    torch.testing.assert_close(dense(A.H, known), known.matrix.mH)
+
+
+@given(trees())
+def test_copies_are_equal(known: Known) -> None:
+    A = known.linop
+    for linop in (A, A.H, A.N):
+        stream = io.BytesIO()
+        torch.save(linop, stream)
+        stream.seek(0)
+        others = [
+            copy.copy(linop),
+            copy.deepcopy(linop),
+            pickle.loads(pickle.dumps(linop)),
+            torch.load(stream, weights_only=False),
+            linop.with_weights(Tensor.clone),
+        ]
+        for other in others:
+            assert repr(other) == repr(linop)
+            torch.testing.assert_close(dense(other, known), dense(linop, known))
+            torch.testing.assert_close(dense(other.H, known), dense(linop, known).mH)
+
+
+@given(trees())
+def test_a_deep_copy_and_its_derived_operators_are_independent_of_the_first(known: Known) -> None:
+    A = known.linop
+    A.H, A.N  # noqa: B018 (so that there is something to carry over)
+    other = copy.deepcopy(A)
+    for tensor in tensors(other):
+        tensor.detach().zero_()
+    check(known)
+    torch.testing.assert_close(dense(other.H, known), dense(other, known).mH)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@given(known=trees())
+def test_modes_without_gradients_change_no_value(mode: type, known: Known) -> None:
+    with mode():
+        torch.testing.assert_close(known.linop.to_dense(sizes_of(known.linop, known)), known.matrix)
+        x = vector(known, "ishape")
+        y = known.linop.N(x)
+        assert not y.requires_grad
+    torch.testing.assert_close(y.flatten(), known.matrix.mH @ known.matrix @ x.flatten())
+
+
+@given(trees())
+def test_real_inputs_and_single_precision_are_what_their_values_say(known: Known) -> None:
+    A = known.linop
+    x = vector(known, "ishape").real
+    with torch.no_grad():
+        torch.testing.assert_close(
+            A(x).flatten().to(torch.complex128), known.matrix @ x.flatten().to(torch.complex128)
+        )
+        y = A(x.to(torch.float32))
+        torch.testing.assert_close(
+            y.to(torch.complex128), A(x).to(torch.complex128), rtol=1e-4, atol=1e-4
+        )
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(trees(1), st.data())
+def test_the_input_is_never_written_to(known: Known, data: st.DataObject) -> None:
+    with torch.no_grad():
+        for linop in (known.linop, known.linop.H, known.linop.N):
+            side = "oshape" if linop is known.linop.H else "ishape"
+            x = vector(known, side)
+            kept = x.clone()
+            y = linop(x)
+            again = linop(x)
+            assert torch.equal(x, kept)
+            torch.testing.assert_close(y, again)
