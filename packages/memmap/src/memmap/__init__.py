@@ -1,5 +1,6 @@
 """Which bytes a tensor touches, and copies and moves that keep every view."""
 
+from ._checkpoint_error import CheckpointError as CheckpointError
 from ._deepcopy import memory_aware_deepcopy as memory_aware_deepcopy
 from ._errors import AliasError as AliasError
 from ._errors import AliasWarning as AliasWarning
@@ -17,6 +18,8 @@ from ._move import memory_aware_to as memory_aware_to
 from ._overlap import has_internal_overlap as has_internal_overlap
 from ._overlap import overlaps as overlaps
 from ._pairs import overlapping_pairs as overlapping_pairs
+from ._report import MemoryReport as MemoryReport
+from ._report import MemReporter as MemReporter
 from ._span import tensor_memory_span as tensor_memory_span
 from ._view import View as View
 from ._view import same_storage as same_storage
@@ -26,8 +29,11 @@ __all__ = [
     "AliasError",
     "AliasWarning",
     "CastError",
+    "CheckpointError",
     "Footprint",
     "Layout",
+    "MemReporter",
+    "MemoryReport",
     "ModuleMemoryMap",
     "MoveError",
     "NonLeafError",

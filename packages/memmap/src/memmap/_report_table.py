@@ -1,0 +1,130 @@
+"""A report as a table for terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ._report_numbers import Numbers, StorageReport, TensorNumbers
+
+_MAX_PARTNERS = 3
+_HEADINGS = (
+    "name", "dtype", "shape", "allocated", "spanned", "touched", "shared", "wasted", "separate",
+    "shares with",
+)  # fmt: skip
+_RIGHT = range(3, 9)  # columns of bytes
+
+
+def human(nbytes: int) -> str:
+    """Bytes in the largest unit of which there is at least one.
+
+    Parameters
+    ----------
+    nbytes : int
+        Bytes.
+
+    Returns
+    -------
+    str
+        With one digit after the point, unless it is in bytes.
+
+    Examples
+    --------
+    >>> human(1023), human(1536), human(3 << 30)
+    ('1023 B', '1.5 KiB', '3.0 GiB')
+    """
+    value, unit = float(nbytes), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):  # noqa: B007 - used after the loop
+        if round(value, 1) < 1024:
+            break
+        value /= 1024
+    return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def printable(text: str) -> str:
+    r"""Text without characters that would move the cursor or command the terminal.
+
+    Parameters
+    ----------
+    text : str
+        A name, of a checkpoint perhaps that somebody wrote who means no good.
+
+    Returns
+    -------
+    str
+        With escapes for what cannot be printed.
+
+    Examples
+    --------
+    >>> print(printable("weight\x1b[2J"))
+    weight\x1b[2J
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def table(
+    storages: Sequence[StorageReport], devices: dict[str, Numbers], unplaced: Sequence[str]
+) -> str:
+    """Report as lines of aligned columns.
+
+    Parameters
+    ----------
+    storages : sequence of StorageReport
+        In the order in which they are to be listed.
+    devices : dict of str to Numbers
+        Totals.
+    unplaced : sequence of str
+        Names of tensors that lie nowhere that is known.
+
+    Returns
+    -------
+    str
+        A storage with one tensor takes one line, one with several a heading and their lines.
+    """
+    rows: list[Sequence[str]] = [_HEADINGS]
+    for storage in storages:
+        if len(storage.tensors) == 1:
+            rows.append(_tensor_row(storage.tensors[0], storage.numbers))
+        else:
+            names = f"storage of {len(storage.tensors)} tensors on {storage.device}"
+            rows.append([names, "", "", *_bytes(storage.numbers), ""])
+            rows += [_tensor_row(tensor, None) for tensor in storage.tensors]
+    for device, numbers in devices.items():
+        rows.append([f"total on {printable(device)}", "", "", *_bytes(numbers), ""])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    lines = [_line(row, widths) for row in rows]
+    lines += [f"{printable(name)}: memory unknown, not counted" for name in unplaced]
+    return "\n".join(lines)
+
+
+def _tensor_row(tensor: TensorNumbers, storage: Numbers | None) -> list[str]:
+    entry = tensor.entry
+    if storage is None:
+        name = "  " + " = ".join(entry.names)
+        numbers = [
+            "", human(tensor.spanned), human(tensor.touched), human(tensor.shared), "",
+            human(tensor.separate),
+        ]  # fmt: skip
+    else:
+        name = " = ".join(entry.names)
+        numbers = _bytes(storage)
+    others = [other for other in tensor.shares_with if other not in entry.names]
+    text = ", ".join(others[:_MAX_PARTNERS])
+    if len(others) > _MAX_PARTNERS:
+        text += f" and {len(others) - _MAX_PARTNERS} more"
+    return [printable(name), entry.dtype, _shape(entry.shape), *numbers, printable(text)]
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _bytes(numbers: Numbers) -> list[str]:
+    return [human(nbytes) for nbytes in numbers.as_dict().values()]
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [
+        cell.rjust(width) if column in _RIGHT else cell.ljust(width)
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
