@@ -30,7 +30,7 @@ import importlib, pkgutil, sys
 from importlib.metadata import distributions
 package = importlib.import_module(sys.argv[1])
 modules = [found.name for found in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
-modules = [name for name in modules if name.split(".")[-1] not in ("__main__", "testing")]
+modules = [name for name in modules if not {"__main__", "testing"} & set(name.split("."))]
 for name in modules:
     importlib.import_module(name)
 installed = sorted(found.name for found in distributions())
