@@ -4,8 +4,7 @@ An annotation says ``linops_core._fft.FFT``, a docstring says ``FFT``; the refer
 ``linops_core.FFT``.
 """
 
-import sys
-from typing import TypeVar, cast
+from typing import cast
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -24,10 +23,9 @@ def public_name(domain: PythonDomain, target: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def is_type_variable(target: str) -> bool:
-    """Whether ``target`` stands for any type of its signature and has no documentation."""
-    module, _, name = target.rpartition(".")
-    return isinstance(getattr(sys.modules.get(module), name, None), TypeVar)
+def is_private(target: str) -> bool:
+    """Whether ``target`` is not for users: a type variable, or a base class of something public."""
+    return any(part.startswith("_") for part in target.split("."))
 
 
 def resolve(
@@ -39,7 +37,7 @@ def resolve(
     domain = cast(PythonDomain, env.domains["py"])
     name = public_name(domain, node["reftarget"])
     if name is None:
-        return contents if is_type_variable(node["reftarget"]) else None
+        return contents if is_private(node["reftarget"]) else None
     node["refspecific"] = False
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, contents)
 
