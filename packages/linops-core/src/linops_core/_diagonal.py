@@ -103,7 +103,7 @@ class Diagonal(SliceableLinop):
 
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
-        """Return |w|^2 x."""
+        """Return ``|w|^2 x``."""
         weight = linop.aligned_weight(x.ndim)
         return weight.conj() * (weight * x)  # type: ignore[no-any-return]
 
@@ -115,5 +115,5 @@ class Diagonal(SliceableLinop):
         return aligned(self.weight_part("weight"), weight_shape, self.ishape, ndim)
 
     def own_normal(self) -> NamedLinop:
-        """Return the diagonal operator of |w|^2, which reads w when it is called."""
+        """Return the diagonal operator of ``|w|^2``, which reads w when it is called."""
         return Normal(linked(self), NamedShape(self.ishape))

@@ -64,7 +64,7 @@ class Scalar(SliceableLinop):
 
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
-        """Return |w|^2 x."""
+        """Return ``|w|^2 x``."""
         return _conjugate(linop.weight) * linop.weight * x  # type: ignore[no-any-return]
 
     adj_normal_fn = normal_fn

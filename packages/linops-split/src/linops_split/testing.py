@@ -37,7 +37,7 @@ def dense_blocks(
     Returns
     -------
     Tensor
-        Shape (*output sizes, *input sizes).
+        Shape ``(*output sizes, *input sizes)``.
 
     Examples
     --------
