@@ -11,7 +11,7 @@ import torch
 
 # A fresh mapping is paid page by page: with pages of 2 MiB instead of 4 KiB, a large copy takes
 # less than half the time. Below this size there is nothing to gain.
-_HUGE_FROM = 8 << 20
+HUGE_FROM = 8 << 20
 _MADV_HUGEPAGE = 14
 
 
@@ -37,7 +37,7 @@ def empty_bytes(nbytes: int, device: torch.device) -> torch.Tensor:
     """
     data = torch.empty(nbytes, dtype=torch.uint8, device=device)
     if (
-        nbytes >= _HUGE_FROM
+        nbytes >= HUGE_FROM
         and type(data) is torch.Tensor  # not a fake one
         and device.type == "cpu"
         and sys.platform == "linux"

@@ -61,6 +61,8 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     ----------
     reached : set of int
         Ids of objects all of whose tensors are in the memo.
+    clones : dict of int to torch.Tensor
+        Tensors that are all of their new storage, by the identity of the old one.
     made : dict of int to torch.Tensor
         What was made of the pieces, by the id of the source. (Not the memo itself: what it holds
         would then be freed by the garbage collector only.)
@@ -69,6 +71,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     def __init__(self, known: dict[int, torch.UntypedStorage]) -> None:
         super().__init__(known)
         self.reached: set[int] = set()
+        self.clones: dict[int, torch.Tensor] = {}
         self.made: dict[int, torch.Tensor] = {}
         self._regions: dict[int, _Region] = {}
 
@@ -94,11 +97,19 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     def __contains__(self, identity: object) -> bool:
         if super().__contains__(identity):
             return True
-        region = self._regions.get(identity)  # type: ignore[call-overload]  # any key may be asked for
+        clone = self.clones.get(identity)  # type: ignore[call-overload]  # any key may be asked for
+        if clone is not None:
+            self[identity] = clone.untyped_storage()  # type: ignore[index]  # it is one
+            return True
+        region = self._regions.get(identity)  # type: ignore[call-overload]  # as above
         if region is None:
             return False
         self._complete(region, [])
         return True
+
+    def is_empty(self) -> bool:
+        """Whether nothing was copied before."""
+        return not (self or self.clones or self._regions)
 
     def copy_groups(self, groups: list[Group], pack: bool) -> dict[int, torch.Tensor]:
         """Copies of all pieces of some groups, with what was copied before taken into account.
@@ -136,12 +147,14 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
 
     def _copy_known(self, pieces: list[Piece], plain: dict[int, torch.Tensor]) -> list[Piece]:
         """Make views of the full copies there are; return the pieces without one."""
-        if not self:
+        if not (self or self.clones):
             return pieces
         rest = []
         for piece in pieces:
-            copied = self.get(piece.tensor.untyped_storage()._cdata)
-            if copied is None:
+            identity = piece.tensor.untyped_storage()._cdata
+            if (clone := self.clones.get(identity)) is not None:
+                self[identity] = clone.untyped_storage()
+            if (copied := self.get(identity)) is None:
                 rest.append(piece)
             else:
                 plain[id(piece.tensor)] = view_like(piece.tensor, copied, piece.view.offset)

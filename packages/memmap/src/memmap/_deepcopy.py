@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
-import copyreg
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 
 from ._cooperate import CopiedStorages
+from ._lone import split_lone
 from ._plan import Group, plan_of
 from ._reach import Reached, reach
 from ._rebuild import dressed, slots_of
+from ._reconstruct import reconstruct
 
 M = TypeVar("M", bound=torch.nn.Module)
 
@@ -84,11 +85,22 @@ def memory_aware_deepcopy(
     storages = CopiedStorages.of(memo)
     if id(module) not in storages.reached:
         reached = reach(module)
+        lone, others = split_lone(reached.found) if storages.is_empty() else ([], reached.found)
+        _clone(lone, memo, storages)
         sources = copy_tensors(
-            reached, lambda groups: storages.copy_groups(groups, pack), memo, detach, hooks
+            reached._replace(found=others),
+            lambda groups: storages.copy_groups(groups, pack),
+            memo,
+            detach,
         )
         storages.made.update({id(source): memo[id(source)] for source in sources})
+        for source in lone:
+            if hooks or source.__dict__ or source.grad is not None:
+                copy_attachments(source, memo[id(source)], memo, hooks)
+        for source in sources:
+            copy_attachments(source, memo[id(source)], memo, hooks)
         storages.reached |= reached.seen
+        memo[id(memo)].append(reached)
     return reconstruct(module, memo)
 
 
@@ -97,7 +109,6 @@ def copy_tensors(
     copy_groups: Callable[[list[Group]], dict[int, torch.Tensor]],
     memo: dict[int, Any],
     detach: bool = False,
-    hooks: bool = False,
     device: torch.device | None = None,
 ) -> list[torch.Tensor]:
     """Put a copy of every tensor that was reached into the memo.
@@ -110,7 +121,7 @@ def copy_tensors(
         Makes the plain tensors for all pieces of groups, by the id of their source.
     memo : dict
         Gets the copies, under the ids of their sources.
-    detach, hooks : bool, optional
+    detach : bool, optional
         As for `memory_aware_deepcopy`.
     device : torch.device, optional
         Where tensors of unknown layout are sent. If not given, they are left to copy themselves.
@@ -118,7 +129,7 @@ def copy_tensors(
     Returns
     -------
     list of torch.Tensor
-        The sources of the copies that were made.
+        The sources of the copies that were made; what these carry is not copied yet.
 
     Raises
     ------
@@ -139,15 +150,33 @@ def copy_tensors(
     sources = [item.tensor for item in found if id(item.tensor) in plain]
     for source in sources:
         memo[id(source)] = dressed(plain[id(source)], source)
-    for source in sources:
-        _copy_attachments(source, memo[id(source)], memo, hooks)
     return sources
 
 
-def _copy_attachments(
-    source: torch.Tensor, made: torch.Tensor, memo: dict[int, Any], hooks: bool
+def _clone(lone: list[torch.Tensor], memo: dict[int, Any], storages: CopiedStorages) -> None:
+    """Put clones of tensors into the memo."""
+    with torch.no_grad():
+        for source in lone:
+            made = memo[id(source)] = dressed(source.clone(), source)
+            storages.clones[source.untyped_storage()._cdata] = made
+
+
+def copy_attachments(
+    source: torch.Tensor, made: torch.Tensor, memo: dict[int, Any], hooks: bool = False
 ) -> None:
-    """Copy what a tensor carries: gradient, attributes and, if asked for, hooks."""
+    """Copy what a tensor carries: gradient, attributes and, if asked for, hooks.
+
+    Parameters
+    ----------
+    source : torch.Tensor
+        The tensor.
+    made : torch.Tensor
+        Its copy.
+    memo : dict
+        The memo of the deep copy, with the copies of all tensors.
+    hooks : bool, optional
+        Whether to register the hooks of `source`.
+    """
     if source.is_leaf and source.grad is not None:
         made.grad = copy.deepcopy(source.grad, memo)
     if source.__dict__:
@@ -159,35 +188,3 @@ def _copy_attachments(
             made.register_hook(hook)  # type: ignore[no-untyped-call]  # of torch
         for hook in (getattr(source, "_post_accumulate_grad_hooks", None) or {}).values():
             made.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
-
-
-def reconstruct(module: M, memo: dict[int, Any]) -> M:
-    """Deep copy through the reduce protocol, without the ``__deepcopy__`` of the module itself.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        What to copy.
-    memo : dict
-        The memo of the deep copy.
-
-    Returns
-    -------
-    torch.nn.Module
-        The copy, also in the memo.
-    """
-    reducer = copyreg.dispatch_table.get(type(module))
-    reduced = reducer(module) if reducer else module.__reduce_ex__(4)
-    if isinstance(reduced, str):
-        return module  # a name of something global, which is never copied
-    make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-    made = make(*[copy.deepcopy(argument, memo) for argument in arguments])
-    memo[id(module)] = made
-    memo.setdefault(id(memo), []).append(module)
-    if state is not None:
-        made.__setstate__(copy.deepcopy(state, memo))
-    for item in items or ():
-        made.append(copy.deepcopy(item, memo))
-    for key, value in pairs or ():
-        made[copy.deepcopy(key, memo)] = copy.deepcopy(value, memo)
-    return made  # type: ignore[no-any-return]  # what the class says it is made from

@@ -38,7 +38,7 @@ def group_views(views: Iterable[tuple[View, Hashable]]) -> list[Storages]:
     Returns
     -------
     list of Storages
-        Ascending by address.
+        In the order of their first views.
 
     Examples
     --------
@@ -68,4 +68,6 @@ def group_views(views: Iterable[tuple[View, Hashable]]) -> list[Storages]:
         else:
             last[storages.space] = len(merged)
             merged.append(storages)
-    return merged
+    for storages in merged:
+        storages.members.sort()
+    return sorted(merged, key=lambda storages: storages.members[0])

@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 import torch
 
 from ._cooperate import CopiedStorages
-from ._deepcopy import copy_tensors, memory_aware_deepcopy, reconstruct
+from ._deepcopy import copy_attachments, copy_tensors, memory_aware_deepcopy
 from ._footprint import union_nbytes
 from ._move import check_data, device_of, move
 from ._placement import Gaps, Placements
 from ._plan import Group, plan_of
 from ._reach import Found, path_text, reach
+from ._reconstruct import reconstruct
 from ._view import View
 
 M = TypeVar("M", bound=torch.nn.Module)
@@ -246,7 +247,10 @@ class ModuleMemoryMap:
                 check_data(group, target)
             return self._placed(groups, target, gaps, non_blocking)
 
-        for source in copy_tensors(reached, copy_groups, memo, detach, device=target):
+        sources = copy_tensors(reached, copy_groups, memo, detach, target)
+        for source in sources:
+            copy_attachments(source, memo[id(source)], memo)
+        for source in sources:
             self._copies[id(source), target] = source, memo[id(source)]
         return reconstruct(module, memo)
 

@@ -124,10 +124,11 @@ def has_plain_state(cls: type[Any]) -> bool:
 
 
 def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
-    # The state of a module is its __dict__, less what _NO_STATE names.
+    # The state of a module is its __dict__, less what NO_STATE names. A parametrized module
+    # forbids to be pickled, but copies itself just so.
     ordinary = (object.__getstate__, getattr(torch.nn.Module, "__getstate__", None))
     return (
-        cls.__getstate__ in ordinary
+        (cls.__getstate__ in ordinary or cls.__getstate__.__module__ == _PARAMETRIZED)
         and all(getattr(cls, name) is getattr(object, name) for name in _REDUCERS)
         and not hasattr(cls, "__getnewargs_ex__")
         and not hasattr(cls, "__getnewargs__")
@@ -186,10 +187,11 @@ def reach(root: object, path: Path = None) -> Reached:
     return Reached(walk.found, walk.seen, walk.alive)
 
 
+_PARAMETRIZED = "torch.nn.utils.parametrize"
 _REDUCERS = ("__reduce_ex__", "__reduce__")
-_NO_STATE = "_compiled_call_impl"
+NO_STATE = "_compiled_call_impl"
 _TENSOR_DICTS = ("_parameters", "_buffers")
-_HANDLED = (*_TENSOR_DICTS, "_modules", _NO_STATE)
+_HANDLED = (*_TENSOR_DICTS, "_modules", NO_STATE)
 
 
 class _Walk:
