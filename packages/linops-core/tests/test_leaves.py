@@ -20,7 +20,7 @@ def test_every_operator_is_its_matrix_whole_and_in_tiles(leaf: Leaf, data: st.Da
     known = data.draw(leaf())
     spaces = known.spaces
     named = known.linop.resolved(ishape=dims(spaces.ishape), oshape=dims(spaces.oshape))
-    check(Known(named, known.matrix, spaces, known.opaque, known.inner, known.uneven))
+    check(Known(named, known.matrix, spaces, known.opaque, known.inner, known.side_by_side))
 
 
 @given(leaves())

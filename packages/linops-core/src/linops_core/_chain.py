@@ -69,6 +69,22 @@ class Chain(Composite):
         assert result is not None
         return result
 
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None where the chain takes any.
+
+        Where it is several dimensions of one name along the chain, that of the input counts,
+        then that of the output.
+        """
+        stretches: list[int | None] = [None] if dim in self.ishape else []
+        for linop in self.linops:
+            if dim in linop.ishape:
+                stretches[-1] = linop.size(dim) if stretches[-1] is None else stretches[-1]
+            elif dim in linop.dims:
+                stretches.append(linop.size(dim))
+        if not stretches:
+            return None
+        return stretches[-1 if dim in self.oshape and dim not in self.ishape else 0]
+
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: an operand cannot, or it is two dimensions."""
         stretches = int(dim in self.ishape)

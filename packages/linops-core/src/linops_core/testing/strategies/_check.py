@@ -78,5 +78,5 @@ def _check_reason(linop: NamedLinop, name: str, index: int, known: Known) -> Non
     reason = linop.why_opaque(name if index == 0 else f"{name}{index}") or ""
     # The normal of a normal has no memory of the names that the first one made.
     made_twice = index > 0 and "separate dimensions of one name" in reason
-    if not reason or not (made_twice or name in known.opaque | known.uneven):
+    if not reason or not (made_twice or name in known.opaque | known.side_by_side):
         raise LawError(f"{linop!r}\n{name}: an opaque dimension must have a reason, got {reason!r}")

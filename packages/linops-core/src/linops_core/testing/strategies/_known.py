@@ -40,9 +40,9 @@ class Known:
     """Dimensions, without index, for which there is a reason why they cannot be sliced."""
     inner: Mapping[str, int] = field(default_factory=dict)
     """Dimensions inside of the operator that are in neither shape, with their sizes."""
-    uneven: frozenset[str] = frozenset()
-    """Dimensions along which blocks of different lengths stand side by side somewhere: what sums
-    over them (a normal operator) has them in different sizes."""
+    side_by_side: frozenset[str] = frozenset()
+    """Dimensions along which blocks stand side by side somewhere: what sums over them (a normal
+    operator) may have them in different sizes."""
 
 
 def matrix_of(entry: Callable[[Index, Index], complex], spaces: Spaces) -> Tensor:

@@ -126,8 +126,8 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     if renamed:
         linop = Identity(linop.oshape, where.oshape) @ linop
     inner = Spaces(where.ishape, middle, where.sizes)
-    uneven = frozenset().union(*(part.uneven for part in parts))
-    found = _combined(parts, linop, matrix, where, twice | renamed | uneven)
+    side_by_side = frozenset().union(*(part.side_by_side for part in parts))
+    found = _combined(parts, linop, matrix, where, twice | renamed | side_by_side)
     more = {dim: where.sizes[dim] for dim in {*inner.ishape, *inner.oshape} - {*where.oshape}}
     return replace(found, inner={**found.inner, **more})
 
@@ -163,7 +163,7 @@ def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     )
     matrix = placed(blocks, where, idim, odim)
     whole = _combined(blocks, linop, matrix, where, divided if len(divided) == 2 else set())
-    return replace(whole, uneven=whole.uneven | (divided if len({*lengths}) > 1 else set()))
+    return replace(whole, side_by_side=whole.side_by_side | divided)
 
 
 def placed(blocks: Sequence[Known], where: Spaces, idim: str | None, odim: str | None) -> Tensor:
@@ -215,5 +215,5 @@ def _combined(
         for dim, size in sizes.items():
             if dim not in outer and inner.setdefault(dim, size) != size:
                 clashing.add(dim)
-    uneven = frozenset().union(*(part.uneven for part in parts))
-    return Known(linop, matrix, where, frozenset(clashing), inner, uneven)
+    side_by_side = frozenset().union(*(part.side_by_side for part in parts))
+    return Known(linop, matrix, where, frozenset(clashing), inner, side_by_side)
