@@ -15,6 +15,7 @@ from ._placement import Gaps, Placements
 from ._plan import Group, plan_of
 from ._reach import Found, path_text, reach
 from ._reconstruct import reconstruct
+from ._report import MemoryReport
 from ._view import View
 
 M = TypeVar("M", bound=torch.nn.Module)
@@ -111,6 +112,18 @@ class ModuleMemoryMap:
             )
             for group in groups
         ]
+
+    def report(self) -> MemoryReport:
+        """Bytes allocated, spanned, touched, shared and wasted by the registered modules.
+
+        Returns
+        -------
+        MemoryReport
+            Of their parameters, buffers and gradients as they are now.
+        """
+        if len(self._modules) == 1:
+            return MemoryReport(self._modules[0][0])
+        return MemoryReport(torch.nn.ModuleList(module for module, _ in self._modules))
 
     def memory_aware_deepcopy(self, module: M) -> M:
         """Independent copy of a module on the same devices: `memory_aware_deepcopy`.
