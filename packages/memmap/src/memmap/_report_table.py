@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ._report_numbers import Numbers, StorageReport, TensorNumbers
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MAX_PARTNERS = 3
 _HEADINGS = (
     "name", "dtype", "shape", "allocated", "spanned", "touched", "shared", "wasted", "separate",
@@ -32,12 +33,11 @@ def human(nbytes: int) -> str:
     >>> human(1023), human(1536), human(3 << 30)
     ('1023 B', '1.5 KiB', '3.0 GiB')
     """
-    value, unit = float(nbytes), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):  # noqa: B007 - used after the loop
-        if round(value, 1) < 1024:
-            break
+    value, exponent = float(nbytes), 0
+    while round(value, 1) >= 1024 and exponent < len(_UNITS) - 1:
         value /= 1024
-    return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
+        exponent += 1
+    return f"{value:.1f} {_UNITS[exponent]}" if exponent else f"{nbytes} B"
 
 
 def printable(text: str) -> str:
