@@ -45,11 +45,8 @@ class _Region:
     def _home(self, piece: Piece) -> Buffer | None:
         low, _ = piece.view.span or (piece.view.address, None)
         past = bisect_right(self.buffers, low, key=lambda buffer: buffer.start)
-        # Starts are rounded down into the buffer before, which is then the one that counts.
-        for buffer in self.buffers[max(past - 2, 0) : past]:
-            if buffer.holds(piece):
-                return buffer
-        return None
+        home = self.buffers[past - 1] if past else None
+        return home if home and home.holds(piece) else None
 
 
 class CopiedStorages(dict[int, torch.UntypedStorage]):

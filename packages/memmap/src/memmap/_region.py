@@ -61,12 +61,14 @@ def spans_of(group: Group, pack: bool) -> list[Span]:
     bounded.sort(key=lambda bound: bound[:2])
     spans: list[Span] = []
     for start, stop, piece in bounded:
-        if spans and (start < spans[-1].stop or not pack):
+        # A buffer of its own would repeat what rounding down takes in of the one before.
+        rounded = start - (start - group.start) % _ALIGNMENT
+        if spans and (rounded < spans[-1].stop or not pack):
             last = spans[-1]
             last.pieces.append(piece)
             spans[-1] = last._replace(stop=max(stop, last.stop))
         else:
-            spans.append(Span(start - (start - group.start) % _ALIGNMENT, stop, [piece]))
+            spans.append(Span(rounded, stop, [piece]))
     for piece in empty:
         address = piece.view.address
         home = next((span for span in spans if span.start <= address <= span.stop), None)
@@ -74,6 +76,7 @@ def spans_of(group: Group, pack: bool) -> list[Span]:
             spans.append(Span(address, address, [piece]))
         else:
             home.pieces.append(piece)
+    spans.sort(key=lambda span: span.start)
     return spans
 
 

@@ -5,7 +5,7 @@ Needs hypothesis (``pip install memmap[testing]``); ``memmap`` itself never impo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, cast
 
@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 
 from ._view import Array, View
 
-__all__ = ["DTYPES", "modules", "tensor_views", "tensors_of", "touched_bytes", "views"]
+__all__ = [
+    "DTYPES",
+    "content_of",
+    "modules",
+    "sharing_of",
+    "tensor_views",
+    "tensors_of",
+    "touched_bytes",
+    "views",
+]
 
 DTYPES: tuple[torch.dtype, ...] = (
     torch.uint8, torch.bool, torch.float8_e5m2, torch.int16, torch.bfloat16, torch.float32,
@@ -62,6 +71,61 @@ def touched_bytes(tensor: torch.Tensor | Array | View) -> list[int]:
         for index in product(*map(range, sizes))
         for byte in range(itemsize)
     ]
+
+
+def sharing_of(tensors: Iterable[torch.Tensor], scale: int = 1) -> list[list[int]]:
+    """Which bytes of some tensors are the same: equal for tensors that share in the same way.
+
+    Parameters
+    ----------
+    tensors : iterable of torch.Tensor
+        Small ones, with addresses or on the meta device.
+    scale : int, optional
+        How many bytes to count for each, to compare with tensors cast to a wider type.
+
+    Returns
+    -------
+    list of list of int
+        For each tensor the bytes of its elements, numbered in the order in which they are met.
+
+    Examples
+    --------
+    >>> x = torch.zeros(6, dtype=torch.uint8)
+    >>> sharing_of([x[:3], x[2:4]]), sharing_of([x[1:2]], scale=2)
+    ([[0, 1, 2], [2, 3]], [[0, 1]])
+    """
+    numbers: dict[tuple[object, int, int], int] = {}
+    listed = []
+    for tensor in tensors:
+        storage = tensor.untyped_storage()
+        space = storage._cdata if tensor.is_meta else None
+        bytes_met = [(space, at, part) for at in touched_bytes(tensor) for part in range(scale)]
+        listed.append([numbers.setdefault(byte, len(numbers)) for byte in bytes_met])
+    return listed
+
+
+def content_of(tensor: torch.Tensor) -> bytes:
+    """Bytes of every element as they lie in memory, whatever is read lazily.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        A small one, on the CPU.
+
+    Returns
+    -------
+    bytes
+        In the order of the elements.
+
+    Examples
+    --------
+    >>> content_of(torch.tensor([1, 258, 3], dtype=torch.int16)[::2]).hex()
+    '01000300'
+    """
+    storage = tensor.untyped_storage()
+    memory = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    start = storage.data_ptr()
+    return bytes(memory[at - start] for at in touched_bytes(tensor))
 
 
 @st.composite
