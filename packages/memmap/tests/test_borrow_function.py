@@ -20,6 +20,7 @@ from memmap.borrow import (
     variable,
 )
 from memmap.borrow._expressions import Computed
+from memmap.dataflow import trace
 
 SIDE = 3
 
@@ -146,6 +147,16 @@ def test_one_output_is_returned_alone_and_several_as_a_list() -> None:
     assert function([x], [])(torch.zeros(1)) == []
 
 
+def test_outputs_that_are_one_value_are_returned_in_memory_of_their_own() -> None:
+    x = variable("x")
+    y = x + 1
+    results = call(function([x], [y, y, apply(row, y), Out(y, borrow=True)]), torch.zeros(2, 2))
+    for i, result in enumerate(results):
+        assert not any(overlaps(result, other) for other in results[:i])
+    borrowed = call(function([x], [Out(y, borrow=True)] * 2), torch.zeros(2, 2))
+    assert overlaps(*borrowed)
+
+
 def test_all_operators_give_what_torch_gives() -> None:
     x, y = variable("x"), variable("y")
     a, b = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0], [7.0, 8.0]])
@@ -242,6 +253,17 @@ def test_a_mutable_argument_is_left_alone_while_a_view_of_it_is_needed() -> None
     a = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     expected = (a + 1) @ a.T
     assert torch.equal(call(f, a.clone())[0], expected)
+
+
+def test_the_last_step_of_a_result_for_the_caller_is_computed_where_it_is_returned() -> None:
+    x = variable("x")
+    f = function([In(x, mutable=True)], (x + 1) * 2)
+    argument = torch.zeros(2)
+    operations = trace(f, argument)
+    names = [operation.name.partition(":")[2] for operation in operations]
+    assert {"add", "mul"} <= set(names)
+    assert not {"clone", "_to_copy"} & set(names)
+    assert argument.tolist() == [1, 1]
 
 
 def test_a_borrowed_output_that_comes_back_as_an_argument_is_not_overwritten() -> None:

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memmap import overlaps
-from memmap.borrow import OwnershipError, SharedVariable, shared
+from memmap import overlaps, view_of
+from memmap.borrow import OwnershipError, SharedVariable, _owners, shared
 from memmap.borrow._owners import owner_of
 from memmap.dataflow import Tensor, TensorView, compute_view_footprint
 from memmap.dataflow.testing import tensor_views
@@ -115,8 +115,6 @@ def test_a_refused_value_changes_nothing() -> None:
 
 
 def test_an_owner_that_moves_many_times_is_registered_once() -> None:
-    from memmap.borrow import _owners
-
     variable = shared(np.zeros(1))
     n_before = len(_owners._holdings)
     for size in range(2, 200):
@@ -129,6 +127,26 @@ def test_interleaved_memory_may_have_two_owners() -> None:
     array = np.zeros(6)
     even, odd = shared(array[::2], borrow=True), shared(array[1::2], borrow=True)
     assert even.borrowed and odd.borrowed
+    array = np.zeros(12)
+    by_two, by_four = shared(array[0:6:2], borrow=True), shared(array[1::4], borrow=True)
+    assert by_two.borrowed and by_four.borrowed
+
+
+def test_an_owner_that_has_moved_leaves_nothing_behind() -> None:
+    array = np.zeros(2)
+    variable = shared(array, borrow=True)
+    variable.set_value(np.zeros(3))
+    view = view_of(array)
+    layout = view.layout()
+    assert layout is not None
+    assert _owners._spaces[view.space].may_meet(layout) == []
+
+
+@pytest.mark.parametrize("borrow", [False, True])
+def test_a_transpose_of_the_own_memory_can_be_set(borrow: bool) -> None:
+    variable = shared(torch.arange(9.0).view(3, 3))
+    variable.set_value(internal(variable).T, borrow=borrow)
+    assert internal(variable).tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
 
 
 def test_a_borrowed_value_is_overwritten_in_place() -> None:
