@@ -20,6 +20,7 @@ from linops_core.testing.strategies import trees
 from linops_multigpu import Placed
 from linops_split import split_linop
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
+from memmap import ModuleMemoryMap
 from nameddim import ND
 
 CPU = torch.device("cpu")
@@ -149,7 +150,7 @@ def weight_of(A: NamedLinop) -> Tensor:
     return weights[0]
 
 
-def write(A: Diagonal) -> None:
+def write(A: NamedLinop) -> None:
     with torch.no_grad():
         weight_of(A).mul_(3)
 
@@ -179,7 +180,11 @@ def restride(A: Diagonal) -> None:
     weight_of(A).data = weight_of(A).data.repeat_interleave(2)[::2].mul_(2)
 
 
-CHANGES = [write, replace, load, assign, set_data, cast, restride]
+def conjugate(A: Diagonal) -> None:
+    A.weight = nn.Parameter(weight_of(A).detach().conj(), requires_grad=False)
+
+
+CHANGES = [write, replace, load, assign, set_data, cast, restride, conjugate]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
@@ -190,7 +195,9 @@ def test_it_follows_its_source(change: Callable[[Diagonal], None]) -> None:
     derived = [placed, placed.H, placed.N, part, part.H, placed.H.N, placed.N.H]
     for linop in derived:
         matrix(linop) if linop not in (part, part.H) else part(torch.ones(2))
+    kept = []
     for _ in range(3):
+        kept += [linop.up_to_date() for linop in derived if isinstance(linop, Placed)]
         change(A)
         twin = Diagonal(weight_of(A).detach().clone(), ("N",))
         cut = twin.split(twin, PART)
@@ -205,6 +212,7 @@ def test_it_follows_a_storage_at_the_address_of_one_that_was_freed() -> None:
     A = Diagonal(nn.Parameter(torch.zeros(1000), False), ("N",))
     placed = Placed(A, CPU)
     for value in range(1, 30):
+        weight_of(A).data = torch.zeros(1000)  # frees the storage that the copies were made from
         weight_of(A).data = torch.full((1000,), float(value))
         assert placed(torch.ones(1000))[0] == value
 
@@ -263,6 +271,24 @@ def test_outdated_copies_leave_the_device() -> None:
         assert old() is None
     finally:
         gc.enable()
+
+
+def test_outdated_copies_leave_the_device_before_the_new_ones_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Watching(ModuleMemoryMap):
+        def copy_to(self, module: nn.ModuleList, *args: object) -> nn.ModuleList:  # type: ignore[override]
+            seen.append(old())
+            return super().copy_to(module, CPU)
+
+    seen: list[Tensor | None] = []
+    A = frozen(diagonal())
+    placed = Placed(A, CPU)
+    old = weakref.ref(next(placed.up_to_date().buffers()))
+    monkeypatch.setattr("linops_multigpu._replica.ModuleMemoryMap", Watching)
+    write(A)
+    placed.up_to_date()
+    assert seen == [None]
 
 
 @each
