@@ -64,9 +64,11 @@ def commit(found: Sequence[Found], plain: Mapping[int, torch.Tensor]) -> None:
 
 def _fits(tensor: torch.Tensor, new: torch.Tensor) -> bool:
     """Whether a tensor can be pointed to other memory; else the object must be exchanged."""
-    # A differentiable view would go on holding its base, and with it the old storage.
+    # A differentiable view would go on holding its base, and with it the old storage. Compressed
+    # sparse tensors would keep their old values, though torch calls them compatible.
     return (
         tensor._base is None
+        and tensor.layout in (torch.strided, torch.sparse_coo)
         and not is_traceable_wrapper_subclass(tensor)
         and torch._has_compatible_shallow_copy_type(tensor, new)
     )

@@ -104,7 +104,8 @@ def _take_apart_compressed(tensor: torch.Tensor) -> Composite:
             check_invariants=False,
         )
 
-    return Composite([getattr(tensor, name)() for name in names], names, assemble)
+    # As differentiable views, the parts would hold the whole, which then could not be exchanged.
+    return Composite([getattr(tensor, name)().data for name in names], names, assemble)
 
 
 def _take_apart_nested(tensor: torch.Tensor) -> Composite:

@@ -221,6 +221,16 @@ def tensor_views(
     >>> find(tensor_views(memory, [torch.float32]), lambda tensor: tensor.dim() == 2).dim()
     2
     """
+    return _tensor_view(draw, storage, dtypes, max_dims, bits)
+
+
+def _tensor_view(
+    draw: st.DrawFn,
+    storage: torch.UntypedStorage,
+    dtypes: Sequence[torch.dtype],
+    max_dims: int = MAX_DIMS,
+    bits: bool = True,
+) -> torch.Tensor:
     dtype = draw(st.sampled_from(dtypes))
     room = storage.nbytes() // dtype.itemsize - 1
     sizes, strides, room = draw(_sizes_and_strides(room, max_dims))
@@ -288,7 +298,8 @@ def modules(
         nodes[-1].register_buffer("no_buffer", None)
         nodes[-1].add_module("no_module", None)
     for number in range(draw(st.integers(1, max_tensors))):
-        tensor = draw(tensor_views(draw(st.sampled_from(storages)), dtypes))
+        # Not drawn as a whole: hypothesis keeps weak references to what it has drawn.
+        tensor = _tensor_view(draw, draw(st.sampled_from(storages)), dtypes)
         if not internal_overlap and len(set(at := touched_bytes(tensor))) < len(at):
             tensor = tensor.new_empty(0).set_(tensor.untyped_storage(), 0, (2,), (1,))
         if draw(st.booleans()):
@@ -364,7 +375,7 @@ def tensors_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 def _walk(value: object, path: str) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
         yield path, value
-        if value.grad is not None:
+        if value.is_leaf and value.grad is not None:
             yield f"{path}.grad", value.grad
     elif isinstance(value, dict):
         for key, item in cast("dict[Any, object]", value).items():

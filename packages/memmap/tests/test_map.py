@@ -1,0 +1,263 @@
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memmap import (
+    AliasError,
+    AliasWarning,
+    ModuleMemoryMap,
+    MoveError,
+    NonLeafError,
+    StorageError,
+    _dense,
+    _region,
+    overlaps,
+    union_nbytes,
+)
+from memmap._allocate import empty_bytes
+from memmap.testing import content_of, modules, sharing_of, tensors_of
+
+
+class Holder(torch.nn.Module):
+    def __init__(self, **entries: Any) -> None:
+        super().__init__()
+        for name, value in entries.items():
+            if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+
+
+GAPS = st.sampled_from(["keep", "split", "close"])
+
+
+def all_of(parts: list[torch.nn.Module]) -> list[torch.Tensor]:
+    return [tensor for part in parts for _, tensor in tensors_of(part)]
+
+
+def snapshot(module: torch.nn.Module) -> list[tuple[object, ...]]:
+    return [
+        (path, id(t), t.device, t.untyped_storage()._cdata, t.storage_offset(), t.stride())
+        for path, t in tensors_of(module)
+    ]
+
+
+def nbytes_of(tensors: list[torch.Tensor]) -> int:
+    storages = {t.untyped_storage()._cdata: t.untyped_storage() for t in tensors}
+    return sum(storage.nbytes() for storage in storages.values())
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+@given(modules(), st.data(), GAPS)
+def test_copies_on_a_device_share_what_the_sources_share(
+    device: str, module: torch.nn.Module, data: st.DataObject, gaps: Any
+) -> None:
+    inner = data.draw(st.sampled_from(list(module.modules())))
+    parts = data.draw(st.permutations([module, inner]))
+    memory_map = ModuleMemoryMap()
+    for part in parts:
+        memory_map.register_module(part, data.draw(st.sampled_from([device, None])))
+    before = snapshot(module)
+    made = [memory_map.copy_to(part, device, gaps=gaps) for part in parts]
+    assert snapshot(module) == before, "the source stays as it is"
+    source, target = all_of(parts), all_of(made)
+    assert all(tensor.device.type == device for tensor in target)
+    assert sharing_of(target) == sharing_of(source)
+    assert [id(t) for t in target] != [id(t) for t in source]
+    if device == "cpu":
+        assert [content_of(t) for t in target] == [content_of(t) for t in source]
+        assert not any(overlaps(a, b) for a in source for b in target)
+
+
+@pytest.mark.filterwarnings("ignore::memmap.AliasWarning")
+@given(modules(attributes=False), st.data(), GAPS)
+def test_what_was_sent_once_is_found_again(
+    module: torch.nn.Module, data: st.DataObject, gaps: Any
+) -> None:
+    inner = data.draw(st.sampled_from(list(module.modules())))
+    memory_map = ModuleMemoryMap(module)
+    memory_map.copy_to(module, "meta", gaps=gaps)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_region, "empty_bytes", refused)
+        patch.setattr(_dense, "empty_bytes", refused)
+        memory_map.copy_to(inner, "meta", gaps=gaps)
+        memory_map.memory_aware_to(inner, "meta", gaps=gaps)
+    assert all(t.is_meta for p, t in tensors_of(inner) if "._parameters." in p or "._buffers." in p)
+
+
+def refused(nbytes: int, device: torch.device) -> torch.Tensor:
+    raise AssertionError("nothing should be allocated")
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of each allocation on a device."""
+    sizes = []
+
+    def counted(nbytes: int, device: torch.device) -> torch.Tensor:
+        sizes.append(nbytes)
+        return empty_bytes(nbytes, device)
+
+    monkeypatch.setattr(_region, "empty_bytes", counted)
+    monkeypatch.setattr(_dense, "empty_bytes", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_columns_send_only_the_touched_bytes(device: str, sent: list[int]) -> None:
+    matrix = torch.arange(64 * 64.0).view(64, 64)
+    module = Holder(a=matrix[:, 8:12], b=matrix[:, 10:14])
+    made = ModuleMemoryMap().copy_to(module, device)
+    assert sum(sent) == union_nbytes([module.a, module.b]) == 64 * 6 * 4
+    assert overlaps(made.a, made.b)
+    if device == "cpu":
+        assert torch.equal(made.a, module.a) and torch.equal(made.b, module.b)
+
+
+def test_a_second_module_sends_only_what_is_new(sent: list[int]) -> None:
+    flat = torch.zeros(1000)
+    first, second = Holder(a=flat[:100]), Holder(a=flat[:100].data, b=torch.zeros(3))
+    memory_map = ModuleMemoryMap()
+    for module in (first, second):
+        memory_map.register_module(module, "meta")
+    a = memory_map.copy_to(first, "meta")
+    assert sent == [400]
+    b = memory_map.copy_to(second, "meta")
+    assert sorted(sent) == [12, 400]
+    assert overlaps(a.a, b.a)
+    memory_map.copy_to(second, "meta")
+    assert sorted(sent) == [12, 400]
+
+
+def test_a_device_receives_only_what_the_modules_meant_for_it_touch(sent: list[int]) -> None:
+    flat = torch.zeros(1000)
+    here, there = Holder(a=flat[:10]), Holder(a=flat[500:])
+    memory_map = ModuleMemoryMap()
+    memory_map.register_module(here, "meta")
+    memory_map.register_module(there, "cpu")
+    memory_map.copy_to(here, "meta", gaps="keep")
+    assert sent == [40]
+
+
+def test_the_same_object_in_two_modules_is_one_object_in_the_copies() -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    memory_map = ModuleMemoryMap()
+    parts = [Holder(w=weight), Holder(v=weight)]
+    first, second = (memory_map.copy_to(part, "meta") for part in parts)
+    assert first.w is second.v and first.w is not weight
+
+
+def test_modules_moved_one_after_the_other_still_overlap() -> None:
+    flat = torch.zeros(20)
+    first, second = Holder(a=flat[:12].data), Holder(b=flat[8:].data)
+    del flat
+    memory_map = ModuleMemoryMap(first)
+    memory_map.register_module(second)
+    for module in (first, second):
+        assert memory_map.memory_aware_to(module, "meta", strict=True) is module
+    assert overlaps(first.a, second.b)
+    assert nbytes_of([first.a, second.b]) == 80
+
+
+def test_what_nobody_registered_is_outside() -> None:
+    flat = torch.zeros(20)
+    module = Holder(a=flat[:12].data)
+    with pytest.raises(AliasError, match=r"a \(by 1\)"):
+        ModuleMemoryMap().memory_aware_to(module, "meta", strict=True)
+    with pytest.warns(AliasWarning, match=r"a \(by 1\)"):
+        ModuleMemoryMap().memory_aware_to(module, "meta")
+    assert flat.device.type == "cpu"
+
+
+def test_a_view_that_was_placed_in_part_is_refused() -> None:
+    flat = torch.zeros(20)
+    memory_map = ModuleMemoryMap()
+    memory_map.copy_to(Holder(a=flat[:12]), "meta")
+    with pytest.raises(StorageError, match="b: a view to be placed must lie within or apart from"):
+        memory_map.copy_to(Holder(b=flat[8:]), "meta")
+    assert memory_map.copy_to(Holder(c=flat[2:7]), "meta").c.is_meta
+    assert memory_map.copy_to(Holder(d=flat[12:]), "meta").d.is_meta
+
+
+def test_release_forgets_so_that_a_change_is_sent() -> None:
+    module = Holder(a=torch.zeros(3))
+    memory_map = ModuleMemoryMap(module)
+    first = memory_map.copy_to(module, "cpu")
+    module.a.fill_(5)
+    assert memory_map.copy_to(module, "cpu").a.tolist() == [0, 0, 0]
+    memory_map.release("meta")
+    assert memory_map.copy_to(module, "cpu").a is first.a
+    memory_map.release("cpu")
+    assert memory_map.copy_to(module, "cpu").a.tolist() == [5, 5, 5]
+    memory_map.release()
+    assert memory_map.copy_to(module, "cpu").a is not first.a
+
+
+def test_deep_copies_of_a_map_are_independent() -> None:
+    module = Holder(a=torch.zeros(3))
+    memory_map = ModuleMemoryMap(module)
+    first, second = (memory_map.memory_aware_deepcopy(module) for _ in range(2))
+    assert not overlaps(first.a, second.a) and not overlaps(first.a, module.a)
+
+
+def test_groups_are_the_storages_of_all_registered_modules() -> None:
+    flat = torch.zeros(20)
+    memory_map = ModuleMemoryMap(Holder(a=flat[:12]))
+    memory_map.register_module(Holder(b=flat[8:], other=torch.zeros(1)))
+    assert len(memory_map.groups) == 2
+    assert ModuleMemoryMap().groups == []
+
+
+def test_non_leaf_tensors_raise_naming_the_path() -> None:
+    module = Holder(w=torch.nn.Parameter(torch.ones(2)))
+    module.seen = module.w * 2
+    memory_map = ModuleMemoryMap(module)
+    with pytest.raises(NonLeafError, match="seen: a tensor to be copied must be a leaf"):
+        memory_map.copy_to(module, "meta")
+    made = memory_map.copy_to(module, "meta", detach=True)
+    assert made.seen.is_meta and made.seen.is_leaf
+
+
+def test_meta_tensors_have_no_data_to_send() -> None:
+    with pytest.raises(MoveError, match="m: a tensor to be moved must have data"):
+        ModuleMemoryMap().copy_to(Holder(m=torch.empty(3, device="meta")), "cpu")
+
+
+def test_gradients_and_attributes_arrive_with_a_copy() -> None:
+    module = Holder(w=torch.nn.Parameter(torch.ones(3)))
+    module.w.grad = torch.zeros(3)
+    module.names = ["a"]
+    made = ModuleMemoryMap().copy_to(module, "meta")
+    assert made.w.grad.is_meta and made.w.requires_grad
+    assert made.names == ["a"] and made.names is not module.names
+    assert not module.w.is_meta and not module.w.grad.is_meta
+
+
+def test_the_first_allocation_that_fails_leaves_the_module_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+
+    def fail_later(nbytes: int, device: torch.device) -> torch.Tensor:
+        calls.append(nbytes)
+        if len(calls) == 2:
+            raise torch.OutOfMemoryError("no memory left")
+        return empty_bytes(nbytes, device)
+
+    monkeypatch.setattr(_region, "empty_bytes", fail_later)
+    module = Holder(a=torch.zeros(2), b=torch.zeros(3), c=torch.zeros(4))
+    before = snapshot(module)
+    memory_map = ModuleMemoryMap(module)
+    with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
+        memory_map.memory_aware_to(module, "meta")
+    assert snapshot(module) == before
+    assert memory_map.memory_aware_to(module, "meta").a.is_meta

@@ -1,0 +1,407 @@
+"""Moves. Tests of the rows of the semantics table carry the name of the row."""
+
+import gc
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from memmap import (
+    AliasError,
+    AliasWarning,
+    MoveError,
+    NonLeafError,
+    memory_aware_to,
+    overlaps,
+)
+from memmap._allocate import empty_bytes
+from memmap.testing import modules, sharing_of, tensors_of
+
+BETA = pytest.mark.filterwarnings("ignore:.*(prototype|beta).*:UserWarning")
+STATE = [torch.float32, torch.int64, torch.complex64, torch.uint8, torch.complex128, torch.bool]
+
+
+class Holder(torch.nn.Module):
+    def __init__(self, **entries: Any) -> None:
+        super().__init__()
+        for name, value in entries.items():
+            if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+
+
+def two_views(size: int = 10) -> Holder:
+    flat = torch.arange(float(size))
+    return Holder(a=torch.nn.Parameter(flat[: size - 4]), b=torch.nn.Parameter(flat[4:]))
+
+
+def nbytes_of(tensors: list[torch.Tensor]) -> int:
+    storages = {t.untyped_storage()._cdata: t.untyped_storage() for t in tensors}
+    return sum(storage.nbytes() for storage in storages.values())
+
+
+def state_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    kinds = ("._parameters.", "._buffers.")
+    return [(path, t) for path, t in tensors_of(module) if any(kind in path for kind in kinds)]
+
+
+@pytest.mark.filterwarnings("ignore::memmap.AliasWarning")
+@given(modules(dtypes=STATE))
+def test_what_shared_memory_still_does_and_objects_stay(module: torch.nn.Module) -> None:
+    before = state_of(module)
+    tensors = [tensor for _, tensor in before]
+    sharing = sharing_of(tensors)
+    looks = [(type(t), t.dtype, t.shape, t.stride(), t.is_conj(), t.is_neg(), t.requires_grad)
+             for t in tensors]  # fmt: skip
+    spanned = nbytes_of(tensors)
+    assert memory_aware_to(module, "meta") is module
+    after = state_of(module)
+    assert [path for path, _ in after] == [path for path, _ in before]
+    for (path, old), (_, new) in zip(before, after, strict=True):
+        assert path.endswith(".grad") or old is new, path
+    moved = [tensor for _, tensor in after]
+    assert all(tensor.is_meta for tensor in moved)
+    assert sharing_of(moved) == sharing
+    assert looks == [
+        (type(t), t.dtype, t.shape, t.stride(), t.is_conj(), t.is_neg(), t.requires_grad)
+        for t in moved
+    ]
+    assert nbytes_of(moved) <= spanned
+
+
+@given(modules())
+def test_same_device_is_a_0_byte_no_op_with_the_same_objects(module: torch.nn.Module) -> None:
+    before = snapshot(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memmap._region.empty_bytes", refused)
+        memory_aware_to(module, "cpu")
+        memory_aware_to(module)
+    assert snapshot(module) == before
+
+
+def refused(nbytes: int, device: torch.device) -> torch.Tensor:
+    raise AssertionError("nothing should be allocated")
+
+
+@pytest.mark.filterwarnings("ignore::memmap.AliasWarning")
+@given(modules(dtypes=STATE))
+def test_failure_midway_changes_nothing(module: torch.nn.Module) -> None:
+    for allowed in range(len(state_of(module)) + 1):
+        before = snapshot(module)
+        left = allowed
+
+        def allocate(nbytes: int, device: torch.device) -> torch.Tensor:
+            nonlocal left
+            if left == 0:
+                raise torch.OutOfMemoryError("no memory left")
+            left -= 1
+            return empty_bytes(nbytes, device)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("memmap._region.empty_bytes", allocate)
+            try:
+                memory_aware_to(module, "meta")
+                assert all(tensor.is_meta for _, tensor in state_of(module))
+                return
+            except torch.OutOfMemoryError:
+                assert snapshot(module) == before
+    raise AssertionError("as many allocations as there are tensors are enough")
+
+
+def snapshot(module: torch.nn.Module) -> list[tuple[object, ...]]:
+    return [
+        (path, id(t), t.device, t.dtype, t.untyped_storage()._cdata, t.storage_offset(), t.stride())
+        for path, t in tensors_of(module)
+    ]
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_failure_of_the_commit_is_taken_back(good: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Holder(a=torch.nn.Parameter(torch.ones(3)), b=torch.ones(4), c=torch.ones(5))
+    module.a.grad = torch.zeros(3)
+    before = snapshot(module)
+    swap = torch.utils.swap_tensors
+    calls = []
+
+    def swap_or_fail(first: torch.Tensor, second: torch.Tensor) -> None:
+        calls.append(1)
+        if len(calls) == good + 1:
+            raise RuntimeError("planted")
+        swap(first, second)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(torch.utils, "swap_tensors", swap_or_fail)
+    with pytest.raises(RuntimeError, match="planted"):
+        memory_aware_to(module, "meta")
+    assert snapshot(module) == before
+    assert len(calls) == 2 * good + 1, "what was exchanged is exchanged back"
+
+
+def test_failure_of_a_cast_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    lstm = torch.nn.LSTM(2, 2)
+    view = torch.ones(4)[1:]  # has a base, so that it is exchanged, after the others were pointed
+    lstm.register_buffer("view", view)
+    del view
+    before = snapshot(lstm)
+
+    def fail(first: torch.Tensor, second: torch.Tensor) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(torch.utils, "swap_tensors", fail)
+    with pytest.raises(RuntimeError, match="planted"):
+        memory_aware_to(lstm, dtype=torch.float64)
+    assert snapshot(lstm) == before
+    assert all(a is b for a, b in zip(lstm._flat_weights, lstm.parameters(), strict=False))
+    lstm(torch.zeros(1, 1, 2))
+
+
+# Rows of the table.
+
+
+def test_parameter_identity_an_optimizer_made_before_the_move_holds_the_right_objects() -> None:
+    module = two_views()
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+    memory_aware_to(module, dtype=torch.float64)
+    module.a.sum().backward()
+    optimizer.step()
+    assert module.a.dtype == torch.float64
+    assert module.a.tolist() == [-1, 0, 1, 2, 3, 4]
+    assert module.b.tolist() == [3, 4, 6, 7, 8, 9], "b shares its first two numbers with a"
+
+
+def test_tied_parameters_and_shared_submodules_stay_one() -> None:
+    shared = torch.nn.Linear(3, 3)
+    module = torch.nn.Sequential(shared, torch.nn.Linear(3, 3), shared)
+    module[1].weight = shared.weight
+    memory_aware_to(module, "meta")
+    assert module[0] is module[2]
+    assert module[1].weight is module[0].weight
+    assert module[1].weight.is_meta
+
+
+def test_module_cycles_are_visited_once() -> None:
+    inner = Holder(w=torch.zeros(2))
+    outer = Holder(inner=inner)
+    inner.back = outer
+    assert memory_aware_to(outer, "meta").inner.w.is_meta
+
+
+def test_plain_attributes_are_opt_in() -> None:
+    module = Holder(a=torch.zeros(2))
+    module.plain, module.listed = torch.zeros(3), [torch.zeros(1)]
+    memory_aware_to(module, "meta")
+    assert not module.plain.is_meta and not module.listed[0].is_meta
+    plain = module.plain
+    memory_aware_to(module, "meta", attributes=True)
+    assert module.plain is plain and plain.is_meta and module.listed[0].is_meta
+
+
+def test_gradients_requires_grad_attributes_non_persistent_buffers_and_none_entries() -> None:
+    module = two_views()
+    module.b.requires_grad_(False)
+    module.a.grad = torch.ones(6)
+    module.a.note = "trained"
+    module.register_buffer("passing", torch.ones(2), persistent=False)
+    module.register_buffer("nothing", None)
+    memory_aware_to(module, "meta")
+    assert module.a.grad.is_meta and module.a.requires_grad and not module.b.requires_grad
+    assert module.a.note == "trained"
+    assert module.passing.is_meta and module.nothing is None
+    assert "passing" not in module.state_dict()
+
+
+def test_hooks_are_kept() -> None:
+    calls = []
+    module = two_views()
+    module.a.register_hook(lambda grad: calls.append("grad"))
+    module.a.register_post_accumulate_grad_hook(lambda p: calls.append("accumulated"))
+    module.register_forward_pre_hook(lambda *_: None)
+    memory_aware_to(module, dtype=torch.float64)
+    module.a.sum().backward()
+    assert calls == ["grad", "accumulated"]
+    assert len(module._forward_pre_hooks) == 1
+
+
+def test_hooks_are_kept_when_the_tensor_is_exchanged() -> None:
+    calls = []
+    whole = torch.zeros(6)
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    parameter.data = whole[:2]
+    module = Holder(p=parameter, buffer=whole[1:])
+    del whole, parameter
+    module.p.register_hook(lambda grad: calls.append("grad"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliasWarning)
+        memory_aware_to(module, "meta")
+    module.p.sum().backward()
+    assert calls == ["grad"]
+    assert overlaps(module.p, module.buffer)
+
+
+def test_gaps_one_buffer_or_packed() -> None:
+    for pack, expected in ((False, 4 * 510 - 384), (True, 60 + 40 + 48)):
+        flat = torch.arange(1000.0)
+        module = Holder(a=flat[96:111], b=flat[500:510])
+        del flat
+        memory_aware_to(module, "meta", pack=pack)
+        assert nbytes_of([module.a, module.b]) == expected - (0 if not pack else 32)
+
+
+def test_stride_0_and_internal_overlap() -> None:
+    module = Holder(p=torch.nn.Parameter(torch.ones(1, 8).expand(1000, 8)))
+    module.w = torch.nn.Parameter(torch.arange(20.0).unfold(0, 5, 1))
+    memory_aware_to(module, "meta")
+    assert module.p.stride() == (0, 1) and module.w.stride() == (1, 1)
+    assert nbytes_of([module.p]) == 32 and nbytes_of([module.w]) == 80
+
+
+@pytest.fixture
+def flat() -> Iterator[torch.Tensor]:
+    yield torch.arange(10.0)
+
+
+def test_aliases_outside_the_module_warn(flat: torch.Tensor) -> None:
+    module = Holder(a=torch.nn.Parameter(flat[:4]))
+    with pytest.warns(AliasWarning, match=r"got other holders for a \(by 1\)"):
+        memory_aware_to(module, "meta")
+    assert module.a.is_meta and flat.device.type == "cpu"
+
+
+def test_aliases_outside_the_module_raise_when_strict(flat: torch.Tensor) -> None:
+    module = Holder(a=torch.nn.Parameter(flat[:4]), other=torch.zeros(2))
+    before = snapshot(module)
+    with pytest.raises(AliasError, match=r"held by the tensors that are moved alone.* a \(by 1\)"):
+        memory_aware_to(module, "meta", strict=True)
+    assert snapshot(module) == before
+
+
+def test_nothing_outside_no_warning_even_when_strict() -> None:
+    module = two_views()
+    module.a.grad = torch.zeros(6)
+    memory_aware_to(module, "meta", strict=True)
+    assert module.a.is_meta
+
+
+def test_memory_of_the_source_is_freed() -> None:
+    module = two_views()
+    old = module.a.untyped_storage()
+    memory_aware_to(module, "meta")
+    gc.collect()
+    assert torch._C._storage_Use_Count(old._cdata) == 1, "only this object still holds it"
+
+
+def test_partly_moved_module_only_the_groups_that_are_elsewhere() -> None:
+    there = torch.empty(6, device="meta")
+    module = Holder(a=torch.zeros(2), b=there[:4], c=there[2:])
+    kept = module.b.untyped_storage()._cdata
+    del there
+    memory_aware_to(module, "meta")
+    assert module.b.untyped_storage()._cdata == kept == module.c.untyped_storage()._cdata
+    assert module.a.is_meta
+
+
+def test_non_leaf_tensors_raise_naming_the_path() -> None:
+    layer = Holder(buffer=torch.zeros(1), w=torch.nn.Parameter(torch.ones(2)))
+    module = torch.nn.Sequential(layer)
+    layer._buffers["buffer"] = layer.w * 2
+    before = snapshot(module)
+    with pytest.raises(NonLeafError, match=r"0\.buffer: a tensor to be copied must be a leaf"):
+        memory_aware_to(module, "meta")
+    assert snapshot(module) == before
+
+
+def test_meta_has_no_data_to_move() -> None:
+    module = Holder(a=torch.zeros(2), m=torch.empty(3, device="meta"))
+    before = snapshot(module)
+    with pytest.raises(MoveError, match="m: a tensor to be moved must have data, got a meta"):
+        memory_aware_to(module, "cpu")
+    assert snapshot(module) == before
+
+
+@BETA
+@pytest.mark.parametrize("pattern", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_sparse_tensors_recurse_into_components(pattern: str) -> None:
+    module = Holder(s=getattr(torch.eye(4), pattern)())
+    memory_aware_to(module, dtype=torch.float64)
+    assert module.s.dtype == torch.float64
+    assert torch.equal(module.s.to_dense(), torch.eye(4, dtype=torch.float64))
+
+
+def test_empty_and_0_dim() -> None:
+    module = Holder(e=torch.empty(0, 3), s=torch.tensor(3.0))
+    memory_aware_to(module, "meta")
+    assert module.e.is_meta and module.e.shape == (0, 3) and module.s.shape == ()
+
+
+def test_rnn_weights_are_flattened_anew() -> None:
+    lstm = torch.nn.LSTM(3, 4, 2)
+    x = torch.randn(5, 1, 3, dtype=torch.float64)
+    expected = lstm.double()(x)[0]
+    lstm = lstm.float()
+    memory_aware_to(lstm, dtype=torch.float64)
+    assert all(a is b for a, b in zip(lstm._flat_weights, lstm.parameters(), strict=True))
+    assert torch.allclose(lstm(x)[0], expected, atol=1e-6)
+
+
+def test_scripted_modules_are_refused() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.script(torch.nn.Linear(2, 2))
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), scripted)
+    with pytest.raises(MoveError, match="1: a module to be moved must hold its tensors itself"):
+        memory_aware_to(module, "meta")
+    assert not module[0].weight.is_meta
+
+
+def test_sharded_modules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch.distributed.fsdp as fsdp
+
+    class Sharded(torch.nn.Module):
+        pass
+
+    monkeypatch.setattr(fsdp, "FSDPModule", Sharded, raising=False)
+    with pytest.raises(MoveError, match=r"module: .* itself, got Sharded"):
+        memory_aware_to(Sharded(), "meta")
+
+
+def test_exchange_of_a_tensor_that_something_refers_to_is_refused() -> None:
+    import weakref
+
+    whole = torch.zeros(6)
+    module = Holder(first=torch.zeros(1), view=whole[1:3])
+    del whole
+    reference = weakref.ref(module.view)
+    before = snapshot(module)
+    with pytest.raises(MoveError, match=r"view: .* must not be referred to .*, got 1 weak"):
+        memory_aware_to(module, "meta")
+    assert snapshot(module) == before
+    assert reference() is module.view
+
+
+def test_data_arrive_from_memory_that_numpy_lent() -> None:
+    array = np.arange(6.0)
+    module = Holder(a=torch.from_numpy(array[:4]), b=torch.from_numpy(array[2:]))
+    memory_aware_to(module, dtype=torch.float32)
+    assert overlaps(module.a, module.b)
+    assert module.b.tolist() == [2, 3, 4, 5]
+    array[:] = 0
+    assert module.b.tolist() == [2, 3, 4, 5]
+
+
+def test_lazy_bits_survive_a_move() -> None:
+    x = torch.tensor([1 + 2j, 3 - 4j])
+    module = Holder(x=x, conj=x.conj().data, minus=x.conj().imag.data)
+    del x
+    memory_aware_to(module, "meta")
+    assert module.conj.is_conj() and module.minus.is_neg()
+    assert nbytes_of([module.x, module.conj, module.minus]) == 16
