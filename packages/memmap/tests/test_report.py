@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import memmap
 from memmap import MemoryReport, StorageError, View
+from memmap._report_numbers import Numbers
 from memmap._report_table import human
 from memmap.testing import touched_bytes, views
 
@@ -86,6 +87,28 @@ def test_storages_with_common_bytes_count_as_one_and_others_apart(
     assert total(report)["touched"] == len({b for v in moved.values() for b in touched_bytes(v)})
     sizes = [storage.numbers.allocated for storage in report.storages]
     assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("spans", "allocated"),
+    [
+        ([(0, 64), (64, 128)], [64, 64]),
+        ([(0, 200), (10, 20), (50, 60)], [200]),
+        ([(0, 64), (63, 128)], [128]),
+    ],
+)
+def test_storages_are_one_only_if_they_have_a_byte_in_common(
+    spans: list[tuple[int, int]], allocated: list[int]
+) -> None:
+    report = MemoryReport(
+        {str(span): View("RAM", span[0], span[1] - span[0]) for span in reversed(spans)}
+    )
+    assert [storage.numbers.allocated for storage in report.storages] == allocated
+
+
+def test_two_names_of_one_tensor_share_all_of_it() -> None:
+    x = torch.zeros(4)[1:]
+    assert MemoryReport({"a": x, "b": x}).totals == Numbers(16, 12, 12, 12, 4, 24)
 
 
 def test_a_tied_tensor_is_listed_with_all_names_and_a_shared_submodule_once() -> None:

@@ -157,7 +157,7 @@ class _Scale:
         first = (layout.start - self.start) + starts
         low = first * _WIDTH // self.nbytes
         high = -((first + reach) * -_WIDTH // self.nbytes)
-        return np.stack([low, np.maximum(high, low + 1)], axis=1)
+        return np.stack([low, high], axis=1)
 
 
 def _layouts(part: Footprint) -> list[Layout]:
