@@ -112,16 +112,18 @@ def box_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
     last_cell = (high[:, 1:] - 1) * n_cells // n
     box, cell = _spread(first_cell, last_cell, n_cells)
     line = cell * (n + 1)
+    # One axis after the other, each in memory of its own, for fewer and fewer candidates.
+    sides = [(low[:, axis].copy(), high[:, axis].copy()) for axis in range(1, len(axes))]
     for a, b in interval_pairs(line + low[box, 0], line + high[box, 0]):
         first, second, where = box[a], box[b], cell[a]
-        # The pair is met in every cell that both are in: count it in that of their lower corner.
+        for begin, end in sides:
+            met = (begin[first] < end[second]) & (begin[second] < end[first])
+            first, second, where = first[met], second[met], where[met]
+        # A pair is met in every cell that both are in: count it in that of their lower corner.
         corner = np.maximum(first_cell[first], first_cell[second])
-        kept = _number(corner, n_cells) == where
-        for axis in range(1, len(axes)):
-            kept &= low[first, axis] < high[second, axis]
-            kept &= low[second, axis] < high[first, axis]
-        if kept.any():
-            yield first[kept], second[kept]
+        here = _number(corner, n_cells) == where
+        if here.any():
+            yield first[here], second[here]
 
 
 def _cells(low: Integers, high: Integers, cost: int) -> Integers:
