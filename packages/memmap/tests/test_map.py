@@ -1,5 +1,6 @@
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -186,6 +187,19 @@ def test_a_view_that_was_placed_in_part_is_refused() -> None:
         memory_map.copy_to(Holder(b=flat[8:]), "meta")
     assert memory_map.copy_to(Holder(c=flat[2:7]), "meta").c.is_meta
     assert memory_map.copy_to(Holder(d=flat[12:]), "meta").d.is_meta
+
+
+def test_storages_that_share_memory_must_be_known_before_one_is_placed() -> None:
+    array = np.zeros(10, np.float32)
+    memory_map = ModuleMemoryMap()
+    first = Holder(a=torch.from_numpy(array[:6]))
+    memory_map.copy_to(first, "meta")
+    second = Holder(b=torch.from_numpy(array[4:]))
+    with pytest.raises(StorageError, match="storages that share memory must be known before"):
+        memory_map.copy_to(second, "meta")
+    known = ModuleMemoryMap(first)
+    known.register_module(second)
+    assert overlaps(known.copy_to(first, "meta").a, known.copy_to(second, "meta").b)
 
 
 def test_release_forgets_so_that_a_change_is_sent() -> None:
