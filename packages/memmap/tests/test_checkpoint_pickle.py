@@ -157,6 +157,10 @@ def test_nothing_is_imported() -> None:
     assert "this" not in sys.modules
 
 
+def test_an_unknown_escape_in_a_string_gives_no_warning() -> None:
+    assert parse_pickle(b"S'\\q'\n.") == "\\q"
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -8,6 +8,7 @@ of what would be called with what. There is nothing in here that could be made t
 from __future__ import annotations
 
 import pickletools
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -84,10 +85,12 @@ def parse_pickle(data: bytes) -> object:
     """
     machine = _Machine()
     try:
-        for opcode, argument, _ in pickletools.genops(data):
-            if opcode.name == "STOP":
-                return machine.pop()
-            machine.step(opcode.name, argument)
+        # Python warns of unknown escapes in a string: they are the file's affair.
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            for opcode, argument, _ in pickletools.genops(data):
+                if opcode.name == "STOP":
+                    return machine.pop()
+                machine.step(opcode.name, argument)
     except CheckpointError:
         raise
     except (ValueError, IndexError, KeyError, OverflowError) as error:
