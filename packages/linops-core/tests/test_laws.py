@@ -155,7 +155,7 @@ class NotLinear(Diagonal):
 
 class CopiedWeight(Diagonal):
     def adjoint(self) -> NamedLinop:
-        return Diagonal(self.weight.conj().resolve_conj().clone(), self.ishape)
+        return Diagonal(self.weight.conj().clone(), self.ishape)
 
 
 class SlicedGrid(FFT):

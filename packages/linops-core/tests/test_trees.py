@@ -115,7 +115,7 @@ def change_weights(A: NamedLinop, way: str) -> None:
             for key, value in A.state_dict().items()
         }
         # What is one tensor stays one value.
-        same = {}
+        same: dict[int, Tensor] = {}
         for key, value in A.state_dict(keep_vars=True).items():
             state[key] = same.setdefault(id(value), state[key])
         A.load_state_dict(state, assign=way == "assign")
@@ -166,7 +166,7 @@ def test_gradients_to_the_input_are_those_of_the_matrix(known: Known) -> None:
         x, y = vector(known, iside).requires_grad_(), vector(known, oside, 1)
         value = torch.vdot(y.flatten(), linop(x).flatten()).real
         if value.requires_grad:  # it does not for Zero, whose output depends on nothing
-            value.backward()
+            torch.autograd.backward(value)
         expected = dense(linop, known).mH @ y.flatten()
         found = torch.zeros_like(x) if x.grad is None else x.grad
         torch.testing.assert_close(found.flatten(), expected)

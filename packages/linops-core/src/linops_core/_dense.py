@@ -51,6 +51,8 @@ class Dense(SliceableLinop):
     tensor([4., 6.])
     """
 
+    weight: Tensor
+
     def __init__(
         self,
         weight: Tensor,

@@ -45,6 +45,8 @@ class Diagonal(SliceableLinop):
     tensor([1.+0.j, 2.+0.j])
     """
 
+    weight: Tensor
+
     def __init__(
         self,
         weight: Tensor,

@@ -395,6 +395,9 @@ class NamedLinop(nn.Module):
 
     # Algebra
 
+    # NumPy is to leave its scalars to __rmul__, and not to spread an operator over an array.
+    __array_ufunc__ = None
+
     @overload
     def __matmul__(self, other: Tensor) -> Tensor: ...
     @overload

@@ -44,11 +44,11 @@ class Normal(Composite):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where the operator takes any."""
-        if (size := self.linop.size(dim)) is not None:
-            return size
-        if dim in self.oshape:
-            return self.linop.size(self.ishape[self.oshape.index(dim)])
-        return None
+        for pair in zip(self.ishape, self.oshape, strict=True):
+            if dim in pair:  # A knows one of the two names, whichever side it is on here
+                known = (self.linop.size(name) for name in pair)
+                return next((size for size in known if size is not None), None)
+        return self.linop.size(dim)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -85,7 +85,8 @@ class Normal(Composite):
         shape = self.shape.resolve(ishape=ishape, oshape=oshape)
         if shape == self.shape:
             return self
-        return self.with_operands([self.linop.resolved(ishape=shape.ishape)], shape)
+        of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
+        return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
 
 
 def sandwich(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:

@@ -36,6 +36,8 @@ class Scalar(SliceableLinop):
     tensor([2.+0.j])
     """
 
+    weight: complex | Tensor
+
     def __init__(
         self,
         weight: complex | Tensor,

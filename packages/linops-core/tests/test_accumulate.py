@@ -1,0 +1,70 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_core._accumulate import accumulate, concatenate
+
+KINDS = st.sampled_from([torch.float32, torch.float64, torch.complex64, torch.complex128])
+
+
+def results(dtypes: list[torch.dtype], with_gradient: bool) -> list[Tensor]:
+    return [
+        torch.full((2, 3), k + 1.0, dtype=dtype, requires_grad=with_gradient)
+        for k, dtype in enumerate(dtypes)
+    ]
+
+
+@given(st.lists(KINDS, min_size=1, max_size=4), st.booleans())
+def test_the_sum_is_that_of_torch_in_every_mixture_of_dtypes(
+    dtypes: list[torch.dtype], with_gradient: bool
+) -> None:
+    terms = results(dtypes, with_gradient)
+    kept = [term.detach().clone() for term in terms]
+    total = accumulate(iter(terms))
+    assert torch.equal(total, sum(kept[1:], start=kept[0]))
+    assert total.requires_grad == with_gradient
+    assert all(torch.equal(term, old) for term, old in zip(terms, kept, strict=True))
+
+
+@given(st.lists(KINDS, min_size=1, max_size=4), st.booleans(), st.integers(-2, 1))
+def test_the_concatenation_is_that_of_torch_in_every_mixture_of_dtypes(
+    dtypes: list[torch.dtype], with_gradient: bool, axis: int
+) -> None:
+    parts = results(dtypes, with_gradient)
+    sizes = (parts[0].shape[axis],) * len(parts)
+    whole = concatenate(iter(parts), axis, sizes)
+    assert torch.equal(whole, torch.cat(parts, dim=axis))
+    assert whole.dtype == torch.cat(parts, dim=axis).dtype
+    assert whole.requires_grad == with_gradient
+
+
+def test_a_gradient_that_starts_midway_reaches_its_part() -> None:
+    first, second = torch.ones(2), torch.ones(2, requires_grad=True)
+    torch.autograd.backward(concatenate(iter([first, second, first]), 0, (2, 2, 2)).sum())
+    assert second.grad is not None and second.grad.tolist() == [1, 1]
+    torch.autograd.backward(accumulate(iter([first, first, second])).sum())
+    assert second.grad.tolist() == [2, 2]
+
+
+def test_a_sum_of_three_takes_two_buffers() -> None:
+    terms = [torch.ones(2) for _ in range(3)]
+    total = accumulate(iter(terms))
+    assert all(total.data_ptr() != term.data_ptr() for term in terms)
+
+
+def test_terms_of_different_shapes_are_not_broadcast() -> None:
+    with pytest.raises(ValueError, match=r"Add: all terms must return one shape, got \(2,\)"):
+        accumulate(iter([torch.ones(2), torch.ones(1)]))
+
+
+def test_a_part_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Concat: an operand must return size 2 along axis 0"):
+        concatenate(iter([torch.ones(3)]), 0, (2,))
+
+
+def test_parts_that_differ_elsewhere_are_refused() -> None:
+    parts = [torch.ones(2, 3), torch.ones(2, 1)]
+    with pytest.raises(ValueError, match=r"one shape but for axis 0, got \(2, 3\) and \(2, 1\)"):
+        concatenate(iter(parts), 0, (2, 2))

@@ -1,0 +1,72 @@
+from itertools import product
+
+import pytest
+import torch
+
+from linops_core import Add, Chain, Dense, Diagonal, Identity, NamedLinop, Role, Scalar, Zero
+from linops_core._add import summed
+from nameddim import ND
+
+
+def through(n: int = 2) -> NamedLinop:
+    into = Dense(torch.ones(n, 3), ("K", "N"), ("N",), ("K",))
+    return Chain(into, Dense(torch.ones(3, n), ("N", "K"), ("K",), ("N",)))
+
+
+def test_sums_are_flattened() -> None:
+    A, B, C = (Scalar(float(k), ("N",)) for k in range(3))
+    assert Add(Add(A, B), C).linops == (A, B, C)
+    assert list((A + B + C).children()) == [A, B, C]
+
+
+def test_zeros_vanish_and_are_checked_before() -> None:
+    A = Diagonal(torch.ones(3), ("N",))
+    zero = Zero(("N",), sizes={"N": 3})
+    assert A + zero is A and zero + A is A
+    assert isinstance(summed(zero, zero), Zero)
+    with pytest.raises(ValueError, match=r"Add: N must have one size, got 3 .* and 4"):
+        A + Zero(("N",), sizes={"N": 4})
+
+
+def test_wildcards_are_resolved_by_the_other_terms() -> None:
+    A = Scalar(2.0) + Diagonal(torch.ones(3), ("N",)) + Identity()
+    assert isinstance(A, Add)
+    assert {linop.ishape for linop in A.linops} == {("N",)}
+    loose = Add(Scalar(2.0), Scalar(3.0))
+    named = loose.resolved(ishape=(ND("N"),))
+    assert isinstance(named, Add)
+    assert {linop.oshape for linop in named.linops} == {("N",)}
+    assert loose.resolved() is loose
+
+
+def test_terms_of_different_spaces_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"Add: all must have one shape"):
+        Scalar(1.0, ("N",)) + Scalar(1.0, ("M",))
+
+
+def test_a_term_without_the_inner_dimension_is_in_the_first_tile_alone() -> None:
+    A = Add(through(), Scalar(1.0, ("N",)))
+    assert A.role("K") is Role.INNER
+    tiles = [A.split(A, {ND("K"): slice(k, k + 1)}) for k in range(2)]
+    assert [len(list(tile.children())) for tile in tiles] == [2, 1]
+    assert torch.equal(tiles[0].to_dense() + tiles[1].to_dense(), A.to_dense())
+
+
+def test_a_tile_to_which_no_term_belongs_is_zero() -> None:
+    first = through()
+    second = through().renamed({ND("K"): ND("L")})
+    A = Add(first, second)
+    tile = A.split(A, {ND("K"): slice(1, 2), ND("L"): slice(1, 2)})
+    assert isinstance(tile, Zero)
+    assert tile(torch.ones(3)).tolist() == [0.0, 0.0, 0.0]
+    pieces = [slice(0, 1), slice(1, 2)]
+    total = torch.zeros(3, 3, dtype=torch.complex128)
+    for k, m in product(pieces, pieces):
+        total += A.split(A, {ND("K"): k, ND("L"): m}).to_dense()
+    assert torch.equal(total, A.to_dense())
+
+
+def test_inner_dimensions_of_different_sizes_cannot_be_sliced() -> None:
+    A = Add(through(2), through(3))
+    assert A.role("K") is Role.OPAQUE
+    assert "sizes ['2', '3']" in str(A.why_opaque("K"))

@@ -1,0 +1,47 @@
+import torch
+
+from linops_core import Add, Chain, Dense, Diagonal, Scalar
+from nameddim import ND
+
+
+def test_the_operands_are_submodules_in_their_order() -> None:
+    A, B = Scalar(2.0, ("N",)), Diagonal(torch.ones(3), ("N",))
+    whole = Chain(A, B, name="both")
+    assert whole.linops == (A, B)
+    assert dict(whole.named_children()) == {"0": A, "1": B}
+    assert whole.name == "both"
+    assert list(whole.state_dict()) == ["1.weight"]
+
+
+def test_dimensions_inside_of_a_composition_are_its_dimensions() -> None:
+    A = Chain(Dense(torch.ones(2, 3)), Dense(torch.ones(4, 2), ("K", "M"), ("M",), ("K",)))
+    assert A.dims == {"N", "M", "K"}
+    assert {str(dim): A.size(dim) for dim in A.dims} == {"N": 3, "M": 2, "K": 4}
+    assert A.size("Q") is None
+
+
+def test_renaming_reaches_all_operands_at_once() -> None:
+    A = Chain(Dense(torch.ones(2, 3)), Dense(torch.ones(4, 2), ("K", "M"), ("M",), ("K",)))
+    other = A.renamed({ND("N"): ND("K"), ND("K"): ND("N"), ND("M"): ND("L")})
+    assert isinstance(other, Chain)
+    assert (other.ishape, other.linops[0].oshape, other.oshape) == (("K",), ("L",), ("N",))
+    assert A.renamed({ND("Q"): ND("R")}) is A
+
+
+def test_other_operands_keep_the_kind_of_composition() -> None:
+    A = Add(Scalar(1.0, ("N",)), Scalar(2.0, ("N",)))
+    other = A.with_operands([Scalar(5.0, ("N",))])
+    assert type(other) is Add
+    assert torch.equal(other(torch.ones(2)), torch.full((2,), 5.0))
+    assert torch.equal(A(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_the_tree_is_printed() -> None:
+    A = Chain(Diagonal(torch.ones(3), ("N",)), Add(Scalar(1.0), Scalar(2.0)), name="A")
+    assert repr(A).splitlines() == [
+        "A (N) -> (N)",
+        "  Diagonal (N) -> (N)",
+        "  Add (N) -> (N)",
+        "    Scalar (N) -> (N)",
+        "    Scalar (N) -> (N)",
+    ]

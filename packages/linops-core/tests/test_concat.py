@@ -1,0 +1,154 @@
+from typing import Any
+
+import pytest
+import torch
+
+from linops_core import Chain, Concat, Dense, Diagonal, Identity, NamedLinop, Role, Scalar, Zero
+from nameddim import ND
+
+
+def diagonal(*weights: float) -> Diagonal:
+    return Diagonal(torch.tensor(weights), ("N",))
+
+
+def matrix(n_rows: int, n_columns: int, oname: str = "M", iname: str = "N") -> Dense:
+    return Dense(torch.ones(n_rows, n_columns), (oname, iname), (iname,), (oname,))
+
+
+def test_the_three_ways_to_stand_side_by_side() -> None:
+    column = Concat(matrix(1, 2), matrix(2, 2), odim="M")
+    assert column.to_dense().real.tolist() == [[1, 1], [1, 1], [1, 1]]
+    row = Concat(matrix(1, 2), matrix(1, 1), idim="N")
+    assert row.to_dense().real.tolist() == [[1, 1, 1]]
+    both = Concat(matrix(1, 2), matrix(1, 1), idim="N", odim="M")
+    assert both.to_dense().real.tolist() == [[1, 1, 0], [0, 0, 1]]
+
+
+def test_the_size_of_the_whole_is_the_sum_of_the_blocks() -> None:
+    A = Concat(matrix(1, 2), matrix(2, 2), odim="M")
+    assert (A.size("M"), A.size("N"), A.size("Q")) == (3, 2, None)
+
+
+def test_dtypes_of_blocks_promote_with_and_without_gradients() -> None:
+    A = Concat(diagonal(1.0), Diagonal(torch.tensor([2j]), ("N",)), idim="N", odim="N")
+    x = torch.ones(2)
+    assert A(x).tolist() == [1.0, 2j]
+    assert A(x.requires_grad_()).tolist() == [1.0, 2j]
+
+
+def test_a_divided_dimension_behind_an_ellipsis_counts_from_the_end() -> None:
+    blocks = [Diagonal(torch.full((2,), w), ("...", "N")) for w in (2.0, 3.0)]
+    A = Concat(*blocks, idim="N", odim="N")
+    assert A(torch.ones(5, 4))[4].tolist() == [2, 2, 3, 3]
+    named = A.resolved(ishape=(ND("B"), ND("N")))
+    assert isinstance(named, Concat) and named.ishape == ("B", "N")
+    assert (str(named.idim), str(named.odim)) == ("N", "N")
+    assert named(torch.ones(5, 4)).shape == (5, 4)
+    assert A.resolved() is A
+
+
+def test_lengths_are_given_where_blocks_do_not_know_them() -> None:
+    A = Concat(
+        Scalar(2.0, ("N",)), Scalar(3.0, ("N",)), idim="N", odim="N", isizes=[1, 2], osizes=[1, 2]
+    )
+    assert A(torch.ones(3)).tolist() == [2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("linops", "keywords", "message"),
+    [
+        ([diagonal(1.0)], {}, r"Concat: idim, odim or both must be given, got neither"),
+        ([matrix(1, 2)], {"idim": "Q"}, r"Concat: idim must be one of \(N\) -> \(M\), got Q"),
+        ([matrix(1, 2)], {"odim": "N"}, r"Concat: odim must be one of \(N\) -> \(M\), got N"),
+        ([diagonal(1.0)], {"idim": "N"}, r"N is in the input and in the output .* must be both"),
+        (
+            [Scalar(2.0, ("N",))],
+            {"idim": "N", "odim": "N"},
+            r"the size of N must be known in every operand; give isizes",
+        ),
+        (
+            [matrix(1, 2)],
+            {"odim": "M", "osizes": [1, 1]},
+            r"the size of M must be known .* one for each of 1; got \[1, 1\]",
+        ),
+        (
+            [matrix(1, 2)],
+            {"odim": "M", "osizes": [2]},
+            r"M must have size 2 in Dense \(\(N\) -> \(M\).*\), got 1",
+        ),
+        (
+            [Scalar(2.0, ("N",)), Scalar(2.0, ("N",))],
+            {"idim": "N", "odim": "N", "isizes": [1, 2], "osizes": [2, 1]},
+            r"must be both idim and odim with the same blocks, got idim=N \(1, 2\), odim=N",
+        ),
+        ([matrix(1, 2), matrix(1, 3)], {"odim": "M"}, r"Concat: N must have one size, got 2"),
+    ],
+)
+def test_what_cannot_stand_side_by_side_is_refused(
+    linops: list[NamedLinop], keywords: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Concat(*linops, **keywords)
+
+
+def test_an_input_of_another_length_is_refused() -> None:
+    A = Concat(diagonal(1.0), diagonal(2.0), idim="N", odim="N")
+    with pytest.raises(ValueError, match=r"Concat: N must have size 2, got 3 in an input of"):
+        A(torch.ones(3))
+
+
+def test_a_block_that_breaks_its_word_is_refused() -> None:
+    A = Concat(
+        Scalar(1.0, ("N",)), Scalar(2.0, ("N",)), idim="N", odim="N", isizes=[1, 1], osizes=[1, 1]
+    )
+    vars(A)["_output"] = Concat(diagonal(1.0, 1.0), diagonal(1.0), idim="N", odim="N")._output
+    with pytest.raises(ValueError, match=r"Concat: an operand must return size 2 along axis 0"):
+        A(torch.ones(2))
+
+
+def test_a_tile_holds_the_blocks_that_it_touches() -> None:
+    A = Concat(diagonal(1.0, 2.0), diagonal(3.0), diagonal(4.0, 5.0), idim="N", odim="N")
+    within = A.split(A, {ND("N"): slice(1, 2)})
+    assert isinstance(within, Diagonal)
+    across = A.split(A, {ND("N"): slice(1, 4)})
+    assert isinstance(across, Concat) and len(across.linops) == 3
+    assert across(torch.ones(3)).tolist() == [2, 3, 4]
+    assert across.H(torch.ones(3)).tolist() == [2, 3, 4]
+    assert A.split(A, {ND("N"): slice(None)}) is A
+
+
+def test_the_normal_of_a_column_runs_inside_of_the_blocks() -> None:
+    A = Concat(matrix(1, 2), matrix(2, 2), odim="M")
+    assert type(A.N).__name__ == "Add" and "Concat" not in repr(A.N)
+    diagonal_blocks = Concat(diagonal(1.0), diagonal(2.0), idim="N", odim="N")
+    assert repr(diagonal_blocks.N).splitlines()[1] == "  Diagonal.N (N) -> (N)"
+    row = Concat(matrix(1, 2), matrix(1, 1), idim="N")
+    assert type(row.N).__name__ == "Chain"
+    mixed = Concat(matrix(1, 2), Zero(("N",), ("M",), sizes={"N": 2, "M": 1}), odim="M")
+    assert type(mixed.N).__name__ == "Chain"
+    torch.testing.assert_close(mixed.N.to_dense(), mixed.to_dense().mH @ mixed.to_dense())
+
+
+def test_blocks_with_two_divided_dimensions_cannot_be_cut_along_one() -> None:
+    A = Concat(matrix(1, 2), matrix(1, 1), idim="N", odim="M")
+    assert A.role("N") is A.role("M") is Role.OPAQUE
+    assert "the blocks divide N and M together" in str(A.why_opaque("N"))
+
+
+def test_inner_dimensions_of_different_sizes_cannot_be_sliced() -> None:
+    blocks = [Chain(matrix(n, 2, "K"), matrix(1, n, "M", "K")) for n in (2, 3)]
+    A = Concat(*blocks, odim="M")
+    assert A.role("K") is Role.OPAQUE
+    assert "sizes ['2', '3']" in str(A.why_opaque("K"))
+
+
+def test_a_block_without_the_inner_dimension_is_zero_in_all_tiles_but_the_first() -> None:
+    through = Chain(matrix(2, 3, "K"), matrix(1, 2, "M", "K"))
+    rename = Identity(("N",), ("M",))
+    A = Concat(through, rename, odim="M", osizes=[1, 3])
+    assert A.role("K") is Role.INNER
+    tiles = [A.split(A, {ND("K"): slice(k, k + 1)}) for k in range(2)]
+    assert isinstance(tiles[1], Concat) and isinstance(tiles[1].linops[1], Zero)
+    assert torch.equal(tiles[0].to_dense() + tiles[1].to_dense(), A.to_dense())
+    adjoints = tiles[0].H.to_dense({"M": 4}) + tiles[1].H.to_dense({"M": 4})
+    assert torch.equal(adjoints, A.to_dense().mH)

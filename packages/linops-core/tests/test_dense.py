@@ -1,0 +1,100 @@
+import pytest
+import torch
+from torch import nn
+
+from linops_core import Dense
+from nameddim import ND
+
+W = torch.tensor([[1.0, 2j], [0.0, 1.0], [3.0, 0.0]])
+
+
+def test_known_products() -> None:
+    A = Dense(W)
+    assert (A.ishape, A.oshape) == (("N",), ("M",))
+    assert A(torch.tensor([1.0, 1.0])).tolist() == [1 + 2j, 1, 3]
+    assert A.H(torch.tensor([1.0, 1.0, 1.0])).tolist() == [4, 1 - 2j]
+    assert A.N(torch.tensor([0.0, 1.0])).tolist() == [2j, 5]
+
+
+def test_coil_maps_are_batches_of_a_column() -> None:
+    maps = torch.randn(2, 3, 4, dtype=torch.complex64)
+    S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    torch.testing.assert_close(S(x), maps * x)
+    torch.testing.assert_close(S.H(S(x)), (maps.conj() * maps).sum(0) * x)
+
+
+def test_einsum_strings() -> None:
+    A = Dense.from_einstr(torch.ones(2, 3), "MxN,N->Mx")
+    assert (A.ishape, A.oshape) == (("N",), ("Mx",))
+
+
+@pytest.mark.parametrize("text", ["MN,N", "MN->M", "MN,N,K->M"])
+def test_a_string_that_is_no_product_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"Dense: an einsum string must look like 'MN,N->M', got"):
+        Dense.from_einstr(torch.ones(2, 3), text)
+
+
+@pytest.mark.parametrize(
+    ("dims", "ishape", "oshape", "broadcast", "message"),
+    [
+        (("M", "Q"), ("N",), ("M", "N"), (), r"every dimension of the weight must be a named one"),
+        (
+            ("...", "N"),
+            ("...", "N"),
+            ("...",),
+            (),
+            r"must be a named one of the input .* got \.\.\.",
+        ),
+        (("M", "N"), ("N", "K"), ("M",), (), r"of one side alone must be in the weight, got K"),
+        (("M", "N"), ("...", "N"), ("M",), (), r"of one side alone must be in the weight, got \."),
+        (("M", "N"), ("N",), ("M",), ("M",), r"a broadcast dimension must be in the input and in"),
+        (("(1)", "N"), ("N",), ("(1)",), (), r"dimensions must have names, got \(1\)"),
+    ],
+)
+def test_names_that_make_no_product_are_refused(
+    dims: tuple[str], ishape: tuple[str], oshape: tuple[str], broadcast: tuple[str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"Dense: .*{message}"):
+        Dense(torch.ones(1, 1), dims, ishape, oshape, broadcast)
+
+
+def test_nothing_is_broadcast_that_was_not_asked_for() -> None:
+    A = Dense(torch.ones(1, 2), ("B", "N"), ("B", "N"), ("B",))
+    with pytest.raises(ValueError, match=r"Dense: B must have size 1, got 3"):
+        A(torch.ones(3, 2))
+    asked = Dense(torch.ones(1, 2), ("B", "N"), ("B", "N"), ("B",), ("B",))
+    assert asked(torch.ones(3, 2)).tolist() == [2, 2, 2]
+    assert asked.H(torch.ones(3)).shape == (3, 2)
+
+
+@pytest.mark.parametrize("weight", [torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize("x", [torch.float32, torch.complex64, torch.complex128])
+def test_dtypes_promote_as_in_torch(weight: torch.dtype, x: torch.dtype) -> None:
+    A = Dense(W.real.to(weight) / 3)
+    y = A(torch.ones(2, dtype=x))
+    dtype = torch.promote_types(weight, x)
+    assert y.dtype == A.N(torch.ones(2, dtype=x)).dtype == dtype
+    torch.testing.assert_close(y, (A.weight.to(dtype) @ torch.ones(2, dtype=dtype)))
+
+
+def test_a_view_with_a_conjugate_bit_is_read_right() -> None:
+    A = Dense(W.real.contiguous())
+    x = torch.tensor([1 + 2j, 3j]).conj()
+    assert x.is_conj()
+    torch.testing.assert_close(A(x), A(x.resolve_conj()))
+    torch.testing.assert_close(Dense(W.conj())(x), Dense(W.conj().resolve_conj())(x))
+
+
+def test_a_tile_reads_a_view() -> None:
+    weight = nn.Parameter(W.clone())
+    A = Dense(weight)
+    tile = A.split(A, {ND("N"): slice(1, 2)})
+    assert tile.weight is weight
+    assert tile(torch.ones(1)).tolist() == [2j, 1, 0]
+
+
+def test_the_order_of_summation_is_that_of_the_names_given_and_not_of_a_set() -> None:
+    dims = tuple("PQRSTUVW")
+    A = Dense(torch.ones([1] * 8), dims, dims[1:], dims[:1])
+    assert A._letters == ("abcdefgh", "bcdefgh", "a")

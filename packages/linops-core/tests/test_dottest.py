@@ -1,0 +1,90 @@
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_core import FFT, Dense, Diagonal, NamedLinop, Scalar, Zero
+from linops_core.testing import AdjointError, dottest
+from linops_core.testing._dottest import input_lengths
+from nameddim import NamedShape
+
+W = torch.tensor([[1.0, 2j, 0.0], [0.0, 1.0, 1.0]], dtype=torch.complex128)
+
+
+class Off(Dense):
+    """A matrix whose adjoint is off by a factor."""
+
+    factor: complex = 1
+
+    @staticmethod
+    def adj_fn(linop: Any, y: Tensor) -> Tensor:
+        return complex(linop.factor) * Dense.adj_fn(linop, y)
+
+
+@pytest.mark.parametrize("linop", [Dense(W), Dense(W).H, Dense(W).N, Scalar(2j), FFT(2)])
+def test_an_adjoint_passes(linop: NamedLinop) -> None:
+    sizes = {"Nx": 3, "Ny": 2} if "Nx" in linop.dims else None
+    dottest(linop, sizes)
+
+
+def test_weights_that_are_trained_are_no_obstacle() -> None:
+    dottest(Dense(torch.nn.Parameter(W)))
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [(2, "2"), (-1, "-1"), (0.25, "0.25"), (1j, r"\(.*\+1j\)"), (1.001, "1.001"), (0, "0")],
+)
+def test_the_factor_is_told_by_which_an_adjoint_is_off(factor: complex, text: str) -> None:
+    A = Off(W)
+    A.factor = factor
+    with pytest.raises(
+        AdjointError, match=rf"^Off \(N\) -> \(M\): the adjoint must .*, got {text} times the adj"
+    ):
+        dottest(A)
+
+
+def test_what_is_no_multiple_is_said_to_be_none() -> None:
+    class Transposed(Dense):
+        adj_fn = staticmethod(lambda linop, y: linop.weight.mT @ y.to(linop.weight.dtype))
+
+    with pytest.raises(AdjointError, match=r"got what is no multiple of the adjoint"):
+        dottest(Transposed(W))
+
+
+def test_an_adjoint_of_another_shape_is_told() -> None:
+    class Short(Dense):
+        adj_fn = staticmethod(lambda linop, y: Dense.adj_fn(linop, y)[:-1])
+
+    with pytest.raises(AdjointError, match=r"must return the shape of the input \(3,\), got \(2,"):
+        dottest(Short(W))
+
+
+def test_a_missing_adjoint_is_told() -> None:
+    class OneWay(NamedLinop):
+        fn = staticmethod(lambda linop, x: x)
+
+    with pytest.raises(NotImplementedError, match=r"there is no adjoint"):
+        dottest(OneWay(NamedShape(("N",))), {"N": 2})
+
+
+def test_single_precision_has_a_tolerance_of_its_own() -> None:
+    A = Diagonal(torch.randn(50), ("N",))
+    dottest(A, dtypes=[torch.float32, torch.complex64])
+    B = Off(W.to(torch.complex64))
+    B.factor = 1 + 1e-5
+    dottest(B, dtypes=[torch.float32])
+    with pytest.raises(AdjointError, match=r"got 1.00001 times the adjoint"):
+        dottest(B, dtypes=[torch.float32], rtol=3e-6)
+
+
+def test_zero_passes() -> None:
+    dottest(Zero(("N",), ("M",), sizes={"N": 2, "M": 3}))
+
+
+def test_sizes_that_nobody_knows_must_be_given() -> None:
+    assert input_lengths(FFT(1), {"Nx": 3}) == [2, 3]
+    assert input_lengths(FFT(1), {"...": 5, "Nx": 3}) == [5, 3]
+    with pytest.raises(ValueError, match=r"the size of Nx must be known to the operator or given"):
+        dottest(FFT(1))

@@ -1,0 +1,101 @@
+from typing import Any
+
+import pytest
+import torch
+
+from linops_core import Sampling
+from nameddim import ND
+
+
+def test_samples_are_taken_and_put_back() -> None:
+    A = Sampling([torch.tensor([0, 1, 1]), torch.tensor([2, 0, 0])], [2, 3])
+    x = torch.arange(6.0).reshape(2, 3)
+    assert A(x).tolist() == [2, 3, 3]
+    assert A.H(torch.tensor([1.0, 10.0, 100.0])).tolist() == [[0, 0, 1], [110, 0, 0]]
+    assert A.N(x).tolist() == [[0, 0, 2], [6, 0, 0]]
+    assert A.H.N(torch.tensor([1.0, 10.0, 100.0])).tolist() == [1, 110, 110]
+
+
+def test_a_mask_without_repetitions_is_its_own_normal() -> None:
+    mask = torch.rand(4, 5) < 0.5
+    A = Sampling.from_mask(mask)
+    x = torch.randn(2, 4, 5, dtype=torch.complex64)
+    torch.testing.assert_close(A.N(x), mask * x)
+    assert A(x).shape == (2, int(mask.sum()))
+    assert torch.equal(A(x), x[:, mask])
+
+
+def test_stacked_indices_are_kept_as_views() -> None:
+    stacked = torch.tensor([[[0, 1], [1, 1]], [[0, 0], [1, 0]]])
+    A = Sampling.from_stacked_idx(stacked, (2, 2), dim=0)
+    assert A.oshape == ("...", "K", "K1")
+    assert A.idx[1].untyped_storage().data_ptr() == stacked.untyped_storage().data_ptr()
+    assert A(torch.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[1, 3], [4, 3]]
+
+
+def test_one_point_and_no_point() -> None:
+    point = Sampling([torch.tensor(1)], [3])
+    x = torch.tensor([[5.0, 6.0, 7.0], [1.0, 2.0, 3.0]])
+    assert point.oshape == ("...",) and point(x).tolist() == [6, 2]
+    assert point.H(torch.tensor([1.0, 2.0])).tolist() == [[0, 1, 0], [0, 2, 0]]
+    none = Sampling([torch.empty(0, dtype=torch.long)], [3])
+    assert none(x).shape == (2, 0)
+    assert none.N(x).tolist() == none.H(none(x)).tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_small_integers_do_not_overflow(dtype: torch.dtype) -> None:
+    sizes = (127, 127)
+    A = Sampling([torch.tensor([126], dtype=dtype), torch.tensor([125], dtype=dtype)], sizes)
+    x = torch.arange(127.0 * 127).reshape(sizes)
+    assert A(x).item() == 126 * 127 + 125
+
+
+def test_samples_can_be_sliced_and_the_grid_cannot() -> None:
+    A = Sampling([torch.tensor([2, 0, 1])], [3])
+    assert (str(A.role("K")), str(A.role("Kx"))) == ("output", "opaque")
+    assert A.why_opaque("Kx") == "the samples may lie anywhere on the grid"
+    assert (A.size("K"), A.size("Kx")) == (3, 3)
+    tile = A.split(A, {ND("K"): slice(1, 3)})
+    assert tile(torch.tensor([5.0, 6.0, 7.0])).tolist() == [5, 6]
+    assert tile.N(torch.ones(3)).tolist() == [1, 1, 0]
+    assert str(A.N.role("K")) == "inner"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([], []), ValueError, r"one index tensor per dimension of the grid, got 0 for a grid of"),
+        (([torch.tensor([0])], [2, 2]), ValueError, r"got 1 for a grid of \(2, 2\)"),
+        (([torch.tensor([0.0])], [2]), TypeError, r"indices must be integers, got torch.float32"),
+        (([torch.tensor([True])], [2]), TypeError, r"indices must be integers, got torch.bool"),
+        (
+            ([torch.tensor([0]), torch.tensor([0, 1])], [2, 2]),
+            ValueError,
+            r"all index tensors must have one shape, got \[\(1,\), \(2,\)\]",
+        ),
+        (([torch.tensor([0, 2])], [2]), ValueError, r"must be from 0 to 1, got 0 to 2"),
+        (([torch.tensor([-1])], [2]), ValueError, r"must be from 0 to 1, got -1 to -1"),
+        (
+            ([torch.nn.Parameter(torch.tensor([2]), requires_grad=False)], [2]),
+            ValueError,
+            r"must be from 0 to 1, got 2 to 2",
+        ),
+        (
+            ([torch.tensor([0])], [2], None, ("A", "B")),
+            ValueError,
+            r"input_shape must have 1 dimensions for a grid of \(2,\)",
+        ),
+        (([torch.tensor([0])], [2], ("A", "B")), ValueError, r"idx_0 must have 2 dimensions"),
+    ],
+)
+def test_indices_that_do_not_fit_the_grid_are_refused(
+    arguments: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=rf"Sampling: .*{message}"):
+        Sampling(*arguments)
+
+
+def test_indices_without_values_are_taken_as_they_are() -> None:
+    A = Sampling([torch.empty(5, dtype=torch.long, device="meta")], [3])
+    assert A(torch.empty(2, 3, device="meta")).shape == (2, 5)

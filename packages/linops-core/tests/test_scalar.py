@@ -1,0 +1,44 @@
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from linops_core import Scalar
+from linops_core._scalar import as_python, is_scalar
+
+NUMBERS = [2, 2.5, 1 - 2j, True, Fraction(1, 4), np.float32(1.5), np.int8(3), np.complex64(2j)]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+def test_numbers_of_every_kind_multiply_and_never_change_the_precision(number: Any) -> None:
+    x = torch.ones(2, dtype=torch.float32)
+    y = Scalar(number)(x)
+    assert y.dtype == (torch.complex64 if isinstance(number, complex | np.complex64) else x.dtype)
+    assert y[0].item() == complex(number)
+    assert type(as_python(number)) in (int, float, complex)
+
+
+def test_the_adjoint_conjugates_and_the_normal_is_the_squared_modulus() -> None:
+    for A in (Scalar(3 - 4j), Scalar(torch.tensor(3 - 4j))):
+        x = torch.tensor([1 + 1j])
+        assert A.H(x).item() == (3 + 4j) * (1 + 1j)
+        assert A.N(x).item() == A.H.N(x).item() == 25 * (1 + 1j)
+
+
+def test_a_tensor_is_kept_as_it_is() -> None:
+    weight = nn.Parameter(torch.tensor(2.0))
+    A = Scalar(weight, ("N",))
+    assert list(A.parameters()) == list(A.H.parameters()) == [weight]
+    torch.autograd.backward(A(torch.ones(3)).sum())
+    assert weight.grad is not None and weight.grad.item() == 3
+
+
+@pytest.mark.parametrize("weight", ["2", None, torch.ones(1), [1], Decimal(2)])
+def test_what_is_no_number_is_refused(weight: Any) -> None:
+    assert not is_scalar(weight)
+    with pytest.raises(TypeError, match=r"Scalar: the weight must be a number or a tensor without"):
+        Scalar(weight)

@@ -1,0 +1,44 @@
+import pytest
+import torch
+
+from linops_core import Zero
+from nameddim import ND
+
+
+def test_the_output_has_the_sizes_of_the_input_and_those_given() -> None:
+    A = Zero(("...", "N", "B"), ("B", "M", "..."), sizes={"M": 4, "unrelated": 7})
+    y = A(torch.ones(2, 3, 5, 6, dtype=torch.complex64))
+    assert y.shape == (6, 4, 2, 3) and y.dtype == torch.complex64 and not y.any()
+    assert (A.size("M"), A.size("N"), A.size("unrelated")) == (4, None, None)
+
+
+def test_nameless_dimensions_are_told_apart_by_their_order() -> None:
+    assert Zero(("()", "()"))(torch.ones(2, 3)).shape == (2, 3)
+    assert Zero(("(1)", "(2)"), ("(2)", "(1)"))(torch.ones(2, 3)).shape == (3, 2)
+
+
+def test_the_size_of_what_only_the_output_has_must_be_given() -> None:
+    A = Zero(("N",), ("M",), sizes={"N": 3})
+    with pytest.raises(ValueError, match=r"Zero: the size of M must be given in sizes, for \(N\)"):
+        A(torch.ones(3))
+    assert A.H(torch.ones(5)).shape == (3,)
+    with pytest.raises(ValueError, match=r"Zero: N must have size 3, got 2"):
+        A(torch.ones(2))
+
+
+def test_the_normal_needs_no_size_but_that_of_the_input() -> None:
+    N = Zero(("N",), ("M",)).N
+    assert N.shape.oshape == ("N",) and N(torch.ones(2)).tolist() == [0.0, 0.0]
+
+
+def test_tiles_have_the_sizes_of_their_slices_and_other_names_keep_them() -> None:
+    A = Zero(("N",), ("M",), sizes={"N": 3, "M": 2})
+    tile = A.split(A, {ND("M"): slice(0, 1), ND("N"): slice(1, 3)})
+    assert tile(torch.ones(2)).shape == (1,)
+    assert tile.H(torch.ones(1)).shape == (2,)
+    adjoint = A.adj_split(A.H, {ND("M"): slice(0, 1)})
+    assert adjoint(torch.ones(1)).shape == (3,)
+    assert A.split(A, {}) is A
+    other = A.renamed({ND("M"): ND("N"), ND("N"): ND("K")})
+    assert other.ishape == ("K",) and (other.size("K"), other.size("N")) == (3, 2)
+    assert A.renamed({ND("Q"): ND("R")}) is A
