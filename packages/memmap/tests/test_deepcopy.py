@@ -695,3 +695,21 @@ def test_a_lazy_clone_is_copied_and_stays_lazy() -> None:
     assert not overlaps(made.base, made.lazy)
     assert torch.equal(made.lazy, base)
     assert torch._C._is_cow_tensor(lazy)  # type: ignore[attr-defined]
+
+
+def test_lazy_parameters_and_elements_smaller_than_a_byte_are_left_to_torch() -> None:
+    module = torch.nn.LazyLinear(3)
+    module.register_buffer("small", torch.empty(4, dtype=vars(torch)["uint4"]))
+    made = memory_aware_deepcopy(module)
+    assert isinstance(made.weight, torch.nn.UninitializedParameter)
+    assert made.weight is not module.weight
+    assert isinstance(made.small, torch.Tensor) and made.small.dtype == module.small.dtype
+
+
+def test_copies_of_parametrized_modules_need_no_pickling_as_the_root() -> None:
+    module = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    made = memory_aware_deepcopy(module)
+    assert torch.equal(made.weight, module.weight)
+    assert not overlaps(
+        made.parametrizations.weight.original1, module.parametrizations.weight.original1
+    )

@@ -405,3 +405,9 @@ def test_lazy_bits_survive_a_move() -> None:
     memory_aware_to(module, "meta")
     assert module.conj.is_conj() and module.minus.is_neg()
     assert nbytes_of([module.x, module.conj, module.minus]) == 16
+
+
+def test_a_lazy_parameter_is_refused_by_path() -> None:
+    module = torch.nn.Sequential(torch.nn.LazyLinear(3))
+    with pytest.raises(MoveError, match=r"0\.weight: a tensor to be moved must be initialized"):
+        memory_aware_to(module, "meta")

@@ -13,7 +13,7 @@ from ._checkpoint_error import CheckpointError
 from ._checkpoint_pickle import PERSISTENT, Global, Node, parse_pickle
 from ._reach import Path, path_text
 from ._report_entry import Entries, Entry
-from ._view import _SUB_BYTE_DTYPES, View
+from ._view import SUB_BYTE_DTYPES, View
 
 # Names are looked up in tables, never as attributes: modules import things when they are asked.
 _DTYPES = {f"torch.{k}": v for k, v in vars(torch).items() if isinstance(v, torch.dtype)}
@@ -203,7 +203,7 @@ class _Walk:
             sizes = sizes.arguments[0] if sizes.arguments else None
         if not (_are_integers(sizes) and _are_integers(strides) and _are_integers((offset,))):
             raise CheckpointError(f"{name}: offset, sizes and strides must be integers")
-        if dtype in _SUB_BYTE_DTYPES:
+        if dtype in SUB_BYTE_DTYPES:
             self.entries.unplaced.append(name)
             return
         assert isinstance(sizes, tuple) and isinstance(strides, tuple) and isinstance(offset, int)

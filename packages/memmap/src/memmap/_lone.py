@@ -9,6 +9,7 @@ import torch
 
 from ._allocate import HUGE_FROM
 from ._reach import Found
+from ._view import SUB_BYTE_DTYPES
 
 _data_address = torch._C._data_address  # type: ignore[attr-defined]  # not in the stubs
 _PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
@@ -47,7 +48,7 @@ def split_lone(found: Iterable[Found]) -> tuple[list[torch.Tensor], list[Found]]
             nbytes = tensor.untyped_storage().nbytes()
             fills = tensor.is_contiguous() and tensor.numel() * tensor.element_size() == nbytes
             start = _data_address(tensor)
-        except RuntimeError:
+        except (RuntimeError, ValueError):  # no strided memory, or none yet
             others.append(item)
             continue
         starts.append(start)
@@ -60,6 +61,7 @@ def split_lone(found: Iterable[Found]) -> tuple[list[torch.Tensor], list[Found]]
             and item.owned
             and tensor.is_leaf
             and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
+            and (tensor.itemsize > 1 or tensor.dtype not in SUB_BYTE_DTYPES)
         ):
             filling.append(item)
         else:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from ._cast import cast_of, cast_span, new_type
 from ._commit import commit
@@ -77,8 +78,9 @@ def memory_aware_to(
     AliasError
         If `strict` is set and memory is held outside.
     MoveError
-        If a meta tensor would need data, or the module is sharded by FSDP, or compiled to
-        TorchScript, or a tensor cannot be exchanged while something refers to it.
+        If a meta tensor would need data, a lazy one is not initialized yet, the module is sharded
+        by FSDP or compiled to TorchScript, or a tensor cannot be exchanged while something refers
+        to it.
 
     Warns
     -----
@@ -155,6 +157,12 @@ def move(
         known = {id(item.tensor) for item in found}
         found += [item for item in reach(module).found if id(item.tensor) not in known]
     plan = plan_of([item._replace(owned=True) for item in found])
+    for item in plan.unknown:
+        if is_lazy(item.tensor):
+            raise MoveError(
+                f"{path_text(item.path)}: a tensor to be moved must be initialized, "
+                f"got {type(item.tensor).__name__}"
+            )
     groups = [group for group in plan.groups if _is_to_move(group, target, dtype)]
     for group in groups:
         check_data(group, target)

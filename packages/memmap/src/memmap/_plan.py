@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from ._composite import Composite, take_apart
 from ._errors import NonLeafError
@@ -120,6 +121,9 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
 
 def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
     """Take a tensor apart until all parts are strided; if that fails, note that it is unknown."""
+    if is_lazy(item.tensor):
+        plan.unknown.append(item)
+        return
     try:
         pieces.append(Piece(item.tensor, view_of(item.tensor), item.path, item.owned))
         return

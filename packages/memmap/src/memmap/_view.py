@@ -19,7 +19,7 @@ _CPU = torch.device("cpu")
 _PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 
 _SUB_BYTE_NAMES = [f"{kind}{bits}" for kind in ("uint", "int") for bits in range(1, 8)]
-_SUB_BYTE_DTYPES = frozenset(
+SUB_BYTE_DTYPES = frozenset(
     getattr(torch, name) for name in (*_SUB_BYTE_NAMES, "quint4x2", "quint2x4")
     if hasattr(torch, name)
 )  # fmt: skip
@@ -320,7 +320,7 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
         ) from error
     itemsize = tensor.element_size()
     if itemsize == 1:
-        if tensor.dtype in _SUB_BYTE_DTYPES:
+        if tensor.dtype in SUB_BYTE_DTYPES:
             raise TypeError(
                 f"view_of: elements must be whole bytes, got a tensor of {tensor.dtype}, "
                 "whose elements are smaller"
