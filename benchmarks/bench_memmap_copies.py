@@ -62,7 +62,7 @@ def views_of_one_storage() -> None:
     made = list(memory_aware_deepcopy(module).tensors)
     assert len({tensor.untyped_storage().data_ptr() for tensor in made}) == 1
     assert torch.equal(made[999], flat[999 * size : 1000 * size])
-    ways = {
+    ways: dict[str, Callable[[], object]] = {
         "clone of the storage": flat.clone,
         "memory_aware_deepcopy": partial(memory_aware_deepcopy, module),
     }
@@ -73,7 +73,7 @@ def one_large_parameter() -> None:
     """One parameter of 1 GiB."""
     module = Holder([torch.ones(256 * MIB)])
     assert torch.equal(memory_aware_deepcopy(module).tensors[0], module.tensors[0])
-    ways = {
+    ways: dict[str, Callable[[], object]] = {
         "clone": partial(torch.clone, module.tensors[0].data),
         "memory_aware_deepcopy": partial(memory_aware_deepcopy, module),
     }
