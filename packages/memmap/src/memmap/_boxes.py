@@ -79,9 +79,9 @@ def boxes_of(layouts: Sequence[Layout], origin: int) -> Boxes | None:
         low[:, axis], rest = np.divmod(rest, strides[axis])
     is_box = np.ones(len(layouts), np.bool_)
     for axis, ratio in enumerate(ratios):
-        # A dimension that fills whole turns of a digit goes on in the next digit.
+        # A dimension that fills whole turns of a digit goes on in the next digit, in which a
+        # normal form has no dimension then: it would be one with this.
         turns = (low[:, axis] == 0) & (counts[:, axis] % ratio == 0) & (counts[:, axis] > ratio)
-        turns &= counts[:, axis + 1] == 1
         counts[turns, axis + 1] = counts[turns, axis] // ratio
         counts[turns, axis] = ratio
         is_box &= low[:, axis] + counts[:, axis] <= ratio

@@ -175,22 +175,16 @@ def _axes_of(span: Span, origin: int) -> tuple[Axis, ...] | None:
     ranges = [_digits(piece.view, origin, ordered) for piece in span.pieces]
     axes: list[Axis] = []
     step = 1
-    reach = 0
     first = last = origin
     if None in ranges:
         return None
-    for period, after in zip(ordered, [*ordered[1:], None], strict=True):
-        position = len(axes)
+    for position, period in enumerate(ordered):
         low = min(digits[position][0] for digits in ranges if digits)
         high = max(digits[position][1] for digits in ranges if digits)
         axes.append(Axis(period, low, high, step))
         step *= high - low
         first += period * low
         last += period * (high - 1)
-        # Together, the digits up to this one must not reach the next period.
-        reach += period * (high - 1)
-        if after is not None and reach >= after:
-            return None
     itemsizes = {piece.view.itemsize for piece in span.pieces}
     # Elements must not only keep their bytes together, but also be whole elements apart.
     whole = all(axis.step % itemsize == 0 for axis in axes[1:] for itemsize in itemsizes)

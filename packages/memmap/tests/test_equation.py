@@ -1,0 +1,68 @@
+"""The equation behind every overlap, against all its solutions."""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memmap import _equation
+from memmap._equation import has_solution
+
+Problem = tuple[list[int], list[int], int, int]
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Coefficients, largest values and right-hand sides that are often just out of reach."""
+    unit = draw(st.sampled_from([1, 2, 6]))
+    chain = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    coefficients = set(draw(st.lists(st.integers(1, 30), max_size=2)))
+    for factor in chain:
+        unit *= factor
+        coefficients.add(unit)
+    ordered = sorted(coefficients)
+    largest = [draw(st.integers(0, 4)) for _ in ordered]
+    reach = sum(c * u for c, u in zip(ordered, largest, strict=True))
+    low = draw(st.integers(-1, reach + 1))
+    return ordered, largest, low, low + draw(st.sampled_from([0, 0, 1, 3, 20]))
+
+
+def solutions(coefficients: list[int], largest: list[int]) -> set[int]:
+    values = product(*[range(u + 1) for u in largest])
+    return {sum(c * y for c, y in zip(coefficients, ys, strict=True)) for ys in values}
+
+
+def check(problem: Problem) -> None:
+    coefficients, largest, low, high = problem
+    expected = any(low <= value <= high for value in solutions(coefficients, largest))
+    assert has_solution(coefficients, largest, low, high) == expected
+
+
+@given(problems())
+def test_answers_are_those_of_trying_all_values(problem: Problem) -> None:
+    check(problem)
+
+
+@pytest.mark.parametrize("max_heads", [1, 8, 1 << 21])
+@given(problem=problems())
+def test_the_last_resort_answers_alike(problem: Problem, max_heads: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        give_up: Callable[..., None] = lambda *arguments: None  # noqa: E731
+        patch.setattr(_equation, "_follow_pair", give_up)
+        patch.setattr(_equation, "_search", give_up)
+        patch.setattr(_equation, "MAX_HEADS", max_heads)
+        check(problem)
+
+
+def test_the_ends_of_a_chain_are_reached() -> None:
+    coefficients, largest = [1, 4, 16, 64], [1, 1, 1, 1]
+    reachable = solutions(coefficients, largest)
+    for value in range(-1, 87):
+        assert has_solution(coefficients, largest, value, value) == (value in reachable)
+
+
+def test_a_search_too_wide_for_numpy_is_left_to_the_last_resort() -> None:
+    assert has_solution([2, 3, 1 << 62], [1, 1, 1], (1 << 62) + 5, (1 << 62) + 5)
+    assert not has_solution([2, 3, 1 << 62], [1, 1, 1], (1 << 62) + 6, (1 << 62) + 6)
