@@ -45,3 +45,15 @@ def test_the_tree_is_printed() -> None:
         "    Scalar (N) -> (N)",
         "    Scalar (N) -> (N)",
     ]
+
+
+def test_a_module_that_is_attached_is_no_operand() -> None:
+    chain = Chain(Diagonal(torch.tensor([1.0, 2.0]), ("N",)), Scalar(2.0, ("N",)))
+    chain.extra = torch.nn.ReLU()
+    assert len(chain.linops) == 2
+    assert torch.equal(chain(-torch.ones(2)), torch.tensor([-2.0, -4.0]))
+
+
+def test_an_operand_that_is_used_twice_is_shown_twice() -> None:
+    diagonal = Diagonal(torch.ones(2), ("N",))
+    assert repr(Chain(diagonal, diagonal)).count("Diagonal") == 2

@@ -166,3 +166,32 @@ def test_a_right_hand_side_of_nan_is_refused() -> None:
 def test_a_guess_of_another_kind_is_refused(guess: Tensor) -> None:
     with pytest.raises(ValueError, match=r"x0 must have the shape and dtype of y, \(2,\) of torch"):
         solve(lambda x: x, torch.ones(2), x0=guess)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1.0, 1e12, 1e30])
+def test_the_unit_of_the_right_hand_side_does_not_matter(scale: float) -> None:
+    A = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    x = conjugate_gradients(
+        A.mv, scale * torch.tensor([3.0, 4.0]), gtol=1e-6, ltol=0, tqdm_kwargs={"disable": True}
+    )
+    torch.testing.assert_close(x / scale, torch.ones(2))
+
+
+def test_a_zero_tolerance_ends_at_the_precision_of_the_right_hand_side() -> None:
+    steps: list[CGStep] = []
+    A = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    conjugate_gradients(
+        A.mv,
+        torch.tensor([3.0, 4.0]),
+        max_num_iters=1000,
+        gtol=0,
+        ltol=0,
+        tqdm_kwargs={"disable": True},
+        callback=steps.append,
+    )
+    assert len(steps) < 20
+
+
+def test_an_integer_right_hand_side_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"y must be of a floating or complex dtype, got torch\.int64"):
+        conjugate_gradients(lambda x: x, torch.ones(2, dtype=torch.int64))

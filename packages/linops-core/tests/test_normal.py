@@ -4,7 +4,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import FFT, Chain, Dense, Diagonal, Identity, NamedLinop, Normal, Role, Scalar
+from linops_core import (
+    FFT,
+    Chain,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    Normal,
+    Role,
+    Sampling,
+    Scalar,
+)
 from linops_core._normal import sandwich
 from nameddim import ND
 
@@ -112,3 +123,16 @@ def test_names_in_the_middle_resolve_the_operator() -> None:
 def test_what_is_not_on_the_output_space_is_refused(inner: NamedLinop) -> None:
     with pytest.raises(ValueError, match=r"Gram \(N\) -> \(M\): the inner operator of a normal"):
         gram().normal(inner)
+
+
+@pytest.mark.parametrize(
+    "linop",
+    [
+        Diagonal(torch.tensor([1.0, 2.0, 3.0]), ("N",)),
+        Sampling.from_mask(torch.tensor([True, False, True]), input_shape=("N",)),
+    ],
+    ids=["diagonal", "sampling"],
+)
+def test_a_closed_form_refuses_the_sizes_that_its_operator_refuses(linop: NamedLinop) -> None:
+    with pytest.raises(ValueError, match="N must have size 3, got 1"):
+        linop.N(torch.ones(1))

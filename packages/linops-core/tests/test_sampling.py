@@ -99,3 +99,14 @@ def test_indices_that_do_not_fit_the_grid_are_refused(
 def test_indices_without_values_are_taken_as_they_are() -> None:
     A = Sampling([torch.empty(5, dtype=torch.long, device="meta")], [3])
     assert A(torch.empty(2, 3, device="meta")).shape == (2, 5)
+
+
+def test_indices_that_were_replaced_or_loaded_are_checked_again() -> None:
+    linop = Sampling([torch.tensor([0, 1]), torch.tensor([1, 0])], (2, 3))
+    other = Sampling([torch.tensor([0, 1]), torch.tensor([4, 2])], (2, 5))
+    linop(torch.ones(2, 3))
+    linop.load_state_dict(other.state_dict())
+    with pytest.raises(ValueError, match="from 0 to 2, got 2 to 4"):
+        linop(torch.ones(2, 3))
+    linop.idx_1 = torch.tensor([2, 2])
+    assert torch.equal(linop(torch.arange(6.0).reshape(2, 3)), torch.tensor([2.0, 5.0]))

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from linops_core import NamedLinop, SliceableLinop
+from linops_core import Diagonal, NamedLinop, SliceableLinop
 from nameddim import ND, NamedShape
 
 
@@ -68,3 +68,18 @@ def test_a_weight_that_does_not_fit_its_dimensions_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         Weighted(weight, dims, broadcast)
+
+
+def test_a_tile_refuses_a_weight_of_another_shape_than_it_was_cut_from() -> None:
+    linop = Diagonal(torch.nn.Parameter(torch.arange(6.0)), ("N",))
+    tile = linop.split(linop, {ND("N"): slice(3, 6)})
+    linop.weight = torch.nn.Parameter(torch.arange(4.0))
+    with pytest.raises(ValueError, match=r"shape that it was cut from, \(6,\), got \(4,\)"):
+        tile(torch.ones(3))
+
+
+def test_a_weight_is_replaced_by_one_with_its_dimensions_only() -> None:
+    linop = Diagonal(torch.nn.Parameter(torch.arange(6.0)), ("N",))
+    linop.weight = torch.nn.Parameter(torch.ones(6, 1))
+    with pytest.raises(ValueError, match=r"replaced by one of shape \(N\), got \(6, 1\)"):
+        linop(torch.ones(6))

@@ -51,7 +51,7 @@ class Chain(Composite):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A_n ... A_1 x."""
-        for part in linop._modules.values():
+        for part in linop.linops:
             x = part(x)
         return x
 

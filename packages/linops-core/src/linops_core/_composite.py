@@ -29,7 +29,9 @@ class Composite(NamedLinop):
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
         """The operands, in the order in which they were given."""
-        return cast(tuple[NamedLinop, ...], tuple(self._modules.values()))
+        # By their numbers: another module that someone attaches is no operand.
+        numbered = (part for name, part in self._modules.items() if name.isdecimal())
+        return cast(tuple[NamedLinop, ...], tuple(numbered))
 
     @property
     def dims(self) -> frozenset[NamedDimension]:

@@ -572,7 +572,8 @@ class NamedLinop(nn.Module):
 
     def __repr__(self) -> str:
         """Return the tree of operators with the names of their dimensions."""
-        parts = [repr(part) for part in self.children() if isinstance(part, NamedLinop)]
+        # Not children(), which names an operand that is used twice only once.
+        parts = [repr(part) for part in self._modules.values() if isinstance(part, NamedLinop)]
         lines = ["  " + line for part in parts for line in part.splitlines()]
         return "\n".join([self.signature, *lines])
 

@@ -50,6 +50,10 @@ class Normal(Composite):
                 return next((size for size in known if size is not None), None)
         return self.linop.size(dim)
 
+    def _check_input(self, x: Tensor) -> None:
+        # normal_fn is called past the check of A, and would broadcast what A refuses.
+        NamedLinop._check_input(self, x)
+
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A^H A x."""

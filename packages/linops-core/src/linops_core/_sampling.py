@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -74,6 +75,7 @@ class Sampling(SliceableLinop):
         shape = NamedShape((*batch, *grid), (*batch, *samples), grid_shape=grid, idx_shape=samples)
         super().__init__(shape)
         self.input_size = sizes
+        self._seen: list[tuple[weakref.ref[Tensor], int | None]] | None = None
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -165,13 +167,35 @@ class Sampling(SliceableLinop):
         counts = ones.new_zeros(linop.n_points).scatter_add(0, indices, ones)
         return x * counts.reshape(linop.input_size)
 
+    def _check_again(self) -> None:
+        """Check the indices if they are not those that were checked last."""
+        idx = [getattr(self, f"idx_{axis}") for axis in range(len(self.input_size))]
+        # What was made in inference mode keeps no count of writes.
+        counts = [None if indices.is_inference() else indices._version for indices in idx]
+        seen = self._seen or []
+        same = [ref() is now for (ref, _), now in zip(seen, idx, strict=False)]
+        if counts != [count for _, count in seen] or not all(same):
+            _check_indices(idx, self.input_size)
+            vars(self)["_seen"] = list(zip(map(weakref.ref, idx), counts, strict=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes; what was checked is other tensors in a copy."""
+        return {**super().__getstate__(), "_seen": None}
+
     @property
     def n_points(self) -> int:
         """Number of points of the grid."""
         return torch.Size(self.input_size).numel()
 
     def flat_indices(self) -> Tensor:
-        """Return the position of each sample in the flattened grid; shape of an index tensor."""
+        """Return the position of each sample in the flattened grid; shape of an index tensor.
+
+        Raises
+        ------
+        ValueError
+            If indices were written to or replaced, and no longer fit the grid.
+        """
+        self._check_again()
         flat, *others = self.idx
         flat = flat.long()
         for size, indices in zip(self.input_size[1:], others, strict=True):

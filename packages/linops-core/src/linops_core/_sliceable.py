@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from nameddim import NamedDimension, NamedShape
@@ -43,6 +44,7 @@ class SliceableLinop(NamedLinop):
         super().__init__(shape, name)
         self._weight_shapes: dict[str, str] = {}
         self._cuts: dict[str, tuple[slice, ...]] = {}
+        self._cut_from: dict[str, torch.Size] = {}
         self._broadcast: dict[str, frozenset[int]] = {}
 
     def register_weight(
@@ -97,10 +99,31 @@ class SliceableLinop(NamedLinop):
         self._broadcast[name] = frozenset(dims.index(dim) for dim in broadcast_dims)
 
     def weight_part(self, name: str) -> Tensor:
-        """Return the weight as this operator reads it: all of it, or a tile's view."""
+        """Return the weight as this operator reads it: all of it, or a tile's view.
+
+        Raises
+        ------
+        ValueError
+            If the weight was replaced by one with another number of dimensions, with another
+            size than 1 along a dimension to broadcast, or, in a tile, of another shape.
+        """
         weight: Tensor = getattr(self, name)
         cut = self._cuts.get(name)
-        return weight if cut is None else weight[cut]
+        if cut is None:
+            dims = self._shape.other_shapes[self._weight_shapes[name]]
+            broadcast = self._broadcast[name]
+            if weight.ndim != len(dims) or any(weight.shape[axis] != 1 for axis in broadcast):
+                raise ValueError(
+                    f"{self.name}: {name} must be replaced by one of shape "
+                    f"({', '.join(map(str, dims))}), got {tuple(weight.shape)}"
+                )
+            return weight
+        if weight.shape != self._cut_from[name]:
+            raise ValueError(
+                f"{self.name}: {name} of a tile must keep the shape that it was cut from, "
+                f"{tuple(self._cut_from[name])}, got {tuple(weight.shape)}; cut the operator again"
+            )
+        return weight[cut]
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim`` in the weights, or None where no weight has it."""
@@ -130,7 +153,8 @@ class SliceableLinop(NamedLinop):
                 for axis, dim in enumerate(dims)
             )
         piece = linked(linop)
-        vars(piece)["_cuts"] = cuts
+        shapes = {name: getattr(linop, name).shape for name in cuts}
+        vars(piece).update(_cuts=cuts, _cut_from=shapes)
         return piece  # type: ignore[no-any-return]
 
     # Weights are cut by name, and an adjoint has the same names: no detour through H.

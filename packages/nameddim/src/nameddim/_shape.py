@@ -61,11 +61,12 @@ class NamedShape:
     (C, Nx, Ny) -> (C, Kx, Ky), batch_shape=(C)
     """
 
-    __slots__ = ("ishape", "oshape", "other_shapes")
+    __slots__ = ("_dims", "ishape", "oshape", "other_shapes")
 
     ishape: Dims
     oshape: Dims
     other_shapes: Mapping[str, Dims]
+    _dims: frozenset[NamedDimension] | None
 
     def __new__(
         cls,
@@ -94,6 +95,7 @@ class NamedShape:
         object.__setattr__(self, "ishape", ishape)
         object.__setattr__(self, "oshape", oshape)
         object.__setattr__(self, "other_shapes", MappingProxyType(other_shapes))
+        object.__setattr__(self, "_dims", None)
         return self
 
     def __getattr__(self, key: str) -> Dims:
@@ -161,9 +163,12 @@ class NamedShape:
         >>> sorted(NamedShape(("...", "N"), ("...", "M")).dims)
         ['M', 'N']
         """
-        return frozenset(
-            dim for dims in self._parts().values() for dim in dims if not is_wildcard(dim)
-        )
+        if self._dims is None:  # asked for again and again, of a value that never changes
+            every = (dim for dims in self._parts().values() for dim in dims)
+            found = frozenset(dim for dim in every if not is_wildcard(dim))
+            object.__setattr__(self, "_dims", found)
+            return found
+        return self._dims
 
     @property
     def has_wildcards(self) -> bool:

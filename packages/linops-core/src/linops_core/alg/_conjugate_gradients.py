@@ -18,7 +18,7 @@ class CGStep:
     iteration: int
     """Number of steps done."""
     x: Tensor
-    """The solution so far; overwritten by the next step."""
+    """The solution so far."""
     residual: float
     """``|A x - y| / |y|``, as the recurrence has it."""
     loss: float
@@ -53,7 +53,8 @@ def conjugate_gradients(
     max_num_iters : int
         Number of steps after which to stop in any case.
     gtol : float
-        Stop when the gradient has become small: :math:`|A x - y| \le \mathrm{gtol} \, |y|`.
+        Stop when the gradient has become small: :math:`|A x - y| \le \mathrm{gtol} \, |y|`, or
+        as small as the precision of y lets it be.
     ltol : float
         Stop when a step decreases f by no more than ltol times :math:`|f|`.
     tqdm_kwargs : mapping, optional
@@ -68,6 +69,8 @@ def conjugate_gradients(
 
     Raises
     ------
+    TypeError
+        If y is neither floating nor complex.
     ValueError
         If A returns another shape or dtype, x0 has another, or A shows itself not to be
         Hermitian positive definite.
@@ -86,18 +89,25 @@ def conjugate_gradients(
     >>> torch.allclose(x, torch.ones(2))
     True
     """
+    if not (y.is_floating_point() or y.is_complex()):
+        raise TypeError(
+            f"conjugate_gradients: y must be of a floating or complex dtype, got {y.dtype}"
+        )
     if x0 is not None and (x0.shape, x0.dtype) != (y.shape, y.dtype):
         raise ValueError(
             f"conjugate_gradients: x0 must have the shape and dtype of y, {tuple(y.shape)} of "
             f"{y.dtype}, got {tuple(x0.shape)} of {x0.dtype}"
         )
-    x = torch.zeros_like(y) if x0 is None else x0.clone()
+    unit = _unit_of(y)
+    y = y / unit
+    x = torch.zeros_like(y) if x0 is None else x0 / unit
     residual = y.clone() if x0 is None else y - _applied(A, x)
     direction = residual.clone()
     energy = _norm_squared(residual)
-    goal = gtol * _norm_squared(y).item() ** 0.5
+    size = _norm_squared(y).item() ** 0.5 or 1.0
+    # Below the precision the recurrence goes on, and the residual itself does not.
+    goal = max(gtol, torch.finfo(y.dtype).eps) * size
     loss = -0.5 * torch.vdot(x.flatten(), (residual + y).flatten()).real.item()
-    scale = _norm_squared(y).item() ** 0.5 or 1.0
     bar = tqdm(range(max_num_iters), **{"desc": "CG", **(tqdm_kwargs or {})})
     with bar:
         for iteration in bar:
@@ -111,14 +121,24 @@ def conjugate_gradients(
             decrease = 0.5 * step.item() * energy.item()
             loss -= decrease
             energy, previous = _norm_squared(residual), energy
-            relative = _finite(energy.item()) ** 0.5 / scale
+            relative = _finite(energy.item()) ** 0.5 / size
             bar.set_postfix(residual=f"{relative:.2e}", refresh=False)
             if callback is not None:
-                callback(CGStep(iteration + 1, x, relative, loss))
+                callback(CGStep(iteration + 1, x * unit, relative, loss * unit * unit))
             if decrease <= ltol * abs(loss):
                 break
             direction = _add_scaled(residual, energy / previous, direction, into=direction)
-    return x
+    return x * unit
+
+
+def _unit_of(y: Tensor) -> float:
+    """Return the power of two below the largest magnitude of y; 1 for zeros.
+
+    In this unit no square of a norm leaves the range of the dtype, and to change to it and back
+    rounds nothing.
+    """
+    largest = _finite(y.detach().abs().max().item()) if y.numel() else 0.0
+    return 2.0 ** (math.frexp(largest)[1] - 1) if largest else 1.0
 
 
 def _applied(A: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -137,7 +157,8 @@ def _curvature(direction: Tensor, image: Tensor) -> Tensor:
     product = torch.vdot(direction.flatten(), image.flatten())
     value = complex(product.item())
     _finite(abs(value))
-    size = (_norm_squared(direction) * _norm_squared(image)).item() ** 0.5
+    # Each root by itself: the product of the squares may leave the range of the dtype.
+    size = _norm_squared(direction).item() ** 0.5 * _norm_squared(image).item() ** 0.5
     # The rounding of an inner product is far below the root of the precision.
     tolerance = torch.finfo(product.dtype).eps ** 0.5 * size
     if abs(value.imag) > tolerance or value.real <= 0:

@@ -80,7 +80,10 @@ def _chain(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
 
 
 def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
-    terms = [_nested(draw, where, depth) for _ in range(draw(st.integers(1, 3)))]
+    if draw(st.booleans()):  # a term with a dimension inside beside one that may lack it
+        terms = [_chain(draw, where, max(depth - 1, 0)), _leaf(draw, where, depth)]
+    else:
+        terms = [_nested(draw, where, depth) for _ in range(draw(st.integers(1, 3)))]
     linops, matrices = [term.linop for term in terms], [term.matrix for term in terms]
     if len(terms) == 2 and draw(st.booleans()):
         return _combined(terms, linops[0] - linops[1], matrices[0] - matrices[1], where)
