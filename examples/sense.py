@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from sense_data import BadInput, Scan, load_scan, simulated_scan
+from sense_data import BadInput, Scan, check_range, load_scan, simulated_scan
 from sense_measure import measured
-from sense_report import Report, print_table, write_files
+from sense_report import Report, prepare, print_table, write_files
 from torch import Tensor
 
 from torchlinops import (
@@ -73,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scan = load(options).to(devices[0])
         A = sense_operator(scan.maps, scan.mask)
         batched = create_batched_linop(A, spec)
-        options.output.mkdir(parents=True, exist_ok=True)
-    except (BadInput, SplitError, OSError) as error:
+        prepare(options.output)
+    except (BadInput, SplitError) as error:
         print(f"sense: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
 
@@ -133,8 +133,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def load(options: argparse.Namespace) -> Scan:
     """Return the scan that the options describe."""
     measured_files = (options.kspace, options.maps, options.mask)
-    if options.iterations < 1:
-        raise BadInput(f"--iterations must be at least 1, got {options.iterations}")
+    check_range("--iterations", options.iterations, 1, 10_000)
     if any(measured_files):
         if not all(measured_files):
             raise BadInput("--kspace, --maps and --mask must be given together")

@@ -57,12 +57,10 @@ def simulated_scan(
     image: Path | None, coils: int, acceleration: float, noise: float, seed: int
 ) -> Scan:
     """Return a scan of a volume with simulated coils and undersampling."""
-    if coils < 1:
-        raise BadInput(f"--coils must be at least 1, got {coils}")
-    if not acceleration >= 1:
-        raise BadInput(f"--acceleration must be at least 1, got {acceleration}")
-    if not 0 <= noise < float("inf"):
-        raise BadInput(f"--noise must be at least 0, got {noise}")
+    check_range("--coils", coils, 1, 1024)
+    check_range("--acceleration", acceleration, 1, 100)
+    check_range("--noise", noise, 0, 1)
+    check_range("--seed", seed, 0, 2**63 - 1)
     path = example_volume() if image is None else image
     volume = load_volume(path)
     mask = variable_density_mask(volume.shape[1:], acceleration, seed)
@@ -97,18 +95,20 @@ def load_scan(kspace_file: Path, maps_file: Path, mask_file: Path) -> Scan:
         raise BadInput(f"--mask must have shape (Nx, Ny) = {kspace.shape[2:]}, got {mask.shape}")
     if not np.isin(mask, (0, 1)).all() or not mask.any():
         raise BadInput("--mask must hold zeros and at least one 1, got other values")
-    if not maps.any() or not kspace[..., mask.astype(bool)].any():
-        raise BadInput("--maps and the sampled part of --kspace must not be all zero")
+    mask = mask.astype(bool)
+    if not kspace[..., mask].any():
+        raise BadInput("the sampled part of --kspace must not be all zero")
     shape = " x ".join(map(str, kspace.shape))
     return Scan(
-        maps=torch.from_numpy(maps.astype(np.complex64)),
-        mask=torch.from_numpy(mask.astype(bool)),
+        maps=_scaled(maps_file, maps),
+        mask=torch.from_numpy(mask),
         reference=None,
-        kspace=torch.from_numpy(kspace.astype(np.complex64)),
+        kspace=_scaled(kspace_file, np.where(mask, kspace, 0)),
         noise=0.0,
         seed=0,
         description=(
             f"k-space     {kspace_file.name}, C x Nz x Nx x Ny = {shape}; nothing is simulated\n"
+            "units       k-space and maps are scaled to a largest magnitude of 1\n"
             "reference   none: errors are those of the samples, |A x - y| / |y|"
         ),
     )
@@ -134,10 +134,7 @@ def load_volume(path: Path) -> Tensor:
             f"{path}: an image must have shape (Nz, Nx, Ny) with slices of 8 x 8 pixels or more, "
             f"got {array.shape}"
         )
-    largest = np.abs(array).max()
-    if largest == 0:
-        raise BadInput(f"{path}: an image must not be all zero")
-    return torch.from_numpy((array / largest).astype(np.complex64))
+    return _scaled(path, array)
 
 
 def load_nifti(path: Path) -> np.ndarray:
@@ -147,7 +144,7 @@ def load_nifti(path: Path) -> np.ndarray:
     except ImportError as error:
         raise BadInput(f"{path}: NIfTI files need nibabel: pip install nibabel") from error
     if not path.is_file():
-        raise BadInput(f"{path}: there is no such file")
+        raise BadInput(f"{path}: {'not a file' if path.exists() else 'there is no such file'}")
     try:
         array = np.asarray(Nifti1Image.from_filename(path).dataobj)
     except Exception as error:  # nibabel passes on what gzip, struct and numpy raise
@@ -161,7 +158,7 @@ def load_nifti(path: Path) -> np.ndarray:
 def load_array(path: Path) -> np.ndarray:
     """Return the array of a .npy file; objects in it are refused, not unpickled."""
     if not path.is_file():
-        raise BadInput(f"{path}: there is no such file")
+        raise BadInput(f"{path}: {'not a file' if path.exists() else 'there is no such file'}")
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -169,6 +166,21 @@ def load_array(path: Path) -> np.ndarray:
     if not isinstance(array, np.ndarray):
         raise BadInput(f"{path}: must hold one array, got an archive")
     return _finite(path, array)
+
+
+def check_range(option: str, value: float, low: float, high: float) -> None:
+    """Raise if the value of a command line option is not in its range."""
+    if not low <= value <= high:
+        raise BadInput(f"{option} must be from {low} to {high}, got {value}")
+
+
+def _scaled(path: Path, array: np.ndarray) -> Tensor:
+    """Return the array as complex64 whose largest magnitude is 1."""
+    precise = array.astype(np.complex128)  # int8 has no magnitude of -128, complex64 no 1e60
+    largest = np.abs(precise).max()
+    if largest == 0:
+        raise BadInput(f"{path}: values must not be all zero")
+    return torch.from_numpy((precise / largest).astype(np.complex64))
 
 
 def _finite(path: Path, array: np.ndarray) -> np.ndarray:

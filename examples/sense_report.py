@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from sense_data import Scan
+from sense_data import BadInput, Scan
 from sense_measure import Measured
 from torch import Tensor
 
 from torchlinops import Identity, NamedLinop
 
+JSON, PICTURE = "sense.json", "sense.png"
 CLEARLY_BETTER = 0.8
 """How large the error may be, as a part of that of the zero-filled image."""
 
@@ -104,23 +106,42 @@ def print_table(report: Report) -> None:
         print("the reconstruction is NOT CLEARLY BETTER than the zero-filled image")
 
 
-def write_files(report: Report, folder: Path) -> list[Path]:
-    """Write sense.json and sense.png into ``folder`` and return their paths."""
-    return [
-        _written(folder / "sense.json", lambda path: path.write_text(_as_json(report))),
-        _written(folder / "sense.png", lambda path: draw(report, path)),
-    ]
-
-
-def _written(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let ``write`` fill a file beside ``path``, and put it in place when it is complete."""
-    unfinished = path.with_name(f".{os.getpid()}.{path.name}")
+def prepare(folder: Path) -> None:
+    """Make the output folder, and make sure that the files can be written before any work."""
     try:
-        write(unfinished)
-        os.replace(unfinished, path)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (JSON, PICTURE):
+            if (folder / name).is_dir():
+                raise BadInput(f"--output: {folder / name} must be a file, got a folder")
+        with _unfinished(folder / JSON):
+            pass
+    except OSError as error:
+        raise BadInput(f"--output must be a folder to write to, got {folder}: {error}") from error
+
+
+def write_files(report: Report, folder: Path) -> list[Path]:
+    """Write the JSON and the picture into ``folder`` and return their paths.
+
+    Neither is put in place before both are complete.
+    """
+    numbers, picture = folder / JSON, folder / PICTURE
+    with _unfinished(numbers) as some_numbers, _unfinished(picture) as some_picture:
+        some_numbers.write_text(_as_json(report))
+        draw(report, some_picture)
+        os.replace(some_numbers, numbers)
+        os.replace(some_picture, picture)
+    return [numbers, picture]
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """Make an empty file beside ``path`` that is gone in the end if nobody has moved it."""
+    beside = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        beside.touch()
+        yield beside
     finally:
-        unfinished.unlink(missing_ok=True)
-    return path
+        beside.unlink(missing_ok=True)
 
 
 def _as_json(report: Report) -> str:

@@ -147,7 +147,7 @@ NAN = np.full((2, 8, 8), np.nan)
 BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "missing file": (lambda folder: ["--image", str(folder / "no.npy")], "there is no such file"),
     "missing NIfTI": (lambda folder: ["--image", str(folder / "no.nii")], "there is no such file"),
-    "folder": (lambda folder: ["--image", str(folder)], "there is no such file"),
+    "folder": (lambda folder: ["--image", str(folder)], "not a file"),
     "one dimension": (saved("a.npy", np.ones(9)), "must have shape (Nz, Nx, Ny)"),
     "tiny slices": (saved("a.npy", np.ones((2, 4, 9))), "8 x 8 pixels or more, got (2, 4, 9)"),
     "objects": (saved("a.npy", np.array([{}]), pickled=True), "not a .npy file that can be read"),
@@ -155,7 +155,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "nothing": (saved("a.npy", np.ones((0, 8, 8))), "must hold numbers"),
     "NaN": (saved("a.npy", NAN), "values must be finite, got NaN or infinity"),
     "infinity": (saved("a.npy", NAN * 0 + np.inf), "values must be finite"),
-    "zeros": (saved("a.npy", 0 * np.ones((2, 8, 8))), "an image must not be all zero"),
+    "zeros": (saved("a.npy", 0 * np.ones((2, 8, 8))), "values must not be all zero"),
     "no array": (written("a.npy", b"what is this"), "not a .npy file that can be read"),
     "empty file": (written("a.npy", b""), "not a .npy file that can be read"),
     "no NIfTI": (written("a.nii", b"what is this"), "not a NIfTI file that can be read"),
@@ -172,10 +172,12 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "not a decimal": (with_image("--batch", "C=²"), "--batch must look like"),
     "twice": (with_image("--batch", "C=2,C=3"), "--batch must look like"),
     "empty batch": (with_image("--batch", ""), "--batch must look like"),
-    "no coils": (with_image("--coils", "0"), "--coils must be at least 1, got 0"),
-    "acceleration": (with_image("--acceleration", "nan"), "--acceleration must be at least 1"),
-    "noise": (with_image("--noise", "-1"), "--noise must be at least 0"),
-    "iterations": (with_image("--iterations", "0"), "--iterations must be at least 1"),
+    "no coils": (with_image("--coils", "0"), "--coils must be from 1 to 1024, got 0"),
+    "many coils": (with_image("--coils", "100000000"), "--coils must be from 1 to 1024"),
+    "acceleration": (with_image("--acceleration", "nan"), "--acceleration must be from 1 to 100"),
+    "noise": (with_image("--noise", "-1"), "--noise must be from 0 to 1"),
+    "seed": (with_image("--seed", "99999999999999999999999"), "--seed must be from 0 to"),
+    "iterations": (with_image("--iterations", "0"), "--iterations must be from 1 to 10000"),
     "k-space alone": (lambda folder: scan(folder)[:2], "must be given together"),
     "k-space and image": (
         lambda folder: [*scan(folder), "--image", str(folder / "brain.npy")],
@@ -214,7 +216,25 @@ def test_a_folder_that_cannot_be_made_is_bad_input(
 ) -> None:
     image = brain(tmp_path)
     assert sense.main(["--image", str(image), "--output", str(image / "out")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("sense: --output must be a folder") and said.count("\n") == 1
+
+
+def test_a_folder_in_the_place_of_a_file_is_bad_input(
+    tmp_path: Path, sense: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out" / "sense.png").mkdir(parents=True)
+    assert sense.main(["--image", str(brain(tmp_path)), "--output", str(tmp_path / "out")]) == 2
+    assert "sense.png must be a file, got a folder" in capsys.readouterr().err
+    assert files(tmp_path / "out") == {"sense.png"}
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
+def test_the_units_of_a_scan_do_not_matter(scale: float, tmp_path: Path, sense: ModuleType) -> None:
+    options = scan(tmp_path)
+    for name in ("kspace", "maps"):
+        np.save(tmp_path / f"{name}.npy", np.load(tmp_path / f"{name}.npy") * scale)
+    assert sense.main([*options, "--iterations", "200", "--output", str(tmp_path / "out")]) == 0
 
 
 def test_the_status_is_that_of_the_process(tmp_path: Path) -> None:
