@@ -43,8 +43,8 @@ def copied(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     return list(ModuleMemoryMap().copy_to(module, "cpu").buffers())
 
 
-@given(tiles())
-def test_bytes_meet_where_they_met_and_nowhere_else(tensors: list[torch.Tensor]) -> None:
+def check(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Copies, of which bytes are the same exactly where they were the same."""
     made = copied(tensors)
     new_of: dict[int, int] = {}
     for old, new in zip(tensors, made, strict=True):
@@ -52,6 +52,12 @@ def test_bytes_meet_where_they_met_and_nowhere_else(tensors: list[torch.Tensor])
         for source, target in zip(addresses(old), addresses(new), strict=True):
             assert new_of.setdefault(source, target) == target
     assert len(set(new_of.values())) == len(new_of)
+    return made
+
+
+@given(tiles())
+def test_bytes_meet_where_they_met_and_nowhere_else(tensors: list[torch.Tensor]) -> None:
+    check(tensors)
 
 
 @given(tiles())
@@ -60,6 +66,7 @@ def test_a_single_tile_takes_what_it_touches_and_what_aligns_it(
 ) -> None:
     (tile,) = copied(tensors[:1])
     touched = tile.numel() * tile.itemsize
+    # The start of a buffer is rounded down to a multiple of 64 bytes.
     assert touched <= tile.untyped_storage().nbytes() < touched + 64
 
 
@@ -78,3 +85,27 @@ def test_columns_without_a_gap_keep_their_strides() -> None:
     left, right = copied([matrix[:, :2], matrix[:, 2:]])
     assert left.stride() == right.stride() == (4, 1)
     assert left.untyped_storage().data_ptr() == right.untyped_storage().data_ptr()
+
+
+def test_a_view_that_wraps_around_rows_is_no_box() -> None:
+    flat = torch.arange(80.0)
+    columns, _ = check([flat.view(4, 20)[:, :3], flat[17:23]])
+    assert columns.stride() == (20, 1)
+
+
+def test_a_box_that_sticks_out_of_the_bytes_between_its_tiles_is_not_used() -> None:
+    matrix = torch.arange(192.0).view(3, 64)
+    right, left = check([matrix[:2, 20:24], matrix[1:, :21]])
+    assert right.stride() == left.stride() == (64, 1)
+
+
+def test_windows_that_overlap_are_moved_as_they_are() -> None:
+    matrix = torch.arange(60.0).view(3, 20)
+    windows, _ = check([matrix[:, :8].unfold(1, 3, 1), matrix[:, 5:9]])
+    assert windows.stride() == (9, 1, 1)
+
+
+def test_windows_that_step_carry_from_digit_to_digit_and_stay() -> None:
+    matrix = torch.arange(60.0).view(3, 20)
+    windows, _ = check([matrix[:, :8].unfold(1, 3, 2), matrix[:, 5:9]])
+    assert windows.stride() == (20, 2, 1)
