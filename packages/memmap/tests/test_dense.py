@@ -103,6 +103,9 @@ def test_windows_that_overlap_are_moved_as_they_are() -> None:
     matrix = torch.arange(60.0).view(3, 20)
     windows, _ = check([matrix[:, :8].unfold(1, 3, 1), matrix[:, 5:9]])
     assert windows.stride() == (9, 1, 1)
+    (alone,) = check([matrix[:, :8].unfold(1, 3, 1)])
+    assert alone.stride() == (8, 1, 1)
+    assert alone.untyped_storage().nbytes() == 3 * 8 * 4
 
 
 def test_windows_that_step_carry_from_digit_to_digit_and_stay() -> None:

@@ -67,3 +67,18 @@ def test_the_ends_of_a_chain_are_reached() -> None:
 def test_a_search_too_wide_for_numpy_is_left_to_the_last_resort() -> None:
     assert has_solution([2, 3, 1 << 62], [1, 1, 1], (1 << 62) + 5, (1 << 62) + 5)
     assert not has_solution([2, 3, 1 << 62], [1, 1, 1], (1 << 62) + 6, (1 << 62) + 6)
+
+
+def test_the_closed_form_of_two_terms_is_exact() -> None:
+    for p_most in range(5):
+        for q_most in range(5):
+            reachable = solutions([3, 5], [p_most, q_most])
+            for value in range(40):
+                expected = value in reachable
+                assert _equation._is_sum(value, 3, p_most, 5, q_most) == expected
+
+
+def test_steps_of_a_larger_divisor_reach_what_the_small_ones_did() -> None:
+    for most in range(20):
+        kept, carried = _equation._carry(2, most, 8)
+        assert solutions([2, 8], [kept, carried]) == solutions([2], [most])
