@@ -193,7 +193,5 @@ def test_a_zero_tolerance_ends_at_the_precision_of_the_right_hand_side() -> None
 
 
 def test_an_integer_right_hand_side_is_refused() -> None:
-    with pytest.raises(
-        TypeError, match=r"y must be of a floating or complex dtype, got torch.int64"
-    ):
+    with pytest.raises(TypeError, match=r"a floating or complex dtype, got torch\.int64"):
         conjugate_gradients(lambda x: x, torch.ones(2, dtype=torch.int64))
