@@ -1,6 +1,7 @@
 """Matrix-free linear operators on tensors with named dimensions."""
 
 from . import alg as alg
+from . import config as config
 from ._add import Add as Add
 from ._chain import Chain as Chain
 from ._composite import Composite as Composite
@@ -38,4 +39,5 @@ __all__ = [
     "Window",
     "Zero",
     "alg",
+    "config",
 ]

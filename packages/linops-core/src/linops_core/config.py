@@ -1,0 +1,107 @@
+"""Settings of how derived operators are made.
+
+Each is a name of this module, to be read and assigned:
+
+``cache_adjoint_normal`` (True)
+    Whether an ``A.H`` or ``A.N`` that is made is kept, so that the next access returns it and
+    ``A.H.H`` is ``A``. If not, every access makes another one; what was kept before stays.
+``reduce_identity_in_normal`` (True)
+    Whether a normal operator around an identity, ``A.normal(Identity(...))``, is taken for
+    ``A.N``, and so may have a closed form. If not, it is made of the adjoint and the operator.
+    That is what happens along a chain: ``(F S).N`` is ``S.normal(F.N)``, and the normal of a
+    unitary F is an identity.
+
+No setting changes the mathematics, and all are read when an operator is made, never when it is
+called. An assignment holds in all threads. :func:`using` holds in its block, in the thread or task
+that entered it, and there it goes before what is assigned.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import ModuleType
+
+__all__ = ["cache_adjoint_normal", "reduce_identity_in_normal", "using"]
+
+cache_adjoint_normal: bool
+reduce_identity_in_normal: bool
+
+_assigned = {"cache_adjoint_normal": True, "reduce_identity_in_normal": True}
+_RULE = f"a setting must be one of {', '.join(_assigned)}"
+_in_this_block: ContextVar[Mapping[str, bool]] = ContextVar("linops_core.config", default={})  # noqa: B039 # never written to
+
+
+@contextmanager
+def using(**settings: bool) -> Iterator[None]:
+    """Use these settings in a ``with`` block, or in a function that is decorated with it.
+
+    Parameters
+    ----------
+    **settings : bool
+        By their names; the others stay as they are.
+
+    Raises
+    ------
+    TypeError
+        If there is no setting of that name, or a value is not a bool.
+
+    Examples
+    --------
+    >>> from linops_core import config
+    >>> with config.using(cache_adjoint_normal=False):
+    ...     config.cache_adjoint_normal
+    False
+    >>> config.cache_adjoint_normal
+    True
+    """
+    for name, value in settings.items():
+        if name not in _assigned:
+            raise TypeError(f"using: {_RULE}, got {name!r}")
+        _check_value(name, value)
+    token = _in_this_block.set({**_in_this_block.get(), **settings})
+    try:
+        yield
+    finally:
+        _in_this_block.reset(token)
+
+
+def _check_value(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"config: {name} must be True or False, got {value!r}")
+
+
+class _Config(ModuleType):
+    """A module whose settings are looked up when they are read.
+
+    A plain one has no values that differ between threads, and takes misspelt names.
+    """
+
+    def __getattr__(self, name: str) -> bool:
+        """Return the value of a setting that holds here."""
+        if name in _assigned:
+            return _in_this_block.get().get(name, _assigned[name])
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set a setting for all threads."""
+        if name.startswith("__"):  # what the import system sets
+            super().__setattr__(name, value)
+            return
+        if name not in _assigned:
+            raise AttributeError(f"config: {_RULE}, got {name!r}")
+        _check_value(name, value)
+        _assigned[name] = bool(value)
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse: a setting always has a value."""
+        raise AttributeError(f"config: {name} cannot be deleted")
+
+    def __dir__(self) -> list[str]:
+        """Return the names of the module and the settings."""
+        return sorted({*vars(self), *_assigned})
+
+
+sys.modules[__name__].__class__ = _Config
