@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memmap import _equation
-from memmap._equation import has_solution
+from memmap._equation import equation
 
 Problem = tuple[list[int], list[int], int, int]
 
@@ -41,19 +41,60 @@ def check(problem: Problem) -> None:
     assert has_solution(coefficients, largest, low, high) == expected
 
 
-@given(problems())
-def test_answers_are_those_of_trying_all_values(problem: Problem) -> None:
-    check(problem)
+def has_solution(coefficients: list[int], largest: list[int], low: int, high: int) -> bool:
+    terms = [(c, most) for c, most in zip(coefficients, largest, strict=True) if most]
+    return equation(tuple(terms)).reaches(low, high)
 
 
-@pytest.mark.parametrize("max_heads", [1, 8, 1 << 21])
+def give_up(*arguments: object) -> None:
+    return None
+
+
+def asked_as_usual(patch: pytest.MonkeyPatch) -> None:
+    pass
+
+
+def searched_by_numpy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_equation, "_pair", give_up)
+    patch.setattr(_equation, "MAX_CANDIDATES", 1_000_000)
+    patch.setattr(_equation, "_look_for_point", give_up)
+    patch.setattr(_equation, "_meet", give_up)
+
+
+def looked_for_in_a_lattice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_equation, "_pair", give_up)
+    patch.setattr(_equation, "_search", give_up)
+    patch.setattr(_equation, "MAX_NODES", 1_000_000)
+    patch.setattr(_equation, "_meet", give_up)
+
+
+def answered_in_the_last_resort(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_equation, "_pair", give_up)
+    patch.setattr(_equation, "_search", give_up)
+    patch.setattr(_equation, "_look_for_point", give_up)
+
+
+def answered_in_the_last_resort_with_heads(patch: pytest.MonkeyPatch) -> None:
+    answered_in_the_last_resort(patch)
+    patch.setattr(_equation, "MAX_HEADS", 8)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        asked_as_usual,
+        searched_by_numpy,
+        looked_for_in_a_lattice,
+        answered_in_the_last_resort,
+        answered_in_the_last_resort_with_heads,
+    ],
+)
 @given(problem=problems())
-def test_the_last_resort_answers_alike(problem: Problem, max_heads: int) -> None:
+def test_every_way_to_an_answer_is_exact(
+    way: Callable[[pytest.MonkeyPatch], None], problem: Problem
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        give_up: Callable[..., None] = lambda *arguments: None  # noqa: E731
-        patch.setattr(_equation, "_follow_pair", give_up)
-        patch.setattr(_equation, "_search", give_up)
-        patch.setattr(_equation, "MAX_HEADS", max_heads)
+        way(patch)
         check(problem)
 
 
@@ -64,18 +105,18 @@ def test_the_ends_of_a_chain_are_reached() -> None:
         assert has_solution(coefficients, largest, value, value) == (value in reachable)
 
 
-def test_a_search_too_wide_for_numpy_is_left_to_the_last_resort() -> None:
-    assert has_solution([2, 3, 1 << 62], [1, 1, 1], (1 << 62) + 5, (1 << 62) + 5)
-    assert not has_solution([2, 3, 1 << 62], [1, 1, 1], (1 << 62) + 6, (1 << 62) + 6)
+def test_an_equation_too_wide_for_machine_integers_is_answered() -> None:
+    assert has_solution([2, 3, 1 << 70], [1, 1, 1], (1 << 70) + 5, (1 << 70) + 5)
+    assert not has_solution([2, 3, 1 << 70], [1, 1, 1], (1 << 70) + 6, (1 << 70) + 6)
 
 
 def test_the_closed_form_of_two_terms_is_exact() -> None:
-    for p_most in range(5):
-        for q_most in range(5):
+    for p_most in range(1, 6):
+        for q_most in range(1, 6):
             reachable = solutions([3, 5], [p_most, q_most])
             for value in range(40):
-                expected = value in reachable
-                assert _equation._is_sum(value, 3, p_most, 5, q_most) == expected
+                answer = has_solution([3, 5], [p_most, q_most], value, value)
+                assert answer == (value in reachable)
 
 
 def test_steps_of_a_larger_divisor_reach_what_the_small_ones_did() -> None:

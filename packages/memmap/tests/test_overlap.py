@@ -1,13 +1,10 @@
-from itertools import product
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memmap import View, _equation, has_internal_overlap, overlaps
-from memmap._equation import has_solution
+from memmap import View, has_internal_overlap, overlaps
 from memmap.testing import tensor_views, touched_bytes, views
 
 
@@ -83,49 +80,6 @@ def test_overlap_is_counted_in_bytes_across_types() -> None:
     assert not overlaps(real[:, 0], real[:, 1])
     assert overlaps(x.imag, real[:, 1])
     assert not overlaps(x.real, x.imag)
-
-
-# Equations: every path to an answer is compared with listing all sums.
-
-TERMS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 5)), min_size=1, max_size=4).map(
-    lambda terms: sorted(dict(terms).items())
-)
-
-
-def sums_of(terms: list[tuple[int, int]]) -> set[int]:
-    counts = product(*[range(most + 1) for _, most in terms])
-    return {sum(c * y for (c, _), y in zip(terms, ys, strict=True)) for ys in counts}
-
-
-def assert_solved(terms: list[tuple[int, int]], low: int, width: int) -> None:
-    coefficients, largest = [c for c, _ in terms], [most for _, most in terms]
-    expected = any(low <= s <= low + width for s in sums_of(terms))
-    assert has_solution(coefficients, largest, low, low + width) == expected
-
-
-@given(TERMS, st.integers(-5, 200), st.integers(0, 6))
-def test_equations_are_solved_exactly(terms: list[tuple[int, int]], low: int, width: int) -> None:
-    assert_solved(terms, low, width)
-
-
-@given(TERMS, st.integers(-5, 200), st.integers(0, 6), st.sampled_from([4, 40, 1 << 21]))
-def test_equations_are_solved_without_the_short_ways(
-    terms: list[tuple[int, int]], low: int, width: int, heads: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_equation, "MAX_FOLLOWED", 0)
-        patch.setattr(_equation, "_search", lambda terms, target: None)
-        patch.setattr(_equation, "MAX_HEADS", heads)
-        assert_solved(terms, low, width)
-
-
-@given(TERMS, st.integers(-5, 200), st.integers(0, 6))
-def test_equations_are_solved_by_the_bounded_search(
-    terms: list[tuple[int, int]], low: int, width: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_equation, "MAX_FOLLOWED", 0)
-        assert_solved(terms, low, width)
 
 
 def addresses(view: View) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

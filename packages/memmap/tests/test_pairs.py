@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memmap import View, _join, _pairs, overlapping_pairs
+from memmap import View, _bits, _join, _pairs, overlapping_pairs
+from memmap._bits import box_pairs_by_bits
 from memmap._join import box_pairs, interval_pairs, n_interval_pairs
 from memmap.testing import tensor_views, touched_bytes, views
 
@@ -38,6 +39,12 @@ def without_boxes(patch: pytest.MonkeyPatch) -> None:
 
 def in_small_portions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_join, "_PORTION", 3)
+    patch.setattr(_bits, "_PORTION", 3)
+
+
+def joined_by_bits(patch: pytest.MonkeyPatch) -> None:
+    in_small_portions(patch)
+    patch.setattr(_join, "_BITS", 1e9)
 
 
 def as_it_comes(patch: pytest.MonkeyPatch) -> None:
@@ -45,7 +52,7 @@ def as_it_comes(patch: pytest.MonkeyPatch) -> None:
 
 
 Way = Callable[[pytest.MonkeyPatch], None]
-WAYS = [as_it_comes, asked_one_by_one, joined_by_runs, in_small_portions]
+WAYS = [as_it_comes, asked_one_by_one, joined_by_runs, in_small_portions, joined_by_bits]
 
 
 def assert_found_in_every_way(tensors: Tensors) -> None:
@@ -167,10 +174,13 @@ def listed(portions: Iterator[_join.Pairs]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("n_axes", [1, 2, 3])
 @pytest.mark.parametrize("width", [3, 30])
-def test_boxes_in_many_cells_meet_once(n_axes: int, width: int) -> None:
+@pytest.mark.parametrize("join", [box_pairs, box_pairs_by_bits])
+def test_boxes_in_many_cells_meet_once(
+    join: Callable[[_join.Integers, _join.Integers], Iterator[_join.Pairs]], n_axes: int, width: int
+) -> None:
     random = np.random.default_rng(width)
     low = random.integers(0, 60, (400, n_axes))
     high = low + random.integers(1, width, (400, n_axes))
     meet = ((low[:, None] < high) & (low < high[:, None])).all(-1)
     expected = [(i, j) for i, j in zip(*np.nonzero(meet), strict=True) if i < j]
-    assert sorted(listed(box_pairs(low, high))) == expected
+    assert sorted(listed(join(low, high))) == expected

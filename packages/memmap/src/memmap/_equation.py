@@ -9,7 +9,10 @@ cheapest method that can; nothing is ever guessed.
 2. Two coefficients with a common divisor that the rest share a multiple of (steps of 2 and 3
    along one axis) have a closed form; the few right-hand sides left are followed up.
 3. Else NumPy's bounded search (the one behind `numpy.shares_memory`) tries `MAX_CANDIDATES`.
-4. Else up to `MAX_HEADS` sums of the largest terms are listed, and what they leave is looked up
+4. Else the solutions are looked for as points of a lattice in a box, whose size does not matter,
+   with `MAX_NODES` choices of a coefficient. Up to about ten terms, that is always enough but for
+   right-hand sides close to either end.
+5. Else up to `MAX_HEADS` sums of the largest terms are listed, and what they leave is looked up
    among all sums of the other terms, kept as the bits of one integer. It has at most one bit for
    each byte in which the spans of the two views meet, and is shifted and joined
    ``O(sum_j log u_j)`` times.
@@ -19,100 +22,160 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-MAX_CANDIDATES = 20_000
+from ._lattice import box_has_point
+
+MAX_CANDIDATES = 1_000
+MAX_NODES = 3_000
 MAX_FOLLOWED = 16
 MAX_HEADS = 1 << 21
 
 Terms: TypeAlias = Sequence[tuple[int, int]]
-"""Pairs (coefficient, largest value), ascending in the coefficients, which are positive."""
+"""Pairs (coefficient, largest value), all positive, ascending in the coefficients."""
 
 
-def has_solution(coefficients: Sequence[int], largest: Sequence[int], low: int, high: int) -> bool:
-    """Whether ``low <= sum_j c_j y_j <= high`` for some integers ``0 <= y_j <= u_j``.
+class Equation(NamedTuple):
+    """Left-hand side ``sum_j c_j y_j``, prepared for any number of right-hand sides.
+
+    Attributes
+    ----------
+    chain : sequence of (int, int)
+        The terms from the smallest on, as long as the coefficient divides all that follow.
+    rest : Pair or Terms
+        What is left of the equation, in units of `unit`.
+    unit : int
+        Greatest common divisor of the coefficients of the rest.
+    """
+
+    chain: Terms
+    rest: Pair | Terms
+    unit: int
+
+    def reaches(self, low: int, high: int) -> bool:
+        """Whether ``low <= sum_j c_j y_j <= high`` for some integers ``0 <= y_j <= u_j``.
+
+        Parameters
+        ----------
+        low, high : int
+            The right-hand sides.
+
+        Returns
+        -------
+        bool
+            Exact, for every input.
+
+        Examples
+        --------
+        >>> sums = equation(((6, 3), (10, 2)))
+        >>> sums.reaches(28, 28), sums.reaches(14, 14)
+        (True, False)
+        """
+        chain, rest, unit = self
+        for coefficient, most in chain:
+            # Only multiples of what divides this term and all larger ones are reached.
+            low += -low % coefficient
+            high -= high % coefficient
+            if high < 0 or low > high:
+                return False
+            low -= coefficient * most
+        if not rest:
+            return low <= 0 <= high
+        low, high = -(-low // unit) if low > 0 else 0, high // unit
+        if low > high:
+            return False
+        return rest.reaches(low, high) if isinstance(rest, Pair) else _reaches(rest, low, high)
+
+
+class Pair(NamedTuple):
+    """Two terms with coprime coefficients, and an equation for what they leave.
+
+    Attributes
+    ----------
+    p, p_reach, q, q_reach : int
+        Coefficients and largest multiples.
+    inverse : int
+        Of q modulo p.
+    divisor : int
+        What the pair leaves must be a multiple of this.
+    n_followed : int
+        How many sums of the pair there may be for one right-hand side.
+    after : Equation
+        The other terms.
+    terms : Terms
+        All terms, the two included.
+    """
+
+    p: int
+    p_reach: int
+    q: int
+    q_reach: int
+    inverse: int
+    divisor: int
+    n_followed: int
+    after: Equation
+    terms: Terms
+
+    def reaches(self, low: int, high: int) -> bool:
+        """Whether a sum of the terms lies in an interval; exact."""
+        p, p_reach, q, q_reach, inverse, divisor, n_followed, after, terms = self
+        if (high - low + 1) * n_followed > MAX_FOLLOWED:
+            return _reaches(terms, low, high)
+        reach = p_reach + q_reach
+        for value in range(low, high + 1):
+            for s in range(value % divisor, (value if value < reach else reach) + 1, divisor):
+                # The least y that leaves a multiple of p for x = (s - q y) / p, not too large.
+                least = (s - p_reach + q - 1) // q if s > p_reach else 0
+                y = least + (s * inverse - least) % p
+                if q * y <= (s if s < q_reach else q_reach) and after.reaches(value - s, value - s):
+                    return True
+        return False
+
+
+def equation(terms: tuple[tuple[int, int], ...]) -> Equation:
+    """Prepare a left-hand side.
 
     Parameters
     ----------
-    coefficients : sequence of int
-        The distinct positive ``c_j``, ascending.
-    largest : sequence of int
-        The ``u_j``, not negative.
-    low, high : int
-        The right-hand sides.
+    terms : tuple of (int, int)
+        Different coefficients ``c_j`` with their largest values ``u_j``, all positive, ascending.
 
     Returns
     -------
-    bool
-        Exact, for every input.
-
-    Examples
-    --------
-    >>> has_solution([6, 10], [3, 2], 28, 28), has_solution([6, 10], [3, 2], 14, 14)
-    (True, False)
+    Equation
+        To be asked for right-hand sides.
     """
-    unit = 1
-    for index, coefficient in enumerate(coefficients):
+    for index, (coefficient, _) in enumerate(terms):
+        unit = gcd(*[c for c, _ in terms[index:]])
         if coefficient != unit:
-            # Only multiples of the common divisor of this term and all larger ones are reached.
-            divisor = gcd(*coefficients[index:])
-            step = divisor // unit
-            low, high = -(-low // step), high // step
-            unit = divisor
-        if high < 0 or low > high:
-            return False
-        if coefficient != unit:
-            rest = [c // unit for c in coefficients[index:]]
-            terms = list(zip(rest, largest[index:], strict=True))
-            return _solve_unchained(terms, max(low, 0), high)
-        low -= largest[index]
-    return low <= 0 <= high
+            rest = [(c // unit, most) for c, most in terms[index:]]
+            return Equation(terms[:index], _pair(rest) or rest, unit)
+    return Equation(terms, (), 1)
 
 
-def _solve_unchained(terms: Terms, low: int, high: int) -> bool:
-    """Answer for two or more terms whose coefficients have divisor 1 but are not 1."""
-    if sum(coefficient * largest for coefficient, largest in terms) < low:
-        return False
-    found = _follow_pair(terms, low, high)
-    if found is not None:
-        return found
-    if low < high:
-        # One more variable makes it an equation; 1 is smaller than all coefficients.
-        terms = [(1, high - low), *terms]
-    found = _search(terms, high)
-    return _meet(terms, high) if found is None else found
-
-
-def _follow_pair(terms: Terms, low: int, high: int) -> bool | None:
-    """Answer through the closed form for the two smallest terms; None if it does not apply."""
-    (p, p_most), (q, q_most) = terms[:2]
+def _pair(terms: Terms) -> Pair | None:
+    """The terms as a pair and what follows, if the two smallest have a closed form."""
+    (p, p_most), (q, q_most), *others = terms
     if gcd(p, q) != 1:
         return None
-    if len(terms) == 2:
-        if high - low >= MAX_FOLLOWED:
-            return None
-        return any(_is_sum(s, p, p_most, q, q_most) for s in range(low, high + 1))
-    coefficients, largest = (list(column) for column in zip(*terms[2:], strict=True))
-    divisor = gcd(*coefficients)
-    # What a small term reaches beyond the divisor is as well reached in steps of the divisor.
-    p_most, p_carried = _carry(p, p_most, divisor)
-    q_most, q_carried = _carry(q, q_most, divisor)
-    if coefficients[0] == divisor:
-        largest[0] += p_carried + q_carried
-    else:
-        coefficients.insert(0, divisor)
-        largest.insert(0, p_carried + q_carried)
-    reach = p * p_most + q * q_most
-    if (high - low + 1) * (reach // divisor + 1) > MAX_FOLLOWED:
-        return None
-    for value in range(low, high + 1):
-        for s in range(value % divisor, min(reach, value) + 1, divisor):
-            left = value - s
-            if _is_sum(s, p, p_most, q, q_most) and has_solution(coefficients, largest, left, left):
-                return True
-    return False
+    divisor = gcd(*[c for c, _ in others])
+    if divisor:
+        # What a small term reaches beyond the divisor is as well reached in steps of the divisor.
+        p_most, p_carried = _carry(p, p_most, divisor)
+        q_most, q_carried = _carry(q, q_most, divisor)
+        carried = p_carried + q_carried
+        if others[0][0] == divisor:
+            carried += others.pop(0)[1]
+        if carried:
+            others.insert(0, (divisor, carried))
+    p_reach, q_reach = p * p_most, q * q_most
+    if not divisor:
+        divisor = p_reach + q_reach + 1
+    n_followed = (p_reach + q_reach) // divisor + 1
+    after = equation(tuple(others))
+    return Pair(p, p_reach, q, q_reach, pow(q, -1, p), divisor, n_followed, after, terms)
 
 
 def _carry(coefficient: int, most: int, divisor: int) -> tuple[int, int]:
@@ -124,11 +187,18 @@ def _carry(coefficient: int, most: int, divisor: int) -> tuple[int, int]:
     return most - carried * turn, carried
 
 
-def _is_sum(s: int, p: int, p_most: int, q: int, q_most: int) -> bool:
-    """Whether ``s = p x + q y`` with ``0 <= x <= p_most, 0 <= y <= q_most``; p, q coprime."""
-    y_least = max(0, -((p * p_most - s) // q))
-    y = y_least + (s * pow(q, -1, p) - y_least) % p
-    return y <= min(q_most, s // q)
+def _reaches(terms: Terms, low: int, high: int) -> bool:
+    """Answer for terms with divisor 1 that have no closed form."""
+    if low < high:
+        # One more variable makes it an equation; 1 is smaller than all coefficients.
+        terms = [(1, high - low), *terms]
+    target = min(high, sum(c * most for c, most in terms) - high)
+    if target < 0:
+        return False
+    found = _search(terms, target)
+    if found is None:
+        found = _look_for_point(terms, target)
+    return _meet(terms, target) if found is None else found
 
 
 class _Described:
@@ -150,7 +220,7 @@ _BASE = 1 << 12  # any address but the null pointer
 def _search(terms: Terms, target: int) -> bool | None:
     """Answer by NumPy's bounded search, or None if it would take too many candidates."""
     reach = sum(coefficient * largest for coefficient, largest in terms)
-    if max(reach, target) >> 62 or len(terms) > 32:
+    if reach >> 62 or len(terms) > 32:
         return None
     views = np.asarray(_Described(_BASE, terms)), np.asarray(_Described(_BASE + target, ()))
     try:
@@ -158,6 +228,21 @@ def _search(terms: Terms, target: int) -> bool | None:
         return np.shares_memory(*views, max_work=MAX_CANDIDATES)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return None
+
+
+def _look_for_point(terms: Terms, target: int) -> bool | None:
+    """Answer by looking for a point of a lattice in a box, or None if it would take too long."""
+    # No term is larger than the target.
+    clipped = [(c, min(largest, target // c)) for c, largest in terms if c <= target]
+    if len(clipped) < 2:
+        return target == sum(c * largest for c, largest in clipped)
+    divisor = gcd(*[c for c, _ in clipped])
+    if target % divisor:
+        return False
+    coefficients = [c // divisor for c, _ in clipped]
+    return box_has_point(
+        coefficients, [largest for _, largest in clipped], target // divisor, MAX_NODES
+    )
 
 
 def _meet(terms: Terms, target: int) -> bool:

@@ -7,12 +7,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ._bits import box_pairs_by_bits
+
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Pairs: TypeAlias = tuple[Integers, Integers]
 """Positions of the first and of the second of each pair."""
 
 # Candidates are listed and tested in portions, so that memory follows the pairs that are found.
 _PORTION = 1 << 21
+# To compare two boxes takes as long as this many bits.
+_BITS = 500
+_MAX_BITS = 1 << 28
 
 
 def interval_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
@@ -79,7 +84,8 @@ def box_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
 
     The boxes are sorted into cells, as many per axis as make a cell about as wide as a box, and
     only those in one cell are compared: boxes of like size, wherever they are, cost
-    O(n log n + pairs).
+    O(n log n + pairs). Where most boxes of a cell meet along one axis and few along all, it is
+    faster to compare all boxes with all, a bit for each pair and axis.
 
     Parameters
     ----------
@@ -114,7 +120,13 @@ def box_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
     line = cell * (n + 1)
     # One axis after the other, each in memory of its own, for fewer and fewer candidates.
     sides = [(low[:, axis].copy(), high[:, axis].copy()) for axis in range(1, len(axes))]
-    for a, b in interval_pairs(line + low[box, 0], line + high[box, 0]):
+    starts, stops = line + low[box, 0], line + high[box, 0]
+    if n_interval_pairs(starts, stops) * _BITS > n * n * len(axes):
+        n_values = sum(np.unique(x).size for x in (*low.T, *high.T))
+        if n_values * n <= _MAX_BITS:
+            yield from box_pairs_by_bits(low, high)
+            return
+    for a, b in interval_pairs(starts, stops):
         first, second, where = box[a], box[b], cell[a]
         for begin, end in sides:
             met = (begin[first] < end[second]) & (begin[second] < end[first])

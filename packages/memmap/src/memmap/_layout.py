@@ -10,7 +10,10 @@ equal tuples and the questions asked of them are short.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+Dims: TypeAlias = tuple[tuple[int, int], ...]
+"""Pairs (stride, count)."""
 
 
 class Layout(NamedTuple):
@@ -22,14 +25,14 @@ class Layout(NamedTuple):
         Address of the first byte.
     stop : int
         One past the address of the last byte.
-    dims : tuple of (stride, count)
-        Strides in bytes, positive and ascending; every count is at least 2, except in the
-        layout of one single byte, whose dims are ``((1, 1),)``.
+    dims : tuple of (int, int)
+        Strides in bytes, positive and ascending, with their counts of at least 2; in the layout of
+        one single byte ``((1, 1),)``.
     """
 
     start: int
     stop: int
-    dims: tuple[tuple[int, int], ...]
+    dims: Dims
 
     @property
     def is_run(self) -> bool:
@@ -86,7 +89,7 @@ def normalise(
     >>> normalise(0, (3, 4), (16, 4), 4)
     Layout(start=0, stop=48, dims=((1, 48),))
     """
-    relative = _relative(sizes, strides, itemsize, unit)
+    relative = relative_form(sizes, strides, itemsize, unit)
     if relative is None:
         return None
     low, high, dims = relative
@@ -94,10 +97,10 @@ def normalise(
 
 
 # The tensors of one program have few shapes: most calls are answered from here.
-@lru_cache(maxsize=4096)
-def _relative(
+@lru_cache(maxsize=8192)
+def relative_form(
     sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int, unit: int
-) -> tuple[int, int, tuple[tuple[int, int], ...]] | None:
+) -> tuple[int, int, Dims] | None:
     """First byte, end and dims of the normal form, relative to the element with index 0."""
     low, high = 0, itemsize
     dims = []

@@ -63,7 +63,8 @@ def overlapping_pairs(
             first, second = where[first], where[second]
             found.append(np.minimum(first, second) * n + np.maximum(first, second))
     first, second = np.divmod(np.sort(np.concatenate(found)), n)
-    return list(zip(first.tolist(), second.tolist(), strict=True))
+    numbers = np.arange(n).astype(np.object_)  # one object for each position, in many pairs
+    return list(zip(numbers[first].tolist(), numbers[second].tolist(), strict=True))
 
 
 # Microseconds: to ask one pair, to make one run, to compare two runs.

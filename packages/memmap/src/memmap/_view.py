@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ._errors import StorageError
-from ._layout import Layout, normalise
+from ._layout import Layout, normalise, relative_form
 
 # Devices whose data pointers are addresses, so that two storages alias exactly when their
 # intervals of addresses meet. Elsewhere (an MPS pointer names a buffer object, say) the storage
@@ -25,7 +25,7 @@ SUB_BYTE_DTYPES = frozenset(
 )  # fmt: skip
 
 _data_address = torch._C._data_address  # type: ignore[attr-defined]  # not in the stubs
-_new_view = tuple.__new__  # a view of a tensor needs no validation
+_new_view = _new_layout = tuple.__new__  # a view of a tensor needs no validation
 _is_copy_on_write = torch._C._is_cow_tensor  # type: ignore[attr-defined]  # not in the stubs
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -252,25 +252,29 @@ def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, int, Layout
         not isinstance(tensor, torch.Tensor)
         or type(tensor) not in _PLAIN_TENSORS
         or not tensor.is_cpu
-        or (itemsize := tensor.element_size()) == 1
-        or tensor.layout is not torch.strided  # to have no storage is an error in what follows
-        or _is_copy_on_write(tensor)
     ):
-        view = view_of(tensor)
-        return view.space, view.storage_address, view.layout()
+        return _place_of_view(view_of(tensor))
+    itemsize = tensor.itemsize
     try:
-        strides = tensor.stride()
         nbytes = tensor.untyped_storage().nbytes()
+        relative = relative_form(tensor.shape, tensor.stride(), itemsize, itemsize)
     except RuntimeError:
-        view_of(tensor)  # which says what is wrong
-        raise
+        return _place_of_view(view_of(tensor))  # which says what is wrong
+    if _is_copy_on_write(tensor) or (itemsize == 1 and tensor.dtype in SUB_BYTE_DTYPES):
+        return _place_of_view(view_of(tensor))
     address = _data_address(tensor)
-    layout = normalise(
-        address + tensor.storage_offset() * itemsize, tensor.shape, strides, itemsize, itemsize
-    )
-    if layout is not None and (layout[0] < address or layout[1] > address + nbytes):
+    if relative is None:
+        return _CPU, address, None
+    low, high, dims = relative
+    offset = tensor.storage_offset() * itemsize
+    layout = _new_layout(Layout, (address + offset + low, address + offset + high, dims))
+    if offset + low < 0 or offset + high > nbytes:
         raise _outside(layout, address, nbytes)
     return _CPU, address, layout
+
+
+def _place_of_view(view: View) -> tuple[Hashable, int, Layout | None]:
+    return view.space, view.storage_address, view.layout()
 
 
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
