@@ -26,7 +26,7 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
                 f"and {tuple(result.shape)}"
             )
         in_place = ours and not _recorded(total, result)
-        if in_place and torch.result_type(total, result) == total.dtype:
+        if in_place and torch.promote_types(total.dtype, result.dtype) == total.dtype:
             total.add_(result)
         else:
             total = total + result
