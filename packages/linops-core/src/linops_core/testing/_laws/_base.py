@@ -1,0 +1,41 @@
+"""All laws together."""
+
+from __future__ import annotations
+
+from ._compiler import CompilerLaws
+from ._copies import CopyLaws
+from ._devices import DeviceLaws
+from ._freshness import FreshnessLaws
+from ._gradients import GradientLaws
+from ._matrix import MatrixLaws
+from ._modes import ModeLaws
+from ._transforms import TransformLaws
+
+
+class BaseNamedLinopTests(
+    MatrixLaws,
+    CopyLaws,
+    FreshnessLaws,
+    DeviceLaws,
+    GradientLaws,
+    TransformLaws,
+    ModeLaws,
+    CompilerLaws,
+):
+    """Every law that an operator obeys, as the tests of one operator.
+
+    Subclass it in a test file, with a name that pytest collects, and override
+    :meth:`make_linop`, :meth:`sizes` where the operator does not know all of its sizes, and
+    :meth:`make_input` where it does not take any random input. Small operators are enough, and
+    keep all of it within a second or two.
+
+    Examples
+    --------
+    >>> from linops_core import FFT, NamedLinop
+    >>> class TestFFT(BaseNamedLinopTests):
+    ...     def make_linop(self) -> NamedLinop:
+    ...         return FFT(1)
+    ...     def sizes(self):
+    ...         return {"...": 2, "Nx": 3}
+    >>> TestFFT().test_adjoint_satisfies_the_dot_test()
+    """

@@ -1,0 +1,54 @@
+"""Laws of torch.compile: one graph, and nothing of the operator is frozen into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ..._linop import NamedLinop
+from ._factories import LinopFactories, weights_of
+
+
+class CompilerLaws(LinopFactories):
+    """An operator compiles without a break of the graph."""
+
+    def test_it_compiles_to_one_graph(self) -> None:
+        A = self.make_linop()
+        for linop, x in self.derived(A)[:3]:
+            run = compiled(linop, "eager")
+            with torch.no_grad():
+                assert self.close(run(x), linop(x))
+                for tensor in weights_of(A).values():
+                    tensor.copy_(torch.randn_like(tensor))
+                assert self.close(run(x), linop(x))
+
+    def test_its_backward_pass_compiles_to_one_graph(self) -> None:
+        A = self.make_linop()
+        x = self.make_input(A).requires_grad_()
+        wanted = [x, *A.parameters()]
+        found = [backward(run, x, wanted) for run in (compiled(A.N, "aot_eager"), A.N)]
+        assert all(self.close(one, other) for one, other in zip(*found, strict=True))
+
+
+def compiled(linop: NamedLinop, backend: str) -> Callable[[Tensor], Tensor]:
+    """Return the compiled operator, with nothing kept of what was compiled before."""
+    # All calls below share one code object, and the compiler keeps few versions of one.
+    torch._dynamo.reset()
+
+    def apply(x: Tensor) -> Tensor:
+        return linop(x)
+
+    return torch.compile(apply, backend=backend, fullgraph=True)
+
+
+def backward(run: Callable[[Tensor], Tensor], x: Tensor, wanted: list[Tensor]) -> list[Tensor]:
+    """Return the gradients of the energy of what ``run`` makes of ``x``."""
+    y = run(x)
+    if not y.requires_grad:
+        return [y]
+    found = torch.autograd.grad(
+        torch.view_as_real(y + 0j).square().sum(), wanted, allow_unused=True
+    )
+    return [y, *(torch.zeros(()) if gradient is None else gradient for gradient in found)]

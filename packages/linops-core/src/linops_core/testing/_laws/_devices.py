@@ -1,0 +1,87 @@
+"""Laws of devices and dtypes, also for devices that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..._linop import NamedLinop
+from ._factories import LinopFactories, tensors_of
+
+
+class DeviceLaws(LinopFactories):
+    """An operator follows its weights and its input to any device and in any precision."""
+
+    def test_casting_changes_the_precision_and_not_the_kind(self) -> None:
+        A = self.make_linop()
+        derived = [A, A.H, A.N]
+        kinds = [tensor.is_complex() for tensor in tensors_of(A)]
+        assert A.to(torch.float32) is A
+        assert [tensor.is_complex() for tensor in tensors_of(A)] == kinds
+        assert not {t.dtype for t in tensors_of(A)} & {torch.float64, torch.complex128}
+        for linop, (_, x) in zip(derived, self.derived(A, torch.complex64), strict=False):
+            assert linop(x).dtype is torch.complex64
+
+    def test_results_have_the_precision_of_weights_and_input(self) -> None:
+        for precision, kinds in (
+            (torch.float32, (torch.float32, torch.complex64)),
+            (torch.float64, (torch.float64, torch.complex128)),
+        ):
+            A = self.make_linop().to(precision)
+            for dtype in kinds:
+                for linop, x in self.derived(A, dtype):
+                    assert linop(x).dtype in kinds
+                    assert linop(x).is_complex() or not x.is_complex()
+
+    def test_derived_operators_move_along(self) -> None:
+        A = self.make_linop()
+        derived = self.derived(A)
+        lengths = [linop(x).shape for linop, x in derived]
+        assert A.to("meta") is A
+        check_on("meta", derived, lengths)
+
+    def test_derived_operators_move_along_when_memory_is_kept_shared(self) -> None:
+        A = self.make_linop()
+        derived = self.derived(A)
+        lengths = [linop(x).shape for linop, x in derived]
+        assert A.to("meta", memory_aware=True) is A
+        check_on("meta", derived, lengths)
+
+    def test_results_are_where_weights_and_input_are(self) -> None:
+        A = self.make_linop()
+        for linop, x in self.derived(A):
+            # What is made without saying where has no values here.
+            with torch.device("meta"):
+                y = linop(x)
+            assert y.device == x.device
+            assert self.close(y, linop(x))
+
+    def test_an_accelerator_gives_the_same_values(self) -> None:
+        for device in accelerators():
+            A = self.make_linop().to(torch.float32)
+            derived = self.derived(A, torch.complex64)
+            expected = [linop(x) for linop, x in derived]
+            A.to(device)
+            for (linop, x), y in zip(derived, expected, strict=True):
+                found = linop(x.to(device))
+                assert found.device.type == device.type
+                assert self.close(found.cpu(), y, rtol=1e-4)
+
+
+def accelerators() -> list[torch.device]:
+    """Return the accelerator of this machine, if it has one."""
+    found = torch.accelerator.current_accelerator(check_available=True)
+    return [] if found is None else [found]
+
+
+def check_on(
+    device: str, derived: Sequence[tuple[NamedLinop, Tensor]], lengths: Sequence[torch.Size]
+) -> None:
+    """Check that operators are on ``device`` and work there."""
+    for (linop, x), shape in zip(derived, lengths, strict=True):
+        assert all(tensor.device.type == device for tensor in tensors_of(linop))
+        y = linop(x.to(device))
+        assert y.device.type == device
+        assert y.shape == shape

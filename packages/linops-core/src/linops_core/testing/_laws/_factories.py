@@ -1,0 +1,103 @@
+"""What every law starts from: an operator, inputs for it, and what was derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from ..._linop import NamedLinop
+from .._dottest import input_lengths
+
+Applied: TypeAlias = tuple[NamedLinop, Tensor]
+"""An operator and an input for it."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor of an operator, and where it is kept."""
+
+    owner: nn.Module
+    name: str
+    tensor: Tensor
+
+
+class LinopFactories:
+    """The two factories that a user overrides, and what the laws make of them."""
+
+    rtol = 1e-9
+    """Largest error, relative to the largest value; for weights in double precision."""
+
+    def make_linop(self) -> NamedLinop:
+        """Return a new operator with weights in double precision, the same on each call."""
+        raise NotImplementedError(f"{type(self).__name__}: the class must override make_linop()")
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return the sizes of those dimensions that the operator does not know."""
+        return {}
+
+    def make_input(self, linop: NamedLinop, dtype: torch.dtype = torch.complex128) -> Tensor:
+        """Return a random input, another one on each call."""
+        return torch.randn(input_lengths(linop, self.sizes()), dtype=dtype)
+
+    def derived(self, A: NamedLinop, dtype: torch.dtype = torch.complex128) -> list[Applied]:
+        """Return the operator, its adjoint and both normals, each with an input of ``dtype``."""
+        x = self.make_input(A, dtype)
+        with torch.no_grad():
+            y = torch.randn(A(x).shape, dtype=dtype)
+        return [(A, x), (A.H, y), (A.N, x), (A.H.N, y)]
+
+    def close(self, x: Tensor, y: Tensor, rtol: float | None = None) -> bool:
+        """Whether two results are equal but for rounding."""
+        x, y = x.detach(), y.detach()
+        largest = max([0.0, *(float(t.abs().max()) for t in (x, y) if t.numel())])
+        bound = (self.rtol if rtol is None else rtol) * largest
+        return x.shape == y.shape and bool(((x - y).abs() <= bound).all())
+
+    def dense(self, linop: NamedLinop, sizes: Mapping[str, int] | None = None) -> Tensor:
+        """Return the matrix of the operator."""
+        known = {**self.sizes(), **(sizes or {})}
+        lengths = dict(zip(linop.ishape, input_lengths(linop, known), strict=True))
+        with torch.no_grad():
+            return linop.to_dense({str(dim): length for dim, length in lengths.items()})
+
+    def all_sizes(self, linop: NamedLinop) -> dict[str, int]:
+        """Return the size of each dimension of ``linop``, which may be derived from the first."""
+        A = self.make_linop()
+        x = self.make_input(A)
+        known: dict[str, int] = {**self.sizes()}
+        for names, lengths in ((A.ishape, x.shape), (A.oshape, A(x).shape)):
+            for dim, length in zip(names, lengths, strict=True):
+                known.setdefault(str(dim), length)
+        for dim in linop.dims:
+            size = linop.size(dim)
+            known[str(dim)] = known.get(dim.name, 0) if size is None else size
+        return known
+
+
+def tensors_of(linop: NamedLinop) -> list[Tensor]:
+    """Return all parameters and buffers."""
+    return [*linop.parameters(), *linop.buffers()]
+
+
+def is_number(tensor: Tensor) -> bool:
+    """Whether the tensor has real or complex numbers, not indices."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def weights_of(linop: NamedLinop) -> dict[str, Tensor]:
+    """Return the real and complex weights by their names, each once."""
+    named = {**dict(linop.named_parameters()), **dict(linop.named_buffers())}
+    return {name: tensor for name, tensor in named.items() if is_number(tensor)}
+
+
+def places_of(linop: NamedLinop) -> Iterator[Weight]:
+    """Yield each place in which a real or complex weight is kept."""
+    for module in linop.modules():
+        for kept in (module._parameters, module._buffers):
+            for name, tensor in kept.items():
+                if tensor is not None and is_number(tensor):
+                    yield Weight(module, name, tensor)

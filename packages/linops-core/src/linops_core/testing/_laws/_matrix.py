@@ -1,0 +1,102 @@
+"""Laws of the matrix: linearity, the adjoint, the normal, the tiles."""
+
+from __future__ import annotations
+
+import torch
+
+from nameddim import ELLIPSES, NamedDimension
+
+from ..._linop import NamedLinop
+from ..._roles import Role
+from .._dottest import dottest
+from .._tiles import tiles_of, whole_of
+from ._factories import LinopFactories
+
+
+class MatrixLaws(LinopFactories):
+    """An operator is a matrix, its adjoint and its normal are those of the matrix."""
+
+    def test_is_linear(self) -> None:
+        A = self.make_linop()
+        x, z, c = self.make_input(A), self.make_input(A), 2 - 3j
+        assert self.close(A(c * x + z), c * A(x) + A(z))
+
+    def test_output_has_the_dimensions_of_oshape(self) -> None:
+        A = self.make_linop()
+        x = self.make_input(A)
+        lengths = dict(zip(A.ishape, x.shape, strict=True))
+        y = A(x)
+        assert y.ndim == len(A.oshape)
+        for dim, length in zip(A.oshape, y.shape, strict=True):
+            assert A.size(dim) in (None, length)
+            assert A.role(dim) is not Role.BATCH or lengths[dim] == length
+
+    def test_real_inputs_give_what_complex_ones_of_that_value_give(self) -> None:
+        A = self.make_linop()
+        x = self.make_input(A, torch.float64)
+        assert self.close(A(x), A(x.to(torch.complex128)))
+
+    def test_an_ellipsis_stands_for_any_number_of_dimensions(self) -> None:
+        A = self.make_linop()
+        for linop, x in self.derived(A):
+            if (axes := batch_axes(linop)) is None:
+                continue
+            here, there = axes
+            y, length = linop(x), x.shape[here]
+            for one in range(length):  # none
+                assert self.close(linop(x.select(here, one)), y.select(there, one))
+            two = torch.stack([x, 2 * x], here)
+            assert self.close(linop(two), torch.stack([y, 2 * y], there))
+
+    def test_adjoint_satisfies_the_dot_test(self) -> None:
+        dottest(self.make_linop(), self.sizes())
+
+    def test_adjoint_is_the_conjugate_transpose(self) -> None:
+        A = self.make_linop()
+        rows = dict(zip(A.oshape, A(self.make_input(A)).shape, strict=True))
+        sizes = {str(dim): length for dim, length in rows.items()}
+        assert self.close(self.dense(A.H, sizes), self.dense(A).mH)
+
+    def test_adjoint_of_the_adjoint_is_the_operator(self) -> None:
+        A = self.make_linop()
+        assert A.H.H is A
+        assert A.H.shape == A.shape.H
+
+    def test_normal_is_the_adjoint_after_the_operator(self) -> None:
+        A = self.make_linop()
+        x = self.make_input(A)
+        assert self.close(A.N(x), A.H(A(x)))
+        y = A(x)
+        assert self.close(A.H.N(y), A(A.H(y)))
+
+    def test_derived_operators_hold_the_same_tensors(self) -> None:
+        A = self.make_linop()
+        own = {id(tensor) for tensor in (*A.parameters(), *A.buffers())}
+        for derived in (A.H, A.N, A.H.N):
+            assert {id(t) for t in (*derived.parameters(), *derived.buffers())} <= own
+
+    def test_tiles_make_up_the_whole_along_every_dimension_that_is_not_opaque(self) -> None:
+        A = self.make_linop()
+        for linop in (A, A.H, A.N):
+            for dim in sorted(linop.dims):
+                if linop.role(dim) is Role.OPAQUE:
+                    assert linop.why_opaque(dim)
+                else:
+                    self.check_tiles(linop, dim)
+
+    def check_tiles(self, linop: NamedLinop, dim: NamedDimension) -> None:
+        """Check that tiles of ``linop`` along ``dim`` make up the whole."""
+        known = self.all_sizes(linop)
+        for length in range(1, known[dim] + 1):
+            tiles = tiles_of(linop, dim, length, known)
+            assert self.close(whole_of(tiles, linop, dim, known), linop.to_dense(known))
+
+
+def batch_axes(linop: NamedLinop) -> tuple[int, int] | None:
+    """Return where the ``...`` is in the input and in the output, if it is a batch dimension."""
+    if ELLIPSES not in linop.ishape or ELLIPSES not in linop.oshape:
+        return None
+    name = NamedDimension("Batch").next_unused(linop.dims)
+    here, there = (side.index(ELLIPSES) for side in (linop.ishape, linop.oshape))
+    named = linop.resolved((*linop.ishape[:here], name, *linop.ishape[here + 1 :]))
+    return (here, there) if named.role(name) is Role.BATCH else None

@@ -1,0 +1,371 @@
+"""Every law is seen to be broken: an operator with one bug, and the law that finds it."""
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from linops_core import FFT, Dense, Diagonal, NamedLinop
+from linops_core.testing import BaseNamedLinopTests
+
+
+def values(*lengths: int) -> Tensor:
+    return torch.randn(lengths, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+
+
+class ConjugateForgotten(Diagonal):
+    adj_fn = staticmethod(Diagonal.fn)
+
+
+class AdjointOfTheOtherSize(Dense):
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor) -> Tensor:
+        return Dense.adj_fn(linop, x)[:-1]
+
+
+class WrongNormal(Dense):
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor) -> Tensor:
+        return 2 * x
+
+
+class NotLinear(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x).abs() + 0j
+
+
+class TwoDimensionsTooMany(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x)[None]
+
+
+class DropsImaginaryPartOfReal(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        y = Diagonal.fn(linop, x)
+        return y if x.is_complex() else y.real
+
+
+class MixesWhatTheEllipsisStandsFor(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x.cumsum(0))
+
+
+class NewAdjointEveryTime(Diagonal):
+    @property
+    def H(self) -> NamedLinop:
+        return self.adjoint()
+
+
+class CopiedWeight(Diagonal):
+    def adjoint(self) -> NamedLinop:
+        return Diagonal(self.weight.conj().clone(), self.ishape)
+
+
+class SlicedGrid(FFT):
+    def why_opaque(self, dim: str) -> str | None:
+        return None
+
+
+class Rewrapped(Diagonal):
+    def __init__(self, weight: Tensor, shape: tuple[str, ...]) -> None:
+        super().__init__(nn.Parameter(weight.detach()), shape)
+
+
+class SharedDictionaries(Diagonal):
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _adjoint=None)
+        return other
+
+
+class DeepCopyThatIsShallow(Diagonal):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy.copy(self)
+
+
+class ForgottenWhenPickled(Diagonal):
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_name": "another"}
+
+
+class NotInTheState(Diagonal):
+    def __init__(self, weight: Tensor, shape: tuple[str, ...]) -> None:
+        super().__init__(weight, shape)
+        self.register_buffer("gain", torch.ones((), dtype=torch.float64), persistent=False)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        gain: Tensor = linop.gain
+        return gain * Diagonal.fn(linop, x)
+
+    adj_fn = staticmethod(lambda linop, x: linop.gain * Diagonal.adj_fn(linop, x))
+    normal_fn = staticmethod(lambda linop, x: linop.gain**2 * Diagonal.normal_fn(linop, x))
+
+
+class ReprOfValues(Diagonal):
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} {self.weight.abs().max()}"
+
+
+class KeptConjugate(Diagonal):
+    def adjoint(self) -> NamedLinop:
+        adjoint = super().adjoint()
+        vars(adjoint)["conjugate"] = self.weight.detach().conj().resolve_conj().clone()
+        vars(adjoint)["fn"] = lambda linop, x: linop.conjugate * x
+        return adjoint
+
+
+class KeptPlainTensor(Diagonal):
+    """Its weight is an attribute that no move and no cast can see."""
+
+    def __init__(self, weight: Tensor, shape: tuple[str, ...]) -> None:
+        super().__init__(weight, shape)
+        self.plain = weight.detach().clone()
+
+    fn = staticmethod(lambda linop, x: linop.plain * x)
+    adj_fn = staticmethod(lambda linop, x: linop.plain.conj() * x)
+    normal_fn = staticmethod(lambda linop, x: linop.plain.abs() ** 2 * x)
+
+
+class FixedPrecision(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x).to(torch.complex128)
+
+
+class MadeWithoutADevice(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x) + torch.zeros(x.shape)
+
+
+class BoundToTheCpu(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x) + torch.zeros(x.shape, device="cpu")
+
+
+class NoGradient(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x.detach()) + 0 * x
+
+
+class NoGradientToTheWeight(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        weight: Tensor = linop.weight
+        return weight.detach() * x
+
+
+class _Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
+        ctx.save_for_backward(weight, x)
+        return weight * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, y: Tensor) -> tuple[Tensor, Tensor]:
+        weight, x = ctx.saved_tensors
+        return y * x.conj(), y * weight.conj()
+
+
+class DifferentiatedOnce(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        applied: Tensor = _Once.apply(linop.weight, x + 0j)  # type: ignore[no-untyped-call]
+        return applied
+
+
+class BranchesOnValues(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x if x.abs().sum() > 0 else 2 * x)
+
+
+class BranchesOnWeights(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x if linop.weight.abs().sum() > 0 else 2 * x)
+
+
+class WritesIntoWhatIsNotBatched(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return torch.zeros(x.shape, dtype=linop.weight.dtype).add_(Diagonal.fn(linop, x))
+
+
+class KeptInInference(Diagonal):
+    def adjoint(self) -> NamedLinop:
+        adjoint = super().adjoint()
+        vars(adjoint)["one"] = torch.ones(self.weight.shape, dtype=torch.float64)
+        vars(adjoint)["fn"] = lambda linop, x: linop.one * Diagonal.adj_fn(linop, x)
+        return adjoint
+
+
+class NotWithinInference(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x) * (1 if x._version >= 0 else 0)
+
+
+class CountsWrites(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x) * (1 if linop.weight._version >= 0 else 0)
+
+
+class OtherValuesWithoutGradients(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x) * (1 if torch.is_grad_enabled() else 2)
+
+
+class NoBfloat16(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        y = Diagonal.fn(linop, x)
+        product = y.real @ torch.eye(y.shape[-1], dtype=y.real.dtype)
+        return y if product.dtype is y.real.dtype else product
+
+
+class BreaksTheGraph(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
+        return Diagonal.fn(linop, x)
+
+
+class FrozenIntoTheGraph(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        if not torch.compiler.is_compiling():
+            vars(linop)["constant"] = complex(linop.weight.detach().sum())
+        constant: complex = linop.constant
+        return Diagonal.fn(linop, x) + constant * x
+
+
+class BreaksTheGraphOfTheNormal(Diagonal):
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
+        return Diagonal.normal_fn(linop, x)
+
+
+def diagonal(kind: Callable[..., NamedLinop]) -> Callable[[], NamedLinop]:
+    return lambda: kind(nn.Parameter(values(3)), ("...", "N"))
+
+
+BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
+    (diagonal(NotLinear), "is_linear"),
+    (diagonal(TwoDimensionsTooMany), "output_has_the_dimensions_of_oshape"),
+    (
+        diagonal(DropsImaginaryPartOfReal),
+        "real_inputs_give_what_complex_ones_of_that_value_give",
+    ),
+    (
+        diagonal(MixesWhatTheEllipsisStandsFor),
+        "an_ellipsis_stands_for_any_number_of_dimensions",
+    ),
+    (diagonal(ConjugateForgotten), "adjoint_satisfies_the_dot_test"),
+    (diagonal(ConjugateForgotten), "adjoint_is_the_conjugate_transpose"),
+    (lambda: AdjointOfTheOtherSize(values(2, 3)), "adjoint_satisfies_the_dot_test"),
+    (diagonal(NewAdjointEveryTime), "adjoint_of_the_adjoint_is_the_operator"),
+    (lambda: WrongNormal(values(2, 3)), "normal_is_the_adjoint_after_the_operator"),
+    (diagonal(CopiedWeight), "derived_operators_hold_the_same_tensors"),
+    (
+        lambda: SlicedGrid(1, (), norm="backward"),
+        "tiles_make_up_the_whole_along_every_dimension_that_is_not_opaque",
+    ),
+    (diagonal(Rewrapped), "constructors_keep_parameters_as_they_are"),
+    (diagonal(SharedDictionaries), "shallow_copy_shares_tensors_and_no_dictionary"),
+    (diagonal(DeepCopyThatIsShallow), "deep_copy_is_equal_and_shares_no_memory"),
+    (
+        diagonal(DeepCopyThatIsShallow),
+        "deep_copies_of_derived_operators_are_equal_and_independent",
+    ),
+    (diagonal(ForgottenWhenPickled), "pickle_keeps_the_operator"),
+    (diagonal(ForgottenWhenPickled), "files_keep_the_operator"),
+    (diagonal(NotInTheState), "state_dict_carries_all_values"),
+    (diagonal(ReprOfValues), "repr_reads_no_tensor"),
+    (diagonal(KeptConjugate), "derived_operators_follow_writes_into_the_weights"),
+    (diagonal(KeptConjugate), "derived_operators_follow_replaced_weights"),
+    (diagonal(KeptConjugate), "derived_operators_follow_a_loaded_state"),
+    (diagonal(KeptConjugate), "derived_operators_follow_an_assigned_state"),
+    (diagonal(KeptConjugate), "derived_operators_follow_a_cast"),
+    (diagonal(KeptConjugate), "derived_operators_move_along"),
+    (diagonal(KeptConjugate), "derived_operators_move_along_when_memory_is_kept_shared"),
+    (diagonal(KeptPlainTensor), "derived_operators_move_along"),
+    (diagonal(KeptPlainTensor), "casting_changes_the_precision_and_not_the_kind"),
+    (diagonal(FixedPrecision), "casting_changes_the_precision_and_not_the_kind"),
+    (diagonal(FixedPrecision), "results_have_the_precision_of_weights_and_input"),
+    (diagonal(MadeWithoutADevice), "results_are_where_weights_and_input_are"),
+    (diagonal(BoundToTheCpu), "derived_operators_move_along"),
+    (diagonal(NoGradient), "gradients_to_the_input_are_right"),
+    (
+        diagonal(NoGradientToTheWeight),
+        "gradients_to_input_and_weights_are_right_in_both_orders",
+    ),
+    (diagonal(NoGradientToTheWeight), "gradients_reach_the_parameters_themselves"),
+    (
+        diagonal(DifferentiatedOnce),
+        "gradients_to_input_and_weights_are_right_in_both_orders",
+    ),
+    (diagonal(NoGradient), "the_backward_pass_is_the_adjoint"),
+    (diagonal(NoGradient), "the_gradient_of_the_energy_is_twice_the_normal"),
+    (diagonal(NoGradient), "the_jacobian_is_the_matrix"),
+    (diagonal(BranchesOnValues), "inputs_can_be_batched"),
+    (diagonal(WritesIntoWhatIsNotBatched), "inputs_can_be_batched"),
+    (diagonal(BranchesOnWeights), "weights_can_be_batched"),
+    (diagonal(BranchesOnValues), "gradients_can_be_batched"),
+    (
+        diagonal(OtherValuesWithoutGradients),
+        "without_gradients_values_are_the_same_and_nothing_is_recorded",
+    ),
+    (diagonal(NotWithinInference), "an_operator_works_within_inference"),
+    (diagonal(KeptInInference), "what_is_derived_within_inference_works_outside"),
+    (
+        diagonal(CountsWrites),
+        "an_operator_that_was_made_within_inference_works_outside",
+    ),
+    (diagonal(NoBfloat16), "autocast_changes_no_more_than_the_precision"),
+    (diagonal(BreaksTheGraph), "it_compiles_to_one_graph"),
+    (diagonal(FrozenIntoTheGraph), "it_compiles_to_one_graph"),
+    (diagonal(BreaksTheGraphOfTheNormal), "its_backward_pass_compiles_to_one_graph"),
+]
+
+
+def laws_of(make: Callable[[], NamedLinop]) -> BaseNamedLinopTests:
+    class Laws(BaseNamedLinopTests):
+        def make_linop(self) -> NamedLinop:
+            return make()
+
+        def sizes(self) -> Mapping[str, int]:
+            return {"Nx": 3, "Kx": 3}
+
+    return Laws()
+
+
+@pytest.mark.parametrize(
+    ("make", "law"), BREAKERS, ids=[f"{type(make()).__name__}-{law}" for make, law in BREAKERS]
+)
+def test_a_wrong_operator_breaks_a_law(make: Callable[[], NamedLinop], law: str) -> None:
+    with pytest.raises((AssertionError, ValueError, RuntimeError, TypeError)):
+        getattr(laws_of(make), f"test_{law}")()
+
+
+def test_every_law_has_an_operator_that_breaks_it() -> None:
+    laws = {name for name, _ in inspect.getmembers(BaseNamedLinopTests) if name[:5] == "test_"}
+    broken = {f"test_{law}" for _, law in BREAKERS}
+    assert laws - broken == {"test_an_accelerator_gives_the_same_values"}  # needs one
+    assert broken <= laws
