@@ -77,7 +77,7 @@ def dottest(
     wrong = False
     for dtype in dtypes:
         for _ in range(trials):
-            x = torch.randn(lengths, dtype=dtype, generator=generator).to(device)
+            x = torch.randn(lengths, dtype=dtype, generator=generator, device="cpu").to(device)
             there = A(x).detach()
             y = _like(there, generator)
             back = A.H(y).detach()
@@ -113,7 +113,7 @@ def input_lengths(A: NamedLinop, sizes: Mapping[str, int] | None = None) -> list
 
 
 def _like(x: Tensor, generator: torch.Generator) -> Tensor:
-    return torch.randn(x.shape, dtype=x.dtype, generator=generator).to(x.device)
+    return torch.randn(x.shape, dtype=x.dtype, generator=generator, device="cpu").to(x.device)
 
 
 def _described(factors: Sequence[complex]) -> str:
