@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import Dense, Diagonal
-from linops_core.alg import CGStep, conjugate_gradients
-
-QUIET = {"disable": True}
+from linops_core import FFT, Dense, Diagonal
+from linops_core.alg import Record, Step, StopReason, conjugate_gradients
 
 
 def positive(n: int, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
@@ -22,7 +20,7 @@ def positive(n: int, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def solve(A: Any, y: Tensor, **keywords: Any) -> Tensor:
-    return conjugate_gradients(A, y, **{"tqdm_kwargs": QUIET, **keywords})
+    return conjugate_gradients(A, y, **keywords)
 
 
 dtypes = st.sampled_from([torch.float64, torch.complex128])
@@ -81,8 +79,8 @@ def test_it_solves_with_an_operator_of_any_number_of_dimensions() -> None:
     torch.testing.assert_close(A.N(x) + 2 * x, y)
 
 
-def steps(**keywords: Any) -> list[CGStep]:
-    seen: list[CGStep] = []
+def steps(**keywords: Any) -> list[Step]:
+    seen: list[Step] = []
     matrix = torch.diag(torch.arange(1.0, 9.0, dtype=torch.float64))
     y = torch.ones(8, dtype=torch.float64)
     solve(matrix.mv, y, callback=seen.append, **keywords)
@@ -91,16 +89,25 @@ def steps(**keywords: Any) -> list[CGStep]:
 
 def test_it_stops_after_the_number_of_steps() -> None:
     assert [step.iteration for step in steps(max_num_iters=3, gtol=0, ltol=0)] == [1, 2, 3]
-    assert steps(max_num_iters=0) == []
+    (only,) = steps(max_num_iters=0)
+    assert (only.iteration, only.reason) == (0, StopReason.MAX_ITERATIONS)
+    assert [step.reason for step in steps(max_num_iters=2, gtol=0, ltol=0)] == [
+        None,
+        StopReason.MAX_ITERATIONS,
+    ]
 
 
 def test_it_stops_when_the_gradient_is_small() -> None:
-    residuals = [step.residual for step in steps(max_num_iters=50, gtol=1e-2, ltol=0)]
+    seen = steps(max_num_iters=50, gtol=1e-2, ltol=0)
+    residuals = [step.values["residual"] for step in seen]
+    assert seen[-1].reason is StopReason.CONVERGED
     assert residuals[-1] <= 1e-2 < min(residuals[:-1])
 
 
 def test_it_stops_when_the_loss_stands_still() -> None:
-    losses = [step.loss for step in steps(max_num_iters=50, gtol=0, ltol=1e-3)]
+    seen = steps(max_num_iters=50, gtol=0, ltol=1e-3)
+    assert seen[-1].reason is StopReason.STALLED
+    losses = [step.values["loss"] for step in seen]
     drops = [before - after for before, after in pairwise(losses)]
     assert drops[-1] <= 1e-3 * abs(losses[-1])
     assert all(drop > 1e-3 * abs(loss) for drop, loss in zip(drops[:-1], losses[1:-1], strict=True))
@@ -109,11 +116,11 @@ def test_it_stops_when_the_loss_stands_still() -> None:
 def test_a_step_reports_the_true_residual_and_loss() -> None:
     matrix, y = positive(5, torch.complex128, 0)
 
-    def compare(step: CGStep) -> None:
+    def compare(step: Step) -> None:
         residual = matrix @ step.x - y
         loss = torch.vdot(step.x, matrix @ step.x) / 2 - torch.vdot(step.x, y)
-        assert step.residual == pytest.approx(float(residual.norm() / y.norm()), abs=1e-9)
-        assert step.loss == pytest.approx(loss.real.item(), rel=1e-9)
+        assert step.values["residual"] == pytest.approx(float(residual.norm() / y.norm()), abs=1e-9)
+        assert step.values["loss"] == pytest.approx(loss.real.item(), rel=1e-9)
 
     guess = torch.randn(5, dtype=torch.complex128)
     solve(matrix.mv, y, x0=guess, callback=compare, gtol=1e-9, ltol=0)
@@ -123,16 +130,16 @@ def test_nothing_has_to_be_done_for_zero_and_for_the_solution() -> None:
     matrix, y = positive(3, torch.float64, 0)
     assert not solve(matrix.mv, torch.zeros(3, dtype=torch.float64)).any()
     solution = torch.linalg.solve(matrix, y)
-    seen: list[CGStep] = []
+    seen: list[Step] = []
     solve(matrix.mv, y, x0=solution, gtol=1e-9, callback=seen.append)
-    assert not seen
+    assert [(step.iteration, step.reason) for step in seen] == [(0, StopReason.CONVERGED)]
 
 
-def test_a_progress_bar_is_shown_unless_it_is_disabled(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_progress_bar_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     matrix, y = positive(3, torch.float64, 0)
     conjugate_gradients(matrix.mv, y, tqdm_kwargs={"desc": "solving"})
     assert "solving" in capsys.readouterr().err
-    conjugate_gradients(matrix.mv, y, tqdm_kwargs=QUIET)
+    conjugate_gradients(matrix.mv, y)
     assert capsys.readouterr().err == ""
 
 
@@ -171,14 +178,12 @@ def test_a_guess_of_another_kind_is_refused(guess: Tensor) -> None:
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1.0, 1e12, 1e30])
 def test_the_unit_of_the_right_hand_side_does_not_matter(scale: float) -> None:
     A = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
-    x = conjugate_gradients(
-        A.mv, scale * torch.tensor([3.0, 4.0]), gtol=1e-6, ltol=0, tqdm_kwargs={"disable": True}
-    )
+    x = conjugate_gradients(A.mv, scale * torch.tensor([3.0, 4.0]), gtol=1e-6, ltol=0)
     torch.testing.assert_close(x / scale, torch.ones(2))
 
 
 def test_a_zero_tolerance_ends_at_the_precision_of_the_right_hand_side() -> None:
-    steps: list[CGStep] = []
+    steps: list[Step] = []
     A = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
     conjugate_gradients(
         A.mv,
@@ -186,12 +191,240 @@ def test_a_zero_tolerance_ends_at_the_precision_of_the_right_hand_side() -> None
         max_num_iters=1000,
         gtol=0,
         ltol=0,
-        tqdm_kwargs={"disable": True},
         callback=steps.append,
     )
     assert len(steps) < 20
 
 
+def test_a_solution_that_only_the_recurrence_reaches_is_not_called_one() -> None:
+    """In single precision the recurrence goes on where the residual stays behind."""
+    matrix, y = positive(30, torch.float64, 1)
+    matrix = (matrix + 1e4 * torch.outer(y, y) / y.dot(y)).float()
+    y = torch.randn(30)
+    record = Record()
+    x = solve(matrix.mv, y, max_num_iters=1000, gtol=1e-6, ltol=0, callback=record)
+    assert record.reason is StopReason.ROUNDING
+    true = float((matrix @ x - y).norm() / y.norm())
+    assert record.values["residual"][-1] == pytest.approx(true, rel=0.1)
+    assert true > 1e-6
+
+
+@given(st.integers(2, 6), dtypes, st.integers(0, 2**16))
+def test_an_operator_that_is_not_symmetric_is_noticed_or_solved(
+    n: int, dtype: torch.dtype, seed: int
+) -> None:
+    """Its curvatures may all be real and positive; no wrong solution is called one."""
+    matrix, y = positive(n, dtype, seed)
+    skew = torch.randn(n, n, dtype=dtype, generator=torch.Generator().manual_seed(seed + 1))
+    matrix = matrix + (skew - skew.mH)
+    record = Record()
+    try:
+        x = solve(matrix.mv, y, max_num_iters=10 * n, gtol=1e-8, ltol=0, callback=record)
+    except ValueError as error:
+        assert "A must be Hermitian and positive definite" in str(error)
+    else:
+        assert record.reason is not StopReason.CONVERGED or (
+            (matrix @ x - y).norm() <= 1e-7 * y.norm()
+        )
+
+
+def test_a_rotation_is_noticed() -> None:
+    """p^H A p is |p|^2 for every p, as for the identity."""
+    A = torch.tensor([[1.0, 1.0], [-1.0, 1.0]])
+    with pytest.raises(ValueError, match=r"a residual z and a direction p with z\^H A p = "):
+        solve(A.mv, torch.tensor([1.0, 2.0]))
+
+
+def test_a_singular_system_that_has_a_solution_is_solved() -> None:
+    A = torch.diag(torch.tensor([2.0, 0.0, 4.0]))
+    x = solve(A.mv, torch.tensor([2.0, 0.0, 8.0]), x0=torch.tensor([0.0, 5.0, 0.0]), gtol=1e-6)
+    torch.testing.assert_close(x, torch.tensor([1.0, 5.0, 2.0]))
+
+
+def test_a_singular_system_without_a_solution_is_refused() -> None:
+    A = torch.diag(torch.tensor([1.0, 0.0]))
+    with pytest.raises(ValueError, match=r"must be Hermitian and positive definite"):
+        solve(A.mv, torch.ones(2), gtol=1e-6, ltol=0)
+
+
+@given(st.integers(1, 5), st.integers(1, 4), dtypes, st.integers(0, 2**16), st.booleans())
+def test_systems_side_by_side_are_solved_each_as_if_alone(
+    n: int, count: int, dtype: torch.dtype, seed: int, with_guess: bool
+) -> None:
+    systems = [positive(n, dtype, seed + k) for k in range(count)]
+    matrices = torch.stack([matrix for matrix, _ in systems])
+    # As different in scale as can be; one has nothing to do.
+    y = torch.stack([v * 10.0 ** (9 * k) for k, (_, v) in enumerate(systems)])
+    y[0] = 0
+    guess = torch.randn(count, n, dtype=dtype) if with_guess else None
+    keywords = {"max_num_iters": 7, "gtol": 1e-5, "ltol": 0}
+    record = Record()
+    A = Dense(matrices, ("B", "M", "N"), ("B", "N"), ("B", "M"))
+    both = [
+        solve(A, y, x0=guess, batch_dims=dims, callback=record, **keywords) for dims in ("B", 1)
+    ]
+    assert torch.equal(*both)
+    for k in range(count):
+        alone = Record()
+        x0 = None if guess is None else guess[k]
+        x = solve(matrices[k].mv, y[k], x0=x0, callback=alone, **keywords)
+        assert record.reasons[k] is alone.reason
+        torch.testing.assert_close(both[0][k], x, rtol=1e-6, atol=1e-6 * float(y[k].norm() or 1))
+
+
+def test_a_system_that_is_solved_stays_as_it_is() -> None:
+    matrices = torch.stack([torch.eye(4), torch.diag(torch.arange(1.0, 5.0))]).double()
+    seen: list[Step] = []
+    solve(
+        lambda x: (matrices @ x.unsqueeze(-1)).squeeze(-1),
+        torch.ones(2, 4, dtype=torch.float64),
+        batch_dims=1,
+        gtol=1e-10,
+        ltol=0,
+        callback=seen.append,
+    )
+    assert [step.reasons[0] is None for step in seen] == [False] * 4
+    assert all(torch.equal(step.x[0], torch.ones(4).double()) for step in seen)
+    assert [step.reason for step in seen] == [None] * 3 + [StopReason.CONVERGED]
+
+
+def test_batch_dimensions_may_be_anywhere() -> None:
+    weight = torch.rand(3, 2, 4, dtype=torch.float64) + 1
+    D = Diagonal(weight, ("N", "B", "M"))
+    y = torch.rand(3, 2, 4, dtype=torch.float64)
+    x = solve(D, y, batch_dims="B", max_num_iters=30, gtol=1e-10, ltol=0)
+    torch.testing.assert_close(x, y / weight)
+    x = solve(D, y, batch_dims=("N", "B", "M"), gtol=1e-10)
+    torch.testing.assert_close(x, y / weight)
+    behind = Diagonal(weight[0], ("...", "B", "M"))
+    x = solve(behind, y, batch_dims=["M"], max_num_iters=30, gtol=1e-10, ltol=0)
+    torch.testing.assert_close(x, y / weight[0])
+
+
+def test_gradients_go_through_systems_side_by_side() -> None:
+    half = torch.randn(2, 3, 3, dtype=torch.complex128)
+    eye = torch.eye(3, dtype=torch.complex128)
+
+    def solution(half: Tensor, y: Tensor) -> Tensor:
+        matrix = half.mH @ half + eye
+        return solve(
+            lambda x: (matrix @ x.unsqueeze(-1)).squeeze(-1), y, batch_dims=1, gtol=1e-13, ltol=0
+        )
+
+    y = torch.randn(2, 3, dtype=torch.complex128)
+    assert torch.autograd.gradcheck(
+        solution, (half.requires_grad_(), y.requires_grad_()), rtol=1e-4, atol=1e-5
+    )
+
+
+@given(st.integers(1, 6), dtypes, st.integers(0, 2**16))
+def test_a_preconditioner_changes_the_steps_and_not_the_solution(
+    n: int, dtype: torch.dtype, seed: int
+) -> None:
+    matrix, y = positive(n, dtype, seed)
+    scale = 10.0 ** torch.arange(n).double()
+    matrix = scale[:, None] * matrix * scale
+    y = scale * y
+    jacobi = Diagonal(1 / matrix.diagonal().real, ("N",))
+    record = Record()
+    x = solve(
+        matrix.mv,
+        y,
+        preconditioner=jacobi,
+        max_num_iters=20 * n,
+        gtol=1e-12,
+        ltol=0,
+        callback=record,
+    )
+    torch.testing.assert_close(
+        scale * x, scale * torch.linalg.solve(matrix, y), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_the_exact_inverse_as_preconditioner_needs_one_step() -> None:
+    matrix, y = positive(6, torch.complex128, 3)
+    record = Record()
+    inverse = torch.linalg.inv(matrix)
+    solve(matrix.mv, y, preconditioner=inverse.mv, gtol=1e-10, ltol=0, callback=record)
+    assert record.iterations == 1
+
+
+@pytest.mark.parametrize(
+    ("preconditioner", "message"),
+    [
+        (lambda r: -r, r"the preconditioner must be Hermitian and positive definite, got r\^H M r"),
+        (lambda r: r[:1], r"the preconditioner must map a space to itself, got an output of shape"),
+    ],
+)
+def test_a_wrong_preconditioner_is_refused(preconditioner: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        solve(lambda x: 2 * x, torch.ones(3), preconditioner=preconditioner)
+
+
+def test_the_implicit_gradient_is_that_of_the_direct_solver() -> None:
+    half = torch.randn(4, 4, dtype=torch.complex128)
+    eye = torch.eye(4, dtype=torch.complex128)
+
+    def solution(half: Tensor, y: Tensor) -> Tensor:
+        matrix = half.mH @ half + eye
+        return solve(matrix.mv, y, max_num_iters=40, gtol=1e-13, ltol=0, implicit=True)
+
+    y = torch.randn(4, dtype=torch.complex128)
+    assert torch.autograd.gradcheck(solution, (half.requires_grad_(), y.requires_grad_()))
+
+
+def test_the_implicit_gradient_reaches_parameters_keeps_no_steps_and_is_not_derived_again() -> None:
+    A = Diagonal(torch.nn.Parameter(torch.tensor([1.0, 2.0])), ("N",))
+    y = torch.tensor([3.0, 8.0], requires_grad=True)
+    x = solve(A.N, y, gtol=1e-6, ltol=0, implicit=True)
+    gradients = torch.autograd.grad(x.sum(), [A.weight, y], create_graph=True)
+    torch.testing.assert_close(gradients[0], torch.tensor([-6.0, -2.0]))
+    torch.testing.assert_close(gradients[1], torch.tensor([1.0, 0.25]))
+    with pytest.raises(RuntimeError, match=r"must not be derived again"):
+        torch.autograd.grad(gradients[0].sum(), A.weight)
+
+
+def test_names_that_are_no_batch_dimensions_are_refused() -> None:
+    y = torch.ones(2, 2)
+    A = Dense(torch.eye(2), ("M", "N"), ("B", "N"), ("B", "M"))
+    with pytest.raises(ValueError, match=r"N must be a batch dimension of A, .*, got input"):
+        solve(A, y, batch_dims="N")
+    with pytest.raises(ValueError, match=r"Z must be a batch dimension of A, .*, got none"):
+        solve(A, y, batch_dims=["B", "Z"])
+    F = FFT(1, grid_shapes=(("N",), ("N",)))
+    with pytest.raises(ValueError, match=r"N must be a batch dimension of A, .*, got opaque \("):
+        solve(F, y, batch_dims="N")
+    with pytest.raises(ValueError, match=r"batch_dims must be between 0 and the 2 axes .*, got 3"):
+        solve(A, y, batch_dims=3)
+    with pytest.raises(TypeError, match=r"batch_dims must be a number for a function"):
+        solve(lambda x: x, y, batch_dims="N")
+
+
+def test_a_wrong_system_among_others_is_named() -> None:
+    sign = torch.tensor([[1.0], [-1.0]])
+    with pytest.raises(ValueError, match=r"for a direction p of system 1"):
+        solve(lambda x: sign * x, torch.ones(2, 3), batch_dims=1)
+    y = torch.ones(2, 3)
+    y[1, 0] = float("inf")
+    with pytest.raises(ArithmeticError, match=r"values must stay finite"):
+        solve(lambda x: x, y, batch_dims=1)
+
+
+def test_nothing_to_solve_is_solved() -> None:
+    assert solve(lambda x: x, torch.ones(0)).shape == (0,)
+    assert solve(lambda x: x, torch.ones(0, 3), batch_dims=1).shape == (0, 3)
+
+
+def test_a_negative_number_of_steps_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"max_num_iters must be at least 0, got -1"):
+        solve(lambda x: x, torch.ones(2), max_num_iters=-1)
+
+
 def test_an_integer_right_hand_side_is_refused() -> None:
     with pytest.raises(TypeError, match=r"a floating or complex dtype, got torch\.int64"):
         conjugate_gradients(lambda x: x, torch.ones(2, dtype=torch.int64))
+
+
+def test_a_right_hand_side_that_is_no_tensor_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"y must be a torch\.Tensor, got <class 'list'>"):
+        solve(lambda x: x, [1.0])  # type: ignore[arg-type]

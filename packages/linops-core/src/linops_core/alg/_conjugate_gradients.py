@@ -1,32 +1,32 @@
-"""The method of conjugate gradients."""
+"""The method of conjugate gradients, for one system or for many at once."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
+from ._cg_judge import Judge, Measured, Numbers, on_host
+from ._implicit import attach
+from ._items import BatchDims, Items, items_of
+from ._progress import Progress
+from ._step import Callback, StopReason
+from ._vectors import (
+    Operator,
+    add_scaled,
+    check_count,
+    check_like,
+    check_vector,
+    in_own_space,
+    records,
+)
 
-@dataclass(frozen=True)
-class CGStep:
-    """Where the iteration stands after a step."""
-
-    iteration: int
-    """Number of steps done."""
-    x: Tensor
-    """The solution so far."""
-    residual: float
-    """``|A x - y| / |y|``, as the recurrence has it."""
-    loss: float
-    """``x^H A x / 2 - Re(x^H y)``, which every step decreases."""
+_NAME = "conjugate_gradients"
 
 
 def conjugate_gradients(
-    A: Callable[[Tensor], Tensor],
+    A: Operator,
     y: Tensor,
     x0: Tensor | None = None,
     max_num_iters: int = 20,
@@ -34,33 +34,55 @@ def conjugate_gradients(
     ltol: float = 1e-5,
     tqdm_kwargs: Mapping[str, object] | None = None,
     *,
-    callback: Callable[[CGStep], None] | None = None,
+    preconditioner: Operator | None = None,
+    batch_dims: BatchDims = 0,
+    implicit: bool = False,
+    callback: Callback | None = None,
 ) -> Tensor:
     r"""Solve :math:`A x = y` for a Hermitian positive definite :math:`A`.
 
     The solution is the minimum of :math:`f(x) = \frac12 x^H A x - \mathrm{Re}(x^H y)`, whose
-    gradient is :math:`A x - y`. Gradients flow through the iterations to y, x0 and A; the
-    tensors that autograd then has to keep grow with their number.
+    gradient is :math:`A x - y`. A may be singular where y is in its range; the solution that is
+    found is then the one nearest to x0 (without a preconditioner).
+
+    It keeps four vectors (x, residual, direction, image), a fifth with a preconditioner, and
+    waits for the device once in a step.
 
     Parameters
     ----------
     A : NamedLinop or function
-        From tensors of the shape of y to such tensors.
+        From tensors of the shape of y to such tensors. The names of its output may differ from
+        those of its input, as those of ``A.N`` do.
     y : Tensor
-        Right-hand side; real or complex, any shape. It is one vector: there are no batches.
+        Right-hand side; real or complex, any shape.
     x0 : Tensor, optional
         First guess; zero by default.
     max_num_iters : int
         Number of steps after which to stop in any case.
     gtol : float
         Stop when the gradient has become small: :math:`|A x - y| \le \mathrm{gtol} \, |y|`, or
-        as small as the precision of y lets it be.
+        as small as the precision of y lets it be. The residual is that of the recurrence, and
+        computed anew at the end where rounding may have parted the two.
     ltol : float
         Stop when a step decreases f by no more than ltol times :math:`|f|`.
     tqdm_kwargs : mapping, optional
-        For the progress bar; ``{"disable": True}`` hides it.
+        For a progress bar, which is shown if this is given.
+    preconditioner : NamedLinop or function, optional
+        Hermitian positive definite, close to the inverse of A: what it is applied to is a
+        residual.
+    batch_dims : int, or dimensions
+        How many first dimensions of y, or the names of which of A, number independent systems.
+        Each has its own steps and stops by itself: then its part of x stays as it is, while A
+        is still applied to all. By default y is one vector.
+    implicit : bool
+        How gradients are computed. By default they flow through the steps, all of which autograd
+        then keeps. If True, by the implicit function theorem: A is solved once more in the
+        backward pass, no step is kept, and the gradients, to y and to whatever A is made of, are
+        those of the exact solution, as exact as the tolerances. There is then no gradient to x0
+        and the preconditioner, and no second derivative (it is refused).
     callback : function, optional
-        Called with a :class:`CGStep` after every step.
+        Called with a :class:`Step` after every step. Its ``values`` are "residual",
+        :math:`|A x - y| / |y|` (the largest of all systems), and "loss", f(x) (the sum).
 
     Returns
     -------
@@ -70,10 +92,11 @@ def conjugate_gradients(
     Raises
     ------
     TypeError
-        If y is neither floating nor complex.
+        If y is neither floating nor complex, or batch_dims are names and A is a function.
     ValueError
-        If A returns another shape or dtype, x0 has another, or A shows itself not to be
-        Hermitian positive definite.
+        If A or the preconditioner returns another shape or dtype, x0 has another, A or the
+        preconditioner shows itself not to be Hermitian positive definite, or A has no such
+        batch dimensions.
     ArithmeticError
         If the iteration meets NaN or infinity.
 
@@ -81,107 +104,139 @@ def conjugate_gradients(
     ----------
     M. R. Hestenes and E. Stiefel, "Methods of conjugate gradients for solving linear systems",
     Journal of Research of the National Bureau of Standards 49 (1952), section 3.
+    Y. Saad, "Iterative methods for sparse linear systems" (2003), algorithm 9.1, with a
+    preconditioner.
 
     Examples
     --------
     >>> A = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
-    >>> x = conjugate_gradients(A.mv, torch.tensor([3.0, 4.0]), tqdm_kwargs={"disable": True})
+    >>> x = conjugate_gradients(A.mv, torch.tensor([3.0, 4.0]))
     >>> torch.allclose(x, torch.ones(2))
     True
+
+    Systems side by side, each with its own number of steps:
+
+    >>> from linops_core import Diagonal
+    >>> D = Diagonal(torch.tensor([[1.0, 1.0], [1.0, 4.0]]), ("B", "N"))
+    >>> conjugate_gradients(D, torch.tensor([[3.0, 2.0], [2.0, 8.0]]), batch_dims="B")
+    tensor([[3., 2.],
+            [2., 2.]])
     """
-    if not (y.is_floating_point() or y.is_complex()):
-        raise TypeError(
-            f"conjugate_gradients: y must be of a floating or complex dtype, got {y.dtype}"
-        )
-    if x0 is not None and (x0.shape, x0.dtype) != (y.shape, y.dtype):
-        raise ValueError(
-            f"conjugate_gradients: x0 must have the shape and dtype of y, {tuple(y.shape)} of "
-            f"{y.dtype}, got {tuple(x0.shape)} of {x0.dtype}"
-        )
-    unit = _unit_of(y)
-    y = y / unit
-    x = torch.zeros_like(y) if x0 is None else x0 / unit
-    residual = y.clone() if x0 is None else y - _applied(A, x)
-    direction = residual.clone()
-    energy = _norm_squared(residual)
-    size = _norm_squared(y).item() ** 0.5 or 1.0
-    # Below the precision the recurrence goes on, and the residual itself does not.
-    goal = max(gtol, torch.finfo(y.dtype).eps) * size
-    loss = -0.5 * torch.vdot(x.flatten(), (residual + y).flatten()).real.item()
-    bar = tqdm(range(max_num_iters), **{"desc": "CG", **(tqdm_kwargs or {})})
-    with bar:
-        for iteration in bar:
-            norm = _finite(energy.item()) ** 0.5
-            if norm <= goal:
+    check_vector(_NAME, "y", y)
+    check_count(_NAME, "max_num_iters", max_num_iters)
+    if x0 is not None:
+        check_like(_NAME, "x0", x0, "y", y)
+    items = items_of(_NAME, A, y, batch_dims)
+
+    def solve(y: Tensor, x0: Tensor | None, callback: Callback | None) -> Tensor:
+        with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
+            run = _Run(A, preconditioner, items, y, x0, (gtol, ltol))
+            return run.solve(max_num_iters, progress)
+
+    if not (implicit and torch.is_grad_enabled()):
+        return solve(y, x0, callback)
+    with torch.no_grad():
+        x = solve(y, x0, callback)
+    defect = y - in_own_space(_NAME, A, x)
+    return attach(x, defect, lambda gradient: solve(gradient, None, None))
+
+
+class _Run:
+    """One run: the vectors, in units in which the right-hand side of each system is near 1."""
+
+    def __init__(
+        self,
+        A: Operator,
+        preconditioner: Operator | None,
+        items: Items,
+        y: Tensor,
+        x0: Tensor | None,
+        tolerances: tuple[float, float],
+    ) -> None:
+        self.A, self.preconditioner, self.items, self.y = A, preconditioner, items, y
+        self.unit = items.unit(y)
+        self.residual = y / self.unit
+        norm = size = items.norm(self.residual)
+        loss = torch.zeros_like(size)
+        if x0 is None:
+            self.x = torch.zeros_like(self.residual)
+        else:
+            self.x = x0 / self.unit
+            image = in_own_space(_NAME, A, self.x)
+            loss = items.inner(self.x, image - 2 * self.residual).real / 2
+            self.residual = add_scaled(self.residual, -1.0, image)
+            norm = items.norm(self.residual)
+        size, loss, norm = (found.real for found in on_host(size, loss, norm))
+        self.judge = Judge(size, loss, norm, *tolerances, torch.finfo(y.dtype).eps)
+
+    def solve(self, max_num_iters: int, progress: Progress) -> Tensor:
+        """Return the solution, in the unit of y."""
+        judge, items = self.judge, self.items
+        if max_num_iters == 0:
+            judge.stop(judge.active, StopReason.MAX_ITERATIONS)
+        if judge.is_done:
+            self.tell(progress, 0)
+            return self.result()
+        searched = self.searched()
+        energy = items.inner(self.residual, searched)
+        first, norm = on_host(energy, items.norm(searched))
+        judge.begin(first, norm.real)
+        direction = searched.clone()
+        for iteration in range(1, max_num_iters + 1):
+            image = in_own_space(_NAME, self.A, direction)
+            curvature, cross = items.inner(direction, image), items.inner(searched, image)
+            step = self.ratio(energy, curvature)
+            self.x = add_scaled(self.x, step, direction)
+            self.residual = add_scaled(self.residual, -step, image)
+            searched = self.searched()
+            energy, previous = items.inner(self.residual, searched), energy
+            norms = [items.norm(direction), items.norm(image), *self.norms(energy, searched)]
+            found = on_host(curvature, cross, energy, *norms)
+            judge.step(Measured(*found[:3], *(norm.real for norm in found[3:])))
+            if iteration == max_num_iters:
+                judge.stop(judge.active, StopReason.MAX_ITERATIONS)
+            if judge.is_done and judge.is_doubtful:
+                judge.verify(self.true_residual())
+            self.tell(progress, iteration)
+            if judge.is_done:
                 break
-            image = _applied(A, direction)
-            step = energy / _curvature(direction, image)
-            x = _add_scaled(x, step, direction)
-            residual = _add_scaled(residual, -step, image)
-            decrease = 0.5 * step.item() * energy.item()
-            loss -= decrease
-            energy, previous = _norm_squared(residual), energy
-            relative = _finite(energy.item()) ** 0.5 / size
-            bar.set_postfix(residual=f"{relative:.2e}", refresh=False)
-            if callback is not None:
-                callback(CGStep(iteration + 1, x * unit, relative, loss * unit * unit))
-            if decrease <= ltol * abs(loss):
-                break
-            direction = _add_scaled(residual, energy / previous, direction, into=direction)
-    return x * unit
+            factor = self.ratio(energy, previous)
+            direction = add_scaled(searched, factor, direction, into=direction)
+        return self.result()
 
+    def result(self) -> Tensor:
+        """Return x in the unit of y."""
+        return self.x * self.unit if records(self.x) else self.x.mul_(self.unit)
 
-def _unit_of(y: Tensor) -> float:
-    """Return the power of two below the largest magnitude of y; 1 for zeros.
+    def searched(self) -> Tensor:
+        """Return the residual, preconditioned."""
+        if self.preconditioner is None:
+            return self.residual
+        return in_own_space(_NAME, self.preconditioner, self.residual, "the preconditioner")
 
-    In this unit no square of a norm leaves the range of the dtype, and to change to it and back
-    rounds nothing.
-    """
-    largest = _finite(y.detach().abs().max().item()) if y.numel() else 0.0
-    return 2.0 ** (math.frexp(largest)[1] - 1) if largest else 1.0
+    def norms(self, energy: Tensor, searched: Tensor) -> list[Tensor]:
+        """Return |r| and |z|, where z may be r and the energy its square."""
+        if self.preconditioner is None:
+            return [energy.real.sqrt()] * 2
+        return [self.items.norm(self.residual), self.items.norm(searched)]
 
+    def ratio(self, over: Tensor, under: Tensor) -> Tensor:
+        """Return the ratio of two real numbers of each system; 0 for those that have stopped."""
+        if not self.items.axes:
+            return over.real / under.real
+        active = self.judge.active.reshape(over.shape).to(over.device)
+        return over.real.where(active, 0) / under.real.where(active, 1)
 
-def _applied(A: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    image = A(x)
-    if (image.shape, image.dtype) != (x.shape, x.dtype):
-        raise ValueError(
-            "conjugate_gradients: A must map a space to itself, got an output of shape "
-            f"{tuple(image.shape)} and {image.dtype} for an input of shape {tuple(x.shape)} "
-            f"and {x.dtype}"
-        )
-    return image
+    @torch.no_grad()
+    def true_residual(self) -> Numbers:
+        """Return |A x - y| of each system, without the recurrence."""
+        residual = add_scaled(self.y / self.unit, -1.0, in_own_space(_NAME, self.A, self.x))
+        return on_host(self.items.norm(residual))[0].real
 
-
-def _curvature(direction: Tensor, image: Tensor) -> Tensor:
-    """Return direction^H A direction, which is real and positive for a valid A."""
-    product = torch.vdot(direction.flatten(), image.flatten())
-    value = complex(product.item())
-    _finite(abs(value))
-    # Each root by itself: the product of the squares may leave the range of the dtype.
-    size = _norm_squared(direction).item() ** 0.5 * _norm_squared(image).item() ** 0.5
-    # The rounding of an inner product is far below the root of the precision.
-    tolerance = torch.finfo(product.dtype).eps ** 0.5 * size
-    if abs(value.imag) > tolerance or value.real <= 0:
-        raise ValueError(
-            "conjugate_gradients: A must be Hermitian and positive definite, "
-            f"got p^H A p = {value:.3g} for a direction p"
-        )
-    return product.real
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ArithmeticError(f"conjugate_gradients: values must stay finite, got {value}")
-    return value
-
-
-def _norm_squared(x: Tensor) -> Tensor:
-    return torch.vdot(x.flatten(), x.flatten()).real
-
-
-def _add_scaled(x: Tensor, scale: Tensor, z: Tensor, into: Tensor | None = None) -> Tensor:
-    """Return x + scale z; in the memory of x, or of ``into``, unless autograd follows."""
-    scale = scale.to(z.dtype)
-    if torch.is_grad_enabled() and (x.requires_grad or z.requires_grad or scale.requires_grad):
-        return torch.addcmul(x, scale, z)
-    return torch.addcmul(x, scale, z, out=x if into is None else into)
+    def tell(self, progress: Progress, iteration: int) -> None:
+        """Report where all systems stand."""
+        if progress.is_watched:
+            unit = on_host(self.unit)[0].real
+            losses = torch.as_tensor(self.judge.loss * unit * unit, dtype=torch.float64)
+            values = {"residual": self.judge.relative, "loss": losses.sum().item()}
+            progress.tell(iteration, lambda: self.x * self.unit, values, self.judge.reasons)

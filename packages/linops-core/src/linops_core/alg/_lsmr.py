@@ -1,0 +1,176 @@
+"""LSMR: least squares as MINRES would, with a gradient that decreases in every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ._bidiagonal import Bidiagonalization, rotation
+from ._least_squares import Estimate, Problem, Tolerances, least_squares
+from ._progress import Progress
+from ._step import Callback
+from ._vectors import Operator, add_scaled, with_adjoint
+
+_NAME = "lsmr"
+
+
+def lsmr(
+    A: Operator,
+    y: Tensor,
+    x0: Tensor | None = None,
+    max_num_iters: int | None = None,
+    *,
+    damp: float = 0.0,
+    atol: float = 1e-6,
+    btol: float = 1e-6,
+    conlim: float = 1e8,
+    adjoint: Operator | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
+
+    A may have any shape and rank. Without damping the result is the least-squares solution
+    nearest to x0. Every step decreases :math:`|A^H r|`, so that it is safer than :func:`lsqr` to
+    stop early; the residual itself decreases as well, if a little slower.
+
+    It keeps four vectors of the input (x, v and two directions) and one of the output (u), and
+    waits for the device once in a step. Gradients are those of the exact solution, by the
+    implicit function theorem: no step is kept, A and its adjoint are solved once more each in
+    the backward pass, gradients reach y (and not x0) and whatever A is made of, provided that
+    the columns of A are independent or damp is not 0. A second derivative is refused.
+
+    Parameters
+    ----------
+    A : NamedLinop or function
+    y : Tensor
+        Of the shape of the output of A; real or complex. It is one vector.
+    x0 : Tensor, optional
+        Of the shape of the input; zero by default.
+    max_num_iters : int, optional
+        Number of steps after which to stop in any case; twice the number of unknowns by default.
+    damp : float
+        The square root of the weight of the Tikhonov term.
+    atol, btol : float
+        Relative errors of A and of y: stop when the residual r is what such errors could make,
+        :math:`|r| \le \mathrm{btol} |y| + \mathrm{atol} |A| |x|`, or when x is a least-squares
+        solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. |A| is the estimate of
+        the Frobenius norm that the steps give.
+    conlim : float
+        Stop when the estimated condition number of A reaches it, as it does when A is singular
+        and steps go on for too long; 0 for no limit.
+    adjoint : function, optional
+        The adjoint, where A is a function and not a NamedLinop.
+    tqdm_kwargs : mapping, optional
+        For a progress bar, which is shown if this is given.
+    callback : function, optional
+        Called with a :class:`Step` after every step. Its ``values`` are "residual",
+        :math:`|r| / |y|`, "gradient", :math:`|A^H r| / (|A| |r|)`, and "condition", of the
+        (damped) A; all as the recurrence has them, with y - A x0 for y.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of the input of A.
+
+    Raises
+    ------
+    TypeError
+        If y is neither floating nor complex, or A is a function without adjoint.
+    ValueError
+        If shapes or dtypes do not fit, or a number is out of its range.
+    ArithmeticError
+        If the iteration meets NaN or infinity.
+
+    References
+    ----------
+    D. C.-L. Fong and M. A. Saunders, "LSMR: an iterative algorithm for sparse least-squares
+    problems", SIAM Journal on Scientific Computing 33 (2011), 2950-2971.
+
+    Examples
+    --------
+    >>> from linops_core import Dense
+    >>> A = Dense.from_einstr(torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), "MN,N->M")
+    >>> torch.round(lsmr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)
+    tensor([1., 2.])
+    """
+    A, adjoint = with_adjoint(_NAME, A, adjoint)
+    return least_squares(
+        Problem(_NAME, A, adjoint, y, x0, damp),
+        LSMR,
+        Tolerances(atol, btol, conlim),
+        max_num_iters,
+        lambda total: Progress(_NAME, total, tqdm_kwargs, callback),
+    )
+
+
+class LSMR:
+    """The recurrences of Fong and Saunders; names as in their sections 2 and 3."""
+
+    def __init__(self, pair: Bidiagonalization, damp: float) -> None:
+        self.pair, self.damp = pair, damp
+        self.h, self.h_bar = pair.v.clone(), torch.zeros_like(pair.v)
+        self.alpha_bar, self.zeta_bar = pair.alpha, pair.alpha * pair.beta
+        self.rho = self.rho_bar = self.cosine_bar = 1.0
+        self.sine_bar = self.zeta = 0.0
+        self.norm_squared = pair.alpha**2
+        self.largest, self.smallest = 0.0, math.inf
+        # The rotations that give |r|.
+        self.beta_dot, self.rho_dot = pair.beta, 1.0
+        self.beta_damped = self.theta_tilde = self.tau_tilde = self.damped_squared = 0.0
+
+    def step(self, x: Tensor) -> Estimate:
+        """Do one step of the bidiagonalisation and move x, in place."""
+        pair = self.pair
+        (length,) = pair.step(x)
+        turned, damped, alpha_hat = rotation(self.alpha_bar, self.damp)
+        rho_before, rho_bar_before, zeta_before = self.rho, self.rho_bar, self.zeta
+        cosine, sine, self.rho = rotation(alpha_hat, pair.beta)
+        theta, self.alpha_bar = sine * pair.alpha, cosine * pair.alpha
+        theta_bar, inner = self.sine_bar * self.rho, self.cosine_bar * self.rho
+        self.cosine_bar, self.sine_bar, self.rho_bar = rotation(inner, theta)
+        self.zeta = self.cosine_bar * self.zeta_bar
+        self.zeta_bar *= -self.sine_bar
+
+        factor = -theta_bar * self.rho / (rho_before * rho_bar_before)
+        add_scaled(self.h, factor, self.h_bar, into=self.h_bar)
+        add_scaled(x, self.zeta / (self.rho * self.rho_bar), self.h_bar)
+        add_scaled(pair.v, -theta / self.rho, self.h, into=self.h)
+
+        norm = math.sqrt(self.norm_squared + pair.beta**2)
+        self.norm_squared += pair.beta**2 + pair.alpha**2
+        condition = max(self.largest, inner) / min(self.smallest, inner)
+        # The last one changes in the next step, so it counts from then on.
+        self.largest = max(self.largest, self.rho_bar)
+        self.smallest = min(self.smallest, self.rho_bar)
+        return Estimate(
+            residual=self._residual(turned, damped, cosine, sine, theta_bar, zeta_before),
+            gradient=abs(self.zeta_bar),
+            norm=norm,
+            condition=condition,
+            x=length,  # of the x before this step, which saves a wait for the device
+        )
+
+    def _residual(
+        self,
+        turned: float,
+        damped: float,
+        cosine: float,
+        sine: float,
+        theta_bar: float,
+        zeta_before: float,
+    ) -> float:
+        acute, check = turned * self.beta_dot, -damped * self.beta_dot
+        beta_hat, self.beta_dot = cosine * acute, -sine * acute
+        theta_before = self.theta_tilde
+        cosine, sine, rho_tilde = rotation(self.rho_dot, theta_bar)
+        self.theta_tilde, self.rho_dot = sine * self.rho_bar, cosine * self.rho_bar
+        self.beta_damped = -sine * self.beta_damped + cosine * beta_hat
+        self.tau_tilde = (zeta_before - theta_before * self.tau_tilde) / rho_tilde
+        tau_dot = (self.zeta - self.theta_tilde * self.tau_tilde) / self.rho_dot
+        self.damped_squared += check**2
+        rest = math.hypot(self.beta_damped - tau_dot, self.beta_dot)
+        return math.hypot(rest, math.sqrt(self.damped_squared))

@@ -1,0 +1,152 @@
+"""LSQR: least squares as conjugate gradients would, but as stable as A itself allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from ._bidiagonal import Bidiagonalization, rotation
+from ._least_squares import Estimate, Problem, Tolerances, least_squares
+from ._progress import Progress
+from ._step import Callback
+from ._vectors import Operator, add_scaled, with_adjoint
+
+_NAME = "lsqr"
+
+
+def lsqr(
+    A: Operator,
+    y: Tensor,
+    x0: Tensor | None = None,
+    max_num_iters: int | None = None,
+    *,
+    damp: float = 0.0,
+    atol: float = 1e-6,
+    btol: float = 1e-6,
+    conlim: float = 1e8,
+    adjoint: Operator | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
+
+    A may have any shape and rank. Without damping the result is the least-squares solution
+    nearest to x0; in exact arithmetic every step gives the x of conjugate gradients on
+    :math:`A^H A`, but here rounding grows with the condition of A, not with its square.
+
+    It keeps three vectors of the input (x, v and the direction) and one of the output (u), and
+    waits for the device once in a step. Gradients are those of the exact solution, by the
+    implicit function theorem: no step is kept, A and its adjoint are solved once more each in
+    the backward pass, gradients reach y (and not x0) and whatever A is made of, provided that
+    the columns of A are independent or damp is not 0. A second derivative is refused.
+
+    Parameters
+    ----------
+    A : NamedLinop or function
+    y : Tensor
+        Of the shape of the output of A; real or complex. It is one vector.
+    x0 : Tensor, optional
+        Of the shape of the input; zero by default.
+    max_num_iters : int, optional
+        Number of steps after which to stop in any case; twice the number of unknowns by default.
+    damp : float
+        The square root of the weight of the Tikhonov term.
+    atol, btol : float
+        Relative errors of A and of y: stop when the residual r is what such errors could make,
+        :math:`|r| \le \mathrm{btol} |y| + \mathrm{atol} |A| |x|`, or when x is a least-squares
+        solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. |A| is the estimate of
+        the Frobenius norm that the steps give.
+    conlim : float
+        Stop when the estimated condition number of A reaches it, as it does when A is singular
+        and steps go on for too long; 0 for no limit.
+    adjoint : function, optional
+        The adjoint, where A is a function and not a NamedLinop.
+    tqdm_kwargs : mapping, optional
+        For a progress bar, which is shown if this is given.
+    callback : function, optional
+        Called with a :class:`Step` after every step. Its ``values`` are "residual",
+        :math:`|r| / |y|`, "gradient", :math:`|A^H r| / (|A| |r|)`, and "condition", of the
+        (damped) A; all as the recurrence has them, with y - A x0 for y.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of the input of A.
+
+    Raises
+    ------
+    TypeError
+        If y is neither floating nor complex, or A is a function without adjoint.
+    ValueError
+        If shapes or dtypes do not fit, or a number is out of its range.
+    ArithmeticError
+        If the iteration meets NaN or infinity.
+
+    References
+    ----------
+    C. C. Paige and M. A. Saunders, "LSQR: an algorithm for sparse linear equations and sparse
+    least squares", ACM Transactions on Mathematical Software 8 (1982), 43-71.
+
+    Examples
+    --------
+    >>> from linops_core import Dense
+    >>> A = Dense.from_einstr(torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), "MN,N->M")
+    >>> torch.round(lsqr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)
+    tensor([1., 2.])
+    """
+    A, adjoint = with_adjoint(_NAME, A, adjoint)
+    return least_squares(
+        Problem(_NAME, A, adjoint, y, x0, damp),
+        LSQR,
+        Tolerances(atol, btol, conlim),
+        max_num_iters,
+        lambda total: Progress(_NAME, total, tqdm_kwargs, callback),
+    )
+
+
+class LSQR:
+    """The recurrences of Paige and Saunders; names as in their section 4 and 5."""
+
+    def __init__(self, pair: Bidiagonalization, damp: float) -> None:
+        self.pair, self.damp = pair, damp
+        self.w = pair.v.clone()
+        self.phi_bar, self.rho_bar = pair.beta, pair.alpha
+        self.norm_squared = self.inverse_squared = self.damped_squared = 0.0
+        # The rotations from the right that give |x|.
+        self.z = self.x_squared = self.sine = 0.0
+        self.cosine = -1.0
+
+    def step(self, x: Tensor) -> Estimate:
+        """Do one step of the bidiagonalisation and move x, in place."""
+        pair, damp = self.pair, self.damp
+        before = pair.alpha
+        (length,) = pair.step(self.w)
+        self.norm_squared += before**2 + pair.beta**2 + damp**2
+        cosine, sine, rho_bar = rotation(self.rho_bar, damp)
+        psi, phi_bar = sine * self.phi_bar, cosine * self.phi_bar
+        cosine, sine, rho = rotation(rho_bar, pair.beta)
+        theta, self.rho_bar = sine * pair.alpha, -cosine * pair.alpha
+        phi, self.phi_bar = cosine * phi_bar, sine * phi_bar
+        add_scaled(x, phi / rho, self.w)
+        add_scaled(pair.v, -theta / rho, self.w, into=self.w)
+        self.inverse_squared += (length / rho) ** 2
+        self.damped_squared += psi**2
+        norm = math.sqrt(self.norm_squared)
+        return Estimate(
+            residual=math.hypot(self.phi_bar, math.sqrt(self.damped_squared)),
+            gradient=pair.alpha * abs(sine * phi),
+            norm=norm,
+            condition=norm * math.sqrt(self.inverse_squared),
+            x=self._length_of_x(phi, rho, theta),
+        )
+
+    def _length_of_x(self, phi: float, rho: float, theta: float) -> float:
+        delta, gamma_bar = self.sine * rho, -self.cosine * rho
+        rest = phi - delta * self.z
+        length = math.sqrt(self.x_squared + (rest / gamma_bar) ** 2)
+        self.cosine, self.sine, gamma = rotation(gamma_bar, theta)
+        self.z = rest / gamma
+        self.x_squared += self.z**2
+        return length

@@ -1,0 +1,149 @@
+"""Tensors as vectors: checks of what comes in, sums in place, norms in any unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from .._linop import NamedLinop
+
+Operator: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def check_vector(owner: str, name: str, y: Tensor) -> None:
+    """Refuse what is no tensor of numbers with a fraction.
+
+    Raises
+    ------
+    TypeError
+        If y is neither floating nor complex.
+    """
+    if not isinstance(y, Tensor):
+        raise TypeError(f"{owner}: {name} must be a torch.Tensor, got {type(y)}")
+    if not (y.is_floating_point() or y.is_complex()):
+        raise TypeError(f"{owner}: {name} must be of a floating or complex dtype, got {y.dtype}")
+
+
+def check_count(owner: str, name: str, value: int, least: int = 0) -> None:
+    """Refuse a number of steps or vectors below ``least``."""
+    if value < least:
+        raise ValueError(f"{owner}: {name} must be at least {least}, got {value}")
+
+
+def check_positive(owner: str, name: str, value: float) -> None:
+    """Refuse what is not positive and finite."""
+    if not 0 < value < math.inf:
+        raise ValueError(f"{owner}: {name} must be positive and finite, got {value}")
+
+
+def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor) -> None:
+    """Refuse x where its shape or dtype is not that of the other."""
+    if (x.shape, x.dtype) != (other.shape, other.dtype):
+        raise ValueError(
+            f"{owner}: {name} must have the shape and dtype of {other_name}, "
+            f"{tuple(other.shape)} of {other.dtype}, got {tuple(x.shape)} of {x.dtype}"
+        )
+
+
+def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
+    """Return A x, refused where it is not of the shape and dtype of x."""
+    image = A(x)
+    if (image.shape, image.dtype) != (x.shape, x.dtype):
+        raise ValueError(
+            f"{owner}: {name} must map a space to itself, got an output of shape "
+            f"{tuple(image.shape)} and {image.dtype} for an input of shape {tuple(x.shape)} "
+            f"and {x.dtype}"
+        )
+    return image
+
+
+def with_adjoint(owner: str, A: Operator, adjoint: Operator | None) -> tuple[Operator, Operator]:
+    """Return A and its adjoint.
+
+    Raises
+    ------
+    TypeError
+        If A is a function and its adjoint is not given.
+    """
+    if adjoint is not None:
+        return A, adjoint
+    if isinstance(A, NamedLinop):
+        return A, A.H
+    raise TypeError(f"{owner}: the adjoint of a function must be given (adjoint=), got {A!r}")
+
+
+def finite(owner: str, value: float) -> float:
+    """Return the value, refused where it is NaN or infinite."""
+    if not math.isfinite(value):
+        raise ArithmeticError(f"{owner}: values must stay finite, got {value}")
+    return value
+
+
+def records(*tensors: Tensor) -> bool:
+    """Whether autograd follows what is computed from the tensors."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None = None) -> Tensor:
+    """Return x + scale z; in the memory of x, or of ``into``, unless autograd follows."""
+    into = x if into is None else into
+    if not isinstance(scale, Tensor):
+        if records(x, z):
+            return torch.add(x, z, alpha=scale)
+        return torch.add(x, z, alpha=scale, out=into)
+    scale = scale.to(z.dtype)
+    if records(x, z, scale):
+        return torch.addcmul(x, scale, z)
+    return torch.addcmul(x, scale, z, out=into)
+
+
+def dot(x: Tensor, z: Tensor) -> Tensor:
+    """Return x^H z as a tensor without dimensions."""
+    return torch.vdot(x.flatten(), z.flatten())
+
+
+def magnitudes(owner: str, *vectors: Tensor) -> list[float]:
+    """Return the norms of the vectors; one wait for the device.
+
+    A norm whose square leaves the range of the dtype is computed again in another unit.
+
+    Raises
+    ------
+    ArithmeticError
+        If a vector has NaN or infinity.
+    """
+    squares = [torch.linalg.vector_norm(vector.detach()) for vector in vectors]
+    found: list[float] = torch.stack(squares).tolist()
+    return [
+        value if _is_exact(value, vector) else _in_other_unit(owner, vector.detach())
+        for value, vector in zip(found, vectors, strict=True)
+    ]
+
+
+def _is_exact(value: float, vector: Tensor) -> bool:
+    information = torch.finfo(vector.dtype)
+    # Squares that fall below the range are then, all together, below the precision of the sum.
+    lowest = math.sqrt(vector.numel() * information.tiny / information.eps)
+    return lowest < value < math.sqrt(information.max)
+
+
+def _in_other_unit(owner: str, vector: Tensor) -> float:
+    largest = finite(owner, vector.abs().max().item()) if vector.numel() else 0.0
+    if not largest:
+        return 0.0
+    unit = 2.0 ** (math.frexp(largest)[1] - 1)
+    return float(torch.linalg.vector_norm(vector / unit).item()) * unit
+
+
+def unit_of(owner: str, y: Tensor) -> float:
+    """Return the power of two below the largest magnitude of y; 1 for zeros.
+
+    In this unit no square of a norm leaves the range of the dtype, and to change to it and back
+    rounds nothing.
+    """
+    largest = finite(owner, y.detach().abs().max().item()) if y.numel() else 0.0
+    return 2.0 ** (math.frexp(largest)[1] - 1) if largest else 1.0
