@@ -12,10 +12,20 @@ from ._fft import FFT as FFT
 from ._identity import Identity as Identity
 from ._linop import NamedLinop as NamedLinop
 from ._normal import Normal as Normal
+from ._pad import Crop as Crop
+from ._pad import Pad as Pad
+from ._pad import PadLast as PadLast
+from ._pad_dim import PadDim as PadDim
+from ._pad_dim import Truncate as Truncate
+from ._rearrange import Rearrange as Rearrange
+from ._repeat import Repeat as Repeat
+from ._repeat import SumReduce as SumReduce
 from ._roles import Role as Role
 from ._sampling import Sampling as Sampling
 from ._scalar import Scalar as Scalar
+from ._simple import SimpleLinop as SimpleLinop
 from ._sliceable import SliceableLinop as SliceableLinop
+from ._stack import Stack as Stack
 from ._tile import SplitError as SplitError
 from ._tile import Window as Window
 from ._zero import Zero as Zero
@@ -26,16 +36,26 @@ __all__ = [
     "Chain",
     "Composite",
     "Concat",
+    "Crop",
     "Dense",
     "Diagonal",
     "Identity",
     "NamedLinop",
     "Normal",
+    "Pad",
+    "PadDim",
+    "PadLast",
+    "Rearrange",
+    "Repeat",
     "Role",
     "Sampling",
     "Scalar",
+    "SimpleLinop",
     "SliceableLinop",
     "SplitError",
+    "Stack",
+    "SumReduce",
+    "Truncate",
     "Window",
     "Zero",
     "alg",

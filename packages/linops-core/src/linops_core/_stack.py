@@ -1,0 +1,247 @@
+"""Operators side by side along a new dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from torch import Tensor
+
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+
+from ._accumulate import accumulate, concatenate
+from ._add import Add
+from ._composite import Composite
+from ._linop import NamedLinop
+from ._normal import sandwich
+from ._same_space import same_space, why_not_alike
+from ._threads import check_workers, combined
+from ._tile import Window
+from ._zero import Zero
+
+DimAndIndex: TypeAlias = tuple[NamedDimension | str | None, int | None]
+Dims: TypeAlias = tuple[NamedDimension, ...]
+
+
+class Stack(Composite):
+    r"""Operators side by side along a new dimension of the input, of the output or of both.
+
+    With ``odim_and_idx`` alone all operands get the whole input, and their outputs are stacked
+    along the new dimension: :math:`y_k = A_k x`. With ``idim_and_idx`` alone each gets its slice
+    of the input, and the outputs are added: :math:`y = \sum_k A_k x_k`. With both it is
+    :math:`y_k = A_k x_k`; if both are the same dimension, that is a batch dimension.
+
+    Outputs are written into one tensor as they come, so that beside it there is one in memory,
+    unless autograd has to keep them all. The new dimension can be sliced: a tile holds only the
+    operands that it is about. With a dimension that exists already, see :class:`Concat`.
+
+    Parameters
+    ----------
+    *linops : NamedLinop
+        At least one; all of one shape, in names and in sizes.
+    idim_and_idx, odim_and_idx : (dimension, int)
+        Name of the new dimension and its index in the new shape, negative ones from the end.
+        At least one must be given; the name is one that no operand has.
+    threaded : bool
+        Whether the operands run on threads of their own, in the state of the caller's: modes of
+        gradients and of inference, autocast, default device, streams. Results are the same bits.
+        Where torch compiles, traces or transforms, and where it is in a mode that cannot be
+        carried over, they run one after another.
+    num_workers : int, optional
+        How many run at once; as many as there are processors by default.
+
+    Raises
+    ------
+    TypeError
+        If an operand is no operator.
+    ValueError
+        If no new dimension is given, an operand has it, its index is not in the shape, the
+        operands do not have one shape, or num_workers is not positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Scalar
+    >>> A = Stack(Scalar(2.0, ("N",)), Scalar(3.0, ("N",)), odim_and_idx=("K", 0))
+    >>> A(torch.ones(2))
+    tensor([[2., 2.],
+            [3., 3.]])
+    >>> A.H(torch.ones(2, 2))
+    tensor([5., 5.])
+    """
+
+    def __init__(
+        self,
+        *linops: NamedLinop,
+        idim_and_idx: DimAndIndex = (None, None),
+        odim_and_idx: DimAndIndex = (None, None),
+        threaded: bool = False,
+        num_workers: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        operands = same_space("Stack", linops)
+        ishape, self._input = with_new_dim("idim", operands, operands[0].ishape, idim_and_idx)
+        oshape, self._output = with_new_dim("odim", operands, operands[0].oshape, odim_and_idx)
+        if self._input is None and self._output is None:
+            raise ValueError("Stack: idim_and_idx, odim_and_idx or both must be given, got neither")
+        check_workers("Stack", num_workers)
+        super().__init__(NamedShape(ishape, oshape), operands, name)
+        self.threaded, self.num_workers = threaded, num_workers
+
+    @property
+    def idim(self) -> NamedDimension | None:
+        """The new dimension of the input."""
+        return None if self._input is None else self.ishape[self._input]
+
+    @property
+    def odim(self) -> NamedDimension | None:
+        """The new dimension of the output."""
+        return None if self._output is None else self.oshape[self._output]
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``: the number of operands, or what an operand knows."""
+        return len(self.linops) if dim in (self.idim, self.odim) else super().size(dim)
+
+    def _check_input(self, x: Tensor) -> None:
+        super()._check_input(x)
+        if self._input is not None:
+            length = x.shape[axis_of(self._input, self.ishape)]
+            if length != len(self.linops):
+                raise ValueError(
+                    f"{self.name}: {self.idim} must have size {len(self.linops)}, got {length} "
+                    f"in an input of shape {tuple(x.shape)} for {self.shape}"
+                )
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Apply each operand to its slice and put the results together."""
+        return linop._apply_operands(x)  # type: ignore[no-any-return]
+
+    adj_fn = fn  # the operands of an adjoint are adjoints, and its sides are swapped
+
+    def _apply_operands(self, x: Tensor) -> Tensor:
+        linops = self.linops
+        inputs = (
+            (x,) * len(linops)
+            if self._input is None
+            else x.unbind(axis_of(self._input, self.ishape))
+        )
+        return combined(self._combine, linops, inputs, self.threaded, self.num_workers)
+
+    def _combine(self, results: Iterable[Tensor]) -> Tensor:
+        if self._output is None:
+            return accumulate(results)
+        axis = axis_of(self._output, self.oshape)
+        slices = (result.unsqueeze(axis) for result in results)
+        return concatenate(slices, axis, (1,) * len(self.linops))
+
+    def adjoint(self) -> NamedLinop:
+        """Return the adjoints side by side, with input and output exchanged."""
+        other = self.with_operands([linop.H for linop in self.linops], self.shape.H)
+        vars(other).update(_input=self._output, _output=self._input)
+        return other
+
+    def own_normal(self) -> NamedLinop:
+        """Return A^H A inside of the operands, where it can be.
+
+        That of stacked outputs is the sum of the normals, that of operands with an input and an
+        output of their own the normals side by side. Where inputs alone are stacked every operand
+        meets every other.
+        """
+        if self._output is None:
+            return sandwich(self)
+        normals = [linop.normal() for linop in self.linops]
+        if len({(normal.ishape, normal.oshape) for normal in normals}) > 1:
+            return sandwich(self)  # operands that name what they sum over differently
+        options: dict[str, Any] = {"threaded": self.threaded, "num_workers": self.num_workers}
+        if self._input is None:
+            return Add(*normals)
+        if any(self.idim in normal.dims for normal in normals):
+            return sandwich(self)  # a name that a normal has given to what it sums over
+        place = (self.idim, self._input)
+        return Stack(*normals, idim_and_idx=place, odim_and_idx=place, **options)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""
+        if dim not in (self.idim, self.odim):
+            return why_not_alike(self, dim)
+        if None not in (self.idim, self.odim) and self.idim != self.odim:
+            return (
+                f"{self.idim} and {self.odim} count the same operands, and a slice of one does not "
+                "say that it is one of the other"
+            )
+        return None
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the operands that the tile is about; see :meth:`NamedLinop.split`."""
+        window = dict(linop.own_window(tile))
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        # A window never holds one of two different new dimensions: those are opaque.
+        new = linop.odim if linop.idim is None else linop.idim
+        operands = linop.linops[window.pop(new, slice(None))]
+        return linop.with_operands([linop._part(operand, window) for operand in operands])  # type: ignore[no-any-return]
+
+    def _part(self, linop: NamedLinop, window: Window) -> NamedLinop:
+        # The tiles of an inner dimension add up: an operand without it belongs to the first.
+        if all(dim in linop.dims or piece.start == 0 for dim, piece in window.items()):
+            return linop.split(linop, window)
+        sizes = {dim: self.size(dim) for dim in linop.shape.dims}
+        known = {dim: size for dim, size in sizes.items() if size is not None}
+        zero = Zero(linop.ishape, linop.oshape, sizes=known)
+        return zero.split(zero, window)
+
+    def resolved(self, ishape: Dims | None = None, oshape: Dims | None = None) -> NamedLinop:
+        """Return the operator with wildcards replaced by what they stand for in all operands."""
+        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
+        if shape == self.shape:
+            return self
+        inside = {
+            "ishape": tuple(dim for dim in shape.ishape if dim != self.idim),
+            "oshape": tuple(dim for dim in shape.oshape if dim != self.odim),
+        }
+        other = self.with_operands([linop.resolved(**inside) for linop in self.linops], shape)
+        if self.idim is not None:
+            vars(other)["_input"] = shape.ishape.index(self.idim)
+        if self.odim is not None:
+            vars(other)["_output"] = shape.oshape.index(self.odim)
+        return other
+
+
+def with_new_dim(
+    which: str, linops: Iterable[NamedLinop], names: Dims, dim_and_index: DimAndIndex
+) -> tuple[Dims, int | None]:
+    """Return ``names`` with the new dimension among them, and its place.
+
+    Raises
+    ------
+    ValueError
+        If an operand has the dimension, or the index is not within the new shape.
+    """
+    dim, index = dim_and_index
+    if dim is None:
+        if index is not None:
+            raise ValueError(
+                f"Stack: {which}_and_idx must be a dimension and its index, got {dim_and_index}"
+            )
+        return names, None
+    new = ND.infer(dim)
+    if index is None or not -len(names) - 1 <= index <= len(names):
+        raise ValueError(
+            f"Stack: the index of {new} must be from {-len(names) - 1} to {len(names)} for "
+            f"({', '.join(map(str, names))}), got {index}"
+        )
+    for linop in linops:
+        if new in linop.dims or new not in NamedShape((new,)).dims:
+            raise ValueError(
+                f"Stack: {which} must be a name that no operand has, got {new} for "
+                f"{linop.signature}, which has {', '.join(sorted(map(str, linop.dims)))}"
+            )
+    place = index % (len(names) + 1)
+    return (*names[:place], new, *names[place:]), place
+
+
+def axis_of(place: int, names: Dims) -> int:
+    """Return the axis of the dimension at ``place`` of ``names``; behind a ``...`` from the end."""
+    return place - len(names) * (ELLIPSES in names[:place])
