@@ -16,21 +16,7 @@ from nameddim import NamedDimension, NamedShape
 from ... import FFT, Dense, Diagonal, Identity, Sampling, Scalar, Zero
 from ..._linop import NamedLinop
 from ._known import Index, Known, matrix_of, tensors
-from ._spaces import Space, Spaces, spaces
-
-
-def _sides_of_a_leaf(same: bool = False) -> st.SearchStrategy[Spaces]:
-    """Return long sides of short dimensions, or the other way round: matrices stay small."""
-    return spaces(3, 2, same=same) | spaces(2, 4, same=same)
-
-
-def hidden(draw: st.DrawFn, space: Space, shown: Sequence[str]) -> tuple[str, ...]:
-    """Return ``space`` with some of its first dimensions behind a ``...``, none of ``shown``."""
-    count = 0
-    while count < len(space) and space[count] not in shown:
-        count += 1
-    count = draw(st.integers(-1, count))
-    return space if count < 0 else ("...", *space[count:])
+from ._spaces import Spaces, hidden, sides_of_a_leaf, spaces
 
 
 def along(value: Tensor, dims: Sequence[str], index: Index, broadcast: Sequence[str]) -> complex:
@@ -42,7 +28,7 @@ def along(value: Tensor, dims: Sequence[str], index: Index, broadcast: Sequence[
 @st.composite
 def diagonals(draw: st.DrawFn, where: Spaces | None = None) -> Known:
     """Diagonal, its weight over some dimensions in any order, some of them of size 1."""
-    where = where or draw(_sides_of_a_leaf(same=True))
+    where = where or draw(sides_of_a_leaf(same=True))
     dims = draw(st.permutations(where.ishape))[: draw(st.integers(0, 3))]
     broadcast = [dim for dim in dims if draw(st.booleans())]
     lengths = [1 if dim in broadcast else where.sizes[dim] for dim in dims]
@@ -59,7 +45,7 @@ def diagonals(draw: st.DrawFn, where: Spaces | None = None) -> Known:
 @st.composite
 def scalars(draw: st.DrawFn, where: Spaces | None = None) -> Known:
     """Scalar, of a number or of a tensor."""
-    where = where or draw(_sides_of_a_leaf(same=True))
+    where = where or draw(sides_of_a_leaf(same=True))
     number = complex(draw(st.integers(-2, 2)), draw(st.integers(-2, 2)))
     weight = draw(st.sampled_from([number, number.real]) | tensors([]))
     linop = Scalar(weight, hidden(draw, where.ishape, ()))
@@ -71,7 +57,7 @@ def scalars(draw: st.DrawFn, where: Spaces | None = None) -> Known:
 def identities(draw: st.DrawFn, where: Spaces | None = None) -> Known:
     """Identity, with other names in the output or not."""
     if where is None:
-        where = draw(_sides_of_a_leaf(same=True))
+        where = draw(sides_of_a_leaf(same=True))
         if draw(st.booleans()):
             oshape = tuple(draw(st.permutations("VWXYZ"))[: len(where.ishape)])
             renamed = dict(zip(oshape, where.lengths(where.ishape), strict=True))
@@ -92,7 +78,7 @@ def identities(draw: st.DrawFn, where: Spaces | None = None) -> Known:
 @st.composite
 def zeros(draw: st.DrawFn, where: Spaces | None = None) -> Known:
     """Zero, between any spaces."""
-    where = where or draw(_sides_of_a_leaf())
+    where = where or draw(sides_of_a_leaf())
     names = {*where.ishape, *where.oshape}
     linop = Zero(where.ishape, where.oshape, sizes={name: where.sizes[name] for name in names})
     return Known(linop, matrix_of(lambda o, i: 0, where), where)
@@ -101,7 +87,7 @@ def zeros(draw: st.DrawFn, where: Spaces | None = None) -> Known:
 @st.composite
 def dense_operators(draw: st.DrawFn, where: Spaces | None = None) -> Known:
     """Dense: matrices, batches of them, their dimensions in any order, some broadcast."""
-    where = where or draw(_sides_of_a_leaf())
+    where = where or draw(sides_of_a_leaf())
     both = [dim for dim in where.ishape if dim in where.oshape]
     one_side = [dim for dim in (*where.ishape, *where.oshape) if dim not in both]
     shared = [dim for dim in both if draw(st.booleans())]
@@ -171,7 +157,7 @@ def grid_lengths(where: Spaces) -> list[int]:
 
 @st.composite
 def _transformed(draw: st.DrawFn) -> Spaces:
-    where = draw(_sides_of_a_leaf(same=True).filter(lambda found: found.ishape != ()))
+    where = draw(sides_of_a_leaf(same=True).filter(lambda found: found.ishape != ()))
     n_grid = draw(st.integers(1, len(where.ishape)))
     names = draw(st.sampled_from([where.ishape[-n_grid:], tuple("XYZ"[:n_grid])]))
     lengths = dict(zip(names, where.lengths(where.ishape[-n_grid:]), strict=True))
@@ -181,7 +167,7 @@ def _transformed(draw: st.DrawFn) -> Spaces:
 @st.composite
 def samplings(draw: st.DrawFn, where: Spaces | None = None) -> Known:
     """Sampling, points repeated or left out, indices of any number of dimensions."""
-    where = where or draw(_sides_of_a_leaf().filter(lambda found: bool(sampled_batches(found))))
+    where = where or draw(sides_of_a_leaf().filter(lambda found: bool(sampled_batches(found))))
     n_batch = draw(st.sampled_from(sampled_batches(where)))
     batch, grid = where.ishape[:n_batch], where.ishape[n_batch:]
     samples = where.oshape[n_batch:]

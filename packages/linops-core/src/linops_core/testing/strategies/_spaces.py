@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -63,3 +63,17 @@ def spaces(
     sizes = {name: draw(st.integers(1, max_size)) for name in names}
     ishape = draw(sides(max_ndim, names))
     return Spaces(ishape, ishape if same else draw(sides(max_ndim, names)), sizes)
+
+
+def sides_of_a_leaf(same: bool = False) -> st.SearchStrategy[Spaces]:
+    """Return long sides of short dimensions, or the other way round: matrices stay small."""
+    return spaces(3, 2, same=same) | spaces(2, 4, same=same)
+
+
+def hidden(draw: st.DrawFn, space: Space, shown: Sequence[str]) -> tuple[str, ...]:
+    """Return ``space`` with some of its first dimensions behind a ``...``, none of ``shown``."""
+    count = 0
+    while count < len(space) and space[count] not in shown:
+        count += 1
+    count = draw(st.integers(-1, count))
+    return space if count < 0 else ("...", *space[count:])
