@@ -19,6 +19,7 @@ from memmap import (
     overlaps,
 )
 from memmap._allocate import empty_bytes
+from memmap._commit import _swap
 from memmap.testing import modules, sharing_of, tensors_of
 
 BETA = pytest.mark.filterwarnings("ignore:.*(prototype|beta).*:UserWarning")
@@ -131,16 +132,15 @@ def test_failure_of_the_commit_is_taken_back(good: int, monkeypatch: pytest.Monk
     module = Holder(a=torch.nn.Parameter(torch.ones(3)), b=torch.ones(4), c=torch.ones(5))
     module.a.grad = torch.zeros(3)
     before = snapshot(module)
-    swap = torch.utils.swap_tensors
     calls = []
 
     def swap_or_fail(first: torch.Tensor, second: torch.Tensor) -> None:
         calls.append(1)
         if len(calls) == good + 1:
             raise RuntimeError("planted")
-        swap(first, second)  # type: ignore[no-untyped-call]
+        _swap(first, second)
 
-    monkeypatch.setattr(torch.utils, "swap_tensors", swap_or_fail)
+    monkeypatch.setattr("memmap._commit._swap", swap_or_fail)
     with pytest.raises(RuntimeError, match="planted"):
         memory_aware_to(module, "meta")
     assert snapshot(module) == before
@@ -157,7 +157,7 @@ def test_failure_of_a_cast_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> Non
     def fail(first: torch.Tensor, second: torch.Tensor) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(torch.utils, "swap_tensors", fail)
+    monkeypatch.setattr("memmap._commit._swap", fail)
     with pytest.raises(RuntimeError, match="planted"):
         memory_aware_to(lstm, dtype=torch.float64)
     assert snapshot(lstm) == before

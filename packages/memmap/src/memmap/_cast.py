@@ -63,7 +63,31 @@ def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
         If elements of different types would grow differently, or overlap: then no cast keeps
         what they share.
     """
-    types = {piece.tensor.dtype: new_type(piece.tensor, dtype) for piece in group.pieces}
+    return cast_by(
+        group, {piece.tensor.dtype: new_type(piece.tensor, dtype) for piece in group.pieces}
+    )
+
+
+def cast_by(group: Group, types: dict[torch.dtype, torch.dtype]) -> Cast | None:
+    """How to cast a group to given types; None if they are those it has.
+
+    Parameters
+    ----------
+    group : Group
+        Tensors that share memory.
+    types : dict of torch.dtype to torch.dtype
+        New type of every type in the group.
+
+    Returns
+    -------
+    Cast or None
+        The new types.
+
+    Raises
+    ------
+    CastError
+        As for `cast_of`.
+    """
     if all(old == new for old, new in types.items()):
         return None
     units = {old: _units(old, new) for old, new in types.items()}
@@ -109,6 +133,36 @@ def new_type(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
                 f"a complex tensor must be cast to a precision that complex types have, got {dtype}"
             ) from error
     return dtype.to_real() if tensor.is_floating_point() else tensor.dtype
+
+
+def is_exact(old: torch.dtype, new: torch.dtype) -> bool:
+    """Whether every number of a type is a number of another one, too.
+
+    Parameters
+    ----------
+    old, new : torch.dtype
+        Two types, both real or both complex.
+
+    Returns
+    -------
+    bool
+        If True, a cast can be taken back.
+
+    Examples
+    --------
+    >>> is_exact(torch.float16, torch.float32), is_exact(torch.float16, torch.bfloat16)
+    (True, False)
+    """
+    if old == new:
+        return True
+    if not (old.is_floating_point or old.is_complex):
+        return False
+    (few, many) = (torch.finfo(old), torch.finfo(new))
+    return (
+        few.eps >= many.eps
+        and few.max <= many.max
+        and few.smallest_normal * few.eps >= many.smallest_normal * many.eps
+    )
 
 
 def _units(old: torch.dtype, new: torch.dtype) -> Unit:

@@ -23,11 +23,15 @@ class Composite(NamedTuple):
         What each part is called in its whole.
     assemble : callable
         Makes a tensor like the whole from other parts, which it does not copy.
+    has_own : bool
+        Whether the whole holds the memory of each part through a tensor of its own, and not
+        through the part.
     """
 
     parts: list[torch.Tensor]
     names: list[str]
     assemble: Callable[[Sequence[torch.Tensor]], torch.Tensor]
+    has_own: bool
 
 
 def take_apart(tensor: torch.Tensor) -> Composite | None:
@@ -70,7 +74,7 @@ def _take_apart_wrapper(tensor: torch.Tensor) -> Composite:
         )
         return made
 
-    return Composite([getattr(tensor, name) for name in names], list(names), assemble)
+    return Composite([getattr(tensor, name) for name in names], list(names), assemble, False)
 
 
 def _take_apart_coordinates(tensor: torch.Tensor) -> Composite:
@@ -84,7 +88,7 @@ def _take_apart_coordinates(tensor: torch.Tensor) -> Composite:
         )
 
     parts = [tensor._indices(), tensor._values()]
-    return Composite(parts, ["indices", "values"], assemble)
+    return Composite(parts, ["indices", "values"], assemble, True)
 
 
 def _take_apart_compressed(tensor: torch.Tensor) -> Composite:
@@ -105,7 +109,8 @@ def _take_apart_compressed(tensor: torch.Tensor) -> Composite:
         )
 
     # As differentiable views, the parts would hold the whole, which then could not be exchanged.
-    return Composite([getattr(tensor, name)().data for name in names], names, assemble)
+    parts = [getattr(tensor, name)().data for name in names]
+    return Composite(parts, names, assemble, True)
 
 
 def _take_apart_nested(tensor: torch.Tensor) -> Composite:
@@ -117,4 +122,4 @@ def _take_apart_nested(tensor: torch.Tensor) -> Composite:
     def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch._nested_view_from_buffer(parts[0], sizes, strides, offsets)
 
-    return Composite([tensor.values()], ["values"], assemble)
+    return Composite([tensor.values().data], ["values"], assemble, True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 
+from ._aliases import tell_of_copy
 from ._cooperate import CopiedStorages
-from ._lone import split_lone
-from ._plan import Group, plan_of
-from ._reach import Reached, reach
+from ._lone import Lone, split_lone
+from ._plan import Plan, plan_of
+from ._reach import reach
 from ._rebuild import dressed, slots_of
 from ._reconstruct import reconstruct
 
@@ -61,23 +61,31 @@ def memory_aware_deepcopy(
     NonLeafError
         If a tensor has a history and `detach` is not set; its path is named.
 
+    Warns
+    -----
+    AliasWarning
+        If memory is also held outside of the module (by another tensor, a graph): from that, the
+        copy is apart. Inside of a larger copy, with `memo`, there is no such warning: what else
+        the larger copy holds stays related, and is not known before its end.
+
     Notes
     -----
-    A tensor outside of the module that shares memory with it shares none with the copy.
     An object with a ``__deepcopy__`` of its own is left to copy itself; tensors in it stay
     related to those of the module. Tensors of unknown layout (opaque tensors, wrapper subclasses
     without ``__tensor_flatten__``) are copied one by one by their own ``__deepcopy__``.
 
     Examples
     --------
-    >>> from memmap import overlaps, same_storage
+    >>> from memmap import overlaps
     >>> module = torch.nn.Module()
     >>> flat = torch.zeros(10)
     >>> module.a, module.b = torch.nn.Parameter(flat[:6]), torch.nn.Parameter(flat[4:])
+    >>> del flat  # else there is a warning that the copy is apart from it
     >>> twin = memory_aware_deepcopy(module)
     >>> overlaps(twin.a, twin.b), overlaps(twin.a, module.a)
     (True, False)
     """
+    is_outermost = memo is None
     memo = {} if memo is None else memo
     known = memo.get(id(module))
     if known is not None:
@@ -85,44 +93,40 @@ def memory_aware_deepcopy(
     storages = CopiedStorages.of(memo)
     if id(module) not in storages.reached:
         reached = reach(module)
-        lone, others = split_lone(reached.found) if storages.is_empty() else ([], reached.found)
-        _clone(lone, memo, storages)
-        sources = copy_tensors(
-            reached._replace(found=others),
-            lambda groups: storages.copy_groups(groups, pack),
-            memo,
-            detach,
+        lone, others = (
+            split_lone(reached.found) if storages.is_empty() else (Lone([], []), reached.found)
         )
-        storages.made.update({id(source): memo[id(source)] for source in sources})
-        for source in lone:
-            if hooks or source.__dict__ or source.grad is not None:
-                copy_attachments(source, memo[id(source)], memo, hooks)
-        for source in sources:
+        plan = plan_of([item for item in others if id(item.tensor) not in memo], detach)
+        if is_outermost:
+            tell_of_copy(plan, lone.items)
+        # Ids in the memo are true as long as their objects live.
+        memo.setdefault(id(memo), []).append((reached, plan))
+        _clone(lone, memo, storages)
+        copied = copy_tensors(plan, storages.copy_groups(plan.groups, pack), memo)
+        storages.made.update({id(source): memo[id(source)] for source in copied})
+        sources = [item.tensor for item in lone.items] + copied
+        for source in sources if hooks else [s for s in sources if id(s) in reached.laden]:
             copy_attachments(source, memo[id(source)], memo, hooks)
         storages.reached |= reached.seen
-        memo[id(memo)].append(reached)
     return reconstruct(module, memo)
 
 
 def copy_tensors(
-    reached: Reached,
-    copy_groups: Callable[[list[Group]], dict[int, torch.Tensor]],
+    plan: Plan,
+    plain: dict[int, torch.Tensor],
     memo: dict[int, Any],
-    detach: bool = False,
     device: torch.device | None = None,
 ) -> list[torch.Tensor]:
-    """Put a copy of every tensor that was reached into the memo.
+    """Put a copy of every tensor of a plan into a memo.
 
     Parameters
     ----------
-    reached : Reached
-        What a deep copy reaches.
-    copy_groups : callable
-        Makes the plain tensors for all pieces of groups, by the id of their source.
+    plan : Plan
+        What to copy.
+    plain : dict of int to torch.Tensor
+        Plain tensors for all pieces, by the id of their source; composites are added.
     memo : dict
         Gets the copies, under the ids of their sources.
-    detach : bool, optional
-        As for `memory_aware_deepcopy`.
     device : torch.device, optional
         Where tensors of unknown layout are sent. If not given, they are left to copy themselves.
 
@@ -130,35 +134,27 @@ def copy_tensors(
     -------
     list of torch.Tensor
         The sources of the copies that were made; what these carry is not copied yet.
-
-    Raises
-    ------
-    NonLeafError
-        As for `memory_aware_deepcopy`.
     """
-    found = [item for item in reached.found if id(item.tensor) not in memo]
-    plan = plan_of(found, detach)
-    # Ids in the memo are true as long as their objects live.
-    memo.setdefault(id(memo), []).append((reached, plan))
     with torch.no_grad():
-        plain = copy_groups(plan.groups)
         for item, composite in plan.composites:
-            whole = composite.assemble([plain[id(part)] for part in composite.parts])
-            plain[id(item.tensor)] = whole
+            plain[id(item.tensor)] = composite.assemble([plain[id(p)] for p in composite.parts])
         for item in plan.unknown if device else []:
             plain[id(item.tensor)] = item.tensor.detach().to(device, copy=True)
-    sources = [item.tensor for item in found if id(item.tensor) in plain]
+    sources = [item.tensor for item in plan.found if id(item.tensor) in plain]
     for source in sources:
         memo[id(source)] = dressed(plain[id(source)], source)
     return sources
 
 
-def _clone(lone: list[torch.Tensor], memo: dict[int, Any], storages: CopiedStorages) -> None:
+def _clone(lone: Lone, memo: dict[int, Any], storages: CopiedStorages) -> None:
     """Put clones of tensors into the memo."""
+    made = []
     with torch.no_grad():
-        for source in lone:
-            made = memo[id(source)] = dressed(source.clone(), source)
-            storages.clones[source.untyped_storage()._cdata] = made
+        for item in lone.items:
+            source = item.tensor
+            copied = memo[id(source)] = dressed(source.clone(), source)
+            made.append(copied)
+    storages.clones.update(zip(lone.storages, made, strict=True))
 
 
 def copy_attachments(
@@ -179,10 +175,13 @@ def copy_attachments(
     """
     if source.is_leaf and source.grad is not None:
         made.grad = copy.deepcopy(source.grad, memo)
-    if source.__dict__:
-        made.__dict__.update(copy.deepcopy(source.__dict__, memo))
+    # What a fake tensor pretends to be, and the parts of a wrapper, are the copy's own already.
+    for name, value in source.__dict__.items():
+        if name not in made.__dict__:
+            made.__dict__[name] = copy.deepcopy(value, memo)
     for name in slots_of(source):
-        setattr(made, name, copy.deepcopy(getattr(source, name), memo))
+        if not hasattr(made, name):
+            setattr(made, name, copy.deepcopy(getattr(source, name), memo))
     if hooks:
         for hook in (source._backward_hooks or {}).values():
             made.register_hook(hook)  # type: ignore[no-untyped-call]  # of torch

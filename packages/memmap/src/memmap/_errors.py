@@ -22,4 +22,4 @@ class AliasError(MoveError):
 
 
 class AliasWarning(UserWarning):
-    """Memory of a module is also held outside: after the move, the old storage stays alive."""
+    """Memory of a module is also held outside, where a move or a copy takes them apart."""

@@ -1,67 +1,184 @@
-"""Who else holds a storage: the reference count of torch, less those that are known."""
+"""Who else holds a storage: the reference counts of torch, less the holders that are known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import NamedTuple
 
 import torch
 
 _use_count = torch._C._storage_Use_Count
 
 
-def n_outside_holders(tensors: Iterable[torch.Tensor], known: Iterable[torch.Tensor] = ()) -> int:
-    """Number of tensors, other than the given ones, that hold the storages of some tensors.
+def outside_holders(
+    known: Iterable[torch.Tensor], inner: Iterable[torch.Tensor] = ()
+) -> dict[int, int]:
+    """How many tensors hold the storages of some tensors, beside these.
 
-    A view keeps its base; a base that only its views keep is none of the others. A view through
-    which numbers are read differently (conjugated, as reals) may keep the view it was made from,
-    too: that one is not counted either, whether it is there or not.
+    A view keeps the tensor that it is a view of; if numbers are read differently through it
+    (conjugated, as reals), it keeps the tensors between the two as well. What is kept in this way
+    and held by nobody else is not counted. Tensors between are told from others by their number
+    only: if somebody else holds one of them, it is overlooked.
 
     Parameters
     ----------
-    tensors : iterable of torch.Tensor
-        Strided tensors, whose storages are asked about.
     known : iterable of torch.Tensor
-        Further strided tensors that do not count.
+        Strided tensors.
+    inner : iterable of torch.Tensor
+        For every further tensor that may hold a storage of the known ones, some tensor there.
 
     Returns
     -------
-    int
-        Tensors, saved tensors of graphs and the like. What lent its memory to torch (a NumPy
+    dict of int to int
+        By the identity (``_cdata``) of a storage, for those with any: the number of tensors, saved
+        tensors of graphs, exports to NumPy and the like. What lent its memory to torch (a NumPy
         array, say) is not counted.
 
     Examples
     --------
     >>> x = torch.zeros(4)
-    >>> views = [x[:2], x[2:]]
-    >>> n_outside_holders(views), n_outside_holders([x]), n_outside_holders([x], views)
-    (0, 2, 0)
+    >>> views = [x[:2].data, x[2:].data]
+    >>> list(outside_holders(views).values()), outside_holders([x, *views])
+    ([1], {})
     """
-    asked: dict[int, torch.UntypedStorage] = {}
-    holders: dict[int, set[int]] = {}
-    n_hidden = 0
-    for tensor in tensors:
-        storage = tensor.untyped_storage()
-        asked[storage._cdata] = storage
-        n_hidden += _note(tensor, storage._cdata, holders)
-    for tensor in known:
-        identity = tensor.untyped_storage()._cdata
-        if identity in asked:
-            n_hidden += _note(tensor, identity, holders)
+    tensors = {tensor._cdata: tensor for tensor in known}
+    storages = {_identity(tensor): tensor.untyped_storage() for tensor in tensors.values()}
+    n_known = Counter(_identity(tensor) for tensor in [*tensors.values(), *inner])
+    uses = _uses_of_bases(tensors.values())
+    used_elsewhere: set[int] = set()
+    for identity, base in uses.items():
+        storage = _identity(base.view)
+        n_known[storage] += base.n_between
+        if identity not in tensors:
+            n_known[storage] += 1
+            if base.has_others():
+                n_known[storage] -= 1
+    n_uses = _with_gradients(uses, tensors.values())
+    for identity, tensor in tensors.items():
+        # Graphs may use what requires gradients: a move leaves them related, as torch does.
+        has_memory = storages[_identity(tensor)].device.type != "meta"
+        if has_memory and not tensor.requires_grad and n_uses_inside(tensor) > n_uses[identity]:
+            used_elsewhere.add(_identity(tensor))
     # One reference is that of the Python object.
-    n_others = sum(_use_count(identity) - 1 - len(holders[identity]) for identity in asked)
-    return max(n_others - n_hidden, 0)
+    n_others = {
+        identity: max(_use_count(identity) - 1 - n_known[identity], int(identity in used_elsewhere))
+        for identity in storages
+    }
+    return {identity: number for identity, number in n_others.items() if number > 0}
 
 
-def _note(tensor: torch.Tensor, identity: int, holders: dict[int, set[int]]) -> bool:
-    """Note who holds a storage; return whether there may be a hidden holder behind the tensor."""
-    noted = holders.setdefault(identity, set())
-    noted.add(tensor._cdata)
-    base = tensor._base
-    if base is None:
-        return False
-    noted.add(base._cdata)
-    return (
-        tensor.dtype != base.dtype
-        or tensor.is_conj() != base.is_conj()
-        or tensor.is_neg() != base.is_neg()
+def known_uses(tensors: Sequence[torch.Tensor]) -> Counter[int]:
+    """How often some tensors are used by one another: bases by their views, gradients.
+
+    Parameters
+    ----------
+    tensors : sequence of torch.Tensor
+        Each once.
+
+    Returns
+    -------
+    Counter of int
+        By the identity (``_cdata``) of a tensor: references from inside of torch.
+
+    Examples
+    --------
+    >>> z = torch.zeros(4, dtype=torch.complex64)
+    >>> known_uses([z, z[1:], z[2:]])[z._cdata]
+    2
+    """
+    return _with_gradients(_uses_of_bases(tensors), tensors)
+
+
+def n_uses_inside(tensor: torch.Tensor) -> int:
+    """References to a tensor from inside of torch: views of it, graphs, exports by DLPack.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Any tensor.
+
+    Returns
+    -------
+    int
+        Without the reference of the Python object.
+
+    Examples
+    --------
+    >>> x = torch.zeros(2)
+    >>> view = x[:1]
+    >>> n_uses_inside(x), n_uses_inside(view)
+    (1, 0)
+    """
+    number: int = tensor._use_count()  # type: ignore[attr-defined]  # not in the stubs
+    return number - 1
+
+
+class _Uses(NamedTuple):
+    """What some views of one tensor keep: references to it, and tensors between."""
+
+    view: torch.Tensor
+    number: int
+    n_between: int
+
+    def has_others(self) -> bool:
+        """Whether anything but these views uses the tensor that they are views of."""
+        # The references are counted first, as long as this function has none.
+        in_python = sys.getrefcount(self.view._base) > _references_to_an_unused_base()
+        base = self.view._base
+        assert base is not None
+        return in_python or n_uses_inside(base) > self.number
+
+
+def _uses_of_bases(tensors: Iterable[torch.Tensor]) -> dict[int, _Uses]:
+    """How some tensors use those that they are views of, by the identity of the latter."""
+    uses: dict[int, _Uses] = {}
+    for view in tensors:
+        base = view._base
+        if base is None or view.layout is not torch.strided or view.is_nested:
+            continue
+        number, n_between = _uses_of_base(view, base)
+        before = uses.get(base._cdata, _Uses(view, 0, 0))
+        uses[base._cdata] = _Uses(view, before.number + number, before.n_between + n_between)
+    return uses
+
+
+def _with_gradients(uses: dict[int, _Uses], tensors: Iterable[torch.Tensor]) -> Counter[int]:
+    numbers = Counter({identity: use.number for identity, use in uses.items()})
+    numbers.update(
+        tensor.grad._cdata for tensor in tensors if tensor.is_leaf and tensor.grad is not None
     )
+    return numbers
+
+
+def _uses_of_base(view: torch.Tensor, base: torch.Tensor) -> tuple[int, int]:
+    """References of a view to its base, and the number of tensors between that it keeps."""
+    # The same view of another tensor, which nobody else has, refers to that one as often.
+    n_elements = -(-base.untyped_storage().nbytes() // base.itemsize)
+    twin = torch.empty(n_elements, dtype=base.dtype, device="meta")
+    storage = twin.untyped_storage()
+    twin.set_(storage, base.storage_offset(), base.shape, base.stride())
+    if base.is_conj():
+        torch._C._set_conj(twin, True)
+    if base.is_neg():
+        torch._C._set_neg(twin, True)
+    with torch.no_grad():
+        again = view._view_func_unsafe(twin)
+    # The storage is held by its Python object, the twin and the view, too.
+    n_between = _use_count(storage._cdata) - 3
+    number = n_uses_inside(twin)
+    del again
+    return number, n_between
+
+
+def _identity(tensor: torch.Tensor) -> int:
+    identity: int = tensor.untyped_storage()._cdata
+    return identity
+
+
+@cache
+def _references_to_an_unused_base() -> int:
+    view = torch.zeros(1)[:]
+    return sys.getrefcount(view._base)

@@ -10,12 +10,13 @@ import torch
 from ._cooperate import CopiedStorages
 from ._deepcopy import copy_attachments, copy_tensors, memory_aware_deepcopy
 from ._footprint import union_nbytes
-from ._move import check_data, device_of, move
+from ._move import NOT_BOTH, check_data, device_of, move
 from ._placement import Gaps, Placements
 from ._plan import Group, plan_of
 from ._reach import Found, path_text, reach
 from ._reconstruct import reconstruct
 from ._report import MemoryReport
+from ._turns import Target
 from ._view import View
 
 M = TypeVar("M", bound=torch.nn.Module)
@@ -142,6 +143,11 @@ class ModuleMemoryMap:
         ------
         NonLeafError
             If a tensor has a history.
+
+        Warns
+        -----
+        AliasWarning
+            As for `memory_aware_deepcopy`.
         """
         return memory_aware_deepcopy(module)
 
@@ -153,6 +159,7 @@ class ModuleMemoryMap:
         gaps: Gaps = "keep",
         non_blocking: bool = False,
         strict: bool = False,
+        low_memory: bool = False,
     ) -> M:
         """Move a module in place; what was moved there with another one is found again.
 
@@ -171,6 +178,9 @@ class ModuleMemoryMap:
         strict : bool, optional
             Whether to raise, instead of to warn, if memory is also held by tensors that no
             registered module has.
+        low_memory : bool, optional
+            As for `memory_aware_to`. Memory that another registered module still has, or whose
+            copy on the device another module uses already, is not given up early.
 
         Returns
         -------
@@ -180,8 +190,8 @@ class ModuleMemoryMap:
 
         Raises
         ------
-        NonLeafError, AliasError, MoveError
-            As for `memory_aware_to`. Nothing has changed then.
+        NonLeafError, AliasError, MoveError, ValueError
+            As for `memory_aware_to`. Nothing has changed then, on the device neither.
         StorageError
             If a tensor shares some bytes, but not all, with what was placed on the device before
             this module was registered.
@@ -193,12 +203,22 @@ class ModuleMemoryMap:
         """
         target = device_of(device)
         self._know(module, target)
+        if low_memory and non_blocking:
+            raise ValueError(NOT_BOTH)
 
         def fill(group: Group, device: torch.device) -> dict[int, torch.Tensor]:
             return self._placed([group], device, gaps, non_blocking)
 
-        holders = [item.tensor for item in self._found(None)]
-        move(module, target, None, fill, strict=strict, holders=holders)
+        with self._placements.restored_on_error():
+            move(
+                module,
+                Target(target, None),
+                fill,
+                strict=strict,
+                low_memory=low_memory,
+                others=self._found(None),
+                kept=self._placements.storages(target),
+            )
         return module
 
     def copy_to(
@@ -247,20 +267,19 @@ class ModuleMemoryMap:
         target = device_of(device)
         self._know(module, target)
         reached = reach(module)
-        # Nothing may stay behind, whatever holds it.
-        reached = reached._replace(found=[item._replace(owned=True) for item in reached.found])
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.found:
             if (known := self._copies.get((id(item.tensor), target))) is not None:
                 memo[id(item.tensor)] = known[1]
-
-        def copy_groups(groups: list[Group]) -> dict[int, torch.Tensor]:
-            for group in groups:
-                check_data(group, target)
-            return self._placed(groups, target, gaps, non_blocking)
-
-        sources = copy_tensors(reached, copy_groups, memo, detach, target)
+        missing = [item for item in reached.found if id(item.tensor) not in memo]
+        # Nothing may stay behind, whatever holds it.
+        plan = plan_of([item._replace(owned=True) for item in missing], detach)
+        for group in plan.groups:
+            check_data(group, target)
+        with self._placements.restored_on_error(), torch.no_grad():
+            plain = self._placed(plan.groups, target, gaps, non_blocking)
+            sources = copy_tensors(plan, plain, memo, target)
         for source in sources:
             copy_attachments(source, memo[id(source)], memo)
         for source in sources:

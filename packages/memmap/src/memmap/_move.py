@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Iterable
-from typing import TypeAlias, TypeVar
+from collections.abc import Iterable
+from typing import TypeVar
 
 import torch
 from torch.nn.parameter import is_lazy
 
-from ._cast import cast_of, cast_span, new_type
-from ._commit import commit
-from ._errors import AliasError, AliasWarning, MoveError
-from ._holders import n_outside_holders
-from ._plan import Group, Plan, plan_of
-from ._reach import path_text, reach
-from ._region import copy_span, spans_of
+from ._aliases import held_outside, tell_of_move
+from ._cast import cast_of
+from ._errors import MoveError
+from ._plan import Group, plan_of
+from ._reach import Found, path_text, reach
 from ._state import state_tensors
+from ._turns import Filler, Target, Turn, carry_out, joined, new_tensors, turns_of
 
 M = TypeVar("M", bound=torch.nn.Module)
 
-Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
-"""Makes the plain tensors of a group on a device, by the id of their source."""
+NOT_BOTH = (
+    "memory_aware_to: low_memory must not be asked for together with non_blocking, got both "
+    "(memory can be given up only when its bytes have arrived)"
+)
 
 
 def memory_aware_to(
@@ -34,6 +34,7 @@ def memory_aware_to(
     pack: bool = False,
     strict: bool = False,
     attributes: bool = False,
+    low_memory: bool = False,
 ) -> M:
     """Move or cast a module in place; all tensors that shared memory still share it.
 
@@ -61,6 +62,10 @@ def memory_aware_to(
         Whether to raise, instead of to warn, if memory to be moved is also held outside.
     attributes : bool, optional
         Whether tensors in other attributes and containers of modules are moved, too.
+    low_memory : bool, optional
+        Whether to move one group after the other and to give up the memory of each as soon as it
+        has moved, so that there is never more than the destination and one group too much. See
+        the notes.
 
     Returns
     -------
@@ -71,6 +76,8 @@ def memory_aware_to(
     ------
     TypeError
         If `dtype` is neither floating nor complex.
+    ValueError
+        If `low_memory` is asked for together with `non_blocking`.
     CastError
         If tensors that share memory cannot keep their proportions.
     NonLeafError
@@ -89,6 +96,19 @@ def memory_aware_to(
         another module, a graph. What is outside stays where it is, and keeps the old storage
         alive. (Memory that torch was only lent, as by ``from_numpy``, cannot be checked.)
 
+    Notes
+    -----
+    With `low_memory`, a failure puts back what had moved: its memory is allocated again, the
+    numbers are copied back from where they are, and the tensors become the same views of it.
+    Objects, numbers, strides, types, devices and what is shared are then those from before; the
+    storages are new ones, without the bytes that no tensor spanned. If even that fails, for want
+    of memory, a `MoveError` names the tensors that stayed at the destination, whole. What cannot
+    be brought back without loss is not given up early: the sources of casts that round, of moves
+    to ``meta``, and memory that is held outside.
+
+    The state of an optimizer (momentum, say) is not part of the module: after a move, load it
+    anew with ``optimizer.load_state_dict(optimizer.state_dict())``.
+
     Examples
     --------
     >>> from memmap import overlaps
@@ -101,33 +121,29 @@ def memory_aware_to(
     >>> overlaps(module.a, module.b), module.a is before, module.a.dtype
     (True, True, torch.float64)
     """
-    target = None if device is None else device_of(device)
+    target = Target(None if device is None else device_of(device), dtype)
     _check_dtype(dtype)
+    if low_memory and non_blocking:
+        raise ValueError(NOT_BOTH)
 
     def fill(group: Group, device: torch.device) -> dict[int, torch.Tensor]:
         cast = None if dtype is None else cast_of(group, dtype)
-        made: dict[int, torch.Tensor] = {}
-        for span in spans_of(group, pack):
-            if cast is not None:
-                made.update(cast_span(span, group, cast, device, non_blocking))
-                continue
-            buffer = copy_span(span, group, device, non_blocking)
-            made.update({id(piece.tensor): buffer.view(piece) for piece in span.pieces})
-        return made
+        return new_tensors(group, device, cast, pack=pack, non_blocking=non_blocking)
 
-    move(module, target, dtype, fill, strict=strict, attributes=attributes)
+    move(module, target, fill, strict=strict, low_memory=low_memory, attributes=attributes)
     return module
 
 
 def move(
     module: torch.nn.Module,
-    target: torch.device | None,
-    dtype: torch.dtype | None,
+    target: Target,
     fill: Filler,
     *,
     strict: bool,
+    low_memory: bool,
     attributes: bool = False,
-    holders: Iterable[torch.Tensor] = (),
+    others: Iterable[Found] = (),
+    kept: Iterable[int] = (),
 ) -> None:
     """Give the tensors of a module, in place, what `fill` makes of their groups.
 
@@ -135,16 +151,16 @@ def move(
     ----------
     module : torch.nn.Module
         What to move.
-    target : torch.device or None
-        Where to; None for where each group is.
-    dtype : torch.dtype or None
-        What to cast to, if anything.
+    target : Target
+        Where to, and what to cast to.
     fill : callable
         Makes the new tensors of a group.
-    strict, attributes : bool
+    strict, low_memory, attributes : bool
         As for `memory_aware_to`.
-    holders : iterable of torch.Tensor
+    others : iterable of Found
         Tensors outside of the module that may hold its memory without a warning.
+    kept : iterable of int
+        Identities of storages that `low_memory` does not give up before the end.
 
     Raises
     ------
@@ -156,33 +172,13 @@ def move(
     if attributes:
         known = {id(item.tensor) for item in found}
         found += [item for item in reach(module).found if id(item.tensor) not in known]
-    plan = plan_of([item._replace(owned=True) for item in found])
-    for item in plan.unknown:
-        if is_lazy(item.tensor):
-            raise MoveError(
-                f"{path_text(item.path)}: a tensor to be moved must be initialized, "
-                f"got {type(item.tensor).__name__}"
-            )
-    groups = [group for group in plan.groups if _is_to_move(group, target, dtype)]
-    for group in groups:
-        check_data(group, target)
-    _check_aliases(groups, plan, holders, strict)
-    with torch.no_grad():
-        plain: dict[int, torch.Tensor] = {}
-        for group in groups:
-            plain.update(fill(group, target or group.pieces[0].tensor.device))
-        for item, composite in plan.composites:
-            parts = [plain.get(id(part), part) for part in composite.parts]
-            if any(id(part) in plain for part in composite.parts):
-                plain[id(item.tensor)] = composite.assemble(parts)
-        for item in plan.unknown:
-            tensor = item.tensor.detach()
-            plain[id(item.tensor)] = tensor.to(target, dtype and new_type(tensor, dtype))
     recurrent = [part for part in module.modules() if isinstance(part, torch.nn.RNNBase)]
+    # Nothing else may refer to what is to move: it could not be freed before the end.
+    turns, held = _planned(found, target, others, strict)
     for part in recurrent:
         part._flat_weight_refs = []  # weak references forbid the exchange of a tensor
     try:
-        commit(found, plain)
+        carry_out(turns if low_memory else joined(turns), target, fill, held | set(kept))
     finally:
         for part in recurrent:
             part._init_flat_weights()
@@ -209,9 +205,32 @@ def device_of(device: torch.device | str | int) -> torch.device:
     return torch.empty(0, device=device).device
 
 
-def _is_to_move(group: Group, target: torch.device | None, dtype: torch.dtype | None) -> bool:
-    elsewhere = any(target not in (None, piece.tensor.device) for piece in group.pieces)
-    return elsewhere or (dtype is not None and cast_of(group, dtype) is not None)
+def _planned(
+    found: list[Found], target: Target, others: Iterable[Found], strict: bool
+) -> tuple[list[Turn], set[int]]:
+    """What is to move, and the identities of the storages that are held by anything else."""
+    plan = plan_of([item._replace(owned=True) for item in found])
+    for item in plan.unknown:
+        if is_lazy(item.tensor):
+            raise MoveError(
+                f"{path_text(item.path)}: a tensor to be moved must be initialized, "
+                f"got {type(item.tensor).__name__}"
+            )
+    groups = [group for group in plan.groups if _is_to_move(group, target)]
+    for group in groups:
+        check_data(group, target.device)
+    held = outside = held_outside([plan])
+    if held:
+        known = {id(item.tensor) for item in found}
+        rest = plan_of([item for item in others if id(item.tensor) not in known], detach=True)
+        outside = held_outside([plan, rest])
+    tell_of_move(groups, outside, strict)
+    return turns_of(plan, groups, found), set(held)
+
+
+def _is_to_move(group: Group, target: Target) -> bool:
+    elsewhere = any(target.device not in (None, piece.tensor.device) for piece in group.pieces)
+    return elsewhere or (target.dtype is not None and cast_of(group, target.dtype) is not None)
 
 
 def _check_dtype(dtype: torch.dtype | None) -> None:
@@ -258,29 +277,3 @@ def check_data(group: Group, target: torch.device | None) -> None:
             f"{path_text(piece.path)}: a tensor to be moved must have data, "
             f"got a meta tensor on its way to {target}"
         )
-
-
-def _check_aliases(
-    groups: list[Group], plan: Plan, holders: Iterable[torch.Tensor], strict: bool
-) -> None:
-    """Warn or raise if memory to be moved is held by tensors that are not."""
-    # Parts of sparse and nested tensors are made when they are asked for: their holders cannot
-    # be told from others.
-    parts = {id(part) for _, composite in plan.composites for part in composite.parts}
-    known = list(holders)
-    held = []
-    for group in groups:
-        if any(id(piece.tensor) in parts for piece in group.pieces):
-            continue
-        outside = n_outside_holders([piece.tensor for piece in group.pieces], known)
-        if outside:
-            names = ", ".join(path_text(piece.path) for piece in group.pieces)
-            held.append(f"{names} (by {outside})")
-    if held:
-        text = (
-            "memory to be moved should be held by the tensors that are moved alone, else the old "
-            f"storage stays alive; got other holders for {'; '.join(held)}"
-        )
-        if strict:
-            raise AliasError(text)
-        warnings.warn(text, AliasWarning, stacklevel=4)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 import torch
@@ -217,8 +218,10 @@ class Placements:
             if not ascending[where].is_alive():
                 del ascending[where]
                 continue
+            placed = ascending[where - 1].group
+            piece = next(piece for piece in group.pieces if _meets(piece, placed))
             raise StorageError(
-                f"{path_text(group.pieces[0].path)}: storages that share memory must be known "
+                f"{path_text(piece.path)}: storages that share memory must be known "
                 f"before one of them is placed, got another one of what is on {device} already "
                 "(register all modules before the first of them is placed)"
             )
@@ -228,6 +231,21 @@ class Placements:
             self._by_storage[piece.tensor.untyped_storage()._cdata, device] = placement
         return placement
 
+    def storages(self, device: torch.device) -> list[int]:
+        """Identities of the storages that are placed on a device."""
+        return [storage for storage, where in self._by_storage if where == device]
+
+    @contextmanager
+    def restored_on_error(self) -> Iterator[None]:
+        """Context that forgets, if an error leaves it, what was placed within it."""
+        by_storage = self._by_storage.copy()
+        ascending = {key: placements.copy() for key, placements in self._ascending.items()}
+        try:
+            yield
+        except BaseException:
+            self._by_storage, self._ascending = by_storage, ascending
+            raise
+
     def release(self, device: torch.device | None) -> None:
         """Forget what lies on a device, or on all."""
         if device is None:
@@ -236,6 +254,11 @@ class Placements:
             return
         self._by_storage = {key: at for key, at in self._by_storage.items() if key[1] != device}
         self._ascending = {key: at for key, at in self._ascending.items() if key[1] != device}
+
+
+def _meets(piece: Piece, group: Group) -> bool:
+    start, stop = piece.view.storage_span
+    return start < group.stop and group.start < stop
 
 
 def _start(placement: Placement) -> int:

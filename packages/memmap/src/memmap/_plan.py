@@ -68,11 +68,14 @@ class Plan:
         Tensors to be made again from pieces.
     unknown : list of Found
         Tensors of which nothing is known but how to copy them one by one.
+    found : list of Found
+        All tensors.
     """
 
     groups: list[Group] = field(default_factory=list)
     composites: list[tuple[Found, Composite]] = field(default_factory=list)
     unknown: list[Found] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
 
 
 def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
@@ -112,6 +115,7 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
                 f"{path_text(item.path)}: a tensor to be copied must be a leaf, got one computed "
                 f"by {item.tensor.grad_fn} (detach it, or say detach=True)"
             )
+        plan.found.append(item)
         _add_pieces(item, pieces, plan)
     plan.groups = [
         group for group in _grouped(pieces) if any(piece.owned for piece in group.pieces)

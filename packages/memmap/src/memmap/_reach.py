@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
+from ._rebuild import slots_of
+
 Path: TypeAlias = "tuple[Path, str] | None"
 """Linked list ``(path of the owner, text)``: joined only when somebody wants to read it."""
 
@@ -125,7 +127,7 @@ def has_plain_state(cls: type[Any]) -> bool:
 
 def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
     # The state of a module is its __dict__, less what NO_STATE names. A parametrized module
-    # forbids to be pickled, but copies itself just so.
+    # forbids to be pickled, but copies itself just so. Lists and dictionaries have items as well.
     ordinary = (object.__getstate__, getattr(torch.nn.Module, "__getstate__", None))
     return (
         (cls.__getstate__ in ordinary or cls.__getstate__.__module__ == _PARAMETRIZED)
@@ -134,6 +136,7 @@ def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
         and not hasattr(cls, "__getnewargs__")
         and not copyreg._slotnames(cls)  # type: ignore[attr-defined]  # not in the stubs
         and cls not in copyreg.dispatch_table
+        and not issubclass(cls, (list, dict))
     )
 
 
@@ -149,11 +152,14 @@ class Reached(NamedTuple):
         Ids of all objects that were met, tensors included.
     alive : list
         Objects that exist for the walk only: as long as this is kept, `seen` is true.
+    laden : set of int
+        Ids of the tensors that carry a gradient or attributes.
     """
 
     found: list[Found]
     seen: set[int]
     alive: list[object]
+    laden: set[int]
 
 
 def reach(root: object, path: Path = None) -> Reached:
@@ -184,7 +190,7 @@ def reach(root: object, path: Path = None) -> Reached:
     walk = _Walk()
     walk.meet(root, path, True)
     walk.run()
-    return Reached(walk.found, walk.seen, walk.alive)
+    return Reached(walk.found, walk.seen, walk.alive, walk.laden)
 
 
 _PARAMETRIZED = "torch.nn.utils.parametrize"
@@ -201,6 +207,7 @@ class _Walk:
         self.found: list[Found] = []
         self.seen: set[int] = set()
         self.alive: list[object] = []  # temporary objects, whose ids must not be used again
+        self.laden: set[int] = set()
         self.modules: deque[tuple[torch.nn.Module, Path, bool]] = deque()
         self.others: deque[tuple[Any, Path]] = deque()
         self.opaque: deque[tuple[Any, Path]] = deque()
@@ -243,9 +250,14 @@ class _Walk:
         self.seen.add(id(tensor))
         self.found.append(Found(tensor, path, in_state, owned))
         if tensor.is_leaf and (grad := tensor.grad) is not None:
+            self.laden.add(id(tensor))
             self.meet_tensor(grad, (path, ".grad"), in_state, owned)
         if tensor.__dict__:
+            self.laden.add(id(tensor))
             self.meet_all(_dotted(tensor.__dict__), path, owned)
+        for name in slots_of(tensor):
+            self.laden.add(id(tensor))
+            self.meet(getattr(tensor, name), (path, f".{name}"), owned)
 
     def open_module(self, module: torch.nn.Module, path: Path, owned: bool) -> None:
         if has_plain_state(type(module)):
@@ -267,7 +279,7 @@ class _Walk:
                 self.meet(value, (path, f".{key}"), owned)
 
 
-def _dotted(attributes: dict[str, Any]) -> Iterator[tuple[str, object]]:
+def _dotted(attributes: dict[Any, Any]) -> Iterator[tuple[str, object]]:
     for name, value in attributes.items():
         yield f".{name}", value
 
@@ -304,17 +316,27 @@ def _reduced_parts(value: Any, alive: list[object]) -> Iterator[tuple[str, objec
     if not isinstance(reduced, tuple):
         return
     _, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-    yield from ((f".arguments[{index}]", part) for index, part in enumerate(arguments))
+    names = {id(part): text for text, part in (*_members(value), *_attributes(value))}
+    for index, part in enumerate(arguments):
+        yield names.get(id(part), f".<argument {index}>"), part
     # Slots come as a second dictionary: (attributes or None, slots).
-    for part in state if isinstance(state, tuple) and len(state) == 2 else [state]:
-        if isinstance(part, dict):
+    for index, part in enumerate(state if isinstance(state, tuple) else [state]):
+        if isinstance(part, dict) and id(part) not in names:
             yield from _dotted(part)
         else:
-            yield ".state", part
+            yield names.get(id(part), f".<state {index}>"), part
     yield from ((f"[{index}]", item) for index, item in enumerate(items or ()))
     for key, item in pairs or ():
         yield f".key({key!r})", key
         yield f"[{key!r}]", item
+
+
+def _members(value: Any) -> Iterator[tuple[str, object]]:
+    """What types written in C show of themselves, as the arguments of a ``functools.partial``."""
+    for cls in type(value).__mro__:
+        for name, member in vars(cls).items():
+            if isinstance(member, types.MemberDescriptorType) and hasattr(value, name):
+                yield f".{name}", getattr(value, name)
 
 
 def _state_of(module: torch.nn.Module, alive: list[object]) -> object:

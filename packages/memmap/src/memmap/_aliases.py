@@ -1,0 +1,127 @@
+"""Telling the user about tensors that share memory with a module but are no part of it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Sequence
+from types import FrameType
+from typing import TypeAlias
+
+import torch
+
+from ._errors import AliasError, AliasWarning
+from ._holders import outside_holders
+from ._plan import Group, Piece, Plan
+from ._reach import Found, path_text
+
+Named: TypeAlias = Found | Piece
+
+_MAX_NAMES = 8
+
+
+def held_outside(plans: Iterable[Plan]) -> dict[int, int]:
+    """How many tensors hold the storages of some plans, beside those that are planned.
+
+    Parameters
+    ----------
+    plans : iterable of Plan
+        All tensors that are known.
+
+    Returns
+    -------
+    dict of int to int
+        By the identity of a storage; see `outside_holders`.
+    """
+    pieces: list[torch.Tensor] = []
+    inner: list[torch.Tensor] = []
+    for plan in plans:
+        pieces += [piece.tensor for group in plan.groups for piece in group.pieces]
+        for _, composite in plan.composites:
+            if composite.has_own:
+                inner += composite.parts
+    return outside_holders(pieces, inner)
+
+
+def tell_of_move(groups: Iterable[Group], outside: dict[int, int], strict: bool) -> None:
+    """Warn or raise if memory to be moved is held by tensors that are not known.
+
+    Parameters
+    ----------
+    groups : iterable of Group
+        What is to be moved.
+    outside : dict of int to int
+        What is held; see `held_outside`.
+    strict : bool
+        Whether to raise.
+
+    Raises
+    ------
+    AliasError
+        If `strict` is set and there are any.
+    """
+    text = _text_of(map(_tensors_of, groups), outside)
+    if not text:
+        return
+    text = (
+        "memory to be moved should be held by the tensors that are moved alone, else the old "
+        f"storage stays alive; got other holders for {text}"
+    )
+    if strict:
+        raise AliasError(text)
+    _warn(text)
+
+
+def tell_of_copy(plan: Plan, lone: Sequence[Found]) -> None:
+    """Warn if a copy will not share memory with what its source shares it with.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is copied.
+    lone : sequence of Found
+        Further tensors that are copied, none of which shares memory with another.
+    """
+    outside = held_outside([plan]) | outside_holders(item.tensor for item in lone)
+    text = _text_of([*map(_tensors_of, plan.groups), *([item] for item in lone)], outside)
+    if text:
+        _warn(
+            "memory to be copied should be held by the module alone, else its copy is taken apart "
+            f"from what is outside; got other holders for {text}"
+        )
+
+
+def _tensors_of(group: Group) -> Sequence[Named]:
+    return group.pieces
+
+
+def _text_of(groups: Iterable[Sequence[Named]], outside: dict[int, int]) -> str:
+    """Groups that are held outside, by the names of their tensors, and by how many."""
+    if not outside:
+        return ""
+    held = []
+    for group in groups:
+        storages = {item.tensor.untyped_storage()._cdata for item in group}
+        number = sum(outside.get(storage, 0) for storage in storages)
+        if number:
+            names = _some([path_text(item.path) for item in group], ", ")
+            held.append(f"{names} (by {number})")
+    return _some(held, "; ")
+
+
+def _some(texts: Sequence[str], separator: str) -> str:
+    rest = len(texts) - _MAX_NAMES
+    if rest <= 1:
+        return separator.join(texts)
+    return separator.join([*texts[:_MAX_NAMES], f"{rest} more"])
+
+
+def _warn(text: str) -> None:
+    """Warn of the line that called this package, however deep in it this is."""
+    package = __name__.partition(".")[0]
+    level = 1
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals["__name__"].partition(".")[0] == package:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, AliasWarning, stacklevel=level)

@@ -1,0 +1,288 @@
+"""Carrying out a move: what changes together, turn by turn, and the way back.
+
+All at once needs the memory of the source and of the destination together, and is taken back by
+pointing the tensors to their old memory again. In turns, the memory of each is given up as soon as
+it has moved: what is to be taken back later has to be brought back from where it is by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import torch
+
+from ._cast import Cast, cast_by, cast_span, is_exact, new_type
+from ._commit import Changes, commit
+from ._composite import Composite
+from ._errors import MoveError
+from ._plan import Group, Plan, plan_of
+from ._reach import Found, path_text
+from ._region import copy_span, has_data, spans_of
+
+T = TypeVar("T")
+
+Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
+"""Makes the plain tensors of a group on a device, by the id of their source."""
+
+Step: TypeAlias = Callable[[], None]
+
+
+class Target(NamedTuple):
+    """Where to, and what to cast to; None for what each tensor has."""
+
+    device: torch.device | None
+    dtype: torch.dtype | None
+
+
+class Turn(NamedTuple):
+    """Tensors that change together, and what they are made of.
+
+    Attributes
+    ----------
+    found : list of Found
+        The tensors.
+    groups : list of Group
+        Where their parts lie.
+    composites, unknown
+        As in `Plan`.
+    """
+
+    found: list[Found]
+    groups: list[Group]
+    composites: list[tuple[Found, Composite]]
+    unknown: list[Found]
+
+
+def turns_of(plan: Plan, groups: Sequence[Group], found: Iterable[Found]) -> list[Turn]:
+    """What has to change together: a group, parts of one tensor, a tensor and its gradient.
+
+    Parameters
+    ----------
+    plan : Plan
+        What the tensors are made of.
+    groups : sequence of Group
+        Those of the plan that are to move.
+    found : iterable of Found
+        The tensors.
+
+    Returns
+    -------
+    list of Turn
+        Of all that is to move.
+    """
+    found = list(found)
+    root = list(range(len(groups) + len(plan.unknown)))
+    home = {id(piece.tensor): at for at, group in enumerate(groups) for piece in group.pieces}
+    home |= {id(item.tensor): at for at, item in enumerate(plan.unknown, len(groups))}
+
+    def top(at: int) -> int:
+        while root[at] != at:
+            root[at] = at = root[root[at]]
+        return at
+
+    def join(tensors: Iterable[torch.Tensor]) -> int | None:
+        met = [top(home[id(tensor)]) for tensor in tensors if id(tensor) in home]
+        for at in met[1:]:
+            root[top(at)] = top(met[0])
+        return met[0] if met else None
+
+    for item, composite in plan.composites:
+        at = join(composite.parts)
+        if at is not None:
+            home[id(item.tensor)] = at
+    for item in found:
+        if item.tensor.is_leaf and item.tensor.grad is not None:
+            join([item.tensor, item.tensor.grad])
+    turns: dict[int, Turn] = {}
+    for at, group in enumerate(groups):
+        turns.setdefault(top(at), Turn([], [], [], [])).groups.append(group)
+    for at, item in enumerate(plan.unknown, len(groups)):
+        turns.setdefault(top(at), Turn([], [], [], [])).unknown.append(item)
+    for item, composite in plan.composites:
+        if id(item.tensor) in home:
+            turns[top(home[id(item.tensor)])].composites.append((item, composite))
+    for item in found:
+        if id(item.tensor) in home:
+            turns[top(home[id(item.tensor)])].found.append(item)
+    return list(turns.values())
+
+
+def joined(turns: Sequence[Turn]) -> list[Turn]:
+    """One turn of all: every group is filled before the first tensor changes.
+
+    Parameters
+    ----------
+    turns : sequence of Turn
+        What is to move.
+
+    Returns
+    -------
+    list of Turn
+        None, if there is nothing to move.
+    """
+    if not turns:
+        return []
+    found, groups, composites, unknown = zip(*turns, strict=True)
+    return [Turn(_chained(found), _chained(groups), _chained(composites), _chained(unknown))]
+
+
+def _chained(lists: Iterable[list[T]]) -> list[T]:
+    return [item for items in lists for item in items]
+
+
+def carry_out(turns: list[Turn], target: Target, fill: Filler, kept: Container[int]) -> None:
+    """Change the tensors of all turns, one turn after the other; if one fails, none has changed.
+
+    Parameters
+    ----------
+    turns : list of Turn
+        Emptied on the way, so that what has moved can be freed.
+    target : Target
+        Where to.
+    fill : callable
+        Makes the new tensors of a group.
+    kept : container of int
+        Identities of storages that are not to be given up before the end.
+
+    Raises
+    ------
+    MoveError
+        As for `commit`; also if what had moved before a failure could not be brought back.
+    Exception
+        Whatever `fill` and torch raise.
+    """
+    done: list[tuple[list[Found], Step]] = []
+    try:
+        while turns:
+            turn = turns.pop(0)
+            # With the last turn nothing is won by giving up its source.
+            origin = _origin_of(turn, target, kept) if turns else None
+            changes = _change(turn, target, fill)
+            found = turn.found
+            del turn
+            if origin is None or changes.has_new_gradients:
+                done.append((found, changes.undo))
+            else:
+                done.append((found, _Return(found, origin)))
+            del changes
+    except BaseException as error:
+        _take_back(done, error)
+        raise
+
+
+def new_tensors(
+    group: Group,
+    device: torch.device,
+    cast: Cast | None,
+    *,
+    pack: bool = False,
+    non_blocking: bool = False,
+) -> dict[int, torch.Tensor]:
+    """Copies of all pieces of a group, over new memory that they share as their sources do.
+
+    Parameters
+    ----------
+    group : Group
+        What to copy.
+    device : torch.device
+        Where to.
+    cast : Cast or None
+        New types, if any.
+    pack : bool, optional
+        Whether to leave out gaps.
+    non_blocking : bool, optional
+        Whether the host may go on before the bytes have arrived.
+
+    Returns
+    -------
+    dict of int to torch.Tensor
+        Plain tensors without history, by the id of their source.
+    """
+    made: dict[int, torch.Tensor] = {}
+    for span in spans_of(group, pack):
+        if cast is not None:
+            made.update(cast_span(span, group, cast, device, non_blocking))
+            continue
+        buffer = copy_span(span, group, device, non_blocking)
+        made.update({id(piece.tensor): buffer.view(piece) for piece in span.pieces})
+    return made
+
+
+def _change(turn: Turn, target: Target, fill: Filler) -> Changes:
+    """Fill new memory for all tensors of a turn, and give it to them."""
+    plain: dict[int, torch.Tensor] = {}
+    with torch.no_grad():
+        for group in turn.groups:
+            plain.update(fill(group, target.device or group.pieces[0].tensor.device))
+        for item, composite in turn.composites:
+            parts = [plain.get(id(part), part) for part in composite.parts]
+            plain[id(item.tensor)] = composite.assemble(parts)
+        for item in turn.unknown:
+            tensor = item.tensor.detach()
+            new = tensor.to(target.device, target.dtype and new_type(tensor, target.dtype))
+            if new is not tensor:
+                plain[id(item.tensor)] = new
+    return commit(turn.found, plain)
+
+
+class _Origin(NamedTuple):
+    """Where the tensors of a turn were, and the old type for every new one."""
+
+    device: torch.device
+    types: dict[torch.dtype, torch.dtype]
+
+
+def _origin_of(turn: Turn, target: Target, kept: Container[int]) -> _Origin | None:
+    """From where a turn can be brought back without loss; None if it has to be kept."""
+    devices = {group.pieces[0].tensor.device for group in turn.groups}
+    if turn.unknown or len(devices) != 1 or (target.device and target.device.type == "meta"):
+        return None
+    types: dict[torch.dtype, torch.dtype] = {}
+    for group in turn.groups:
+        if not has_data(group):
+            return None
+        for piece in group.pieces:
+            old = piece.tensor.dtype
+            new = new_type(piece.tensor, target.dtype) if target.dtype else old
+            if types.setdefault(new, old) != old or not is_exact(old, new):
+                return None
+            if piece.tensor.untyped_storage()._cdata in kept:
+                return None
+    return _Origin(devices.pop(), types)
+
+
+class _Return:
+    """Brings tensors back that have moved, and whose old memory was given up."""
+
+    def __init__(self, found: list[Found], origin: _Origin) -> None:
+        self._found = found
+        self._origin = origin
+
+    def __call__(self) -> None:
+        plan = plan_of(self._found)
+        turn = Turn(self._found, plan.groups, plan.composites, [])
+        _change(turn, Target(self._origin.device, None), self._fill)
+
+    def _fill(self, group: Group, device: torch.device) -> dict[int, torch.Tensor]:
+        types = {
+            piece.tensor.dtype: self._origin.types[piece.tensor.dtype] for piece in group.pieces
+        }
+        return new_tensors(group, device, cast_by(group, types))
+
+
+def _take_back(done: list[tuple[list[Found], Step]], error: BaseException) -> None:
+    """Take back what was done, the last step first, and as much of it as is possible."""
+    stranded: list[Found] = []
+    while done:
+        found, step = done.pop()
+        try:
+            step()
+        except Exception:
+            stranded += found
+    if stranded:
+        names = ", ".join(path_text(item.path) for item in stranded)
+        raise MoveError(
+            f"{names}: what was moved before a failure must be brought back, which failed, too; "
+            "these tensors are whole, but where they were to be moved to"
+        ) from error
