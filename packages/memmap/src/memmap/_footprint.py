@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from math import gcd
 
 import numpy as np
 import torch
 
+from ._coverage import n_touched
 from ._layout import Layout
 from ._overlap import layouts_overlap
 from ._runs import Runs, intersect, layout_runs, merge
@@ -43,7 +43,7 @@ class Footprint:
     @cached_property
     def nbytes(self) -> int:
         """Number of bytes in the set."""
-        return sum(_count(part) for part in _components(self._layouts))
+        return sum(n_touched(part) for part in _components(self._layouts))
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -208,52 +208,6 @@ def _components(layouts: Iterable[Layout]) -> Iterable[list[Layout]]:
         reach = max(reach, layout.stop)
     if part:
         yield part
-
-
-def _count(layouts: list[Layout]) -> int:
-    """Bytes in the union of layouts that form one component."""
-    if len(layouts) == 1 and layouts[0].is_nested:
-        return layouts[0].n_points
-    start = layouts[0].start
-    stop = max(layout.stop for layout in layouts)
-    grain = _grain(layouts)
-    n_runs = sum(_n_runs(layout) for layout in layouts)
-    # A run costs two int64 and a sort, a grain one byte of a bitmap.
-    # Painting needs bounded counts, so elements that overlap go through runs, which join them.
-    nested = all(layout.is_nested for layout in layouts)
-    if not nested or 32 * n_runs <= (stop - start) // grain:
-        runs = _union_runs(layouts)
-        return int((runs[:, 1] - runs[:, 0]).sum())
-    painted = np.zeros((stop - start) // grain, np.bool_)
-    for layout in layouts:
-        grains = [(stride // grain, count) for stride, count in layout.dims if stride > 1]
-        if layout.dims[0][0] == 1:
-            grains.insert(0, (1, layout.dims[0][1] // grain))
-        np.lib.stride_tricks.as_strided(
-            painted[(layout.start - start) // grain :],
-            [count for _, count in reversed(grains)],
-            [stride for stride, _ in reversed(grains)],
-        )[...] = True
-    return int(np.count_nonzero(painted)) * grain
-
-
-def _grain(layouts: list[Layout]) -> int:
-    """Largest size of a block of bytes that is always touched as a whole."""
-    grain = 0
-    for layout in layouts:
-        stride, count = layout.dims[0]
-        if stride != 1:
-            return 1
-        grain = gcd(grain, count, layout.start - layouts[0].start)
-        for stride, _ in layout.dims[1:]:
-            grain = gcd(grain, stride)
-    return grain
-
-
-def _n_runs(layout: Layout) -> int:
-    """Number of runs that the layout is made of, before those that touch are joined."""
-    stride, count = layout.dims[0]
-    return layout.n_points // count if stride == 1 else layout.n_points
 
 
 def _union_runs(layouts: Iterable[Layout]) -> Runs:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import TypeAlias, TypeVar
 from xml.sax.saxutils import escape
 
 import numpy as np
 
-from ._footprint import Footprint
 from ._layout import Layout
 from ._report_numbers import StorageReport
 from ._report_table import human, printable
-from ._runs import Runs, merge
+from ._runs import Runs, intersect, layout_runs, merge
+
+Columns: TypeAlias = list[tuple[int, int]]
+Place = TypeVar("Place", int, Runs)
 
 # Lengths in pixels.
 _WIDTH = 720  # of a storage's bar
@@ -97,31 +100,34 @@ class _Drawing:
         self.text(self.left, note, "dim")
         self.top += _ROW
         scale = _Scale(storage.start, max(numbers.allocated, 1))
-        layouts = [layout for layout in storage.layouts if layout is not None]
         self.text(_MARGIN, "storage", "dim")
-        self.columns("free", np.array([[0, _WIDTH]] if numbers.allocated else []).reshape(-1, 2))
-        self.columns("touched", scale.columns(layouts))
-        self.columns("shared", scale.columns(_layouts(storage.shared)))
+        self.columns("free", [(0, _WIDTH)] if numbers.allocated else [])
+        self.columns("touched", scale.columns([part for part in storage.layouts if part]))
+        self.columns("shared", scale.columns(storage.shared))
         self.top += _ROW
+        shared_runs = _runs_of(storage.shared)
         for tensor in storage.tensors:
             layout = tensor.entry.view.layout()
-            own = [] if layout is None else [layout]
             self.text(_MARGIN, _label(tensor.entry.names), "")
-            self.columns("span", scale.columns([_solid(part) for part in own]))
-            self.columns("touched", scale.columns(own))
-            if tensor.shared and layout is not None:
-                both = Footprint(storage.shared.space, [layout]) & storage.shared
-                self.columns("shared", scale.columns(_layouts(both)))
+            if layout is not None:
+                touched = scale.columns([layout])
+                self.columns("span", scale.columns([_solid(layout)]))
+                self.columns("touched", touched)
+                if tensor.shared == tensor.touched:
+                    self.columns("shared", touched)
+                elif tensor.shared:
+                    runs = intersect(layout_runs(layout), shared_runs)
+                    self.columns("shared", scale.columns_of_runs(runs))
             self.text(self.left + _WIDTH + 8, human(tensor.touched), "dim")
             self.top += _ROW
         self.top += _GAP
 
-    def columns(self, style: str, columns: Runs) -> None:
+    def columns(self, style: str, columns: Columns) -> None:
         """Draw the same bar over some columns of pixels, as one path."""
-        if len(columns):
+        if columns:
             bars = "".join(
                 f"M{self.left + low} {self.top}h{high - low}v{_BAR}h{low - high}z"
-                for low, high in columns.tolist()
+                for low, high in columns
             )
             self.lines.append(f'<path class="{style}" d="{bars}"/>')
 
@@ -137,31 +143,46 @@ class _Scale:
         self.start = start
         self.nbytes = nbytes
 
-    def columns(self, layouts: Iterable[Layout]) -> Runs:
+    def columns(self, layouts: Sequence[Layout]) -> Columns:
         """Columns that have a byte of one of the layouts in them."""
-        parts = [self._columns(layout) for layout in layouts]
-        return merge(np.concatenate(parts)) if parts else np.empty((0, 2), np.int64)
+        parts = [part for layout in layouts for part in self._columns(layout)]
+        return parts if len(parts) < 2 else _merged(np.array(parts))
 
-    def _columns(self, layout: Layout) -> Runs:
+    def columns_of_runs(self, runs: Runs) -> Columns:
+        """Columns that have a byte of one of the runs in them."""
+        low, high = (runs - self.start).T
+        return _merged(np.stack(self._pixels(low, high), axis=1))
+
+    def _columns(self, layout: Layout) -> Columns:
         # Steps of at most a column leave no column between them free, however many they are: only
         # larger ones, of which few fit into the storage, have to be followed one by one.
         pixel = self.nbytes // _WIDTH
-        reach = 1
-        starts = np.zeros(1, np.int64)
+        start, reach = layout.start - self.start, 1
+        larger = []
         for stride, count in layout.dims:
             if stride <= max(pixel, reach):
                 reach += stride * (count - 1)
             else:
-                moves = stride * np.arange(count, dtype=np.int64)
-                starts = np.unique((starts[:, None] + moves).ravel())
-        first = (layout.start - self.start) + starts
-        low = first * _WIDTH // self.nbytes
-        high = -((first + reach) * -_WIDTH // self.nbytes)
-        return np.stack([low, high], axis=1)
+                larger.append((stride, count))
+        if not larger:
+            return [self._pixels(start, start + reach)]
+        starts = np.array([start], np.int64)
+        for stride, count in larger:
+            starts = np.unique((starts[:, None] + stride * np.arange(count)).ravel())
+        return _merged(np.stack(self._pixels(starts, starts + reach), axis=1))
+
+    def _pixels(self, low: Place, high: Place) -> tuple[Place, Place]:
+        """First and past-the-last column of intervals of bytes."""
+        return low * _WIDTH // self.nbytes, -(high * -_WIDTH // self.nbytes)
 
 
-def _layouts(part: Footprint) -> list[Layout]:
-    return [Layout(low, high, ((1, high - low),)) for low, high in part.runs().tolist()]
+def _merged(columns: Runs) -> Columns:
+    return [(low, high) for low, high in merge(columns).tolist()]
+
+
+def _runs_of(layouts: Sequence[Layout]) -> Runs:
+    parts = [layout_runs(layout) for layout in layouts]
+    return merge(np.concatenate(parts)) if parts else np.empty((0, 2), np.int64)
 
 
 def _solid(layout: Layout) -> Layout:

@@ -8,9 +8,7 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
-
-from ._footprint import Footprint, footprint
+from ._coverage import Coverage, coverage_of, n_touched
 from ._layout import Layout
 from ._pairs import overlapping_pairs
 from ._report_entry import Entry
@@ -124,13 +122,14 @@ class StorageReport:
     @cached_property
     def numbers(self) -> Numbers:
         """Bytes of the storage."""
-        span = self.footprint.span
-        allocated, touched = self.stop - self.start, self.footprint.nbytes
+        layouts = [layout for layout in self.layouts if layout is not None]
+        allocated, touched = self.stop - self.start, self._coverage.touched if layouts else 0
+        start = min([layout.start for layout in layouts], default=0)
         return Numbers(
             allocated=allocated,
-            spanned=span[1] - span[0] if span else 0,
+            spanned=max([layout.stop for layout in layouts], default=0) - start,
             touched=touched,
-            shared=self.shared.nbytes,
+            shared=self._coverage.shared if layouts else 0,
             wasted=allocated - touched,
             separate=sum(_separate(entry) * len(entry.names) for entry in self.entries),
         )
@@ -138,18 +137,17 @@ class StorageReport:
     @cached_property
     def tensors(self) -> list[TensorNumbers]:
         """Bytes of each tensor, by offset."""
-        partners = self._partners()
+        shared = iter(self._coverage.shared_of() if any(self.layouts) else ())
         made = []
-        for entry, own, others in zip(self.entries, self._footprints, partners, strict=True):
-            low, high = own.span or (entry.view.address, entry.view.address)
-            shared = (own & self.shared).nbytes if others else 0
+        for entry, layout, others in zip(self.entries, self.layouts, self._partners(), strict=True):
+            offset = (entry.view.address if layout is None else layout.start) - self.start
             made.append(
                 TensorNumbers(
                     entry,
-                    offset=low - self.start,
-                    spanned=high - low,
-                    touched=own.nbytes,
-                    shared=shared,
+                    offset=offset,
+                    spanned=0 if layout is None else layout.stop - layout.start,
+                    touched=0 if layout is None else n_touched([layout]),
+                    shared=0 if layout is None else next(shared),
                     separate=_separate(entry),
                     shares_with=tuple(others),
                 )
@@ -157,23 +155,9 @@ class StorageReport:
         return sorted(made, key=lambda tensor: (tensor.offset, -tensor.spanned))
 
     @cached_property
-    def footprint(self) -> Footprint:
-        """Bytes that at least one tensor touches."""
-        space = self.entries[0].view.space
-        return Footprint(space, [layout for layout in self.layouts if layout is not None])
-
-    @cached_property
-    def shared(self) -> Footprint:
-        """Bytes that are touched under at least two names."""
-        space = self.entries[0].view.space
-        tied = [
-            layout
-            for entry, layout in zip(self.entries, self.layouts, strict=True)
-            if layout is not None and len(entry.names) > 1
-        ]
-        if sum(part.nbytes for part in self._footprints) == self.footprint.nbytes:
-            return Footprint(space, tied)  # no two tensors overlap
-        return Footprint(space, [*tied, *_touched_twice(self._footprints)])
+    def shared(self) -> list[Layout]:
+        """Bytes that are touched under at least two names, as sets of which no two overlap."""
+        return self._coverage.shared_part() if self.numbers.shared else []
 
     @cached_property
     def layouts(self) -> list[Layout | None]:
@@ -181,16 +165,21 @@ class StorageReport:
         return [entry.view.layout() for entry in self.entries]
 
     @cached_property
-    def _footprints(self) -> list[Footprint]:
-        return [footprint(entry.view) for entry in self.entries]
+    def _coverage(self) -> Coverage:
+        tied = [
+            (layout, len(entry.names) > 1)
+            for entry, layout in zip(self.entries, self.layouts, strict=True)
+            if layout is not None
+        ]
+        return coverage_of([layout for layout, _ in tied], self.start, [twice for _, twice in tied])
 
     def _partners(self) -> list[list[str]]:
         """For each entry, the other names under which bytes of it are touched."""
         partners = [
-            entry.names[1:] if part.span else []
-            for entry, part in zip(self.entries, self._footprints, strict=True)
+            [] if layout is None else entry.names[1:]
+            for entry, layout in zip(self.entries, self.layouts, strict=True)
         ]
-        if self.shared.span:
+        if self.numbers.shared:
             for first, second in overlapping_pairs(entry.view for entry in self.entries):
                 partners[first] += self.entries[second].names
                 partners[second] += self.entries[first].names
@@ -231,19 +220,3 @@ def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:
 
 def _separate(entry: Entry) -> int:
     return prod(entry.view.sizes) * entry.view.itemsize
-
-
-def _touched_twice(parts: Iterable[Footprint]) -> list[Layout]:
-    """Runs of bytes that belong to at least two footprints."""
-    start, stop = np.concatenate([part.runs() for part in parts]).T
-    places = np.concatenate([start, stop])
-    steps = np.repeat([1, -1], len(start))
-    order = np.argsort(places, kind="stable")  # at one place, starts come before ends
-    depth = np.cumsum(steps[order])
-    ends = np.flatnonzero(np.diff((depth >= 2).astype(np.int8), prepend=0, append=0))
-    low, high = places[order][ends].reshape(-1, 2).T
-    return [
-        Layout(lo, hi, ((1, hi - lo),))
-        for lo, hi in zip(low.tolist(), high.tolist(), strict=True)
-        if lo < hi
-    ]

@@ -128,8 +128,11 @@ def layout_runs(layout: Layout) -> Runs:
     >>> layout_runs(Layout(10, 16, ((1, 2), (4, 2)))).tolist()
     [[10, 12], [14, 16]]
     """
-    runs = np.array([[layout.start, layout.start + 1]], np.int64)
-    for stride, count in layout.dims:
+    (stride, count), *outer = layout.dims
+    if stride != 1:
+        (stride, count), outer = (1, 1), [*layout.dims]
+    runs = np.array([[layout.start, layout.start + count]], np.int64)
+    for stride, count in outer:
         reach = int(runs[-1, 1]) - layout.start
         if stride > reach:
             moves = stride * np.arange(count, dtype=np.int64)
