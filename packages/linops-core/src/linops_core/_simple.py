@@ -109,9 +109,6 @@ class SimpleLinop(NamedLinop):
         linop.check_once(x)
         return linop.normal_function(x)  # type: ignore[no-any-return]
 
-    # There is no function for A A^H.
-    adj_normal_fn = NamedLinop.normal_fn
-
     def check_once(self, x: Tensor) -> None:
         """Check the functions on vectors like the input ``x``, if that is still to be done."""
         if not self._to_check["functions"] or torch.compiler.is_compiling():

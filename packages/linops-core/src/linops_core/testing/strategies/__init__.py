@@ -18,6 +18,12 @@ from ._leaves import samplings as samplings
 from ._leaves import scalars as scalars
 from ._leaves import transforms as transforms
 from ._leaves import zeros as zeros
+from ._shape_operators import centred_pads as centred_pads
+from ._shape_operators import end_pads as end_pads
+from ._shape_operators import plain_functions as plain_functions
+from ._shape_operators import rearrangements as rearrangements
+from ._shape_operators import repeats as repeats
+from ._shape_operators import sums as sums
 from ._spaces import Space as Space
 from ._spaces import Spaces as Spaces
 from ._spaces import spaces as spaces
@@ -29,15 +35,21 @@ __all__ = [
     "LawError",
     "Space",
     "Spaces",
+    "centred_pads",
     "check",
     "dense_operators",
     "diagonals",
+    "end_pads",
     "identities",
     "leaves",
     "opaque_operators",
+    "plain_functions",
+    "rearrangements",
+    "repeats",
     "samplings",
     "scalars",
     "spaces",
+    "sums",
     "transforms",
     "trees",
     "zeros",

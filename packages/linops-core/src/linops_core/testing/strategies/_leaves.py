@@ -16,6 +16,17 @@ from nameddim import NamedDimension, NamedShape
 from ... import FFT, Dense, Diagonal, Identity, Sampling, Scalar, Zero
 from ..._linop import NamedLinop
 from ._known import Index, Known, matrix_of, tensors
+from ._shape_operators import (
+    centred_pads,
+    changed_positions,
+    end_pads,
+    is_widened,
+    padded_lengths,
+    plain_functions,
+    rearrangements,
+    repeats,
+    sums,
+)
 from ._spaces import Spaces, hidden, sides_of_a_leaf, spaces
 
 
@@ -263,6 +274,12 @@ LEAVES: tuple[Callable[..., st.SearchStrategy[Known]], ...] = (
     identities,
     zeros,
     opaque_operators,
+    centred_pads,
+    end_pads,
+    rearrangements,
+    repeats,
+    sums,
+    plain_functions,
 )
 """A strategy for each operator of the package; called with :class:`Spaces` it stays between."""
 
@@ -287,4 +304,15 @@ def leaves(where: Spaces | None = None) -> st.SearchStrategy[Known]:
         chosen.append(transforms(where))
     if sampled_batches(where):
         chosen.append(samplings(where))
-    return st.one_of([*chosen, zeros(where), opaque_operators(where)])
+    if padded_lengths(where):
+        chosen.append(centred_pads(where))
+    if changed_positions(where):
+        chosen.append(end_pads(where))
+    if sorted(where.ishape) == sorted(where.oshape):
+        chosen.append(rearrangements(where))
+    if is_widened(where):
+        chosen.append(repeats(where))
+    if is_widened(where.reverse):
+        chosen.append(sums(where))
+    chosen += [zeros(where), opaque_operators(where), plain_functions(where)]
+    return st.one_of(chosen)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from nameddim import ND
 
-from ... import Add, Chain, Concat, Identity
+from ... import Add, Chain, Concat, Identity, Stack
 from ..._linop import NamedLinop
 from ._known import Known
-from ._leaves import leaves
+from ._leaves import dense_operators, leaves
 from ._spaces import Space, Spaces, sides, spaces
 
 Build: TypeAlias = Callable[[st.DrawFn, Spaces, int], Known]
@@ -49,6 +49,8 @@ def _nested(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     builds: list[Build] = [_leaf, _chain, _chain, _sum, _multiple, _adjoint]
     if any(where.sizes[dim] > 1 for dim in (*where.ishape, *where.oshape)):
         builds += [_concatenation, _concatenation]
+    if where.ishape or where.oshape:
+        builds.append(_stack)
     if where.lengths(where.ishape) == where.lengths(where.oshape):
         builds.append(_normal)
     return draw(st.sampled_from(builds))(draw, where, depth - 1)
@@ -185,6 +187,57 @@ def placed(blocks: Sequence[Known], where: Spaces, idim: str | None, odim: str |
             there = there.narrow(len(rows) + where.ishape.index(idim), start, length)
         there += part
         start += length
+    return whole.reshape(torch.Size(rows).numel(), torch.Size(columns).numel())
+
+
+def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    dim = draw(st.sampled_from(sorted({*where.ishape, *where.oshape})))
+    idim, odim = (dim if dim in side else None for side in (where.ishape, where.oshape))
+    others = [
+        name
+        for name in (where.ishape if idim is None else where.oshape)
+        if name not in (where.oshape if idim is None else where.ishape)
+        and where.sizes[name] == where.sizes[dim]
+    ]
+    if None in (idim, odim) and others and draw(st.booleans()):
+        other = draw(st.sampled_from(others))
+        idim, odim = (other, odim) if idim is None else (idim, other)
+    new = {name for name in (idim, odim) if name is not None}
+    inside = Spaces(
+        tuple(name for name in where.ishape if name != idim),
+        tuple(name for name in where.oshape if name != odim),
+        where.sizes,
+    )
+    operands = []
+    for _ in range(where.sizes[dim]):
+        operand = named(_nested(draw, inside, depth))
+        if new & dims_of(operand):  # the new dimension must be one that no operand has
+            operand = named(draw(dense_operators(inside)))
+        operands.append(operand)
+    linop = Stack(
+        *(operand.linop for operand in operands),
+        idim_and_idx=(idim, None if idim is None else where.ishape.index(idim)),
+        odim_and_idx=(odim, None if odim is None else where.oshape.index(odim)),
+        threaded=draw(st.booleans()),
+        num_workers=draw(st.sampled_from([None, 2])),
+    )
+    matrix = stacked(operands, where, idim, odim)
+    whole = _combined(operands, linop, matrix, where, new if len(new) == 2 else set())
+    return replace(whole, side_by_side=whole.side_by_side | new)
+
+
+def stacked(operands: Sequence[Known], where: Spaces, idim: str | None, odim: str | None) -> Tensor:
+    """Return the matrix that holds those of ``operands`` at their index of the new dimensions."""
+    rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
+    whole = torch.zeros([*rows, *columns], dtype=torch.complex128)
+    for k, operand in enumerate(operands):
+        own = operand.spaces
+        there = whole
+        if idim is not None:
+            there = there.select(len(rows) + where.ishape.index(idim), k)
+        if odim is not None:
+            there = there.select(where.oshape.index(odim), k)
+        there += operand.matrix.reshape([*own.lengths(own.oshape), *own.lengths(own.ishape)])
     return whole.reshape(torch.Size(rows).numel(), torch.Size(columns).numel())
 
 
