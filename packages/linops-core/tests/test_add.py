@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from linops_core import Add, Chain, Dense, Diagonal, Identity, NamedLinop, Role, Scalar, Zero
-from linops_core._add import summed
+from linops_core._algebra import summed
 from nameddim import ND
 
 

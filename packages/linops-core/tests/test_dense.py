@@ -97,4 +97,4 @@ def test_a_tile_reads_a_view() -> None:
 def test_the_order_of_summation_is_that_of_the_names_given_and_not_of_a_set() -> None:
     dims = tuple("PQRSTUVW")
     A = Dense(torch.ones([1] * 8), dims, dims[1:], dims[:1])
-    assert A._letters == ("abcdefgh", "bcdefgh", "a")
+    assert A._forward.letters == ("abcdefgh", "bcdefgh", "a")

@@ -16,7 +16,7 @@ from linops_core import (
     Sampling,
     Scalar,
 )
-from linops_core._normal import sandwich
+from linops_core._sandwich import sandwich
 from nameddim import ND
 
 
@@ -61,7 +61,7 @@ def test_a_closed_form_is_cut_along_the_rows_alone() -> None:
 def test_a_closed_form_can_be_renamed_and_resolved() -> None:
     N = gram().N.renamed({ND("N"): ND("K"), ND("N1"): ND("N")})
     assert (N.ishape, N.oshape, N.size("N")) == (("K",), ("N",), 2)
-    loose = Scalar(2.0).N
+    loose = Scalar(torch.tensor(2.0)).N
     named = loose.resolved(ishape=(ND("A"),))
     assert isinstance(named, Normal) and named.linop.ishape == ("A",)
     assert loose.resolved() is loose

@@ -25,7 +25,7 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
                 f"Add: all terms must return one shape, got {tuple(total.shape)} "
                 f"and {tuple(result.shape)}"
             )
-        in_place = ours and not _recorded(total, result)
+        in_place = ours and not _recorded(total, result) and writing_is_safe()
         if in_place and torch.promote_types(total.dtype, result.dtype) == total.dtype:
             total.add_(result)
         else:
@@ -60,7 +60,8 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
                 f"Concat: an operand must return size {size} along axis {axis}, "
                 f"got shape {tuple(result.shape)}"
             )
-        if kept or _recorded(result) or (whole is None and len(sizes) == 1):
+        one = whole is None and len(sizes) == 1
+        if kept or one or _recorded(result) or not writing_is_safe():
             kept.append(result)
             continue
         if whole is None:
@@ -86,3 +87,14 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
 def _recorded(*tensors: Tensor) -> bool:
     """Whether autograd follows these tensors, which must then not be written into."""
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def writing_is_safe() -> bool:
+    """Whether what was just made may be written into.
+
+    A compiler gains nothing by it, and under a transform of torch.func a result may be a batch
+    of results, which does not go into one.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    return torch._C._functorch.peek_interpreter_stack() is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -11,6 +11,7 @@ from nameddim import NamedDimension, NamedShape
 
 from ._accumulate import accumulate
 from ._composite import Composite
+from ._endomorphism import landing_alike
 from ._linop import NamedLinop
 from ._same_space import same_space, why_not_alike
 from ._zero import Zero
@@ -38,8 +39,9 @@ class Add(Composite):
     """
 
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
-        terms = same_space("Add", flat_sum(linops))
+        terms = same_space("Add", landing_alike(flat_sum(linops)))
         super().__init__(NamedShape(terms[0].ishape, terms[0].oshape), terms, name)
+        self._is_endomorphism = all(term.is_endomorphism for term in terms)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -51,6 +53,16 @@ class Add(Composite):
     def adjoint(self) -> NamedLinop:
         """Return the sum of the adjoints."""
         return self.with_operands([term.H for term in self.linops], self.shape.H)
+
+    def conj(self) -> NamedLinop:
+        """Return the sum of the conjugates."""
+        return self.with_operands([term.conj() for term in self.linops], self.shape)
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the sum of what the terms are; see :meth:`NamedLinop.uncentred`."""
+        found = [term.uncentred(dims) for term in self.linops]
+        terms = [term for term in found if term is not None]
+        return self.with_operands(terms, self.shape) if len(terms) == len(found) else None
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
@@ -89,13 +101,6 @@ class Add(Composite):
             return self
         terms = [term.resolved(ishape=shape.ishape, oshape=shape.oshape) for term in self.linops]
         return self.with_operands(terms, shape)
-
-
-def summed(*linops: NamedLinop) -> NamedLinop:
-    """Return the sum of the operators, without zeros and needless sums."""
-    terms = same_space("Add", flat_sum(linops))
-    others = [term for term in terms if not isinstance(term, Zero)] or terms[:1]
-    return others[0] if len(others) == 1 else Add(*others)
 
 
 def flat_sum(linops: Sequence[NamedLinop]) -> list[NamedLinop]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +11,12 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from ._composite import Composite
-from ._identity import Identity, is_identity
+from ._endomorphism import following
+from ._hooks import applied, hooks_are_possible
 from ._linop import NamedLinop
+from ._normal import fit_inner
 from ._roles import Role
+from ._scalar import Scalar
 
 
 class Chain(Composite):
@@ -45,14 +48,20 @@ class Chain(Composite):
     """
 
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
-        fitted = fit(flat(linops))
+        fitted = fit(flat(following(linops)))
         super().__init__(NamedShape(fitted[0].ishape, fitted[-1].oshape), fitted, name)
+        self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A_n ... A_1 x."""
-        for part in linop.linops:
-            x = part(x)
+        modules = linop._modules
+        if hooks_are_possible():
+            for number in linop._operands:
+                x = modules[number](x)
+        else:
+            for number in linop._operands:
+                x = applied(modules[number], x)
         return x
 
     adj_fn = fn  # the operands of an adjoint are adjoints, in reverse
@@ -61,13 +70,36 @@ class Chain(Composite):
         """Return the chain of the adjoints, in reverse order."""
         return self.with_operands([linop.H for linop in reversed(self.linops)], self.shape.H)
 
+    def conj(self) -> NamedLinop:
+        """Return the chain of the conjugates."""
+        return self.with_operands([linop.conj() for linop in self.linops], self.shape)
+
+    def flatten(self) -> list[NamedLinop]:
+        """Return the operands, first applied first; chains in them are already flat."""
+        return list(self.linops)
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the chain of what the operands are; see :meth:`NamedLinop.uncentred`."""
+        found = [linop.uncentred(dims) for linop in self.linops]
+        parts = [linop for linop in found if linop is not None]
+        return self.with_operands(parts, self.shape) if len(parts) == len(found) else None
+
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found."""
+        """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.
+
+        Numbers commute with everything: they are taken out first, so that they hide none.
+        """
+        if inner is not None:  # names and sizes fit all along, or the message names the chain
+            _, inner = fit_inner(self, inner)
         result = inner
         for linop in reversed(self.linops):
-            result = linop.normal(result)
+            if not isinstance(linop, Scalar):
+                result = linop.normal(result)
+        for linop in self.linops:
+            if isinstance(linop, Scalar):
+                result = linop.normal() if result is None else linop.anywhere().normal() @ result
         assert result is not None
-        return result
+        return result.as_endomorphism()
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where the chain takes any.
@@ -121,20 +153,8 @@ class Chain(Composite):
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 
 
-def composed(*linops: NamedLinop) -> NamedLinop:
-    """Return the composition, first operator first, without identities and needless chains."""
-    fitted = fit(flat(linops))
-    parts = [linop for linop in fitted if not is_identity(linop)]
-    if not parts:
-        return Identity(fitted[0].ishape)
-    return parts[0] if len(parts) == 1 else Chain(*parts)
-
-
 def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     """Return the operators with the operands of every Chain in its place."""
-    for linop in linops:
-        if not isinstance(linop, NamedLinop):
-            raise TypeError(f"Chain: operands must be NamedLinops, got {type(linop)}")
     return [
         part for linop in linops for part in (linop.linops if type(linop) is Chain else [linop])
     ]

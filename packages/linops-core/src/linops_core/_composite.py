@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self, cast
 
+import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, NamedShape
 
@@ -23,14 +25,16 @@ class Composite(NamedLinop):
         self, shape: NamedShape, linops: Iterable[NamedLinop], name: str | None = None
     ) -> None:
         super().__init__(shape, name)
-        for position, linop in enumerate(linops):
-            self.add_module(str(position), linop)
+        self._admitted: torch.Size | None = None
+        operands = {str(position): linop for position, linop in enumerate(linops)}
+        self._operands = tuple(operands)  # another module that someone attaches is none
+        for number, linop in operands.items():
+            self.add_module(number, linop)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
         """The operands, in the order in which they were given."""
-        # By their numbers: another module that someone attaches is no operand.
-        numbered = (part for name, part in self._modules.items() if name.isdecimal())
+        numbered = (self._modules[name] for name in self._operands)
         return cast(tuple[NamedLinop, ...], tuple(numbered))
 
     @property
@@ -39,9 +43,16 @@ class Composite(NamedLinop):
         return self.shape.dims.union(*(linop.dims for linop in self.linops))
 
     def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
-        """Return the same composition of other operands, which must fit as the first ones did."""
+        """Return the same composition of other operands, which must fit as the first ones did.
+
+        Without a shape the operands are parts of these ones, and what maps a space to itself as
+        a whole does not in parts.
+        """
         other = linked(self, shape)
-        vars(other)["_modules"] = {str(i): linop for i, linop in enumerate(linops)}
+        if shape is None:
+            vars(other)["_is_endomorphism"] = False
+        operands = {str(position): linop for position, linop in enumerate(linops)}
+        vars(other).update(_modules=operands, _operands=tuple(operands), _admitted=None)
         return other
 
     def size(self, dim: NamedDimension | str) -> int | None:
@@ -58,6 +69,22 @@ class Composite(NamedLinop):
         operands = [linop.renamed(names) for linop in self.linops]
         return self.with_operands(operands, self.shape.rename(names))
 
-    def _check_input(self, x: Tensor) -> None:
-        # Sizes are checked by the operands, each of which says its own name.
-        self._check_rank(x)
+    def forward(self, x: Tensor) -> Tensor:
+        """Return A x; see :meth:`NamedLinop.forward`."""
+        if not self._admits(x):
+            self._admit(x)
+        return self.fn(self, x)
+
+    def _admits(self, x: Tensor) -> bool:
+        if is_dynamo_compiling():
+            return False
+        return isinstance(x, Tensor) and x.shape == self._admitted
+
+    def _admit(self, x: Tensor) -> None:
+        self._check_input(x)
+        if not is_dynamo_compiling():
+            vars(self)["_admitted"] = x.shape
+
+    def _check_sizes(self, shape: torch.Size) -> None:
+        # By the operands, each of which says its own name.
+        pass

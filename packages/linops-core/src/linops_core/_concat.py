@@ -16,8 +16,8 @@ from ._accumulate import accumulate, concatenate
 from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
-from ._normal import sandwich
 from ._same_space import same_space, why_not_alike
+from ._sandwich import sandwich
 from ._tile import Window
 from ._zero import Zero
 
@@ -154,14 +154,13 @@ class Concat(Composite):
             return sum(self._block_sizes("o"))
         return super().size(dim)
 
-    def _check_input(self, x: Tensor) -> None:
-        super()._check_input(x)
+    def _check_sizes(self, shape: torch.Size) -> None:
         if self._input is not None:
             axis, size = self._input.axis(self.ishape), sum(self._input.sizes)
-            if x.shape[axis] != size:
+            if shape[axis] != size:
                 raise ValueError(
-                    f"{self.name}: {self.idim} must have size {size}, got {x.shape[axis]} "
-                    f"in an input of shape {tuple(x.shape)} for {self.shape}"
+                    f"{self.name}: {self.idim} must have size {size}, got {shape[axis]} "
+                    f"in an input of shape {tuple(shape)} for {self.shape}"
                 )
 
     @staticmethod
@@ -177,9 +176,12 @@ class Concat(Composite):
             if self._input is None
             else torch.split(x, list(self._input.sizes), dim=self._input.axis(self.ishape))
         )
-        results = (linop(part) for linop, part in zip(self.linops, inputs, strict=False))
+        blocks = list(zip(self.linops, inputs, strict=False))
         if self._output is None:
-            return accumulate(results)
+            # A Zero in a sum may not know the size of what it adds nothing to.
+            blocks = [b for b in blocks if not isinstance(b[0], Zero)] or blocks
+            return accumulate(linop(part) for linop, part in blocks)
+        results = (linop(part) for linop, part in blocks)
         return concatenate(results, self._output.axis(self.oshape), self._output.sizes)
 
     def adjoint(self) -> NamedLinop:
@@ -187,6 +189,10 @@ class Concat(Composite):
         other = self.with_operands([linop.H for linop in self.linops], self.shape.H)
         vars(other).update(_input=self._output, _output=self._input)
         return other
+
+    def conj(self) -> NamedLinop:
+        """Return the conjugates side by side."""
+        return self.with_operands([linop.conj() for linop in self.linops], self.shape)
 
     def own_normal(self) -> NamedLinop:
         """Return A^H A inside of the operands, where it can be.

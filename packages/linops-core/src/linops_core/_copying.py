@@ -37,6 +37,8 @@ def linked(linop: Linop, shape: NamedShape | None = None) -> Linop:
         if name not in own or name in _SHARED:
             own[name] = value
     own.update(training=linop.training, _adjoint=None, _normal=None)
+    if "_admitted" in own:
+        own.update(_admitted=None, _seen_shapes={})
     if shape is not None:
         own["_shape"] = shape
     return other

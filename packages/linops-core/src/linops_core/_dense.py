@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any, Self
 
-import torch
 from torch import Tensor
 
 from nameddim import ELLIPSES, ND, Dim, NamedDimension, NamedShape
 
+from ._contraction import Contraction
 from ._sliceable import SliceableLinop
 
 
@@ -72,10 +72,12 @@ class Dense(SliceableLinop):
         # results are to be the same bits on every run.
         dims = dict.fromkeys((*weight_dims, *inputs, *outputs))
         letter = dict(zip(dims, ascii_letters, strict=False))
-        letter[ND.infer(ELLIPSES)] = "..."
-        self._letters = tuple(
+        letter[ND.infer(ELLIPSES)] = "."
+        of_weight, of_x, of_y = (
             "".join(letter[dim] for dim in dims) for dims in (weight_dims, inputs, outputs)
         )
+        self._forward = Contraction(of_weight, of_x, of_y)
+        self._backward = Contraction(of_weight, of_y, of_x)
 
     def _check_dims(
         self, weight_dims: tuple[NamedDimension, ...], broadcast: tuple[NamedDimension, ...]
@@ -130,22 +132,9 @@ class Dense(SliceableLinop):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return the sum over the input's dimensions of w x."""
-        of_weight, inputs, outputs = linop._letters
-        return contracted(linop.weight_part("weight"), x, of_weight, inputs, outputs)
+        return linop._forward(linop.weight_part("weight"), x)  # type: ignore[no-any-return]
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return the sum over the output's dimensions of conj(w) x."""
-        of_weight, inputs, outputs = linop._letters
-        return contracted(linop.weight_part("weight").conj(), x, of_weight, outputs, inputs)
-
-
-def contracted(weight: Tensor, x: Tensor, of_weight: str, of_x: str, result: str) -> Tensor:
-    """Return einsum of ``weight`` and ``x``; a real weight of a complex ``x`` stays real."""
-    dtype = torch.promote_types(weight.dtype, x.dtype)
-    if x.is_complex() and not weight.is_complex():
-        # Real and imaginary part are one more batch dimension.
-        parts = torch.view_as_real(x.to(dtype).resolve_conj())
-        y = torch.einsum(f"{of_weight},{of_x}Z->{result}Z", weight.to(parts.dtype), parts)
-        return torch.view_as_complex(y.contiguous())
-    return torch.einsum(f"{of_weight},{of_x}->{result}", weight.to(dtype), x.to(dtype))
+        return linop._backward(linop.weight_part("weight").conj(), x)  # type: ignore[no-any-return]

@@ -68,6 +68,9 @@ class Diagonal(SliceableLinop):
                     f"got {dim}"
                 )
 
+        own, target = self.shape.other_shapes["weight_shape"], self.ishape
+        self._is_aligned = own == target[target[:1] == (ELLIPSES,) :]
+
     @classmethod
     def from_weight(
         cls,
@@ -96,7 +99,8 @@ class Diagonal(SliceableLinop):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return w x."""
-        return linop.aligned_weight(x.ndim) * x  # type: ignore[no-any-return]
+        weight = linop.weight_part("weight") if linop._is_aligned else linop.aligned_weight(x.ndim)
+        return weight * x  # type: ignore[no-any-return]
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -113,8 +117,11 @@ class Diagonal(SliceableLinop):
 
     def aligned_weight(self, ndim: int) -> Tensor:
         """Return a view of the weight that broadcasts against an input of ``ndim`` axes."""
-        weight_shape = self.shape.other_shapes["weight_shape"]
-        return aligned(self.weight_part("weight"), weight_shape, self.ishape, ndim)
+        weight = self.weight_part("weight")
+        if self._is_aligned:
+            return weight
+        shape = self._shape
+        return aligned(weight, shape.other_shapes["weight_shape"], shape.ishape, ndim)
 
     def own_normal(self) -> NamedLinop:
         """Return the diagonal operator of ``|w|^2``, which reads w when it is called."""

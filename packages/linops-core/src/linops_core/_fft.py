@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,9 @@ from nameddim import NamedDimension, NamedShape, get_nd_shape
 from ._copying import linked
 from ._identity import Identity
 from ._linop import NamedLinop
-from ._normal import Normal
+from ._normal import Normal, fit_inner
+from ._roles import Role
+from ._sandwich import sandwich
 from ._sliceable import SliceableLinop
 
 _ADJOINT_NORM = {"ortho": "ortho", "backward": "forward", "forward": "backward"}
@@ -89,6 +91,7 @@ class FFT(SliceableLinop):
         )
         super().__init__(shape)
         self.ndim, self.norm, self.centered = ndim, norm, centered
+        self._axes = tuple(range(-ndim, 0))
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -111,7 +114,7 @@ class FFT(SliceableLinop):
 
     def transform(self, transform: Callable[..., Tensor], x: Tensor, norm: str) -> Tensor:
         """Apply one of torch's transforms along the grid, between the shifts if centred."""
-        axes = tuple(range(-self.ndim, 0))
+        axes = self._axes
         if not self.centered:
             return transform(x, dim=axes, norm=norm)
         y = transform(torch.fft.ifftshift(x, dim=axes), dim=axes, norm=norm)
@@ -123,6 +126,42 @@ class FFT(SliceableLinop):
         if dim in shapes["image_shape"] or dim in shapes["kspace_shape"]:
             return "a Fourier transform mixes all of its grid"
         return None
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the transform without shifts; see :meth:`NamedLinop.uncentred`."""
+        grid = {*self.ishape[-self.ndim :], *self.oshape[-self.ndim :]}
+        concerned = grid & set(dims)
+        if not concerned:
+            return self
+        return self._plain() if self.centered and concerned == grid else None
+
+    def _plain(self) -> NamedLinop:
+        plain = linked(self)
+        vars(plain)["centered"] = False
+        return plain
+
+    def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
+        r"""Return A^H A, or A^H inner A; of a centred transform without its shifts where it can.
+
+        With P the shift of the image, Q that of k-space and F the plain transform, the centred
+        one is :math:`Q F P^H = Q D F`: a shift is a multiplication by phases D on the other side.
+        Where ``inner`` treats each point of k-space by itself, D commutes with it and cancels,
+
+        .. math:: F^H D^H Q^H M Q D F = F^H (Q^H M Q) F,
+
+        and what is left is to shift what M multiplies with, not the data.
+        """
+        if inner is not None and self.centered:
+            linop, fitted = fit_inner(self, inner)
+            grid = linop.oshape[-self.ndim :]
+            if fitted.oshape == linop.oshape and all(
+                fitted.role(dim) is Role.BATCH for dim in grid
+            ):
+                shifted = fitted.uncentred(grid)
+                if shifted is not None:
+                    assert isinstance(linop, FFT)
+                    return sandwich(linop._plain(), shifted)
+        return super().normal(inner)
 
     def own_normal(self) -> NamedLinop:
         """Return a multiple of the identity."""

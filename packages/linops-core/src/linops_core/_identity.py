@@ -66,6 +66,10 @@ class Identity(SliceableLinop):
                 return f"it is {here} in the input and {there} in the output"
         return None
 
+    def conj(self) -> NamedLinop:
+        """Return the identity itself, which is real."""
+        return self
+
     def own_normal(self) -> NamedLinop:
         """Return the identity of the input space."""
         return Identity(self.ishape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from memmap import memory_aware_deepcopy, memory_aware_to
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, is_wildcard
 
+from ._arithmetic import Arithmetic
 from ._copying import linked, shallow_copy, with_changed_tensors
 from ._dtype import in_precision_of
 from ._roles import Role, membership
@@ -20,7 +21,7 @@ from ._tile import SplitError, Window, named_window, normalized_slice
 _DERIVED = ("_adjoint", "_normal")
 
 
-class NamedLinop(nn.Module):
+class NamedLinop(Arithmetic, nn.Module):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
     To write one, subclass it, hand the shape to ``super().__init__`` and override the static
@@ -61,6 +62,7 @@ class NamedLinop(nn.Module):
         self._adjoint: NamedLinop | weakref.ref[NamedLinop] | None = None
         self._normal: NamedLinop | None = None
         self._has_relatives = False
+        self._is_endomorphism = False
 
     # What a subclass says. `linop` is typed Any: a subclass narrows it to itself, which no
     # other annotation of an overridden parameter allows.
@@ -160,6 +162,23 @@ class NamedLinop(nn.Module):
         ishape, oshape = (", ".join(map(str, names)) for names in (self.ishape, self.oshape))
         return f"{self.name} ({ishape}) -> ({oshape})"
 
+    @property
+    def is_endomorphism(self) -> bool:
+        """Whether the operator maps a space to itself, whatever it calls what it returns.
+
+        So is one whose output has the names of its input, and the normal operator (N) -> (N1) of
+        a sum over N: there N1 is N again, by a name under which it can be sliced by itself.
+        """
+        return self._is_endomorphism or self.ishape == self.oshape
+
+    def as_endomorphism(self) -> NamedLinop:
+        """Return the operator, known to map a space to itself: for one who made it so."""
+        if self.is_endomorphism:
+            return self
+        other = linked(self)
+        vars(other)["_is_endomorphism"] = True
+        return other
+
     def role(self, dim: NamedDimension | str) -> Role | None:
         """Return how ``dim`` behaves here, or None if the operator does not have it."""
         dim = ND.infer(dim)
@@ -196,17 +215,28 @@ class NamedLinop(nn.Module):
         ValueError
             If the number of dimensions or a size is not that of ``ishape``.
         """
-        self._check_input(x)
+        self._admit(x)
         return self.fn(self, x)
+
+    def _admits(self, x: Tensor) -> bool:
+        """Whether the input is known to be right; to be overridden by who remembers the last."""
+        return False
+
+    def _admit(self, x: Tensor) -> None:
+        """Check the input, and remember it as one that is right."""
+        self._check_input(x)
 
     def _check_input(self, x: Tensor) -> None:
         self._check_rank(x)
+        self._check_sizes(x.shape)
+
+    def _check_sizes(self, shape: torch.Size) -> None:
         for axis, dim in named_axes(self._shape.ishape):
             size = self.size(dim)
-            if size is not None and x.shape[axis] != size:
+            if size is not None and shape[axis] != size:
                 raise ValueError(
-                    f"{self.name}: {dim} must have size {size}, got {x.shape[axis]} "
-                    f"in an input of shape {tuple(x.shape)} for {self.shape}"
+                    f"{self.name}: {dim} must have size {size}, got {shape[axis]} "
+                    f"in an input of shape {tuple(shape)} for {self.shape}"
                 )
 
     def _check_rank(self, x: Tensor) -> None:
@@ -266,6 +296,30 @@ class NamedLinop(nn.Module):
         )
         return adjoint
 
+    @property
+    def T(self) -> NamedLinop:
+        """The transpose, without conjugation: the complex conjugate of the adjoint."""
+        return self.H.conj()
+
+    def conj(self) -> NamedLinop:
+        r"""Return the complex conjugate :math:`\bar A`: what A does with conjugated weights."""
+        from ._conjugate import Conjugate
+
+        return Conjugate(self)
+
+    def flatten(self) -> list[NamedLinop]:
+        """Return the operators of which this one is the composition, first applied first."""
+        return [self]
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        r"""Return the same operator for data whose first element along ``dims`` is the centre.
+
+        That is :math:`R^H A R`, where R moves the first element of each of ``dims`` to index
+        n // 2 of n, on the side or sides of A that have it. None where A does not know how to
+        without moving data. A centred Fourier transform uses it to leave out its shifts.
+        """
+        return None
+
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return A^H A, or A^H inner A.
 
@@ -283,7 +337,8 @@ class NamedLinop(nn.Module):
             If ``inner`` is not such an operator.
         """
         from ._identity import is_identity
-        from ._normal import fit_inner, sandwich
+        from ._normal import fit_inner
+        from ._sandwich import sandwich
 
         vars(self)["_has_relatives"] = True
         if inner is None:
@@ -297,7 +352,8 @@ class NamedLinop(nn.Module):
 
         The one to override for an operator whose normal is an operator of another kind.
         """
-        from ._normal import Normal, sandwich
+        from ._normal import Normal
+        from ._sandwich import sandwich
 
         if self.normal_fn is NamedLinop.normal_fn:
             return sandwich(self)
@@ -392,63 +448,6 @@ class NamedLinop(nn.Module):
         holds just the views that A reads, and is what has to travel when A is sent elsewhere.
         """
         return with_changed_tensors(self, change)
-
-    # Algebra
-
-    # NumPy is to leave its scalars to __rmul__, and not to spread an operator over an array.
-    __array_ufunc__ = None
-
-    @overload
-    def __matmul__(self, other: Tensor) -> Tensor: ...
-    @overload
-    def __matmul__(self, other: NamedLinop) -> NamedLinop: ...
-    def __matmul__(self, other: Tensor | NamedLinop) -> Tensor | NamedLinop:
-        """Return A x for a tensor, the composition A B for an operator."""
-        if isinstance(other, Tensor):
-            result: Tensor = self(other)
-            return result
-        return self.compose(other) if isinstance(other, NamedLinop) else NotImplemented
-
-    def compose(self, inner: NamedLinop) -> NamedLinop:
-        """Return the operator that applies ``inner`` first, then this one."""
-        from ._chain import composed
-
-        return composed(inner, self)
-
-    def __add__(self, other: NamedLinop) -> NamedLinop:
-        """Return A + B."""
-        from ._add import summed
-
-        return summed(self, other) if isinstance(other, NamedLinop) else NotImplemented
-
-    def __radd__(self, other: object) -> NamedLinop:
-        """Return A for 0 + A, so that ``sum`` works."""
-        return self if isinstance(other, int) and other == 0 else NotImplemented
-
-    def __sub__(self, other: NamedLinop) -> NamedLinop:
-        """Return A - B."""
-        return self + (-other) if isinstance(other, NamedLinop) else NotImplemented
-
-    def __neg__(self) -> NamedLinop:
-        """Return -A."""
-        return -1 * self
-
-    def __mul__(self, scalar: complex | Tensor) -> NamedLinop:
-        """Return the operator times a real or complex number."""
-        from ._chain import composed
-        from ._scalar import Scalar, is_scalar
-
-        if not is_scalar(scalar):
-            return NotImplemented
-        return composed(self, Scalar(scalar, self.oshape))
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, scalar: complex | Tensor) -> NamedLinop:
-        """Return the operator divided by a real or complex number."""
-        from ._scalar import is_scalar
-
-        return self * (1 / scalar) if is_scalar(scalar) else NotImplemented
 
     # Copies
 

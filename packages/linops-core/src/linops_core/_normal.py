@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape, is_wildcard
+from nameddim import NamedDimension, NamedShape
 
 from ._composite import Composite
-from ._copying import linked
 from ._linop import NamedLinop
 from ._roles import Role
 
@@ -42,6 +41,11 @@ class Normal(Composite):
         """The name given, else that of the operator with ``.N``."""
         return self._name or f"{self.linop.name}.N"
 
+    @property
+    def is_endomorphism(self) -> bool:
+        """True: a normal operator maps the input space of A to itself."""
+        return True
+
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where the operator takes any."""
         for pair in zip(self.ishape, self.oshape, strict=True):
@@ -50,9 +54,13 @@ class Normal(Composite):
                 return next((size for size in known if size is not None), None)
         return self.linop.size(dim)
 
-    def _check_input(self, x: Tensor) -> None:
-        # normal_fn is called past the check of A, and would broadcast what A refuses.
-        NamedLinop._check_input(self, x)
+    # normal_fn is called past the check of A, and would broadcast what A refuses.
+
+    def _admits(self, x: Tensor) -> bool:
+        return self.linop._admits(x)
+
+    def _admit(self, x: Tensor) -> None:
+        self.linop._admit(x)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -60,6 +68,11 @@ class Normal(Composite):
         return linop.linop.normal_fn(linop.linop, x)  # type: ignore[no-any-return]
 
     adj_fn = fn
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the normal of what A is; see :meth:`NamedLinop.uncentred`."""
+        linop = self.linop.uncentred(dims)
+        return None if linop is None else self.with_operands([linop], self.shape)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: A sums over it, so all of it meets all of it."""
@@ -93,25 +106,6 @@ class Normal(Composite):
         return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
 
 
-def sandwich(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
-    """Return A^H inner A, in which no two dimensions that differ have one name.
-
-    Raises
-    ------
-    ValueError
-        If ``inner`` is not an operator on the output space of ``linop``.
-    """
-    from ._chain import composed
-
-    if inner is None:
-        linop = linked(linop)
-        return composed(linop, linop.H.renamed(names_of_return(linop, linop.oshape, frozenset())))
-    linop, inner = fit_inner(linop, inner)
-    linop = linked(linop)
-    names = names_of_return(linop, inner.oshape, inner.dims)
-    return composed(linop, inner, linop.H.renamed(names))
-
-
 def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
     """Return both with their wildcards resolved by each other.
 
@@ -133,27 +127,3 @@ def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLi
         f"{linop.signature}: the inner operator of a normal must act on the output space, "
         f"got {inner.signature}: {reason}"
     )
-
-
-def names_of_return(
-    linop: NamedLinop,
-    landing: tuple[NamedDimension, ...],
-    taken: frozenset[NamedDimension],
-) -> dict[NamedDimension, NamedDimension]:
-    """Return the names that the adjoint on the way back needs.
-
-    Its input dimensions take the names with which the way there ended (``landing``); those
-    that only the input of ``linop`` or its inside has must not be mistaken for the same
-    dimension on the way there, and get a name that nobody has.
-    """
-    names = {
-        here: there
-        for here, there in zip(linop.oshape, landing, strict=True)
-        if here != there and not is_wildcard(here)
-    }
-    used = set(linop.dims | taken | set(landing))
-    for dim in [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]:
-        if dim not in linop.oshape and not is_wildcard(dim):
-            names[dim] = dim.next_unused(used)
-            used.add(names[dim])
-    return names

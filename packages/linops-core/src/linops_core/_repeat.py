@@ -12,7 +12,8 @@ from nameddim import ND, NamedDimension, NamedShape
 
 from ._copying import linked
 from ._linop import NamedLinop, named_axes
-from ._normal import Normal, sandwich
+from ._normal import Normal
+from ._sandwich import sandwich
 from ._scalar import Scalar
 from ._sliceable import SliceableLinop
 

@@ -43,10 +43,7 @@ def same_space(
         fitted = [linop.resolved(ishape=ishape, oshape=oshape) for linop in linops]
     except ValueError as error:
         shapes = "; ".join(f"{linop.signature}" for linop in linops)
-        raise ValueError(
-            f"{owner}: all must have one shape, got {shapes}: {error}. (A.N may name its output "
-            "anew: for A.N plus the identity write A.N + Identity(A.N.ishape, A.N.oshape))"
-        ) from error
+        raise ValueError(f"{owner}: all must have one shape, got {shapes}: {error}") from error
     known: dict[NamedDimension, tuple[int, NamedLinop]] = {}
     for linop in fitted:
         for dim in {*linop.ishape, *linop.oshape} - sized_apart:

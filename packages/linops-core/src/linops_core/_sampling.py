@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import torch
@@ -13,7 +13,7 @@ from nameddim import NamedDimension, NamedShape, get_nd_shape
 
 from ._copying import linked
 from ._linop import NamedLinop
-from ._normal import Normal
+from ._sample_counts import SampleCounts
 from ._sliceable import SliceableLinop
 
 
@@ -75,6 +75,7 @@ class Sampling(SliceableLinop):
         shape = NamedShape((*batch, *grid), (*batch, *samples), grid_shape=grid, idx_shape=samples)
         super().__init__(shape)
         self.input_size = sizes
+        self._shifted: tuple[int, ...] = ()
         self._seen: list[tuple[weakref.ref[Tensor], int | None]] | None = None
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
@@ -162,13 +163,12 @@ class Sampling(SliceableLinop):
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return x times the number of samples at each point."""
-        indices = linop.flat_indices().flatten()
-        ones = torch.ones((), dtype=x.real.dtype, device=x.device).expand(indices.shape)
-        counts = ones.new_zeros(linop.n_points).scatter_add(0, indices, ones)
-        return x * counts.reshape(linop.input_size)
+        return x * linop.counts(x.real.dtype)  # type: ignore[no-any-return]
 
     def _check_again(self) -> None:
         """Check the indices if they are not those that were checked last."""
+        if torch.compiler.is_compiling():
+            return  # a graph cannot depend on values
         idx = [getattr(self, f"idx_{axis}") for axis in range(len(self.input_size))]
         # What was made in inference mode keeps no count of writes.
         counts = [None if indices.is_inference() else indices._version for indices in idx]
@@ -196,17 +196,45 @@ class Sampling(SliceableLinop):
             If indices were written to or replaced, and no longer fit the grid.
         """
         self._check_again()
-        flat, *others = self.idx
-        flat = flat.long()
+        parts = [indices.long() for indices in self.idx]
+        for axis in self._shifted:
+            size = self.input_size[axis]
+            parts[axis] = (parts[axis] + (size - size // 2)) % size
+        flat, *others = parts
         for size, indices in zip(self.input_size[1:], others, strict=True):
             flat = flat * size + indices
         return flat
+
+    def counts(self, dtype: torch.dtype) -> Tensor:
+        """Return how often each point of the grid is sampled; shape of the grid."""
+        indices = self.flat_indices().flatten()
+        ones = torch.ones((), dtype=dtype, device=indices.device).expand(indices.shape)
+        counts = ones.new_zeros(self.n_points).scatter_add(0, indices, ones)
+        return counts.reshape(self.input_size)
+
+    def conj(self) -> NamedLinop:
+        """Return the operator itself, which is real."""
+        return self
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the sampling at shifted indices; see :meth:`NamedLinop.uncentred`."""
+        shapes, concerned = self.shape.other_shapes, set(dims)
+        if concerned & set(shapes["idx_shape"]):
+            return None
+        axes = tuple(axis for axis, dim in enumerate(shapes["grid_shape"]) if dim in concerned)
+        if not axes:
+            return self
+        if self._shifted:
+            return None
+        other = linked(self)
+        vars(other)["_shifted"] = axes
+        return other
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by the number of samples at each point."""
         if self.normal_fn is not Sampling.normal_fn:
             return super().own_normal()  # of the adjoint, from samples to samples
-        return Normal(linked(self), NamedShape(self.ishape))
+        return SampleCounts(linked(self))
 
 
 def default_samples(ndim: int) -> tuple[str, ...]:

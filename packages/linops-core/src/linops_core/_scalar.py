@@ -10,6 +10,8 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from ._copying import linked
+from ._linop import NamedLinop
 from ._sliceable import SliceableLinop
 
 
@@ -36,7 +38,7 @@ class Scalar(SliceableLinop):
     tensor([2.+0.j])
     """
 
-    weight: complex | Tensor
+    weight: Any  # a number of Python's or a tensor: mypy has no word for what both multiply with
 
     def __init__(
         self,
@@ -71,6 +73,32 @@ class Scalar(SliceableLinop):
 
     adj_normal_fn = normal_fn
 
+    def conj(self) -> NamedLinop:
+        """Return the multiplication by conj(w)."""
+        if isinstance(self.weight, Tensor):
+            return super().conj()
+        return Scalar(self.weight.conjugate(), self.ishape)
+
+    def own_normal(self) -> NamedLinop:
+        """Return the multiplication by ``|w|^2``."""
+        if isinstance(self.weight, Tensor):
+            return super().own_normal()
+        return Scalar(_squared(self.weight), self.ishape)
+
+    def anywhere(self) -> NamedLinop:
+        """Return the same multiplication for any shape."""
+        return linked(self, NamedShape(("...",), weight_shape=()))
+
+
+def is_number(linop: object) -> TypeGuard[Scalar]:
+    """Whether ``linop`` is the multiplication by a number of Python's."""
+    return isinstance(linop, Scalar) and not isinstance(linop.weight, Tensor)
+
+
+def number_of(linop: Any) -> complex:
+    """Return the number of a Scalar that holds one of Python's."""
+    return linop.weight  # type: ignore[no-any-return]
+
 
 def is_scalar(value: object) -> TypeGuard[complex | Tensor]:
     """Whether ``value`` is a number: of Python, of NumPy, or a tensor without dimensions."""
@@ -84,6 +112,9 @@ def as_python(number: complex) -> complex:
     return float(number) if isinstance(number, Real) else complex(number)
 
 
+def _squared(number: complex) -> float | int:
+    return number * number if isinstance(number, (int, float)) else abs(number) ** 2
+
+
 def _conjugate(weight: Any) -> Any:
-    # A number of Python's or a tensor: mypy has no word for what both multiply with.
     return weight.conj() if isinstance(weight, Tensor) else weight.conjugate()

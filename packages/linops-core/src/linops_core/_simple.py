@@ -12,7 +12,8 @@ from nameddim import AnyDim, NamedDimension, NamedShape
 
 from ._copying import linked
 from ._linop import NamedLinop
-from ._normal import Normal, sandwich
+from ._normal import Normal
+from ._sandwich import sandwich
 from ._threads import is_portable
 
 Function = Callable[[Tensor], Tensor]

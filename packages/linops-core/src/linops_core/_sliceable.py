@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, NamedShape
 
 from ._copying import linked, with_changed_tensors
 from ._linop import NamedLinop
+from ._roles import Role
 
 
 class SliceableLinop(NamedLinop):
@@ -46,6 +48,9 @@ class SliceableLinop(NamedLinop):
         self._cuts: dict[str, tuple[slice, ...]] = {}
         self._cut_from: dict[str, torch.Size] = {}
         self._broadcast: dict[str, frozenset[int]] = {}
+        self._uncentred: dict[str, tuple[int, ...]] = {}
+        self._admitted: torch.Size | None = None
+        self._seen_shapes: dict[str, torch.Size] = {}
 
     def register_weight(
         self,
@@ -98,6 +103,60 @@ class SliceableLinop(NamedLinop):
         self._weight_shapes[name] = shape_key
         self._broadcast[name] = frozenset(dims.index(dim) for dim in broadcast_dims)
 
+    def forward(self, x: Tensor) -> Tensor:
+        """Return A x; see :meth:`NamedLinop.forward`."""
+        # `_admits`, written out: a composition of many feels each call.
+        if is_dynamo_compiling() or x.shape != self._admitted or not isinstance(x, Tensor):
+            self._admit(x)
+        return self.fn(self, x)
+
+    def _admits(self, x: Tensor) -> bool:
+        # Most inputs are like the last one; `weight_part` sees when a weight is not.
+        if is_dynamo_compiling():
+            return False
+        return isinstance(x, Tensor) and x.shape == self._admitted
+
+    def _admit(self, x: Tensor) -> None:
+        self._check_input(x)
+        if is_dynamo_compiling():
+            self._check_weights()
+        else:
+            vars(self)["_admitted"] = x.shape
+
+    def _see(self, name: str, weight: Tensor) -> None:
+        """Check a weight whose shape is not the last one, and the input with it."""
+        self._check_weights()
+        if self._admitted is not None:
+            self._check_sizes(self._admitted)
+        vars(self)["_seen_shapes"] = {**self._seen_shapes, name: weight.shape}
+
+    def _check_weights(self) -> None:
+        """Check that the weights, which may be replaced, are such as they were registered."""
+        for name, shape_key in self._weight_shapes.items():
+            weight, dims = self._weight(name), self._shape.other_shapes[shape_key]
+            if name in self._cuts:
+                if weight.shape != self._cut_from[name]:
+                    raise ValueError(
+                        f"{self.name}: {name} of a tile must keep the shape that it was cut from, "
+                        f"{tuple(self._cut_from[name])}, got {tuple(weight.shape)}; "
+                        "cut the operator again"
+                    )
+            elif weight.ndim != len(dims) or any(
+                weight.shape[axis] != 1 for axis in self._broadcast[name]
+            ):
+                raise ValueError(
+                    f"{self.name}: {name} must be replaced by one of shape "
+                    f"({', '.join(map(str, dims))}), got {tuple(weight.shape)}"
+                )
+
+    def _weight(self, name: str) -> Tensor:
+        # Not getattr: that is slow on a module.
+        weight: Tensor | None = self._parameters.get(name)
+        if weight is None:
+            weight = self._buffers[name]
+        assert weight is not None
+        return weight
+
     def weight_part(self, name: str) -> Tensor:
         """Return the weight as this operator reads it: all of it, or a tile's view.
 
@@ -105,25 +164,52 @@ class SliceableLinop(NamedLinop):
         ------
         ValueError
             If the weight was replaced by one with another number of dimensions, with another
-            size than 1 along a dimension to broadcast, or, in a tile, of another shape.
+            size than 1 along a dimension to broadcast, of a size that the input does not have,
+            or, in a tile, of another shape.
         """
-        weight: Tensor = getattr(self, name)
-        cut = self._cuts.get(name)
+        weight = self._weight(name)
+        if not is_dynamo_compiling() and weight.shape != self._seen_shapes.get(name):
+            self._see(name, weight)
+        return self._part(name, weight) if self._cuts or self._uncentred else weight
+
+    def _part(self, name: str, weight: Tensor) -> Tensor:
+        cut, axes = self._cuts.get(name), self._uncentred.get(name)
+        if axes is None:
+            return weight if cut is None else weight[cut]
         if cut is None:
-            dims = self._shape.other_shapes[self._weight_shapes[name]]
-            broadcast = self._broadcast[name]
-            if weight.ndim != len(dims) or any(weight.shape[axis] != 1 for axis in broadcast):
-                raise ValueError(
-                    f"{self.name}: {name} must be replaced by one of shape "
-                    f"({', '.join(map(str, dims))}), got {tuple(weight.shape)}"
-                )
-            return weight
-        if weight.shape != self._cut_from[name]:
-            raise ValueError(
-                f"{self.name}: {name} of a tile must keep the shape that it was cut from, "
-                f"{tuple(self._cut_from[name])}, got {tuple(weight.shape)}; cut the operator again"
-            )
-        return weight[cut]
+            return torch.fft.ifftshift(weight, axes)  # type: ignore[no-any-return]
+        along = tuple(p if axis in axes else slice(None) for axis, p in enumerate(cut))
+        across = tuple(slice(None) if axis in axes else p for axis, p in enumerate(cut))
+        return torch.fft.ifftshift(weight[across], axes)[along]  # type: ignore[no-any-return]
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the operator with shifted weights; see :meth:`NamedLinop.uncentred`.
+
+        The weights are shifted when they are read, which is less to move than the data where the
+        data has more dimensions.
+        """
+        concerned = {dim for dim in dims if dim in self.dims}
+        if concerned and type(self).split is not SliceableLinop.split:
+            return None  # a tile may know where it is by other means than its weights
+        if any(self.role(dim) is not Role.BATCH for dim in concerned):
+            return None
+        axes = {}
+        for name, shape_key in self._weight_shapes.items():
+            of_weight = enumerate(self._shape.other_shapes[shape_key])
+            found = {axis for axis, dim in of_weight if dim in concerned} - self._broadcast[name]
+            if found:
+                axes[name] = tuple(sorted(found))
+        if not axes:
+            return self
+        if self._uncentred or any(self._is_cut(name, found) for name, found in axes.items()):
+            return None
+        other = linked(self)
+        vars(other)["_uncentred"] = axes
+        return other
+
+    def _is_cut(self, name: str, axes: Iterable[int]) -> bool:
+        cut = self._cuts.get(name)
+        return cut is not None and any(cut[axis] != slice(None) for axis in axes)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim`` in the weights, or None where no weight has it."""
@@ -132,7 +218,7 @@ class SliceableLinop(NamedLinop):
                 if own == dim and axis not in self._broadcast[name]:
                     cut = self._cuts.get(name)
                     if cut is None or cut[axis] == slice(None):
-                        return int(getattr(self, name).shape[axis])
+                        return int(self._weight(name).shape[axis])
                     return int(cut[axis].stop - cut[axis].start)
         return None
 
@@ -162,9 +248,9 @@ class SliceableLinop(NamedLinop):
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
-        parts = {name: self.weight_part(name) for name in self._cuts}
+        parts = {name: self.weight_part(name) for name in {*self._cuts, *self._uncentred}}
         other = with_changed_tensors(self, change, parts)
-        vars(other)["_cuts"] = {}
+        vars(other).update(_cuts={}, _uncentred={}, _admitted=None, _seen_shapes={})
         return other
 
 

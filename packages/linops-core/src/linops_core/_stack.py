@@ -13,7 +13,7 @@ from ._accumulate import accumulate, concatenate
 from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
-from ._normal import sandwich
+from ._sandwich import sandwich
 from ._same_space import same_space, why_not_alike
 from ._threads import check_workers, combined
 from ._tile import Window

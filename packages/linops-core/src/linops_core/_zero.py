@@ -76,6 +76,10 @@ class Zero(SliceableLinop):
                 )
         return lengths
 
+    def conj(self) -> NamedLinop:
+        """Return the zero operator itself, which is real."""
+        return self
+
     def own_normal(self) -> NamedLinop:
         """Return the zero operator of the input space, which may be sliced along all of it."""
         return Zero(self.ishape, sizes=self._sizes)

@@ -1,0 +1,137 @@
+"""A weight times an input, summed over dimensions: the cheapest of torch's ways to compute it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ._accumulate import writing_is_safe
+
+_REST = "."
+"""Stands for the run of axes behind a ``...`` of which the weight knows nothing."""
+
+_SMALL = 2**14
+"""Number of elements up to which a temporary of that size costs less than a loop."""
+
+_PRODUCT_OVER_COUNT = 64
+"""Each product must have that many elements for each product that there is."""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """How to lay out the axes of a tensor along others: a permutation, then new axes."""
+
+    order: tuple[int, ...] | None
+    index: tuple[slice | None, ...] | None
+
+    def view(self, x: Tensor) -> Tensor:
+        """Return x with its axes so, without a copy."""
+        if self.order is not None:
+            front = x.ndim - len(self.order)
+            x = x.permute(*range(front), *(front + axis for axis in self.order))
+        return x if self.index is None else x[(..., *self.index)]
+
+
+class Contraction:
+    """The sum over some letters of a weight times an input, as :func:`torch.einsum` has it.
+
+    Parameters
+    ----------
+    of_weight, of_x, result : str
+        One letter an axis; those of ``of_x`` and ``result`` may begin with a ``.`` for any run of
+        axes.
+
+    Notes
+    -----
+    There are four kinds. Without a sum it is a product (coil maps times an image). A weight
+    with one axis of its own and one to sum over is a matrix product. Where all axes of the weight
+    are the input's (the adjoint of coil maps), the products are added up one by one: that reads
+    everything once and holds one product, where the batched matrix product of einsum takes three
+    to four times as long. Anything else is left to einsum.
+    """
+
+    def __init__(self, of_weight: str, of_x: str, result: str) -> None:
+        self.letters = (of_weight, of_x, result)
+        summed = [letter for letter in of_x if letter not in result]
+        self.weight_axes = self.x_axes = Axes(None, None)
+        self.kind = "any"
+        if _REST in of_x[1:] or _REST in result[1:]:
+            return
+        if not summed:
+            self.kind = "product"
+            self.weight_axes, self.x_axes = axes_along(of_weight, result), axes_along(of_x, result)
+        elif of_weight[1:] == of_x[-1:] and of_x[:-1] + of_weight[:1] == result:
+            self.kind = "matrix"
+        elif len(of_weight) == 2 and (of_weight[0], of_x[:-1] + of_weight[1]) == (of_x[-1], result):
+            self.kind = "transposed matrix"
+        elif len(summed) == 1 and len(of_weight) > 1 and set(of_weight) <= set(of_x):
+            self.kind = "sum of products"
+            self.axis = of_x.index(summed[0]) - len(of_x)
+            self.weight_axes = axes_along(of_weight, of_x)
+            left = of_x.replace(summed[0], "")
+            self.x_axes = axes_along(left, result)
+
+    def __call__(self, weight: Tensor, x: Tensor) -> Tensor:
+        """Return the sum; dtypes promote, and a real weight of a complex x stays real."""
+        if self.kind == "product":
+            if not x.ndim or not weight.ndim:  # no axes, no say in promotion
+                dtype = torch.promote_types(weight.dtype, x.dtype)
+                weight, x = weight.to(dtype), x.to(dtype)
+            return self.weight_axes.view(weight) * self.x_axes.view(x)
+        if self.kind == "sum of products" and (few := self._few_products(weight, x)) is not None:
+            return few
+        if weight.dtype != x.dtype:
+            if x.is_complex() and not weight.is_complex():
+                return self._by_parts(weight, x)
+            dtype = torch.promote_types(weight.dtype, x.dtype)
+            weight, x = weight.to(dtype), x.to(dtype)
+        if self.kind == "matrix":
+            return torch.mv(weight, x) if x.ndim == 1 else x @ weight.mT
+        if self.kind == "transposed matrix":
+            return torch.mv(weight.mT, x) if x.ndim == 1 else x @ weight
+        return torch.einsum(self._equation(), weight, x)
+
+    def _equation(self, part: str = "") -> str:
+        of_weight, of_x, result = (side.replace(_REST, "...") for side in self.letters)
+        return f"{of_weight},{of_x}{part}->{result}{part}"
+
+    def _by_parts(self, weight: Tensor, x: Tensor) -> Tensor:
+        """Return the sum for a real weight: real and imaginary part are one more batch axis."""
+        real = torch.promote_types(weight.dtype, x.real.dtype)
+        parts = torch.view_as_real(x.resolve_conj()).to(real)
+        y = torch.einsum(self._equation("Z"), weight.to(real), parts)
+        return torch.view_as_complex(y.contiguous().view(y.shape))
+
+    def _few_products(self, weight: Tensor, x: Tensor) -> Tensor | None:
+        """Return the sum of products, or None where there are many small ones."""
+        n_products = x.shape[self.axis]
+        weight = self.weight_axes.view(weight)
+        if x.numel() <= _SMALL or not writing_is_safe():
+            return self.x_axes.view((weight * x).sum(self.axis))
+        if x.numel() < _PRODUCT_OVER_COUNT * n_products**2:
+            return None
+        parts = zip(weight.unbind(self.axis), x.unbind(self.axis), strict=True)
+        first, part = next(parts)
+        total = first * part
+        for one, part in parts:
+            total.addcmul_(one, part)
+        return self.x_axes.view(total)
+
+
+def axes_along(own: str, target: str) -> Axes:
+    """Return how axes ``own`` are to lie to broadcast along ``target``, which has them all.
+
+    A ``.`` leads both, or ``target`` alone.
+    """
+    named = [letter for letter in own if letter != _REST]
+    order = [letter for letter in target if letter in named]
+    permutation = None
+    if order != named:
+        permutation = tuple(named.index(letter) for letter in order)
+    missing = [letter not in named for letter in target.lstrip(_REST)]
+    while missing and missing[0] and _REST not in own:
+        missing.pop(0)  # leading axes come by themselves
+    index = tuple(None if gone else slice(None) for gone in missing) if any(missing) else None
+    return Axes(permutation, index)
