@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from nameddim import NamedDimension, NamedShape, get_nd_shape
 
@@ -76,7 +76,7 @@ class Sampling(SliceableLinop):
         super().__init__(shape)
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
-        self._seen: list[tuple[weakref.ref[Tensor], int | None]] | None = None
+        self._seen: _Seen | None = None
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -169,14 +169,12 @@ class Sampling(SliceableLinop):
         """Check the indices if they are not those that were checked last."""
         if torch.compiler.is_compiling():
             return  # a graph cannot depend on values
-        idx = [getattr(self, f"idx_{axis}") for axis in range(len(self.input_size))]
-        # What was made in inference mode keeps no count of writes.
-        counts = [None if indices.is_inference() else indices._version for indices in idx]
-        seen = self._seen or []
-        same = [ref() is now for (ref, _), now in zip(seen, idx, strict=False)]
-        if counts != [count for _, count in seen] or not all(same):
+        idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
+        states = [_state(indices) for indices in idx]
+        if self._seen is None or states != self._seen.states:
             _check_indices(idx, self.input_size)
-            vars(self)["_seen"] = list(zip(map(weakref.ref, idx), counts, strict=True))
+            refs = [StorageWeakRef(part.untyped_storage()) for part in idx]  # type: ignore[no-untyped-call]
+            vars(self)["_seen"] = _Seen(states, refs)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes; what was checked is other tensors in a copy."""
@@ -235,6 +233,23 @@ class Sampling(SliceableLinop):
         if self.normal_fn is not Sampling.normal_fn:
             return super().own_normal()  # of the adjoint, from samples to samples
         return SampleCounts(linked(self))
+
+
+class _Seen(NamedTuple):
+    """The indices that were checked last."""
+
+    states: list[tuple[object, ...]]
+    refs: list[StorageWeakRef]
+    """They keep no memory, but no other storage is given the same identity meanwhile. A weak
+    reference to the tensor itself would hinder its move to another device."""
+
+
+def _state(indices: Tensor) -> tuple[object, ...]:
+    """Return what changes when the values of ``indices`` may have."""
+    # What was made in inference mode keeps no count of writes.
+    count = None if indices.is_inference() else indices._version
+    where = (indices.untyped_storage()._cdata, indices.storage_offset())
+    return (*where, indices.shape, indices.stride(), indices.dtype, count)
 
 
 def default_samples(ndim: int) -> tuple[str, ...]:

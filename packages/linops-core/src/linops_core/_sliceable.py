@@ -106,7 +106,7 @@ class SliceableLinop(NamedLinop):
     def forward(self, x: Tensor) -> Tensor:
         """Return A x; see :meth:`NamedLinop.forward`."""
         # `_admits`, written out: a composition of many feels each call.
-        if is_dynamo_compiling() or x.shape != self._admitted or not isinstance(x, Tensor):
+        if is_dynamo_compiling() or not isinstance(x, Tensor) or x.shape != self._admitted:
             self._admit(x)
         return self.fn(self, x)
 

@@ -13,8 +13,8 @@ from ._accumulate import accumulate, concatenate
 from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
-from ._sandwich import sandwich
 from ._same_space import same_space, why_not_alike
+from ._sandwich import sandwich
 from ._threads import check_workers, combined
 from ._tile import Window
 from ._zero import Zero
