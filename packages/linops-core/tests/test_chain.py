@@ -110,7 +110,10 @@ def test_the_size_of_a_name_with_two_meanings_is_that_of_the_input() -> None:
 def test_the_normal_is_folded_from_the_inside() -> None:
     F = FFT(1, ("C",))
     A = Chain(diagonal(3, "Nx"), Identity(("Nx",)), name="A")
-    assert repr(A.N) == "Diagonal.N (Nx) -> (Nx)\n  Diagonal (Nx) -> (Nx)"
+    assert [part.signature for part in (A.N, *A.N.children())] == [
+        "Diagonal.N (Nx) -> (Nx)",
+        "Diagonal (Nx) -> (Nx)",
+    ]
     S = Dense(torch.ones(2, 3), ("C", "Nx"), ("Nx",), ("C", "Nx"))
     assert "FFT" not in repr((F @ S).N)
 

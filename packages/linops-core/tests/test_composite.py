@@ -39,11 +39,11 @@ def test_other_operands_keep_the_kind_of_composition() -> None:
 def test_the_tree_is_printed() -> None:
     A = Chain(Diagonal(torch.ones(3), ("N",)), Add(Scalar(1.0), Scalar(2.0)), name="A")
     assert repr(A).splitlines() == [
-        "A (N) -> (N)",
-        "  Diagonal (N) -> (N)",
+        "A (N) -> (N)  12 B",
+        "  Diagonal (N) -> (N)  weight: float32 (3,) cpu 12 B",
         "  Add (N) -> (N)",
-        "    Scalar (N) -> (N)",
-        "    Scalar (N) -> (N)",
+        "    Scalar (N) -> (N)  weight: 1.0",
+        "    Scalar (N) -> (N)  weight: 2.0",
     ]
 
 

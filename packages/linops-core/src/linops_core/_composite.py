@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from memmap import union_nbytes
 from nameddim import NamedDimension, NamedShape
 
 from ._copying import linked
+from ._description import bytes_text
 from ._linop import NamedLinop
 
 
@@ -41,6 +43,11 @@ class Composite(NamedLinop):
     def dims(self) -> frozenset[NamedDimension]:
         """All dimensions that have a name here, those inside of the composition too."""
         return self.shape.dims.union(*(linop.dims for linop in self.linops))
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says of all weights inside: their bytes, shared ones once."""
+        tensors = [*self.parameters(), *self.buffers()]
+        return bytes_text(union_nbytes(tensors)) if tensors else ""
 
     def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
         """Return the same composition of other operands, which must fit as the first ones did.

@@ -44,6 +44,7 @@ class Dense(SliceableLinop):
 
     Examples
     --------
+    >>> import torch
     >>> A = Dense(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), ("M", "N"), ("N",), ("M",))
     >>> A(torch.tensor([1.0, 1.0]))
     tensor([3., 7.])
@@ -118,8 +119,9 @@ class Dense(SliceableLinop):
 
         Examples
         --------
+        >>> import torch
         >>> Dense.from_einstr(torch.ones(2, 3), "MN,N->M").H
-        Dense (M) -> (N)
+        Dense (M) -> (N)  weight: float32 (2, 3) cpu 24 B
         """
         left, arrow, outputs = einstr.partition("->")
         of_weight, comma, inputs = left.partition(",")

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from memmap import memory_aware_deepcopy, memory_aware_to
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, is_wildcard
 
+from . import config
 from ._arithmetic import Arithmetic
 from ._copying import linked, shallow_copy, with_changed_tensors
+from ._description import described, tensor_text
 from ._dtype import in_precision_of
 from ._roles import Role, membership
 from ._tile import SplitError, Window, named_window, normalized_slice
@@ -255,13 +257,13 @@ class NamedLinop(Arithmetic, nn.Module):
 
     @property
     def H(self) -> NamedLinop:
-        """The adjoint; made once. It holds the same tensors, so it is never out of date."""
+        """The adjoint; made once (:mod:`linops_core.config`). It holds the same tensors, so it is never out of date."""
         adjoint = self._adjoint
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
         if adjoint is None:
             adjoint = self.adjoint()
-            if adjoint is not self:
+            if adjoint is not self and config.cache_adjoint_normal:
                 # The way back is weak: an operator of gigabytes must not wait for the
                 # collector of cycles to be freed.
                 vars(self)["_adjoint"] = adjoint
@@ -270,11 +272,13 @@ class NamedLinop(Arithmetic, nn.Module):
 
     @property
     def N(self) -> NamedLinop:
-        """The normal operator A^H A; made once."""
-        if self._normal is None:
-            vars(self)["_normal"] = self.normal()
-        assert self._normal is not None
-        return self._normal
+        """The normal operator A^H A; made once (:mod:`linops_core.config`)."""
+        if self._normal is not None:
+            return self._normal
+        normal = self.normal()
+        if config.cache_adjoint_normal:
+            vars(self)["_normal"] = normal
+        return normal
 
     @property
     def gram(self) -> NamedLinop:
@@ -343,7 +347,7 @@ class NamedLinop(Arithmetic, nn.Module):
         vars(self)["_has_relatives"] = True
         if inner is None:
             return self.own_normal()
-        if is_identity(inner):
+        if is_identity(inner) and config.reduce_identity_in_normal:
             return fit_inner(self, inner)[0].own_normal()
         return sandwich(self, inner)
 
@@ -569,12 +573,16 @@ class NamedLinop(Arithmetic, nn.Module):
         basis = torch.eye(int(torch.Size(lengths).numel()), dtype=dtype, device=device)
         return torch.stack([self(row.reshape(lengths)).flatten() for row in basis], dim=1)
 
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says beside the names of the dimensions: the weights."""
+        tensors = {**self._parameters, **self._buffers}
+        return ", ".join(tensor_text(name, t) for name, t in tensors.items() if t is not None)
+
     def __repr__(self) -> str:
-        """Return the tree of operators with the names of their dimensions."""
+        """Return the tree of operators: names, shapes, dtypes, devices and bytes."""
         # Not children(), which names an operand that is used twice only once.
-        parts = [repr(part) for part in self._modules.values() if isinstance(part, NamedLinop)]
-        lines = ["  " + line for part in parts for line in part.splitlines()]
-        return "\n".join([self.signature, *lines])
+        parts = [part for part in self._modules.values() if isinstance(part, NamedLinop)]
+        return described(self, parts)
 
 
 def named_axes(

@@ -73,6 +73,10 @@ class Scalar(SliceableLinop):
 
     adj_normal_fn = normal_fn
 
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says of the weight."""
+        return super().extra_repr() if isinstance(self.weight, Tensor) else f"weight: {self.weight}"
+
     def conj(self) -> NamedLinop:
         """Return the multiplication by conj(w)."""
         if isinstance(self.weight, Tensor):

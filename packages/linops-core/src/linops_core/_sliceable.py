@@ -12,6 +12,7 @@ from torch.compiler import is_dynamo_compiling
 from nameddim import NamedDimension, NamedShape
 
 from ._copying import linked, with_changed_tensors
+from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
 from ._roles import Role
 
@@ -221,6 +222,15 @@ class SliceableLinop(NamedLinop):
                         return int(self._weight(name).shape[axis])
                     return int(cut[axis].stop - cut[axis].start)
         return None
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says of the weights, and which part of them a tile reads."""
+        texts = []
+        for name in self._weight_shapes:
+            cut = self._cuts.get(name, ())
+            part = slices_text(cut) if any(piece != slice(None) for piece in cut) else ""
+            texts.append(tensor_text(name, self._weight(name), part))
+        return ", ".join(texts)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

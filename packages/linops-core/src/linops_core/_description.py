@@ -1,0 +1,61 @@
+"""An operator in words: the tree that ``repr`` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from memmap import union_nbytes
+
+if TYPE_CHECKING:
+    from ._linop import NamedLinop
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def described(linop: NamedLinop, parts: Iterable[nn.Module]) -> str:
+    """Return one line for the operator, and below it, indented, those of its parts."""
+    line = "  ".join(text for text in (linop.signature, linop.extra_repr()) if text)
+    below = [f"  {part_line}" for part in parts for part_line in repr(part).splitlines()]
+    return "\n".join([line, *below])
+
+
+def tensor_text(name: str, tensor: Tensor, part: str = "") -> str:
+    """Return what a tensor is: its name, dtype, shape, device and bytes; its values are not read.
+
+    Parameters
+    ----------
+    part : str, optional
+        Which part of it is read.
+    """
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    size = bytes_text(union_nbytes([tensor]))
+    return f"{name}{part}: {dtype} {tuple(tensor.shape)} {tensor.device} {size}"
+
+
+def bytes_text(n_bytes: int) -> str:
+    """Return a number of bytes as people read it.
+
+    Examples
+    --------
+    >>> bytes_text(1536)
+    '1.5 KiB'
+    """
+    value, unit = float(n_bytes), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{n_bytes} B"
+
+
+def slices_text(pieces: Iterable[slice]) -> str:
+    """Return slices as they are written in an index.
+
+    Examples
+    --------
+    >>> slices_text([slice(0, 2), slice(None)])
+    '[0:2, :]'
+    """
+    texts = [":" if p == slice(None) else f"{p.start}:{p.stop}" for p in pieces]
+    return f"[{', '.join(texts)}]"
