@@ -118,7 +118,8 @@ def conjugate_gradients(
 
     >>> from linops_core import Diagonal
     >>> D = Diagonal(torch.tensor([[1.0, 1.0], [1.0, 4.0]]), ("B", "N"))
-    >>> conjugate_gradients(D, torch.tensor([[3.0, 2.0], [2.0, 8.0]]), batch_dims="B")
+    >>> x = conjugate_gradients(D, torch.tensor([[3.0, 2.0], [2.0, 8.0]]), batch_dims="B")
+    >>> torch.round(x, decimals=4)
     tensor([[3., 2.],
             [2., 2.]])
     """

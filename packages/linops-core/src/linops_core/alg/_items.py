@@ -52,6 +52,21 @@ class Items:
         norms: Tensor = torch.linalg.vector_norm(x, dim=others, keepdim=bool(self.axes))
         return norms
 
+    def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the norm of each, and the same on the host in double precision.
+
+        Where a square leaves the range of the dtype, they are computed again in other units.
+        """
+        norm = self.norm(x)
+        on_host = norm.detach().flatten().cpu().double()
+        information = torch.finfo(x.dtype)
+        lowest = math.sqrt(x.numel() * information.tiny / information.eps)
+        if ((on_host > lowest) & (on_host < math.sqrt(information.max))).all():
+            return norm, on_host
+        unit = self.unit(x)
+        norm = self.norm(x / unit) * unit
+        return norm, norm.detach().flatten().cpu().double()
+
     def unit(self, y: Tensor) -> Tensor:
         """Return the power of two below the largest magnitude of each; 1/2 for zeros.
 

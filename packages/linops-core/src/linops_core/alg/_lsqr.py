@@ -91,6 +91,7 @@ def lsqr(
 
     Examples
     --------
+    >>> import torch
     >>> from linops_core import Dense
     >>> A = Dense.from_einstr(torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), "MN,N->M")
     >>> torch.round(lsqr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -101,13 +101,27 @@ def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None 
     return torch.addcmul(x, scale, z, out=into)
 
 
-def dot(x: Tensor, z: Tensor) -> Tensor:
-    """Return x^H z as a tensor without dimensions."""
-    return torch.vdot(x.flatten(), z.flatten())
+def extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor | None = None) -> Tensor:
+    """Return x + factor (z - x); in the memory of ``into`` unless autograd follows."""
+    if into is None or records(x, z):
+        return torch.lerp(x, z, factor)
+    return torch.lerp(x, z, factor, out=into)
 
 
-def magnitudes(owner: str, *vectors: Tensor) -> list[float]:
-    """Return the norms of the vectors; one wait for the device.
+def real_dot(x: Tensor, z: Tensor) -> Tensor:
+    """Return Re(x^H z) as a tensor without dimensions."""
+    return torch.vdot(x.flatten(), z.flatten()).real
+
+
+def normal_of(A: Operator, forward: Operator, adjoint: Operator) -> Operator:
+    """Return A^H A: that of the operator itself, which may have a closed form, if it has one."""
+    if isinstance(A, NamedLinop) and adjoint is A.H:
+        return A.N
+    return lambda x: adjoint(forward(x))
+
+
+def magnitudes(owner: str, *vectors: Tensor, numbers: Sequence[Tensor] = ()) -> list[float]:
+    """Return the norms of the vectors and, after them, the numbers; one wait for the device.
 
     A norm whose square leaves the range of the dtype is computed again in another unit.
 
@@ -116,12 +130,12 @@ def magnitudes(owner: str, *vectors: Tensor) -> list[float]:
     ArithmeticError
         If a vector has NaN or infinity.
     """
-    squares = [torch.linalg.vector_norm(vector.detach()) for vector in vectors]
-    found: list[float] = torch.stack(squares).tolist()
-    return [
-        value if _is_exact(value, vector) else _in_other_unit(owner, vector.detach())
-        for value, vector in zip(found, vectors, strict=True)
-    ]
+    norms = [torch.linalg.vector_norm(vector.detach()) for vector in vectors]
+    found: list[float] = torch.stack([*norms, *(one.detach() for one in numbers)]).tolist()
+    for index, vector in enumerate(vectors):
+        if not _is_exact(found[index], vector):
+            found[index] = _in_other_unit(owner, vector.detach())
+    return found
 
 
 def _is_exact(value: float, vector: Tensor) -> bool:

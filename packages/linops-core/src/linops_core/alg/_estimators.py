@@ -1,0 +1,279 @@
+"""Estimates of the trace and of the diagonal of an operator, from random vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._items import Items
+from ._progress import Progress
+from ._random import random_input
+from ._step import Callback, StopReason
+from ._vectors import Operator, check_count, check_vector, finite, in_own_space
+
+
+class Estimate(NamedTuple):
+    """A random number or tensor, and how far it is off."""
+
+    value: Tensor
+    """The estimate; without bias."""
+    standard_error: Tensor
+    """Its standard deviation, itself estimated from the samples; real, shape of ``value``."""
+
+
+def estimate_trace(
+    A: Operator,
+    num_samples: int = 30,
+    like: Tensor | None = None,
+    *,
+    method: Literal["hutchinson", "hutch++"] = "hutchinson",
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Estimate:
+    r"""The trace of A, estimated.
+
+    Hutchinson's estimate is the mean of :math:`z^H A z` over vectors z of random signs (of 1, i,
+    -1 and -i if z is complex). Its error is about :math:`\sqrt{2 / m} \, |A|_F` for a symmetric A
+    and m samples. Hutch++ spends a third of the applications on a space in which A is large, a
+    third on the trace there, which is exact, and the last on the estimate for the rest: its error
+    falls as 1/m where A is positive semi-definite.
+
+    Hutchinson's keeps two vectors, Hutch++ a third as many as num_samples. Gradients flow from
+    the estimate to A; the gradient is an estimate of that of the trace, without bias.
+
+    Parameters
+    ----------
+    A : NamedLinop or function
+        From a space to itself; the names may differ.
+    num_samples : int
+        How often A is applied: at least 2, and 6 for Hutch++.
+    like : Tensor, optional
+        Any tensor of the shape, dtype and device of the input; needed for a function.
+    method : {"hutchinson", "hutch++"}
+    sizes : mapping of dimension to int, optional
+        Sizes of the input's dimensions that the operator does not know, without ``like``.
+    seed : int
+        Of the random numbers.
+    tqdm_kwargs : mapping, optional
+        For a progress bar, which is shown if this is given.
+    callback : function, optional
+        Called with a :class:`Step` after every sample; its ``x`` is the estimate so far, its
+        ``values`` are "size", the magnitude of x, and "standard_error".
+
+    Returns
+    -------
+    Estimate
+        ``value``, without dimensions, and its ``standard_error``.
+
+    Raises
+    ------
+    TypeError
+        If A is a function and ``like`` is not given.
+    ValueError
+        If the method is unknown, there are too few samples, or A returns another shape or dtype.
+    ArithmeticError
+        If values are NaN or infinite.
+
+    References
+    ----------
+    M. F. Hutchinson, "A stochastic estimator of the trace of the influence matrix for Laplacian
+    smoothing splines", Communications in Statistics 18 (1989), 1059-1076.
+    R. A. Meyer, C. Musco, C. Musco and D. P. Woodruff, "Hutch++: optimal stochastic trace
+    estimation", Symposium on Simplicity in Algorithms (2021), algorithm 1.
+
+    Examples
+    --------
+    Of a diagonal operator every sample gives the trace:
+
+    >>> from linops_core import Diagonal
+    >>> estimate_trace(Diagonal(torch.tensor([1.0, 2.0, 4.0]), ("N",)))
+    Estimate(value=tensor(7.), standard_error=tensor(0.))
+    """
+    owner = "estimate_trace"
+    if method not in ("hutchinson", "hutch++"):
+        raise ValueError(f'{owner}: method must be "hutchinson" or "hutch++", got {method!r}')
+    check_count(owner, "num_samples", num_samples, 2 if method == "hutchinson" else 6)
+    generator = torch.Generator().manual_seed(seed)
+    like = _space(owner, A, like, sizes, generator)
+    known, basis = None, None
+    if method == "hutch++":
+        third = min(num_samples // 3, like.numel())
+        num_samples -= 2 * third
+        basis = _range(owner, A, like, third, generator)
+        images = [in_own_space(owner, A, row.reshape(like.shape)) for row in basis]
+        known = sum(torch.vdot(q, Aq.flatten()) for q, Aq in zip(basis, images, strict=True))
+    mean = _Mean(owner, known)
+    with Progress(owner, num_samples, tqdm_kwargs, callback) as progress:
+        for sample in range(1, num_samples + 1):
+            z = _signs(like, generator)
+            if basis is not None:
+                z = _without(z.flatten(), basis).reshape(z.shape)
+            mean.add(torch.vdot(z.flatten(), in_own_space(owner, A, z).flatten()))
+            mean.tell(progress, sample == num_samples)
+    return mean.estimate()
+
+
+def estimate_diagonal(
+    A: Operator,
+    num_samples: int = 30,
+    like: Tensor | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Estimate:
+    r"""The diagonal of A, estimated.
+
+    It is the mean of :math:`\bar z \odot A z` over vectors z of random signs (of 1, i, -1 and -i
+    if z is complex). The variance of an entry is the sum of the squares of the other entries of
+    its row, over the number of samples.
+
+    It keeps five vectors. Gradients flow from the estimate to A.
+
+    Parameters
+    ----------
+    A : NamedLinop or function
+        From a space to itself; the names may differ.
+    num_samples : int
+        How often A is applied: at least 2.
+    like : Tensor, optional
+        Any tensor of the shape, dtype and device of the input; needed for a function.
+    sizes : mapping of dimension to int, optional
+        Sizes of the input's dimensions that the operator does not know, without ``like``.
+    seed : int
+        Of the random numbers.
+    tqdm_kwargs : mapping, optional
+        For a progress bar, which is shown if this is given.
+    callback : function, optional
+        Called with a :class:`Step` after every sample; its ``x`` is the estimate so far, its
+        ``values`` are "size", the norm of x, and "standard_error", the norm of that.
+
+    Returns
+    -------
+    Estimate
+        ``value``, of the shape of the input, and its ``standard_error``, entry by entry.
+
+    Raises
+    ------
+    TypeError
+        If A is a function and ``like`` is not given.
+    ValueError
+        If there are too few samples, or A returns another shape or dtype.
+    ArithmeticError
+        If values are NaN or infinite.
+
+    References
+    ----------
+    C. Bekas, E. Kokiopoulou and Y. Saad, "An estimator for the diagonal of a matrix", Applied
+    Numerical Mathematics 57 (2007), 1214-1229.
+
+    Examples
+    --------
+    >>> from linops_core import Diagonal
+    >>> estimate_diagonal(Diagonal(torch.tensor([1.0, 2.0, 4.0]), ("N",))).value
+    tensor([1., 2., 4.])
+    """
+    owner = "estimate_diagonal"
+    check_count(owner, "num_samples", num_samples, 2)
+    generator = torch.Generator().manual_seed(seed)
+    like = _space(owner, A, like, sizes, generator)
+    mean = _Mean(owner)
+    with Progress(owner, num_samples, tqdm_kwargs, callback) as progress:
+        for sample in range(1, num_samples + 1):
+            z = _signs(like, generator)
+            mean.add(z.conj() * in_own_space(owner, A, z))
+            mean.tell(progress, sample == num_samples)
+    return mean.estimate()
+
+
+class _Mean:
+    """The mean of samples and its standard error, one sample at a time.
+
+    Parameters
+    ----------
+    owner : str
+        Who asks, for messages.
+    known : Tensor, optional
+        A constant to add to the mean.
+    """
+
+    def __init__(self, owner: str, known: Tensor | int | None = None) -> None:
+        self.owner, self.known = owner, known
+        self.count = 0
+
+    def add(self, sample: Tensor) -> None:
+        """Take one more, by the recurrence of Welford."""
+        self.count += 1
+        if self.count == 1:
+            self.mean = sample
+            # Squares of differences are taken in this unit, so that none leaves its range.
+            self.unit = Items(()).unit(sample)
+            self.squares = torch.zeros_like(sample.detach().abs())
+            return
+        before = sample - self.mean
+        self.mean = self.mean + before / self.count
+        after = (sample - self.mean).detach() / self.unit
+        self.squares = self.squares + (before.detach().conj() / self.unit * after).real
+
+    def estimate(self) -> Estimate:
+        """Return what is known so far."""
+        finite(self.owner, float(self.mean.detach().abs().sum().item()))
+        spread = self.squares / (max(self.count - 1, 1) * self.count)
+        if self.count == 1:
+            spread = spread + math.inf
+        error = spread.clamp(min=0).sqrt() * self.unit
+        value = self.mean if self.known is None else self.known + self.mean
+        return Estimate(value, error)
+
+    def tell(self, progress: Progress, is_last: bool) -> None:
+        """Report the estimate."""
+        if progress.is_watched:
+            value, error = self.estimate()
+            norms = [float(torch.linalg.vector_norm(one.detach()).item()) for one in (value, error)]
+            values = {"size": norms[0], "standard_error": norms[1]}
+            reason = StopReason.MAX_ITERATIONS if is_last else None
+            progress.tell(self.count, partial(torch.clone, value), values, reason)
+
+
+def _space(
+    owner: str,
+    A: Operator,
+    like: Tensor | None,
+    sizes: Mapping[str, int] | None,
+    generator: torch.Generator,
+) -> Tensor:
+    if like is None:
+        like = random_input(owner, A, sizes, generator)
+    check_vector(owner, "like", like)
+    return like
+
+
+def _signs(like: Tensor, generator: torch.Generator) -> Tensor:
+    """Return random numbers of magnitude 1 of which mean and mean square are 0 and 1."""
+    drawn = torch.randint(0, 4, like.shape, generator=generator)
+    if like.is_complex():
+        values = torch.tensor([1, 1j, -1, -1j], dtype=like.dtype)
+    else:
+        values = torch.tensor([1, 1, -1, -1], dtype=like.dtype)
+    return values[drawn].to(like.device)
+
+
+@torch.no_grad()
+def _range(owner: str, A: Operator, like: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Return orthonormal rows that span where A maps random vectors to."""
+    images = [in_own_space(owner, A, _signs(like, generator)).flatten() for _ in range(count)]
+    basis: Tensor = torch.linalg.qr(torch.stack(images, dim=1)).Q
+    return basis.mT.contiguous()
+
+
+def _without(z: Tensor, basis: Tensor) -> Tensor:
+    """Return z without its part in the space of the rows."""
+    return z - (basis.conj() @ z) @ basis

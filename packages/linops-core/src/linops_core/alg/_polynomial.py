@@ -1,0 +1,224 @@
+"""Polynomials of an operator that are close to its inverse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor
+
+from nameddim import NamedDimension
+
+from .._composite import Composite
+from .._linop import NamedLinop
+from ._vectors import Operator, check_count
+
+_NAME = "polynomial_preconditioner"
+Norm = Literal["l_2", "l_inf"]
+
+
+@overload
+def polynomial_preconditioner(
+    T: NamedLinop, degree: int, norm: Norm = "l_2", lower: float = 0.0, upper: float = 1.0
+) -> NamedLinop: ...
+@overload
+def polynomial_preconditioner(
+    T: Operator, degree: int, norm: Norm = "l_2", lower: float = 0.0, upper: float = 1.0
+) -> Operator: ...
+def polynomial_preconditioner(
+    T: Operator, degree: int, norm: Norm = "l_2", lower: float = 0.0, upper: float = 1.0
+) -> Operator:
+    r"""The operator :math:`p(T) \approx T^{-1}` with the polynomial p that is best on an interval.
+
+    The residual polynomial :math:`q(\lambda) = 1 - \lambda p(\lambda)` is made small between
+    ``lower`` and ``upper``: in the mean,
+
+    .. math:: \min_p \int |1 - \lambda p(\lambda)|^2 \, d\lambda \quad (\text{"l_2"}),
+
+    which also works from 0 on, or at worst,
+
+    .. math:: \min_p \max |1 - \lambda p(\lambda)| \quad (\text{"l_inf"}),
+
+    where :math:`q(\lambda) = C_{d+1}(\mu(\lambda)) / C_{d+1}(\mu(0))` with the Chebyshev
+    polynomial C on the interval. Both are positive there, so p(T) is Hermitian positive definite
+    as T is, and a preconditioner for :func:`conjugate_gradients`. It is applied by the three-term
+    recurrence of Chebyshev polynomials, which is stable for every degree, where the spectrum
+    of T is within the interval: outside of it, it grows.
+
+    Parameters
+    ----------
+    T : NamedLinop or function
+        Hermitian, from a space to itself (``A.N`` is one).
+    degree : int
+        Of p: so often T is applied. Four vectors are kept.
+    norm : {"l_2", "l_inf"}
+    lower, upper : float
+        Bounds of the spectrum of T: 0 and :func:`operator_norm` of T are always some.
+
+    Returns
+    -------
+    NamedLinop or function
+        What T is; with the shape of T, its weights and its batch dimensions.
+
+    Raises
+    ------
+    ValueError
+        If the norm is unknown, the degree negative, the interval empty or negative, "l_inf" is to
+        hold at 0 (where every q is 1), or the degree so high that p leaves double precision.
+
+    References
+    ----------
+    O. G. Johnson, C. A. Micchelli and G. Paul, "Polynomial preconditioners for conjugate gradient
+    calculations", SIAM Journal on Numerical Analysis 20 (1983), 362-376.
+    S. S. Iyer, F. Ong, X. Cao, C. Liao, L. Daniel, J. I. Tamir and K. Setsompop, "Polynomial
+    preconditioners for regularized linear inverse problems", SIAM Journal on Imaging Sciences 17
+    (2024), 116-146.
+
+    Examples
+    --------
+    >>> from linops_core import Diagonal
+    >>> T = Diagonal(torch.tensor([1.0, 2.0, 4.0]), ("N",))
+    >>> P = polynomial_preconditioner(T, 10, "l_inf", lower=1, upper=4)
+    >>> torch.round(P(torch.ones(3)), decimals=3)
+    tensor([1.0000, 0.5000, 0.2500])
+    """
+    check_count(_NAME, "degree", degree)
+    if norm not in ("l_2", "l_inf"):
+        raise ValueError(f'{_NAME}: norm must be "l_2" or "l_inf", got {norm!r}')
+    if not 0 <= lower < upper < math.inf:
+        raise ValueError(
+            f"{_NAME}: bounds must satisfy 0 <= lower < upper, got {lower} and {upper}"
+        )
+    if norm == "l_inf" and not lower:
+        raise ValueError(f'{_NAME}: lower must be positive for "l_inf", got {lower}')
+    residual = _least_largest if norm == "l_inf" else _least_square
+    coefficients = chebyshev_inverse(residual, degree, lower, upper)
+    if not all(map(math.isfinite, coefficients)):
+        raise ValueError(f"{_NAME}: the degree must be lower for these bounds, got {degree}")
+    if isinstance(T, NamedLinop):
+        return Polynomial(T, coefficients, lower, upper)
+    return partial(chebyshev_sum, T, coefficients, lower, upper)
+
+
+class Polynomial(Composite):
+    """A polynomial of an operator, given in Chebyshev polynomials on an interval.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+        From a space to itself.
+    coefficients : sequence of float
+    lower, upper : float
+        The interval.
+    """
+
+    def __init__(
+        self, linop: NamedLinop, coefficients: Sequence[float], lower: float, upper: float
+    ) -> None:
+        super().__init__(linop.shape, [linop])
+        self.coefficients = tuple(coefficients)
+        self.lower, self.upper = lower, upper
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return p(T) x."""
+        T = linop.linops[0]
+        return chebyshev_sum(T, linop.coefficients, linop.lower, linop.upper, x)
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return p(T^H) x, which is p(T)^H x because the coefficients are real."""
+        T = linop.linops[0].H
+        return chebyshev_sum(T, linop.coefficients, linop.lower, linop.upper, x)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced, or None when it can."""
+        if dim in self.ishape and dim in self.oshape:
+            return self.linops[0].why_opaque(dim)
+        return "the powers of an operator need all of what it sums over"
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the polynomial of the part of the operator; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        T = linop.linops[0]
+        return linop.with_operands([T.split(T, window)])  # type: ignore[no-any-return]
+
+    # The adjoint holds the same operand, and is cut along the same dimensions.
+    adj_split = split
+
+
+def chebyshev_sum(
+    T: Operator, coefficients: Sequence[float], lower: float, upper: float, x: Tensor
+) -> Tensor:
+    """Return the sum of a_j C_j(mu(T)) x, where mu maps the interval to [-1, 1]."""
+    center, half = (upper + lower) / 2, (upper - lower) / 2
+    total = coefficients[0] * x
+    if len(coefficients) == 1:
+        return total
+    previous, current = x, torch.add(T(x), x, alpha=-center) / half
+    total = torch.add(total, current, alpha=coefficients[1])
+    for coefficient in coefficients[2:]:
+        mapped = torch.add(T(current), current, alpha=-center)
+        previous, current = current, torch.sub(mapped * (2 / half), previous)
+        total = torch.add(total, current, alpha=coefficient)
+    return total
+
+
+def chebyshev_inverse(
+    residual: Callable[[int, float, float, float], float], degree: int, lower: float, upper: float
+) -> list[float]:
+    """Return the coefficients of p = (1 - q) / lambda in Chebyshev polynomials on the interval.
+
+    They follow exactly from the values of p at as many Chebyshev nodes.
+    """
+    count = degree + 1
+    center, half = (upper + lower) / 2, (upper - lower) / 2
+    angles = [math.pi * (i + 0.5) / count for i in range(count)]
+    points = [center + half * math.cos(angle) for angle in angles]
+    values = [(1 - residual(count, point, lower, upper)) / point for point in points]
+    return [
+        (1 if j == 0 else 2)
+        / count
+        * math.fsum(v * math.cos(j * angle) for v, angle in zip(values, angles, strict=True))
+        for j in range(count)
+    ]
+
+
+def _least_largest(degree: int, point: float, lower: float, upper: float) -> float:
+    """Return q of the least largest magnitude on the interval, with q(0) = 1."""
+    mapped = (2 * point - upper - lower) / (upper - lower)
+    at_zero = math.acosh((upper + lower) / (upper - lower))
+    sign = -1 if degree % 2 else 1
+    # The hyperbolic cosine of 700 is the largest of double precision, all but 0 is lost there.
+    return sign * math.cos(degree * math.acos(mapped)) / math.cosh(min(degree * at_zero, 700))
+
+
+def _least_square(degree: int, point: float, lower: float, upper: float) -> float:
+    """Return q of the least mean square on the interval, with q(0) = 1.
+
+    It is the kernel polynomial of the Legendre polynomials P_j, sum of (2 j + 1) P_j(0) P_j, over
+    its value at 0.
+    """
+    at_zero = -(upper + lower) / (upper - lower)
+    there = (2 * point - upper - lower) / (upper - lower)
+    over = under = 0.0
+    for j, (value, weight) in enumerate(
+        zip(_legendre(degree, there), _legendre(degree, at_zero), strict=True)
+    ):
+        over += (2 * j + 1) * weight * value
+        under += (2 * j + 1) * weight * weight
+    return over / under
+
+
+def _legendre(degree: int, x: float) -> list[float]:
+    """Return P_0(x) to P_degree(x)."""
+    values = [1.0, x]
+    for j in range(1, degree):
+        values.append(((2 * j + 1) * x * values[j] - j * values[j - 1]) / (j + 1))
+    return values[: degree + 1]

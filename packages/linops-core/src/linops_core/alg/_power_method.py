@@ -1,0 +1,195 @@
+"""The largest eigenvalue, and the norm, by applying an operator again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ._items import BatchDims, items_of
+from ._progress import Progress
+from ._random import random_input
+from ._step import Callback, StopReason
+from ._vectors import (
+    Operator,
+    check_count,
+    check_vector,
+    finite,
+    in_own_space,
+    normal_of,
+    with_adjoint,
+)
+
+
+def power_method(
+    A: Operator,
+    v_init: Tensor,
+    max_iters: int = 50,
+    tol: float = 1e-5,
+    *,
+    batch_dims: BatchDims = 0,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""The eigenvector of the largest eigenvalue in magnitude, and that magnitude.
+
+    A step replaces v by :math:`A v / |A v|`. For a normal A (one that commutes with its adjoint,
+    so for every Hermitian A) :math:`|A v|` rises with every step, towards the magnitude of the
+    largest eigenvalue of which v_init has a part, and its error is the square of that of v.
+    Where several eigenvalues have this magnitude, v is in the span of their eigenvectors. The
+    closer the next magnitude, the smaller the steps: ``tol`` is about the change in a step, not
+    about what is left.
+
+    It keeps one vector and the image under A, and waits for the device once in a step. Gradients
+    flow through the steps.
+
+    Parameters
+    ----------
+    A : NamedLinop or function
+        From tensors of the shape of v_init to such tensors; the names may differ.
+    v_init : Tensor
+        Where to begin: a random vector, not zero.
+    max_iters : int
+        Number of steps after which to stop in any case.
+    tol : float
+        Stop when the magnitude changes by no more than this, relatively.
+    batch_dims : int, or dimensions
+        How many first dimensions, or the names of which of A, number independent operators:
+        each has its own vector, and all go on until the last has converged.
+    tqdm_kwargs : mapping, optional
+        For a progress bar, which is shown if this is given.
+    callback : function, optional
+        Called with a :class:`Step` after every step; its ``x`` is v, its ``values`` are
+        "eigenvalue" (the largest of all) and "change", relative (the largest).
+
+    Returns
+    -------
+    v : Tensor
+        Of norm 1.
+    eigenvalue : Tensor
+        The magnitude: real, of the shape of the batch dimensions. It is 0 if A v is.
+
+    Raises
+    ------
+    TypeError
+        If v_init is neither floating nor complex, or batch_dims are names and A is a function.
+    ValueError
+        If v_init is zero, or A returns another shape or dtype.
+    ArithmeticError
+        If the iteration meets NaN or infinity.
+
+    References
+    ----------
+    G. H. Golub and C. F. Van Loan, "Matrix computations" (2013), section 7.3.1.
+
+    Examples
+    --------
+    >>> v, eigenvalue = power_method(torch.diag(torch.tensor([1.0, -3.0])).mv, torch.ones(2))
+    >>> torch.round(eigenvalue, decimals=4)
+    tensor(3.)
+    """
+    owner = "power_method"
+    check_vector(owner, "v_init", v_init)
+    check_count(owner, "max_iters", max_iters, 1)
+    items = items_of(owner, A, v_init, batch_dims)
+    v = v_init / items.unit(v_init)
+    norm, numbers = items.magnitude(v)
+    if not (numbers > 0).all():
+        finite(owner, float(numbers.sum()))
+        raise ValueError(f"{owner}: v_init must not be zero, got norms {numbers.tolist()}")
+    v = v / norm
+    before = torch.zeros_like(numbers)
+    with Progress(owner, max_iters, tqdm_kwargs, callback) as progress:
+        for iteration in range(1, max_iters + 1):
+            image = in_own_space(owner, A, v)
+            eigenvalue, numbers = items.magnitude(image)
+            finite(owner, float(numbers.sum()))
+            v = torch.where(eigenvalue > 0, image / torch.where(eigenvalue > 0, eigenvalue, 1), v)
+            change = (numbers - before).abs()
+            close = change <= tol * numbers
+            reasons = [StopReason.CONVERGED if one else None for one in close.tolist()]
+            if iteration == max_iters:
+                reasons = [reason or StopReason.MAX_ITERATIONS for reason in reasons]
+            values = {
+                "eigenvalue": float(numbers.max()) if len(numbers) else 0.0,
+                "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
+            }
+            progress.tell(iteration, v.clone, values, reasons)
+            if None not in reasons:
+                break
+            before = numbers
+    return v, eigenvalue.reshape([v.shape[axis] for axis in items.axes])
+
+
+def operator_norm(
+    A: Operator,
+    v_init: Tensor | None = None,
+    max_iters: int = 100,
+    tol: float = 1e-5,
+    *,
+    adjoint: Operator | None = None,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""The norm :math:`\max |A x| / |x|`, by the power method on :math:`A^H A`.
+
+    It is approached from below: the result is at most the norm, but for rounding. Memory and
+    waits are those of :func:`power_method`; gradients flow through the steps.
+
+    Parameters
+    ----------
+    A : NamedLinop or function
+    v_init : Tensor, optional
+        Where to begin, of the shape of the input; random numbers by default.
+    max_iters : int
+        Number of steps after which to stop in any case.
+    tol : float
+        Stop when the norm changes by no more than half of this, relatively.
+    adjoint : function, optional
+        The adjoint, where A is a function and not a NamedLinop.
+    sizes : mapping of dimension to int, optional
+        Sizes of the input's dimensions that the operator does not know, without v_init.
+    seed : int
+        Of the random numbers.
+    tqdm_kwargs : mapping, optional
+        For a progress bar, which is shown if this is given.
+    callback : function, optional
+        Called with a :class:`Step` after every step, as by :func:`power_method`, whose
+        "eigenvalue" is the square of the norm.
+
+    Returns
+    -------
+    Tensor
+        Real, without dimensions.
+
+    Raises
+    ------
+    TypeError
+        If A is a function and its adjoint or v_init is not given.
+    ValueError
+        If v_init is zero, a size is not known, or the adjoint returns another shape.
+    ArithmeticError
+        If the iteration meets NaN or infinity.
+
+    Examples
+    --------
+    >>> from linops_core import FFT
+    >>> torch.round(operator_norm(FFT(1, norm="backward"), sizes={"...": 2, "Nx": 16}), decimals=4)
+    tensor(4.)
+    """
+    owner = "operator_norm"
+    forward, backward = with_adjoint(owner, A, adjoint)
+    v = v_init
+    if v is None:
+        v = random_input(owner, A, sizes, torch.Generator().manual_seed(seed))
+    check_vector(owner, "v_init", v)
+
+    normal = normal_of(A, forward, backward)
+    image = normal(v)
+    if image.dtype != v.dtype and image.is_complex():
+        v = v.to(image.dtype)
+    _, square = power_method(normal, v, max_iters, tol, tqdm_kwargs=tqdm_kwargs, callback=callback)
+    return square.sqrt()

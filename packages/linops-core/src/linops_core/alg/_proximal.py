@@ -1,0 +1,195 @@
+r"""Proximal maps :math:`\mathrm{prox}_{t g}(z) = \arg\min_x g(x) + |x - z|^2 / 2t`.
+
+A proximal map is any function of z and of the step t. Here are those that are used every day.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from ._items import Items
+from ._vectors import unit_of
+
+Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
+
+
+def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
+    r"""The proximal map of :math:`g(x) = \sum_n w_n |x_n|`, for real and complex x.
+
+    Magnitudes shrink by t w, down to 0; signs and phases stay.
+
+    Parameters
+    ----------
+    weight : float or Tensor
+        w, at least 0; a tensor is broadcast to x.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative.
+
+    References
+    ----------
+    I. Daubechies, M. Defrise and C. De Mol, "An iterative thresholding algorithm for linear
+    inverse problems with a sparsity constraint", Communications on Pure and Applied Mathematics
+    57 (2004), 1413-1457.
+
+    Examples
+    --------
+    >>> soft_threshold(2.0)(torch.tensor([3.0, -5.0, 1.0]), 1.0)
+    tensor([ 1., -3.,  0.])
+    >>> soft_threshold()(torch.tensor([3 + 4j]), 2.5)
+    tensor([1.5000+2.j])
+    """
+    _check_weight("soft_threshold", weight)
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        size = z.abs()
+        rest = (size - step * weight).clamp(min=0)
+        return torch.where(rest > 0, z * (rest / torch.where(size > 0, size, 1)), 0)
+
+    return proximal
+
+
+def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
+    """The nearest point of which all entries are between two real numbers; x is real.
+
+    Parameters
+    ----------
+    lower, upper : float
+        ``box(0)`` are the numbers that are not negative.
+
+    Raises
+    ------
+    ValueError
+        If lower is above upper.
+    TypeError
+        When called with complex numbers.
+
+    Examples
+    --------
+    >>> box(0, 1)(torch.tensor([-2.0, 0.5, 3.0]), 1.0)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    if not lower <= upper:
+        raise ValueError(f"box: lower must be at most upper, got {lower} and {upper}")
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        if z.is_complex():
+            raise TypeError(f"box: x must be real, got {z.dtype}")
+        return z.clamp(lower, upper)
+
+    return proximal
+
+
+def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
+    """The nearest point of which the distance to a centre is at most a radius.
+
+    Parameters
+    ----------
+    radius : float
+        At least 0.
+    center : Tensor, optional
+        Of the shape of x; zero by default.
+
+    Raises
+    ------
+    ValueError
+        If the radius is negative.
+
+    Examples
+    --------
+    >>> l2_ball(1.0)(torch.tensor([3.0, 4.0]), 1.0)
+    tensor([0.6000, 0.8000])
+    """
+    if not radius >= 0:
+        raise ValueError(f"l2_ball: the radius must be at least 0, got {radius}")
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        offset = z if center is None else z - center
+        unit = Items(()).unit(offset)
+        norm = torch.linalg.vector_norm(offset / unit) * unit
+        factor = torch.where(norm > radius, radius / torch.where(norm > 0, norm, 1), 1)
+        return offset * factor if center is None else center + offset * factor
+
+    return proximal
+
+
+def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Proximal:
+    r"""The proximal map of :math:`g(x) = \frac12 \sum_n w_n |x_n - c_n|^2`.
+
+    Parameters
+    ----------
+    weight : float or Tensor
+        w, at least 0; a tensor is broadcast to x.
+    center : Tensor or float
+        c
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative.
+
+    Examples
+    --------
+    >>> l2_squared(1.0, torch.tensor([4.0]))(torch.tensor([0.0]), 1.0)
+    tensor([2.])
+    """
+    _check_weight("l2_squared", weight)
+    return lambda z, step: (z + step * weight * center) / (1 + step * weight)
+
+
+def no_penalty() -> Proximal:
+    """The proximal map of g = 0: z itself.
+
+    Examples
+    --------
+    >>> no_penalty()(torch.tensor([2.0]), 1.0)
+    tensor([2.])
+    """
+    return lambda z, step: z
+
+
+def conjugate(proximal: Proximal) -> Proximal:
+    r"""The proximal map of the convex conjugate :math:`g^*`, by the identity of Moreau.
+
+    Parameters
+    ----------
+    proximal : function
+        Of a convex g.
+
+    References
+    ----------
+    N. Parikh and S. Boyd, "Proximal algorithms", Foundations and Trends in Optimization 1
+    (2014), section 2.5.
+
+    Examples
+    --------
+    The conjugate of the 1-norm keeps magnitudes within 1:
+
+    >>> conjugate(soft_threshold())(torch.tensor([3.0, -0.5]), 7.0)
+    tensor([ 1.0000, -0.5000])
+    """
+    return lambda z, step: z - step * proximal(z / step, 1 / step)
+
+
+def in_moderate_unit(owner: str, y: Tensor, proximal: Proximal) -> tuple[float, Proximal]:
+    """Return a unit in which squares of y are within the range of its dtype, and the map in it.
+
+    The unit is 1 for all y that are not extreme, and a power of two for the others. What is to
+    be minimised is then the same function of x in another unit, to the last bit.
+    """
+    unit = unit_of(owner, y)
+    if 2.0**-16 <= unit <= 2.0**16:
+        return 1.0, proximal
+    return unit, lambda z, step: proximal(z * unit, step) / unit
+
+
+def _check_weight(owner: str, weight: float | Tensor) -> None:
+    if not bool((torch.as_tensor(weight) >= 0).all()):
+        raise ValueError(f"{owner}: weights must be at least 0, got {weight}")

@@ -1,0 +1,51 @@
+"""Random vectors for an operator."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from nameddim import ELLIPSES, ND, NamedDimension
+
+from .._linop import NamedLinop
+from ._vectors import Operator
+
+
+def random_input(
+    owner: str, A: Operator, sizes: Mapping[str, int] | None, generator: torch.Generator
+) -> Tensor:
+    """Return a vector of independent normal numbers in the input space of an operator.
+
+    It has the device of the operator's weights and the dtype to which they promote.
+
+    Raises
+    ------
+    TypeError
+        If A is a function, of which nothing is known.
+    ValueError
+        If the size of a dimension is not known.
+    """
+    if not isinstance(A, NamedLinop):
+        raise TypeError(f"{owner}: a function must come with a first vector, got {A!r} alone")
+    given: dict[NamedDimension, int] = {ND.infer(dim): n for dim, n in (sizes or {}).items()}
+    lengths = []
+    for dim in A.ishape:
+        size = given.get(dim, None if dim == ELLIPSES else A.size(dim))
+        if size is None:
+            raise ValueError(
+                f"{owner}: the size of {dim} must be known to {A.signature} or given in sizes"
+            )
+        lengths.append(size)
+    weights = [
+        weight
+        for weight in (*A.parameters(), *A.buffers())
+        if weight.is_floating_point() or weight.is_complex()
+    ]
+    dtypes = [weight.dtype for weight in weights] or [torch.get_default_dtype()]
+    dtype = functools.reduce(torch.promote_types, dtypes)
+    device = next((weight.device for weight in (*A.parameters(), *A.buffers())), None)
+    # Drawn on the CPU, so that a seed means the same everywhere.
+    return torch.randn(lengths, dtype=dtype, generator=generator, device="cpu").to(device)

@@ -1,0 +1,269 @@
+"""LSQR and LSMR: the laws that both obey."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse.linalg
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_core import FFT, Dense, Diagonal, Sampling
+from linops_core.alg import Record, Step, StopReason, lsmr, lsqr
+
+METHODS = pytest.mark.parametrize("method", [lsqr, lsmr])
+SCIPY = {lsqr: scipy.sparse.linalg.lsqr, lsmr: scipy.sparse.linalg.lsmr}
+DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
+seeds = st.integers(0, 2**16)
+
+
+def matrix_of_rank(
+    rows: int, columns: int, rank: int, dtype: torch.dtype, seed: int, decades: float = 1.0
+) -> Tensor:
+    """Return a matrix whose singular values, but for zeros, fall by some decades."""
+    generator = torch.Generator().manual_seed(seed)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    left, right = (
+        torch.linalg.qr(torch.randn(n, n, dtype=wide, generator=generator)).Q
+        for n in (rows, columns)
+    )
+    values = torch.logspace(0, -decades, rank, dtype=torch.float64)
+    matrix: Tensor = (left[:, :rank] * values) @ right[:rank]
+    return matrix.to(dtype)
+
+
+def vector(n: int, dtype: torch.dtype, seed: int) -> Tensor:
+    return torch.randn(n, dtype=dtype, generator=torch.Generator().manual_seed(seed + 1))
+
+
+@METHODS
+@given(
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(0, 5),
+    st.sampled_from(DTYPES),
+    seeds,
+    st.sampled_from([0.0, 0.3]),
+    st.booleans(),
+)
+def test_the_solution_is_the_regularised_one_nearest_to_the_guess(
+    method: Any,
+    rows: int,
+    columns: int,
+    rank: int,
+    dtype: torch.dtype,
+    seed: int,
+    damp: float,
+    with_guess: bool,
+) -> None:
+    """For any shape and rank, zero included: x0 + (A^H A + damp^2)^+ A^H (y - A x0)."""
+    matrix = matrix_of_rank(rows, columns, min(rank, rows, columns), dtype, seed)
+    y = vector(rows, dtype, seed)
+    guess = vector(columns, dtype, seed + 1) if with_guess else None
+    A = Dense.from_einstr(matrix, "MN,N->M")
+    record = Record()
+    x = method(A, y, guess, damp=damp, atol=1e-7, btol=1e-7, conlim=1e5, callback=record)
+    start = torch.zeros(columns, dtype=dtype) if guess is None else guess
+    stacked = torch.cat([matrix, damp * torch.eye(columns, dtype=dtype)])
+    change = torch.cat([y - matrix @ start, torch.zeros(columns, dtype=dtype)])
+    wanted = start + torch.linalg.pinv(stacked, rtol=1e-4) @ change
+    tolerance = 1e-3 if torch.finfo(dtype).bits == 32 else 1e-5
+    torch.testing.assert_close(x, wanted, rtol=tolerance, atol=tolerance)
+    assert record.reason is not StopReason.MAX_ITERATIONS
+
+
+@METHODS
+@given(
+    st.integers(1, 8),
+    st.integers(1, 8),
+    st.sampled_from([torch.float64, torch.complex128]),
+    seeds,
+    st.sampled_from([0.0, 0.3]),
+)
+def test_scipy_takes_the_same_steps(
+    method: Any, rows: int, columns: int, dtype: torch.dtype, seed: int, damp: float
+) -> None:
+    matrix = matrix_of_rank(rows, columns, min(rows, columns), dtype, seed)
+    y = vector(rows, dtype, seed)
+    record = Record()
+    ours = method(matrix.mv, y, adjoint=matrix.mH.mv, damp=damp, callback=record)
+    options = {"atol": 1e-6, "btol": 1e-6, "damp": damp}
+    theirs, istop, steps = SCIPY[method](matrix.numpy(), y.numpy(), **options)[:3]
+    if istop in (1, 2) and min(record.last.values["residual"], 1.0) > 1e-13:  # type: ignore[union-attr]
+        assert (record.iterations, record.reason) == (
+            steps,
+            [StopReason.CONVERGED, StopReason.LEAST_SQUARES][istop - 1],
+        )
+    np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-4, atol=1e-4)
+
+
+@METHODS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+@pytest.mark.parametrize("exponent", [-60, -20, 20, 60])
+def test_the_unit_of_the_right_hand_side_does_not_matter(
+    method: Any, dtype: torch.dtype, exponent: int
+) -> None:
+    matrix, y = matrix_of_rank(7, 4, 4, dtype, 0), vector(7, dtype, 0)
+    x = method(matrix.mv, y, adjoint=matrix.mH.mv)
+    scaled = method(matrix.mv, y * 2.0**exponent, adjoint=matrix.mH.mv)
+    assert torch.equal(scaled, x * 2.0**exponent)
+
+
+@METHODS
+def test_a_step_reports_the_true_norms(method: Any) -> None:
+    matrix, y = matrix_of_rank(9, 5, 5, torch.complex128, 3), vector(9, torch.complex128, 3)
+    seen: list[Step] = []
+    method(matrix.mv, y, adjoint=matrix.mH.mv, callback=seen.append, atol=1e-12, btol=1e-12)
+    for step in seen:
+        residual = y - matrix @ step.x
+        assert step.values["residual"] == pytest.approx(float(residual.norm() / y.norm()))
+        slope = float((matrix.mH @ residual).norm() / residual.norm())
+        estimated = step.values["gradient"]
+        if slope > 1e-9:  # |A| is estimated, from below
+            assert slope / matrix.norm() <= estimated * (1 + 1e-9)
+            assert estimated <= 3 * slope / torch.linalg.matrix_norm(matrix, 2)
+    condition = float(torch.linalg.cond(matrix))
+    assert condition / 3 < seen[-1].values["condition"] < 3 * condition
+
+
+@METHODS
+def test_a_damped_step_reports_the_residual_of_the_damped_problem(method: Any) -> None:
+    matrix, y = matrix_of_rank(6, 4, 4, torch.float64, 5), vector(6, torch.float64, 5)
+    seen: list[Step] = []
+    method(matrix.mv, y, adjoint=matrix.mH.mv, damp=0.5, callback=seen.append, atol=1e-12)
+    for step in seen:
+        parts = torch.cat([y - matrix @ step.x, 0.5 * step.x])
+        assert step.values["residual"] == pytest.approx(float(parts.norm() / y.norm()))
+
+
+@METHODS
+def test_every_step_of_lsmr_decreases_the_gradient_and_of_lsqr_the_residual(method: Any) -> None:
+    matrix, y = (
+        matrix_of_rank(30, 20, 20, torch.float64, 1, decades=3),
+        vector(30, torch.float64, 1),
+    )
+    seen: list[float] = []
+
+    def watch(step: Step) -> None:
+        residual = y - matrix @ step.x
+        seen.append(float((matrix.mH @ residual if method is lsmr else residual).norm()))
+
+    method(matrix.mv, y, adjoint=matrix.mH.mv, callback=watch, max_num_iters=15)
+    assert all(after <= before * (1 + 1e-9) for before, after in pairwise(seen))
+
+
+@METHODS
+def test_an_ill_conditioned_operator_is_noticed(method: Any) -> None:
+    matrix, y = (
+        matrix_of_rank(20, 20, 20, torch.float64, 2, decades=9),
+        vector(20, torch.float64, 2),
+    )
+    record = Record()
+    method(matrix.mv, y, adjoint=matrix.mH.mv, conlim=1e4, atol=0, btol=0, callback=record)
+    assert record.reason is StopReason.ILL_CONDITIONED
+    assert record.values["condition"][-1] >= 1e4
+
+
+@METHODS
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_without_tolerances_it_ends_at_the_precision(method: Any, dtype: torch.dtype) -> None:
+    matrix, y = matrix_of_rank(8, 8, 8, dtype, 4), vector(8, dtype, 4)
+    record = Record()
+    method(matrix.mv, y, None, 500, adjoint=matrix.mH.mv, atol=0, btol=0, callback=record)
+    assert record.reason is StopReason.ROUNDING
+    assert record.iterations < 100
+
+
+@METHODS
+def test_nothing_has_to_be_done_for_zero_the_solution_and_what_is_out_of_reach(method: Any) -> None:
+    matrix = torch.tensor([[1.0], [0.0]])
+    for y, guess, reason in (
+        (torch.zeros(2), None, StopReason.CONVERGED),
+        (torch.tensor([3.0, 0.0]), torch.tensor([3.0]), StopReason.CONVERGED),
+        (torch.tensor([0.0, 1.0]), None, StopReason.LEAST_SQUARES),
+    ):
+        record = Record()
+        x = method(matrix.mv, y, guess, adjoint=matrix.mH.mv, callback=record)
+        assert torch.equal(x, torch.zeros(1) if guess is None else guess)
+        assert (record.iterations, record.reason) == (0, reason)
+    record = Record()
+    method(matrix.mv, torch.ones(2), None, 0, adjoint=matrix.mH.mv, callback=record)
+    assert (record.iterations, record.reason) == (0, StopReason.MAX_ITERATIONS)
+
+
+@METHODS
+def test_a_scan_is_reconstructed_by_its_named_operator(method: Any) -> None:
+    generator = torch.Generator().manual_seed(0)
+    maps = torch.randn(3, 6, 6, dtype=torch.complex128, generator=generator)
+    S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    A = Sampling.from_mask(torch.rand(6, 6, generator=generator) < 0.7) @ FFT(2) @ S
+    image = torch.randn(6, 6, dtype=torch.complex128, generator=generator)
+    x = method(A, A(image), None, 500, atol=1e-12, btol=1e-12)
+    torch.testing.assert_close(x, image, rtol=1e-6, atol=1e-6)
+
+
+@METHODS
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("damp", [0.0, 0.4])
+def test_gradients_are_those_of_the_solution(method: Any, dtype: torch.dtype, damp: float) -> None:
+    matrix, y = matrix_of_rank(5, 3, 3, dtype, 8), vector(5, dtype, 8)
+    guess = vector(3, dtype, 9)
+
+    def solution(matrix: Tensor, y: Tensor) -> Tensor:
+        A = Dense(matrix, ("M", "N"), ("N",), ("M",))
+        x: Tensor = method(A, y, guess, damp=damp, atol=1e-14, btol=1e-14)
+        return x
+
+    assert torch.autograd.gradcheck(solution, (matrix.requires_grad_(), y.requires_grad_()))
+
+
+@METHODS
+def test_gradients_reach_parameters_and_are_not_derived_again(method: Any) -> None:
+    A = Diagonal(torch.nn.Parameter(torch.tensor([1.0, 2.0])), ("N",))
+    x = method(A, torch.tensor([1.0, 4.0]))
+    (gradient,) = torch.autograd.grad(x.sum(), A.weight, create_graph=True)
+    torch.testing.assert_close(gradient, torch.tensor([-1.0, -1.0]))
+    with pytest.raises(RuntimeError, match=r"must not be derived again"):
+        torch.autograd.grad(gradient.sum(), A.weight)
+
+
+@METHODS
+def test_nothing_is_written_to_and_nothing_recorded_without_need(method: Any) -> None:
+    y, guess = torch.ones(3), torch.ones(3)
+    x = method(Diagonal(torch.tensor([1.0, 2.0, 3.0]), ("N",)), y, guess)
+    assert torch.equal(y, torch.ones(3)) and torch.equal(guess, torch.ones(3))
+    assert not x.requires_grad
+
+
+@METHODS
+@pytest.mark.parametrize(
+    ("keywords", "error", "message"),
+    [
+        ({"y": torch.ones(2, dtype=torch.int64)}, TypeError, r"a floating or complex dtype, got"),
+        ({"adjoint": None}, TypeError, r"the adjoint of a function must be given \(adjoint=\)"),
+        ({"damp": -1.0}, ValueError, r"damp must be at least 0 and finite, got -1"),
+        ({"atol": -1.0}, ValueError, r"atol must be at least 0, got -1"),
+        ({"btol": float("nan")}, ValueError, r"btol must be at least 0, got nan"),
+        ({"max_num_iters": -1}, ValueError, r"max_num_iters must be at least 0, got -1"),
+        ({"x0": torch.ones(1)}, ValueError, r"x0 must have the shape and dtype of the output of"),
+        ({"A": lambda x: x[:1]}, ValueError, r"the output of A must have the shape and dtype of y"),
+        ({"y": torch.tensor([1.0, float("nan")])}, ArithmeticError, r"must stay finite, got nan"),
+        ({"A": lambda x: x / 0}, ArithmeticError, r"values must stay finite, got"),
+    ],
+)
+def test_what_is_no_such_problem_is_refused(
+    method: Any, keywords: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    given = {"A": lambda x: 2 * x, "adjoint": lambda x: 2 * x, "y": torch.tensor([1.0, 3.0])}
+    with pytest.raises(error, match=rf"{method.__name__}: .*{message}"):
+        method(**{**given, **keywords})
+
+
+@METHODS
+def test_an_adjoint_that_changes_its_shape_is_refused(method: Any) -> None:
+    shapes = iter([2, 3])
+    with pytest.raises(ValueError, match=r"the output of the adjoint must have the shape"):
+        method(lambda x: torch.ones(2), torch.rand(2), adjoint=lambda x: torch.ones(next(shapes)))
