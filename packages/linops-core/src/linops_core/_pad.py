@@ -160,10 +160,10 @@ def centred_shape(
     shape = NamedShape(
         (*batch, *before),
         (*batch, *out_shape),
-        input_grid=before,
-        output_grid=tuple(out_shape),
+        from_grid=before,
+        to_grid=tuple(out_shape),
     )
-    grids = (shape.other_shapes["input_grid"], shape.other_shapes["output_grid"])
+    grids = (shape.other_shapes["from_grid"], shape.other_shapes["to_grid"])
     if any(len(grid) != ndim or not shape.dims >= set(grid) for grid in grids):
         raise ValueError(
             f"{owner}: in_shape and out_shape must be {ndim} named dimensions each for that many "

@@ -132,7 +132,7 @@ def end_shape(
             f"{owner}: oshape must be ishape but for {name}, got "
             f"({', '.join(map(str, inputs))}) -> ({', '.join(map(str, outputs))})"
         )
-    shape = NamedShape(inputs, outputs, input_grid=(name,), output_grid=changed)
+    shape = NamedShape(inputs, outputs, from_grid=(name,), to_grid=changed)
     if not shape.dims >= {name, *changed}:
         raise ValueError(f"{owner}: the dimension must have a name on both sides, got {shape}")
     axis = next(axis for axis, own in named_axes(inputs) if own == name)

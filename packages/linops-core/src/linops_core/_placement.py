@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from ._copying import linked
 from ._identity import Identity
 from ._linop import NamedLinop
 from ._normal import Normal
+from ._roles import Role
 from ._sliceable import SliceableLinop
 
 
@@ -68,7 +69,7 @@ class Placement(SliceableLinop):
     Parameters
     ----------
     shape : NamedShape
-        With the placed dimensions as its other shapes ``input_grid`` and ``output_grid``.
+        With the placed dimensions as its other shapes ``from_grid`` and ``to_grid``.
     shifts : sequence of Shift
         One for each of them.
     """
@@ -76,6 +77,7 @@ class Placement(SliceableLinop):
     def __init__(self, shape: NamedShape, shifts: Sequence[Shift]) -> None:
         super().__init__(shape)
         self._shifts = tuple(shifts)
+        self._goes_back = False
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -106,17 +108,32 @@ class Placement(SliceableLinop):
                     f"for {self.shape}"
                 )
 
-    def adjoint(self) -> Self:
+    @staticmethod
+    def adj_normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return x with zeros where nothing of the other side has a place."""
+        shifts = tuple(shift.reverse for shift in linop._shifts)
+        linop.check_sizes(x, shifts)
+        return masked(x, shifts)
+
+    def adjoint(self) -> NamedLinop:
         """Return the placement that brings everything back."""
-        others = dict(self.shape.other_shapes)
-        others["input_grid"], others["output_grid"] = others["output_grid"], others["input_grid"]
-        adjoint = linked(self, NamedShape(self.oshape, self.ishape, **others))
-        vars(adjoint)["_shifts"] = tuple(shift.reverse for shift in self._shifts)
+        adjoint = super().adjoint()
+        vars(adjoint)["_goes_back"] = not self._goes_back
         return adjoint
+
+    def conj(self) -> NamedLinop:
+        """Return the operator itself, which is real."""
+        return self
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the operator itself where it only passes ``dims`` on."""
+        concerned = [dim for dim in dims if dim in self.dims]
+        return self if all(self.role(dim) is Role.BATCH for dim in concerned) else None
 
     def own_normal(self) -> NamedLinop:
         """Return the identity, or a mask where something is cut away."""
-        if all(shift.keeps_all for shift in self._shifts):
+        shifts = (shift.reverse if self._goes_back else shift for shift in self._shifts)
+        if all(shift.keeps_all for shift in shifts):
             return Identity(self.ishape)
         return Normal(linked(self), NamedShape(self.ishape))
 
@@ -128,23 +145,23 @@ class Placement(SliceableLinop):
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same in the input and the output."""
         places = {i for i, own, _ in self._placed_sides() if own == dim}
-        both = all(dim in self.shape.other_shapes[f"{side}_grid"] for side in ("input", "output"))
+        both = all(dim in self.shape.other_shapes[grid] for grid in ("from_grid", "to_grid"))
         if both and (len(places) > 1 or not self._shifts[places.pop()].moves_nothing):
             return "the input and the output have it, and a slice of one is no slice of the other"
         return None
 
     def _placed_sides(self) -> Iterable[tuple[int, NamedDimension, int]]:
-        """Yield (number of the placed dimension, name, length) of the input, then the output."""
-        for i, dim in enumerate(self.shape.other_shapes["input_grid"]):
+        """Yield (number of the placed dimension, name, length) of the one side, then the other."""
+        for i, dim in enumerate(self.shape.other_shapes["from_grid"]):
             yield i, dim, self._shifts[i].n_input
-        for i, dim in enumerate(self.shape.other_shapes["output_grid"]):
+        for i, dim in enumerate(self.shape.other_shapes["to_grid"]):
             yield i, dim, self._shifts[i].n_output
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the placement between the slices of ``tile``; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        grids = (linop.shape.other_shapes[f"{side}_grid"] for side in ("input", "output"))
+        grids = (linop.shape.other_shapes[grid] for grid in ("from_grid", "to_grid"))
         shifts = tuple(
             shift.cut(window.get(here), window.get(there))
             for shift, here, there in zip(linop._shifts, *grids, strict=True)

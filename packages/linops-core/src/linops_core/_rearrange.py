@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ from ._copying import linked
 from ._identity import Identity
 from ._linop import NamedLinop
 from ._pattern import RUN, Item, Place, Route, names_of, parsed, route
+from ._roles import Role
 from ._sliceable import SliceableLinop
 
 
@@ -151,6 +152,15 @@ class Rearrange(SliceableLinop):
         adjoint = linked(self, self.shape.H)
         vars(adjoint).update(_sides=self._sides[::-1], _routes=self._routes[::-1])
         return adjoint
+
+    def conj(self) -> NamedLinop:
+        """Return the operator itself, which is real."""
+        return self
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the operator itself where it only passes ``dims`` on."""
+        concerned = [dim for dim in dims if dim in self.dims]
+        return self if all(self.role(dim) is Role.BATCH for dim in concerned) else None
 
     def own_normal(self) -> NamedLinop:
         """Return the identity: nothing is lost."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -87,7 +87,9 @@ class Expansion(SliceableLinop):
                     f"got shape {tuple(x.shape)} for {self.shape}"
                 )
         sizes = [-1] * ndim
-        for axis, count, dim in zip(axes, self._counts, self.shape.repeated, strict=True):
+        for axis, count, dim in zip(
+            axes, self._counts, self.shape.other_shapes["repeated"], strict=True
+        ):
             if count is None:
                 raise ValueError(
                     f"{self.name}: the size of {dim} must be known for the adjoint, give it in "
@@ -116,6 +118,14 @@ class Expansion(SliceableLinop):
         vars(adjoint)["_expands"] = not self._expands
         return adjoint
 
+    def conj(self) -> NamedLinop:
+        """Return the operator itself, which is real."""
+        return self
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop:
+        """Return the operator itself: what is repeated is the same wherever it begins."""
+        return self
+
     def own_normal(self) -> NamedLinop:
         """Return the number of repetitions times x; for a sum, the sum repeated."""
         counts = [count for count in self._counts if count is not None]
@@ -128,14 +138,18 @@ class Expansion(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of a repeated dimension; None where the sides differ in it."""
-        for own, count, new in zip(self.shape.repeated, self._counts, self._new, strict=True):
+        for own, count, new in zip(
+            self.shape.other_shapes["repeated"], self._counts, self._new, strict=True
+        ):
             if own == dim:
                 return count if new or count == 1 else None
         return None
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it has size 1 on one side alone."""
-        for own, count, new in zip(self.shape.repeated, self._counts, self._new, strict=True):
+        for own, count, new in zip(
+            self.shape.other_shapes["repeated"], self._counts, self._new, strict=True
+        ):
             if own == dim and not new and count != 1:
                 return f"it has size 1 on one side and {count} on the other"
         return None
@@ -146,7 +160,7 @@ class Expansion(SliceableLinop):
         window = linop.own_window(tile)
         counts = tuple(
             window[dim].stop - window[dim].start if dim in window else count
-            for dim, count in zip(linop.shape.repeated, linop._counts, strict=True)
+            for dim, count in zip(linop.shape.other_shapes["repeated"], linop._counts, strict=True)
         )
         if counts == linop._counts:
             return linop  # type: ignore[no-any-return]

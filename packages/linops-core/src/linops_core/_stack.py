@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
@@ -102,14 +103,13 @@ class Stack(Composite):
         """Return the length of ``dim``: the number of operands, or what an operand knows."""
         return len(self.linops) if dim in (self.idim, self.odim) else super().size(dim)
 
-    def _check_input(self, x: Tensor) -> None:
-        super()._check_input(x)
+    def _check_sizes(self, shape: torch.Size) -> None:
         if self._input is not None:
-            length = x.shape[axis_of(self._input, self.ishape)]
+            length = shape[axis_of(self._input, self.ishape)]
             if length != len(self.linops):
                 raise ValueError(
                     f"{self.name}: {self.idim} must have size {len(self.linops)}, got {length} "
-                    f"in an input of shape {tuple(x.shape)} for {self.shape}"
+                    f"in an input of shape {tuple(shape)} for {self.shape}"
                 )
 
     @staticmethod
@@ -126,7 +126,11 @@ class Stack(Composite):
             if self._input is None
             else x.unbind(axis_of(self._input, self.ishape))
         )
-        return combined(self._combine, linops, inputs, self.threaded, self.num_workers)
+        pairs = list(zip(linops, inputs, strict=True))
+        if self._output is None:
+            # A Zero in a sum may not know the size of what it adds nothing to.
+            pairs = [pair for pair in pairs if not isinstance(pair[0], Zero)] or pairs
+        return combined(self._combine, pairs, self.threaded, self.num_workers)
 
     def _combine(self, results: Iterable[Tensor]) -> Tensor:
         if self._output is None:
@@ -140,6 +144,19 @@ class Stack(Composite):
         other = self.with_operands([linop.H for linop in self.linops], self.shape.H)
         vars(other).update(_input=self._output, _output=self._input)
         return other
+
+    def conj(self) -> NamedLinop:
+        """Return the conjugates side by side."""
+        return self.with_operands([linop.conj() for linop in self.linops], self.shape)
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return what the operands are side by side; see :meth:`NamedLinop.uncentred`."""
+        concerned = set(dims)
+        if concerned & {self.idim, self.odim}:
+            return None
+        found = [linop.uncentred(concerned) for linop in self.linops]
+        operands = [linop for linop in found if linop is not None]
+        return self.with_operands(operands, self.shape) if len(operands) == len(found) else None
 
     def own_normal(self) -> NamedLinop:
         """Return A^H A inside of the operands, where it can be.
@@ -159,7 +176,7 @@ class Stack(Composite):
         if any(self.idim in normal.dims for normal in normals):
             return sandwich(self)  # a name that a normal has given to what it sums over
         place = (self.idim, self._input)
-        return Stack(*normals, idim_and_idx=place, odim_and_idx=place, **options)
+        return Stack(*normals, idim_and_idx=place, odim_and_idx=place, **options).as_endomorphism()
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""

@@ -52,8 +52,7 @@ def check_workers(owner: str, num_workers: int | None) -> None:
 
 def combined(
     combine: Callable[[Iterable[Tensor]], Tensor],
-    linops: Sequence[NamedLinop],
-    inputs: Iterable[Tensor],
+    pairs: Iterable[tuple[NamedLinop, Tensor]],
     threaded: bool,
     num_workers: int | None,
 ) -> Tensor:
@@ -67,7 +66,7 @@ def combined(
     ----------
     combine : callable
         Of an iterable of results.
-    linops, inputs : of the same length
+    pairs : iterable of (operand, its input)
     threaded : bool
     num_workers : int or None
         How many operands run at once; as many as there are processors by default. No more
@@ -78,7 +77,7 @@ def combined(
     Exception
         What the first operand, in their order, raises; all threads have ended by then.
     """
-    calls = [partial(linop, part) for linop, part in zip(linops, inputs, strict=True)]
+    calls = [partial(linop, part) for linop, part in pairs]
     if not threaded or torch.compiler.is_compiling():
         return combine(call() for call in calls)
     width = min(len(calls), num_workers or os.cpu_count() or 1)
