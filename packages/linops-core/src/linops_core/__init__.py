@@ -2,6 +2,11 @@
 
 from . import alg as alg
 from . import config as config
+from ._adapters import from_pylops as from_pylops
+from ._adapters import from_scipy as from_scipy
+from ._adapters import from_sigpy as from_sigpy
+from ._adapters import to_pylops as to_pylops
+from ._adapters import to_sigpy as to_sigpy
 from ._add import Add as Add
 from ._chain import Chain as Chain
 from ._composite import Composite as Composite
@@ -60,4 +65,9 @@ __all__ = [
     "Zero",
     "alg",
     "config",
+    "from_pylops",
+    "from_scipy",
+    "from_sigpy",
+    "to_pylops",
+    "to_sigpy",
 ]

@@ -20,6 +20,9 @@ from ._dtype import in_precision_of
 from ._roles import Role, membership
 from ._tile import SplitError, Window, named_window, normalized_slice
 
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
 _DERIVED = ("_adjoint", "_normal")
 
 
@@ -577,6 +580,56 @@ class NamedLinop(Arithmetic, nn.Module):
         """Return what ``repr`` says beside the names of the dimensions: the weights."""
         tensors = {**self._parameters, **self._buffers}
         return ", ".join(tensor_text(name, t) for name, t in tensors.items() if t is not None)
+
+    def to_scipy(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> LinearOperator:
+        """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
+
+        It has ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat``, so SciPy's solvers run on it.
+        The columns of a matrix go through the operator at once where its ``...`` is a batch
+        dimension. Weights are read in every call.
+
+        Parameters
+        ----------
+        sizes : mapping of dimension to int, optional
+            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
+            not given stands for no dimension.
+        dtype : torch.dtype, optional
+            What vectors are cast to, complex ones to the complex dtype of that precision; that
+            of the weights by default, double if there are none.
+        device : torch.device or str, optional
+            Where the operator is applied: the device of the weights by default. Vectors stay on
+            the CPU, and are copied there and back.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator
+            Shape (product of output sizes, product of input sizes). Its dtype is what the
+            operator makes of ``dtype``.
+
+        Raises
+        ------
+        ImportError
+            If SciPy is not installed (the extra ``scipy``).
+        TypeError
+            If dtype is not one of float32, float64, complex64 and complex128.
+        ValueError
+            If the size of a dimension is not known, or weights are on several devices.
+
+        Examples
+        --------
+        >>> from linops_core import Diagonal
+        >>> A = Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_scipy()
+        >>> A.shape, A.dtype
+        ((2, 2), dtype('float32'))
+        """
+        from ._adapters import to_scipy
+
+        return to_scipy(self, sizes, dtype, device)
 
     def __repr__(self) -> str:
         """Return the tree of operators: names, shapes, dtypes, devices and bytes."""

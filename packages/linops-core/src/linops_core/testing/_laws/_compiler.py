@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -40,7 +41,15 @@ def compiled(linop: NamedLinop, backend: str) -> Callable[[Tensor], Tensor]:
     def apply(x: Tensor) -> Tensor:
         return linop(x)
 
-    return torch.compile(apply, backend=backend, fullgraph=True)
+    graph = torch.compile(apply, backend=backend, fullgraph=True)
+
+    def run(x: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            # The compiler uses what torch itself deprecates, as where it meets a Function.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return graph(x)
+
+    return run
 
 
 def backward(run: Callable[[Tensor], Tensor], x: Tensor, wanted: list[Tensor]) -> list[Tensor]:

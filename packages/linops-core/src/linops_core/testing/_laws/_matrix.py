@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from nameddim import ELLIPSES, NamedDimension
+from nameddim import NamedDimension
 
+from ..._batch import batch_axes
 from ..._linop import NamedLinop
 from ..._roles import Role
 from .._dottest import dottest
@@ -90,13 +91,3 @@ class MatrixLaws(LinopFactories):
         for length in range(1, known[dim] + 1):
             tiles = tiles_of(linop, dim, length, known)
             assert self.close(whole_of(tiles, linop, dim, known), linop.to_dense(known))
-
-
-def batch_axes(linop: NamedLinop) -> tuple[int, int] | None:
-    """Return where the ``...`` is in the input and in the output, if it is a batch dimension."""
-    if ELLIPSES not in linop.ishape or ELLIPSES not in linop.oshape:
-        return None
-    name = NamedDimension("Batch").next_unused(linop.dims)
-    here, there = (side.index(ELLIPSES) for side in (linop.ishape, linop.oshape))
-    named = linop.resolved((*linop.ishape[:here], name, *linop.ishape[here + 1 :]))
-    return (here, there) if named.role(name) is Role.BATCH else None

@@ -1,0 +1,25 @@
+"""Libraries that need not be installed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def needed(module: str, who: str) -> Any:
+    """Return the module of another library.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the message says what to install.
+    """
+    library = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != library:
+            raise
+        raise ImportError(
+            f"{who}: {library} must be installed, as by pip install 'linops-core[{library}]'"
+        ) from error

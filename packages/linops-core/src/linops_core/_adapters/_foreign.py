@@ -1,0 +1,140 @@
+"""Matrices in the hands of another library, as operations of torch.
+
+Shapes: B vectors at once, N = product of input sizes, M = product of output sizes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor
+
+from ._arrays import as_tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+_numbers = count()
+
+
+class Foreign(ABC):
+    """A matrix in the hands of another library, which multiplies rows of NumPy arrays with it.
+
+    Parameters
+    ----------
+    shape : (M, N)
+    is_complex : bool
+        Whether it has complex entries. If so it is handed complex vectors, else real ones.
+    """
+
+    library: ClassVar[str]
+
+    def __init__(self, shape: tuple[int, int], is_complex: bool) -> None:
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.is_complex = is_complex
+        self._register()
+
+    def _register(self) -> None:
+        self.key = str(next(_numbers))
+        _by_key[self.key] = self
+
+    @abstractmethod
+    def forward(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return A x for each row of an array (B, N): (B, M)."""
+
+    @abstractmethod
+    def adjoint(self, Y: NDArray[Any]) -> NDArray[Any]:
+        """Return A^H y for each row of an array (B, M): (B, N)."""
+
+    def multiplied(self, x: Tensor, adjoint: bool) -> Tensor:
+        """Return A x or A^H x for each row, in the precision of ``x``, as a new tensor.
+
+        Raises
+        ------
+        TypeError
+            If the library returns complex vectors for real ones, but says to be real.
+        """
+        apart = x.is_complex() and not self.is_complex
+        rows = torch.view_as_real(x).movedim(-1, 0).flatten(0, 1) if apart else x
+        if self.is_complex:
+            rows = rows.to(_COMPLEX.get(x.dtype, x.dtype))
+        array = rows.resolve_conj().resolve_neg().contiguous().numpy()
+        result = as_tensor((self.adjoint if adjoint else self.forward)(array))
+        if result.is_complex() and not self.is_complex:
+            raise TypeError(
+                f"{self.library}: an operator that says to be real must return real vectors for "
+                f"real ones, got {result.dtype}"
+            )
+        # What is returned may be the input, or an array that is written to in the next call.
+        y = torch.empty(len(rows), self.shape[adjoint], dtype=rows.dtype).copy_(
+            result.reshape(len(rows), self.shape[adjoint])
+        )
+        return torch.complex(*y.chunk(2)) if apart else y
+
+    def like_result(self, x: Tensor, adjoint: bool) -> Tensor:
+        """Return an empty tensor like the one that :meth:`multiplied` returns."""
+        dtype = _COMPLEX.get(x.dtype, x.dtype) if self.is_complex else x.dtype
+        return x.new_empty(len(x), self.shape[adjoint], dtype=dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the key."""
+        return {name: value for name, value in vars(self).items() if name != "key"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the state, under a key of its own."""
+        vars(self).update(state)
+        self._register()
+
+
+# By a key, because a graph keeps no Python objects. A graph is alive no longer than the operator
+# that it was made of, and that holds the matrix.
+_by_key: WeakValueDictionary[str, Foreign] = WeakValueDictionary()
+
+
+@torch.library.custom_op("linops_core::multiplied", mutates_args=(), device_types="cpu")
+def _multiplied(x: Tensor, key: str, adjoint: bool) -> Tensor:
+    matrix = _by_key[key]
+    return matrix.multiplied(x, adjoint) if len(x) else matrix.like_result(x, adjoint)
+
+
+@_multiplied.register_fake
+def _(x: Tensor, key: str, adjoint: bool) -> Tensor:
+    return _by_key[key].like_result(x, adjoint)
+
+
+class _Differentiable(torch.autograd.Function):
+    """The same with a gradient: torch.func does not see one that is registered with the above."""
+
+    @staticmethod
+    def forward(x: Tensor, key: str, adjoint: bool) -> Tensor:
+        y: Tensor = _multiplied(x, key, adjoint)
+        return y
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, str, bool], output: Tensor) -> None:
+        x, ctx.key, ctx.adjoint = inputs
+        ctx.is_complex = x.is_complex()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        back = multiplied(gradient, ctx.key, not ctx.adjoint)
+        return back if ctx.is_complex else back.real, None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int, None, None], x: Tensor, key: str, adjoint: bool
+    ) -> tuple[Tensor, int]:
+        many = x.movedim(in_dims[0], 0)
+        y = multiplied(many.flatten(0, 1), key, adjoint)
+        return y.reshape(*many.shape[:2], y.shape[1]), 0
+
+
+def multiplied(x: Tensor, key: str, adjoint: bool) -> Tensor:
+    """Return A x or A^H x for each row of (B, N) or (B, M); differentiable to any order."""
+    y: Tensor = _Differentiable.apply(x, key, adjoint)  # type: ignore[no-untyped-call]
+    return y

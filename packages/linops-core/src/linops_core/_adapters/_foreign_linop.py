@@ -1,0 +1,123 @@
+"""The operator that calls another library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+
+from .._sliceable import SliceableLinop
+from ._foreign import Foreign, multiplied
+
+Names = Sequence[NamedDimension | str]
+
+
+class ForeignLinop(SliceableLinop):
+    """An operator that calls another library, on the CPU, in the precision of its input.
+
+    Parameters
+    ----------
+    foreign : Foreign
+    ishape, oshape : sequences of dimensions
+        A ``...`` at the front of both stands for a batch of vectors.
+    lengths : (input sizes, output sizes)
+        Of all dimensions but the ``...``.
+    name : str
+
+    Raises
+    ------
+    ValueError
+        If ``...`` is in one of the shapes alone, a dimension has no name or two sizes, or there
+        is not one size for each dimension.
+    """
+
+    def __init__(
+        self,
+        foreign: Foreign,
+        ishape: Names,
+        oshape: Names,
+        lengths: tuple[Sequence[int], Sequence[int]],
+        name: str,
+    ) -> None:
+        inputs, outputs = ND.infer(tuple(ishape)), ND.infer(tuple(oshape))
+        batch = tuple(dim for dim in inputs[:1] if dim == ELLIPSES)
+        columns, rows = inputs[len(batch) :], outputs[len(batch) :]
+        shape = NamedShape(inputs, outputs, columns=columns, rows=rows)
+        super().__init__(shape, name)
+        if outputs[: len(batch)] != batch or not {*columns, *rows} <= shape.dims:
+            raise ValueError(
+                f"{name}: a ... must be at the front of both shapes or nowhere, and all other "
+                f"dimensions must have names, got {shape}"
+            )
+        known: dict[NamedDimension, int] = {}
+        for names, sizes in zip((columns, rows), lengths, strict=True):
+            if len(names) != len(sizes):
+                raise ValueError(
+                    f"{name}: there must be one name for each of the sizes {tuple(sizes)}, "
+                    f"got {shape}"
+                )
+            for dim, size in zip(names, sizes, strict=True):
+                if known.setdefault(dim, size) != size:
+                    raise ValueError(
+                        f"{name}: {dim} must have one size, got {known[dim]} and {size} in {shape}"
+                    )
+        if foreign.shape != (prod(lengths[1]), prod(lengths[0])):
+            raise ValueError(
+                f"{name}: the sizes must make up a matrix of shape {foreign.shape}, "
+                f"got {tuple(lengths[1])} x {tuple(lengths[0])} for {shape}"
+            )
+        self.foreign = foreign
+        # Not integers of NumPy, which would be tensors in a graph.
+        sides = (tuple(map(int, side)) for side in lengths)
+        self.lengths = dict(zip(("columns", "rows"), sides, strict=True))
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None where it is of the batch."""
+        for side, lengths in self.lengths.items():
+            names = self.shape.other_shapes[side]
+            if dim in names:
+                return lengths[names.index(dim)]
+        return None
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is of the matrix, which is not seen here."""
+        if self.size(dim) is None:
+            return None
+        return f"what {self.foreign.library} computes cannot be cut"
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A x."""
+        y: Tensor = linop.call(x, "columns", "rows")
+        return y
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A^H x."""
+        y: Tensor = linop.call(x, "rows", "columns")
+        return y
+
+    def call(self, x: Tensor, here: str, there: str) -> Tensor:
+        """Return what the library makes of the vectors in ``x``.
+
+        Raises
+        ------
+        ValueError
+            If x is not on the CPU.
+        """
+        if x.device.type not in ("cpu", "meta"):
+            raise ValueError(
+                f"{self.name}: the input must be on the CPU, where {self.foreign.library} "
+                f"computes, got {x.device}; move it there and the result back"
+            )
+        if x.dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
+            x = x.to(torch.complex64 if x.is_complex() else torch.float32)
+        batch = x.shape[: x.ndim - len(self.lengths[here])]
+        rows = x.reshape(batch.numel(), prod(self.lengths[here]))
+        y = multiplied(rows, self.foreign.key, there == "columns")
+        return y.reshape(batch + self.lengths[there])

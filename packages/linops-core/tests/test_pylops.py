@@ -1,0 +1,71 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from linops_core import FFT, Dense, Diagonal, NamedLinop, from_pylops, to_pylops
+from linops_core.testing import BaseNamedLinopTests
+
+pylops = pytest.importorskip("pylops", reason="PyLops is not installed")
+W = torch.randn(4, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+
+
+class TestFromPylops(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        operator = pylops.MatrixMult(W.numpy(), dtype="complex128")
+        return from_pylops(operator, ("...", "N"), ("...", "M"))
+
+
+class TestRealFromPylops(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return from_pylops(pylops.FirstDerivative((3, 2), axis=0), ("A", "B"), ("C", "D"))
+
+
+def test_an_operator_is_the_same_in_pylops() -> None:
+    A = to_pylops(Dense(W, ("M", "N"), ("...", "N"), ("...", "M")))
+    assert (A.shape, A.dims, A.dimsd, A.dtype) == ((4, 3), (3,), (4,), np.complex128)
+    np.testing.assert_allclose(A.todense(), W.numpy())
+    np.testing.assert_allclose(A.H.todense(), W.mH.resolve_conj().numpy())
+    np.testing.assert_allclose(A.matmat(np.eye(3)), W.numpy())
+    np.testing.assert_allclose(A.rmatmat(np.eye(4)), W.mH.resolve_conj().numpy())
+    pylops.utils.dottest(A, 4, 3, complexflag=3)
+    back = from_pylops(A, ("N",), ("M",))
+    torch.testing.assert_close(back.to_dense(), W)
+
+
+def test_it_has_the_shapes_of_its_input_and_output() -> None:
+    A = to_pylops(FFT(2, norm="backward"), {"Nx": 2, "Ny": 3})
+    assert A.dims == A.dimsd == (2, 3)
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_allclose(A @ x, np.fft.fft2(x))
+    assert to_pylops(Diagonal(torch.ones(()), ())).dims == (1,)
+
+
+def test_it_composes_with_operators_of_pylops_and_their_solvers_run_on_it() -> None:
+    A = to_pylops(Dense(W)) * pylops.Identity(3, dtype="complex128")
+    x = np.array([1.0, 2j, 3.0])
+    solved = pylops.optimization.basic.cgls(A, A @ x, np.zeros(3, complex), niter=30, tol=0)[0]
+    np.testing.assert_allclose(solved, x, atol=1e-8)
+
+
+def test_it_can_be_pickled() -> None:
+    A = pickle.loads(pickle.dumps(to_pylops(Dense(W))))
+    np.testing.assert_allclose(A.todense(), W.numpy())
+
+
+def test_complex_vectors_go_through_real_operators_whole() -> None:
+    A = from_pylops(pylops.FirstDerivative(4), ("N",), ("M",))
+    x = torch.tensor([1j, 2.0, 3j, 4.0], dtype=torch.complex128)
+    torch.testing.assert_close(A(x), torch.complex(A(x.real), A(x.imag)))
+    assert A(x).imag.any()
+
+
+def test_what_is_not_linear_over_complex_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be linear over complex numbers \(clinear\), got <"):
+        from_pylops(pylops.Real(3, dtype="complex128"), ("N",), ("M",))
+
+
+def test_only_operators_of_pylops_are_taken() -> None:
+    with pytest.raises(TypeError, match=r"from_pylops: the operator must be a PyLops LinearOper"):
+        from_pylops(np.eye(2), ("N",), ("M",))

@@ -1,0 +1,232 @@
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linops_core import FFT, Dense, Diagonal, NamedLinop, from_scipy
+from linops_core.testing import BaseNamedLinopTests, dottest
+from linops_core.testing.strategies import Known, check, spaces
+from nameddim import ND
+
+linalg = pytest.importorskip("scipy.sparse.linalg", reason="SciPy is not installed")
+sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+
+
+def random_matrix(rows: int, columns: int, kind: str, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(rows, columns)) * (rng.random((rows, columns)) < 0.6)
+    return matrix + 1j * rng.normal(size=matrix.shape) if kind == "complex" else matrix
+
+
+FORMS = {
+    "ndarray": lambda matrix: matrix,
+    "csr_array": sparse.csr_array,
+    "coo_matrix": sparse.coo_matrix,
+    "LinearOperator": lambda matrix: linalg.aslinearoperator(sparse.csc_array(matrix)),
+    "functions": lambda matrix: linalg.LinearOperator(
+        matrix.shape,
+        matvec=lambda x: matrix @ x,
+        rmatvec=lambda y: matrix.conj().T @ y,
+        dtype=matrix.dtype,
+    ),
+}
+
+
+class LawsOfMatrices(BaseNamedLinopTests):
+    kind = "complex"
+    form = "csr_array"
+
+    def make_linop(self) -> NamedLinop:
+        matrix = FORMS[self.form](random_matrix(2, 6, self.kind))
+        return from_scipy(matrix, ("...", "A", "B"), ("...", "M"), {"A": 2})
+
+
+class TestComplexSparse(LawsOfMatrices):
+    pass
+
+
+class TestRealSparse(LawsOfMatrices):
+    kind = "real"
+
+
+class TestLinearOperator(LawsOfMatrices):
+    form = "LinearOperator"
+
+
+class TestWithoutABatch(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return from_scipy(random_matrix(3, 3, "real"), ("N",), ("N",))
+
+
+@st.composite
+def known_matrices(draw: st.DrawFn) -> Known:
+    where = draw(spaces(2, 3))
+    rows, columns = (prod(where.lengths(side)) for side in (where.oshape, where.ishape))
+    kind, form = draw(st.sampled_from(["real", "complex"])), draw(st.sampled_from([*FORMS]))
+    matrix = random_matrix(rows, columns, kind, draw(st.integers(0, 99)))
+    front = draw(st.sampled_from([(), ("...",)]))
+    linop = from_scipy(
+        FORMS[form](matrix), (*front, *where.ishape), (*front, *where.oshape), where.sizes
+    ).resolved(ishape=ND.infer(where.ishape))
+    known = torch.from_numpy(matrix.astype(complex))
+    return Known(linop, known, where, frozenset({*where.ishape, *where.oshape}))
+
+
+@given(known_matrices())
+def test_what_comes_from_scipy_is_its_matrix(known: Known) -> None:
+    check(known)
+
+
+@given(known_matrices())
+def test_what_goes_to_scipy_and_back_is_the_same(known: Known) -> None:
+    there = known.linop.to_scipy(known.spaces.sizes)
+    back = from_scipy(there, known.spaces.ishape, known.spaces.oshape, known.spaces.sizes)
+    check(Known(back, known.matrix, known.spaces, known.opaque))
+
+
+W = torch.tensor([[3.0, 1j, 0.0], [-1j, 2.0, 1.0], [0.0, 1.0, 4.0]], dtype=torch.complex128)
+
+
+def test_solvers_of_scipy_run_on_an_operator() -> None:
+    A = Dense(W).to_scipy()
+    b = np.array([1.0, 2j, 3.0])
+    expected = np.linalg.solve(W.numpy(), b)
+    np.testing.assert_allclose(linalg.cg(A, b, rtol=1e-12)[0], expected, rtol=1e-8)
+    np.testing.assert_allclose(linalg.lsqr(A, b, atol=1e-13, btol=1e-13)[0], expected, rtol=1e-8)
+    np.testing.assert_allclose(linalg.gmres(A, b, rtol=1e-12)[0], expected, rtol=1e-8)
+    largest = linalg.eigsh(A, k=1, return_eigenvectors=False)
+    np.testing.assert_allclose(largest, np.linalg.eigvalsh(W.numpy())[-1:])
+    np.testing.assert_allclose((A.H @ A).matmat(np.eye(3)), (W.mH @ W).numpy(), atol=1e-12)
+    np.testing.assert_allclose(A.T @ b, W.T.numpy() @ b)
+
+
+def test_a_fourier_transform_is_unitary_for_scipy() -> None:
+    A = FFT(2).to_scipy({"Nx": 3, "Ny": 4})
+    assert (A.shape, A.dtype) == ((12, 12), np.complex128)
+    np.testing.assert_allclose(A.rmatmat(A.matmat(np.eye(12))), np.eye(12), atol=1e-12)
+
+
+def test_it_computes_in_the_precision_that_was_asked_for() -> None:
+    A = Dense(W.to(torch.complex64)).to_scipy()
+    assert A.dtype == (A @ np.ones(3)).dtype == np.complex64
+    assert FFT(1).to_scipy({"Nx": 2}, torch.float32).dtype == np.complex64
+
+
+def test_it_computes_on_the_device_that_was_asked_for() -> None:
+    A = FFT(1).to_scipy({"Nx": 2}, device="meta")
+    assert A.shape == (2, 2)
+    with pytest.raises((NotImplementedError, TypeError, RuntimeError), match=r"meta"):
+        A @ np.ones(2)
+
+
+@pytest.mark.gpu
+def test_an_operator_on_a_gpu_takes_vectors_of_the_cpu() -> None:
+    device = torch.accelerator.current_accelerator()
+    A = Dense(W).to(device).to_scipy()
+    np.testing.assert_allclose(A @ np.eye(3), W.numpy())
+    F = FFT(1, norm="backward").to_scipy({"Nx": 4}, device=device)
+    np.testing.assert_allclose(F @ np.eye(4), np.fft.fft(np.eye(4)), atol=1e-12)
+
+
+def test_names_stand_for_rows_and_columns_the_last_fastest() -> None:
+    A = from_scipy(sparse.eye_array(6, format="csr"), ("A", "B"), ("M",), {"B": 3}, name="reshape")
+    assert (A.size("A"), A.size("B"), A.size("M"), A.size("Z"), A.name) == (
+        2,
+        3,
+        6,
+        None,
+        "reshape",
+    )
+    assert A(torch.arange(6.0).reshape(2, 3)).tolist() == [0, 1, 2, 3, 4, 5]
+    assert A.why_opaque("A") == "what SciPy computes cannot be cut"
+
+
+def test_precision_is_that_of_the_input_and_entries_are_not_rounded() -> None:
+    third = np.array([[1 / 3]])
+    A = from_scipy(third, ("N",), ("M",))
+    assert A(torch.ones(1)).dtype == torch.float32
+    assert A(torch.ones(1, dtype=torch.float64)).item() == 1 / 3
+    assert A(torch.ones(1, dtype=torch.complex64)).dtype == torch.complex64
+    assert from_scipy(third * 1j, ("N",), ("M",))(torch.ones(1)).dtype == torch.complex64
+    assert A(torch.tensor([3])).dtype == torch.float32
+
+
+def test_a_matrix_is_not_copied_and_may_change() -> None:
+    matrix = sparse.csr_array(np.array([[1j, 2.0]]))
+    A = from_scipy(matrix, ("N",), ("M",))
+    A.H(torch.ones(1))
+    matrix.data[0] = 5
+    assert A(torch.ones(2)).tolist() == [7]
+    assert A.H(torch.ones(1)).tolist() == [5, 2]
+
+
+def test_a_buffer_that_scipy_writes_to_again_is_not_seen() -> None:
+    buffer = np.zeros(2)
+
+    def doubled(x: Any) -> Any:
+        buffer[:] = 2 * x
+        return buffer
+
+    A = from_scipy(linalg.LinearOperator((2, 2), doubled, doubled, dtype=float), ("N",), ("M",))
+    first, _ = A(torch.tensor([1.0, 2.0])), A(torch.tensor([5.0, 5.0]))
+    assert first.tolist() == [2, 4]
+    same = linalg.LinearOperator((2, 2), matvec=lambda x: x, rmatvec=lambda x: x, dtype=float)
+    x = torch.ones(2, dtype=torch.float64)
+    from_scipy(same, ("N",), ("M",))(x).add_(1)
+    assert x.tolist() == [1, 1]
+
+
+def test_gradients_flow_through_scipy_into_what_is_before() -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0, 2.0], dtype=torch.float64))
+    matrix = sparse.csr_array(np.array([[1.0, 3.0]]))
+    A = from_scipy(matrix, ("N",), ("M",)) @ Diagonal(weight, ("N",))
+    A(torch.ones(2, dtype=torch.float64)).sum().backward()  # type: ignore[no-untyped-call]
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [1, 3]
+    dottest(A)
+
+
+def test_an_operator_without_an_adjoint_says_so_when_it_is_asked_for() -> None:
+    A = from_scipy(linalg.LinearOperator((2, 2), matvec=lambda x: x, dtype=float), ("N",), ("M",))
+    assert A(torch.ones(2)).tolist() == [1, 1]
+    with pytest.raises(NotImplementedError, match=r"rmatvec is not defined"):
+        A.H(torch.ones(2))
+
+
+def test_one_that_is_complex_but_says_to_be_real_is_refused() -> None:
+    A = from_scipy(linalg.LinearOperator((1, 1), lambda x: 1j * x, dtype=float), ("N",), ("M",))
+    with pytest.raises(TypeError, match=r"SciPy: an operator that says to be real must return"):
+        A(torch.ones(1))
+
+
+@pytest.mark.parametrize("operator", [[[1.0]], torch.ones(1, 1), None])
+def test_other_things_are_refused(operator: object) -> None:
+    with pytest.raises(TypeError, match=r"from_scipy: the operator must be a LinearOperator, a sp"):
+        from_scipy(operator, ("N",), ("M",))
+
+
+def test_a_matrix_has_two_dimensions_and_numbers() -> None:
+    for matrix in (np.ones(3), np.array([["a"]])):
+        with pytest.raises(TypeError, match=r"a matrix must have two dimensions and numbers, got"):
+            from_scipy(matrix, ("N",), ("M",))
+
+
+@pytest.mark.parametrize(
+    ("ishape", "sizes"),
+    [
+        (("A", "B"), None),
+        (("A", "B"), {"A": 4}),
+        (("A", "B"), {"A": 0}),
+        (("A", "B", "C"), {"A": 2}),
+    ],
+)
+def test_sizes_must_divide_the_columns(
+    ishape: tuple[str, ...], sizes: Mapping[str, int] | None
+) -> None:
+    with pytest.raises(ValueError, match=r"sizes must be given for all but one of \(A, B.*6 elem"):
+        from_scipy(np.ones((2, 6)), ishape, ("M",), sizes)
