@@ -3,8 +3,12 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
 
-from linops_core import FFT, Identity
+from linops_core import FFT, Dense, Diagonal, Identity, NamedLinop, Role, Sampling, Scalar
+from nameddim import ND
 
 NORMS = ["ortho", "backward", "forward"]
 
@@ -82,3 +86,83 @@ def test_names_of_the_grid_can_be_given() -> None:
 def test_what_is_no_transform_is_refused(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FFT(*arguments)
+
+
+@st.composite
+def sense_like(draw: st.DrawFn) -> tuple[NamedLinop, FFT, NamedLinop]:
+    """Draw a centred transform and something that treats each of its points by itself."""
+    sizes = [draw(st.integers(1, 5)) for _ in range(draw(st.integers(1, 2)))]
+    ndim, generator = len(sizes), torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
+
+    def random(*lengths: int) -> Tensor:
+        return torch.randn(lengths, dtype=torch.complex128, generator=generator)
+
+    image, kspace = ("Nx", "Ny")[:ndim], ("Kx", "Ky")[:ndim]
+    F = FFT(ndim, norm=draw(st.sampled_from(["ortho", "forward"])), centered=True)
+    maps = Dense(random(2, *sizes), ("C", *image), image, ("C", *image))
+    idx = [torch.randint(n, (4,), generator=generator) for n in sizes]
+    mask = Diagonal(random(*sizes), ("...", *kspace))
+    per_coil = Diagonal(random(2, *sizes), ("C", *kspace))
+    whitening = Dense(random(2, 2), ("D", "C"), ("C", *kspace), ("D", *kspace))
+    inside: list[NamedLinop] = [
+        Sampling(idx, sizes),
+        mask,
+        per_coil,
+        whitening,
+        Scalar(2j),
+        mask @ per_coil,
+        whitening @ mask,
+        mask + per_coil,
+        3 * mask,
+        Diagonal.from_weight(random(sizes[0]), kspace[:1], ("...", *kspace)),
+    ]
+    return maps, F, draw(st.sampled_from(inside))
+
+
+@given(sense_like())
+def test_the_normal_of_a_centred_transform_moves_no_data(
+    parts: tuple[NamedLinop, FFT, NamedLinop],
+) -> None:
+    S, F, M = parts
+    A = M @ F @ S
+    matrix = A.to_dense()
+    torch.testing.assert_close(A.N.to_dense(), matrix.mH @ matrix)
+    transforms = [part for part in A.N.modules() if isinstance(part, FFT)]
+    assert not any(part.centered for part in transforms)
+    # The weights are shifted when they are read: none is kept, and changes are seen.
+    own = {id(t) for t in (*A.parameters(), *A.buffers())}
+    assert {id(t) for t in (*A.N.parameters(), *A.N.buffers())} <= own
+    for tensor in A.buffers():
+        if tensor.is_complex():
+            tensor.mul_(2)
+    matrix = A.to_dense()
+    torch.testing.assert_close(A.N.to_dense(), matrix.mH @ matrix)
+    tiles = [A.N.split(A.N, {ND("C"): slice(k, k + 1)}) for k in range(2)]
+    if A.N.role("C") is Role.INNER:
+        torch.testing.assert_close(sum(tile.to_dense() for tile in tiles), A.N.to_dense())
+        packed = [tile.with_weights(Tensor.clone) for tile in tiles]
+        torch.testing.assert_close(sum(tile.to_dense() for tile in packed), A.N.to_dense())
+
+
+def test_what_mixes_points_keeps_the_shifts() -> None:
+    F = FFT(1, (), centered=True)
+    mixing = Dense(torch.randn(3, 4, dtype=torch.complex128), ("K", "Kx"))
+    along_y = FFT(1, ("Kx",), (("Ny",), ("Ky",)), centered=True)
+    half = Diagonal(torch.ones(2, 3), ("Kx", "Ky")) @ along_y
+    for A, sizes in ((mixing @ F, {"Nx": 4}), (half, {"Kx": 2, "Ny": 3})):
+        matrix = A.to_dense(sizes)
+        torch.testing.assert_close(A.N.to_dense(sizes), matrix.mH @ matrix)
+    assert any(part.centered for part in (mixing @ F).N.modules() if isinstance(part, FFT))
+
+
+def test_uncentred_is_the_plain_transform() -> None:
+    F = FFT(2, centered=True)
+    grid = [*F.ishape[1:], *F.oshape[1:]]
+    plain = F.uncentred(grid)
+    assert isinstance(plain, FFT) and not plain.centered and F.centered
+    assert F.uncentred([ND("C")]) is F
+    assert F.uncentred(grid[:1]) is None
+    assert FFT(2).uncentred(grid) is None
+    shifted = torch.fft.fftshift(torch.arange(12.0).reshape(3, 4))
+    x = torch.arange(12.0).reshape(3, 4)
+    torch.testing.assert_close(F(shifted), torch.fft.fftshift(plain(x)))

@@ -42,3 +42,10 @@ def test_what_is_no_number_is_refused(weight: Any) -> None:
     assert not is_scalar(weight)
     with pytest.raises(TypeError, match=r"Scalar: the weight must be a number or a tensor without"):
         Scalar(weight)
+
+
+def test_the_adjoint_of_a_number_is_another_number() -> None:
+    A = Scalar(2j)
+    assert A.H.weight == -2j and A.H.H is A
+    assert A.H.conj().weight == 2j
+    assert (3 * A.H).weight == -6j

@@ -1,8 +1,14 @@
+import copy
+
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from linops_core import Diagonal, NamedLinop, SliceableLinop
+from linops_core.testing.strategies import Known, diagonals
 from nameddim import ND, NamedShape
 
 
@@ -83,3 +89,64 @@ def test_a_weight_is_replaced_by_one_with_its_dimensions_only() -> None:
     linop.weight = torch.nn.Parameter(torch.ones(6, 1))
     with pytest.raises(ValueError, match=r"replaced by one of shape \(N\), got \(6, 1\)"):
         linop(torch.ones(6))
+
+
+def test_a_weight_that_no_longer_fits_is_noticed_whatever_was_admitted_before() -> None:
+    x = torch.ones(3)
+    for kind in ("replaced", "data"):
+        D = Diagonal(torch.nn.Parameter(torch.ones(3)), ("N",))
+        adjoint, normal = D.H, D.N
+        for linop in (D, adjoint, normal):
+            linop(x)
+        if kind == "replaced":
+            D.weight = torch.nn.Parameter(torch.ones(1))
+        else:
+            D.weight.data = torch.ones(1)
+        for linop in (D, adjoint, normal):
+            with pytest.raises(ValueError, match=r"N must have size 1, got 3"):
+                linop(x)
+            assert linop(torch.ones(1)).tolist() == [1.0]
+
+
+def test_inputs_of_other_shapes_are_checked_each_time() -> None:
+    D = Diagonal(torch.ones(3), ("N",))
+    for _ in range(2):
+        D(torch.ones(3))
+        for wrong in (torch.ones(1), torch.ones(3, 3)):
+            with pytest.raises(ValueError, match=r"Diagonal: "):
+                D(wrong)
+        with pytest.raises(TypeError, match=r"the input must be a torch.Tensor"):
+            D(np.ones(3))  # type: ignore[arg-type]
+
+
+def test_what_was_admitted_is_not_taken_over_by_copies() -> None:
+    D = Diagonal(torch.ones(3), ("N",))
+    D(torch.ones(3))
+    for other in (copy.copy(D), copy.deepcopy(D), D.H, D.with_weights(Tensor.clone)):
+        other.weight = torch.ones(2)
+        with pytest.raises(ValueError, match=r"N must have size 2, got 3"):
+            other(torch.ones(3))
+
+
+@given(diagonals(), st.data())
+def test_an_uncentred_operator_is_the_operator_between_shifts(
+    known: Known, data: st.DataObject
+) -> None:
+    D, where = known.linop, known.spaces
+    dims = data.draw(st.sets(st.sampled_from(where.ishape or ("A",))))
+    named = D.resolved(ishape=tuple(map(ND, where.ishape)))
+    plain = named.uncentred([ND(dim) for dim in dims])
+    assert plain is not None
+    x = torch.randn(where.lengths(where.ishape), dtype=torch.complex128)
+    axes = [axis for axis, dim in enumerate(where.ishape) if dim in dims]
+    there = torch.fft.fftshift(x, dim=axes) if axes else x
+    back = named(there)
+    expected = torch.fft.ifftshift(back, dim=axes) if axes else back
+    torch.testing.assert_close(plain(x), expected)
+    for dim in where.ishape:
+        cut = {ND(dim): slice(0, 1)}
+        part = x.narrow(where.ishape.index(dim), 0, 1)
+        tile = plain.split(plain, cut)
+        torch.testing.assert_close(tile(part), expected.narrow(where.ishape.index(dim), 0, 1))
+        packed = tile.with_weights(Tensor.clone)
+        torch.testing.assert_close(packed(part), tile(part))

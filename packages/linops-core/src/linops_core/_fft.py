@@ -154,9 +154,8 @@ class FFT(SliceableLinop):
         if inner is not None and self.centered:
             linop, fitted = fit_inner(self, inner)
             grid = linop.oshape[-self.ndim :]
-            if fitted.oshape == linop.oshape and all(
-                fitted.role(dim) is Role.BATCH for dim in grid
-            ):
+            ends_on_grid = fitted.oshape[-self.ndim :] == grid
+            if ends_on_grid and all(fitted.role(dim) is Role.BATCH for dim in grid):
                 shifted = fitted.uncentred(grid)
                 if shifted is not None:
                     assert isinstance(linop, FFT)

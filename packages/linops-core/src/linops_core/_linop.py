@@ -260,7 +260,10 @@ class NamedLinop(Arithmetic, nn.Module):
 
     @property
     def H(self) -> NamedLinop:
-        """The adjoint; made once (:mod:`linops_core.config`). It holds the same tensors, so it is never out of date."""
+        """The adjoint; made once (:mod:`linops_core.config`), and never out of date.
+
+        It holds the same tensors.
+        """
         adjoint = self._adjoint
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
@@ -349,9 +352,9 @@ class NamedLinop(Arithmetic, nn.Module):
 
         vars(self)["_has_relatives"] = True
         if inner is None:
-            return self.own_normal()
+            return self.own_normal().as_endomorphism()
         if is_identity(inner) and config.reduce_identity_in_normal:
-            return fit_inner(self, inner)[0].own_normal()
+            return fit_inner(self, inner)[0].own_normal().as_endomorphism()
         return sandwich(self, inner)
 
     def own_normal(self) -> NamedLinop:

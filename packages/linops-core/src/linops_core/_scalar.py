@@ -77,6 +77,10 @@ class Scalar(SliceableLinop):
         """Return what ``repr`` says of the weight."""
         return super().extra_repr() if isinstance(self.weight, Tensor) else f"weight: {self.weight}"
 
+    def adjoint(self) -> NamedLinop:
+        """Return the multiplication by conj(w)."""
+        return super().adjoint() if isinstance(self.weight, Tensor) else self.conj()
+
     def conj(self) -> NamedLinop:
         """Return the multiplication by conj(w)."""
         if isinstance(self.weight, Tensor):

@@ -1,0 +1,158 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_core import (
+    FFT,
+    Add,
+    Chain,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    Normal,
+    Scalar,
+    Zero,
+)
+from linops_core._algebra import composed, summed
+from linops_core.testing.strategies import Known, trees
+from nameddim import ND
+
+
+def matrix(n_rows: int = 3, n_columns: int = 4, names: str = "MN") -> Dense:
+    weight = torch.randn(n_rows, n_columns, dtype=torch.complex128)
+    return Dense(weight, tuple(names), tuple(names[1]), tuple(names[0]))
+
+
+def dense(linop: NamedLinop, known: Known) -> Tensor:
+    sizes = {ND(dim): n for dim, n in known.spaces.sizes.items()}
+    return linop.to_dense({dim: sizes.get(dim, sizes.get(ND(dim.name), 0)) for dim in linop.ishape})
+
+
+def test_identities_vanish() -> None:
+    A = matrix()
+    assert Identity() @ A is A and A @ Identity(("N",)) is A
+    assert composed(Identity(("N",)), Identity()).ishape == ("N",)
+    rename = Identity(("M",), ("K",))
+    assert (rename @ A).flatten() == [A, rename]
+
+
+def test_chains_and_sums_are_flat() -> None:
+    A, B = matrix(3, 3, "MN"), matrix(3, 3, "NM")
+    assert (A @ (B @ A)).flatten() == ((A @ B) @ A).flatten() == [A, B, A]
+    assert A.flatten() == [A]
+    whole = (A + A) + (A + A)
+    assert isinstance(whole, Add) and len(whole.linops) == 4
+
+
+def test_numbers_are_collected_into_the_last_of_them() -> None:
+    A = matrix()
+    whole = 2 * (3j * A) / 4
+    assert isinstance(whole, Chain)
+    assert [type(part) for part in whole.linops] == [Dense, Scalar]
+    assert whole.linops[1].weight == 1.5j
+    again = (2 * Identity(("M",))) @ A @ (3 * Identity(("N",)))
+    assert [type(part) for part in again.flatten()] == [Dense, Scalar]
+    assert torch.equal(again.to_dense(), 6 * A.to_dense())
+
+
+def test_one_number_that_is_used_twice_counts_twice() -> None:
+    half = Scalar(0.5, ("N",))
+    assert composed(half, half).weight == 0.25
+
+
+def test_tensors_are_not_collected_because_they_may_change() -> None:
+    gain = torch.tensor(2.0)
+    whole = gain * (gain * matrix())
+    assert [type(part) for part in whole.flatten()] == [Dense, Scalar, Scalar]
+
+
+def test_zeros_take_the_whole_chain_with_them() -> None:
+    A, zero = matrix(3, 4), Zero(("K",), ("N",), sizes={"K": 2, "N": 4})
+    whole = A @ zero
+    assert isinstance(whole, Zero) and (whole.size("K"), whole.size("M")) == (2, 3)
+    assert torch.equal(whole.to_dense(), torch.zeros(3, 2, dtype=torch.complex128))
+    unknown = FFT(1, (), (("N",), ("M",))) @ Zero(("K",), ("N",), sizes={"K": 2})
+    assert isinstance(unknown, Chain)
+
+
+def test_sums_lose_their_zeros_but_no_size_that_only_they_know() -> None:
+    loose = Scalar(2.0, ("N",))
+    zero = Zero(("N",), sizes={"N": 3})
+    assert (loose + Zero(("N",))) is loose
+    with pytest.raises(ValueError, match=r"Zero: N must have size 3, got 2"):
+        (loose + zero)(torch.ones(2))
+    known = Diagonal(torch.ones(3), ("N",))
+    assert zero + known is known and summed(known, zero, zero) is known
+    assert isinstance(zero + zero, Zero)
+
+
+def test_a_number_hides_no_closed_form_from_a_normal() -> None:
+    D = Diagonal(torch.tensor([1j, 2.0]), ("N",))
+    normal = (3j * D).N
+    assert [type(part) for part in normal.flatten()] == [Normal, Scalar]
+    assert torch.equal(normal(torch.ones(2)), torch.tensor([9.0 + 0j, 36.0]))
+    F = FFT(1, (), (("N",), ("M",)))
+    assert isinstance((2 * F).N, Scalar)
+    gain = torch.tensor(2.0, requires_grad=True)
+    learned = (gain * F).N
+    assert learned.is_endomorphism
+    learned(torch.ones(2)).real.sum().backward()
+    assert gain.grad is not None and float(gain.grad) == 8.0
+
+
+def test_the_inner_operator_of_a_multiple_must_fit() -> None:
+    with pytest.raises(ValueError, match=r"the inner operator of a normal must act on the output"):
+        Chain(Scalar(2.0, ("N",))).normal(Identity(("K",)))
+    inner = Diagonal(torch.ones(2), ("N",))
+    assert Chain(Scalar(2.0, ("N",))).normal(inner)(torch.ones(2)).tolist() == [4, 4]
+
+
+def test_powers_apply_again_and_again() -> None:
+    B = matrix(3, 3)
+    square = B.to_dense().mH @ B.to_dense()
+    for exponent in range(4):
+        power = B.N**exponent
+        assert power.ishape == ("N",) and power.is_endomorphism
+        found = power.to_dense({"N": 3})
+        torch.testing.assert_close(found, torch.linalg.matrix_power(square, exponent))
+    with pytest.raises(ValueError, match=r"Dense .*: an operator must map a space to itself"):
+        B**2
+    with pytest.raises(ValueError, match=r"the exponent of a power must not be negative, got -1"):
+        B.N**-1
+    with pytest.raises(TypeError, match=r"unsupported operand"):
+        B.N**0.5  # type: ignore[operator]
+
+
+def test_what_is_no_operator_is_left_to_python() -> None:
+    A = matrix()
+    for expression in (
+        lambda: A + 1,
+        lambda: 1 + A,
+        lambda: A - "A",
+        lambda: A @ 2,
+        lambda: A * A,
+        lambda: A / A,
+    ):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            expression()
+    assert +A is A and sum([A]) is A
+
+
+@given(trees(1), st.data())
+def test_any_expression_is_its_matrix(known: Known, data: st.DataObject) -> None:
+    A, a = known.linop, known.matrix
+    two = data.draw(st.sampled_from([2, -1.5, 1j, torch.tensor(2j, dtype=torch.complex128)]))
+    number = complex(two)
+    for linop, expected in (
+        (two * A - A, (number - 1) * a),
+        (A.N + two * Identity(), a.mH @ a + number * torch.eye(a.shape[1])),
+        (two * Identity() + A.N, a.mH @ a + number * torch.eye(a.shape[1])),
+        ((A.N + Identity()) @ A.N, a.mH @ a @ a.mH @ a + a.mH @ a),
+        (A.N**2, torch.linalg.matrix_power(a.mH @ a, 2)),
+        (A @ A.N, a @ a.mH @ a),
+        ((two * A).N, abs(number) ** 2 * a.mH @ a),
+    ):
+        torch.testing.assert_close(dense(linop, known), expected.to(torch.complex128))
