@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from memmap import AliasWarning, CastError, memory_aware_to, overlaps
 from memmap._cast import new_type
@@ -215,3 +216,14 @@ def test_gradients_are_cast_with_their_parameters() -> None:
     memory_aware_to(module, dtype=torch.float64)
     assert module.weight.grad.dtype == torch.float64
     module.weight.grad += module.weight.detach()
+
+
+def test_fake_tensors_are_cast_on_the_way_to_another_device() -> None:
+    with FakeTensorMode():
+        flat = torch.zeros(10)
+        module = Holder(a=flat[:6], b=flat[4:])
+    del flat
+    memory_aware_to(module, "cuda:1", torch.float64)
+    assert isinstance(module.a, FakeTensor) and module.a.device == torch.device("cuda:1")
+    assert module.a.dtype == torch.float64 and overlaps(module.a, module.b)
+    assert (module.a + module.b).device == torch.device("cuda:1")

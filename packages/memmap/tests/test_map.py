@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from memmap import (
     AliasError,
@@ -200,6 +201,32 @@ def test_storages_that_share_memory_must_be_known_before_one_is_placed() -> None
     known = ModuleMemoryMap(first)
     known.register_module(second)
     assert overlaps(known.copy_to(first, "meta").a, known.copy_to(second, "meta").b)
+
+
+def test_the_storage_that_was_not_known_is_named() -> None:
+    array = np.zeros(20, np.float32)
+    pieces = [torch.from_numpy(array[start : start + 8]) for start in (0, 4, 10)]
+    memory_map = ModuleMemoryMap()
+    memory_map.copy_to(Holder(known=pieces[2]), "meta")
+    with pytest.raises(StorageError, match=r"^near: storages that share memory must be known"):
+        memory_map.copy_to(Holder(far=pieces[0], near=pieces[1]), "meta")
+
+
+def test_copies_of_fake_tensors_are_on_the_device_they_were_sent_to() -> None:
+    with FakeTensorMode():
+        flat = torch.zeros(10)
+        module = Holder(a=torch.nn.Parameter(flat[:6]), b=flat[4:])
+        module.a.grad = torch.ones(6)
+        module.a.note = "trained"
+    del flat
+    memory_map = ModuleMemoryMap(module)
+    made = memory_map.copy_to(module, "cuda:1")
+    for tensor in (made.a, made.b, made.a.grad):
+        assert isinstance(tensor, FakeTensor) and tensor.device == torch.device("cuda:1")
+    assert overlaps(made.a, made.b) and made.a.note == "trained"
+    assert module.a.device == module.a.grad.device == torch.device("cpu")
+    moved = memory_map.memory_aware_to(module, "cuda:1")
+    assert moved.a.device == moved.b.device == moved.a.grad.device == torch.device("cuda:1")
 
 
 def test_release_forgets_so_that_a_change_is_sent() -> None:

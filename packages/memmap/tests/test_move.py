@@ -2,6 +2,7 @@
 
 import gc
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -343,6 +344,20 @@ def test_empty_and_0_dim() -> None:
     assert module.e.is_meta and module.e.shape == (0, 3) and module.s.shape == ()
 
 
+def test_rnn_weights_that_share_a_storage_still_do_on_meta() -> None:
+    lstm = torch.nn.LSTM(3, 4, 2)
+    flat = torch.cat([p.detach().ravel() for p in lstm.parameters()])
+    pieces = torch.split(flat, [p.numel() for p in lstm.parameters()])
+    for parameter, piece in zip(lstm.parameters(), pieces, strict=True):
+        parameter.data = piece.view(parameter.shape)
+    del flat, pieces, piece
+    memory_aware_to(lstm, "meta", strict=True)
+    assert all(a is b for a, b in zip(lstm._flat_weights, lstm.parameters(), strict=True))
+    assert nbytes_of(list(lstm.parameters())) == sum(p.nbytes for p in lstm.parameters())
+    assert len({p.untyped_storage()._cdata for p in lstm.parameters()}) == 1
+    assert lstm(torch.empty(5, 1, 3, device="meta"))[0].shape == (5, 1, 4)
+
+
 def test_rnn_weights_are_flattened_anew() -> None:
     lstm = torch.nn.LSTM(3, 4, 2)
     x = torch.randn(5, 1, 3, dtype=torch.float64)
@@ -374,18 +389,139 @@ def test_sharded_modules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         memory_aware_to(Sharded(), "meta")
 
 
-def test_exchange_of_a_tensor_that_something_refers_to_is_refused() -> None:
-    import weakref
+def test_weak_references_still_refer_to_the_tensor() -> None:
+    module = Holder(parameter=torch.nn.Parameter(torch.zeros(3)), view=torch.zeros(6)[1:3])
+    references = [weakref.ref(module.parameter), weakref.ref(module.view)]
+    memory_aware_to(module, "meta")
+    assert [reference() for reference in references] == [module.parameter, module.view]
+    assert module.parameter.is_meta and module.view.is_meta
 
-    whole = torch.zeros(6)
-    module = Holder(first=torch.zeros(1), view=whole[1:3])
-    del whole
-    reference = weakref.ref(module.view)
+
+def test_a_parameter_that_a_graph_uses_cannot_be_moved_to_meta() -> None:
+    module = Holder(first=torch.zeros(1), p=torch.nn.Parameter(torch.ones(3)))
+    total = (module.p * module.p).sum()
     before = snapshot(module)
-    with pytest.raises(MoveError, match=r"view: .* must not be referred to .*, got 1 weak"):
+    with pytest.raises(MoveError, match=r"^p: a parameter .* must not be used by a graph, got one"):
         memory_aware_to(module, "meta")
     assert snapshot(module) == before
-    assert reference() is module.view
+    total.backward()
+    assert module.p.grad.tolist() == [2, 2, 2]
+
+
+def test_a_tensor_and_views_of_it_that_know_of_it_move_together() -> None:
+    x = torch.arange(10.0)
+    module = Holder(x=x, first=x[:6], last=x[4:], conj=x.view(torch.complex64).conj())
+    del x
+    memory_aware_to(module, "meta", strict=True)
+    moved = [module.x, module.first, module.last, module.conj]
+    assert all(tensor.is_meta for tensor in moved)
+    assert overlaps(module.first, module.last) and nbytes_of(moved) == 40
+    assert module.conj.is_conj()
+
+
+def test_views_know_of_their_base_again_when_their_move_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = torch.arange(10.0)
+    module = Holder(x=x, first=x[:6], last=x[4:])
+    del x
+    before = snapshot(module)
+
+    def swap_or_fail(first: torch.Tensor, second: torch.Tensor) -> None:
+        if first is module.last and second.is_meta:
+            raise RuntimeError("planted")
+        _swap(first, second)
+
+    monkeypatch.setattr("memmap._commit._swap", swap_or_fail)
+    with pytest.raises(RuntimeError, match="planted"):
+        memory_aware_to(module, "meta")
+    assert snapshot(module) == before
+    assert module.first._base is module.x and module.last._base is module.x
+    module.x.add_(1)
+    assert module.last._version == 1
+
+
+def test_what_a_graph_or_dlpack_has_of_a_buffer_stays_as_it_was() -> None:
+    scale = torch.ones(3, requires_grad=True)
+    module = Holder(weight=torch.arange(3.0), other=torch.arange(3.0))
+    total = (module.weight * scale).sum()
+    array = np.from_dlpack(module.other)
+    with pytest.warns(AliasWarning, match=r"weight \(by 1\); other \(by 1\)"):
+        memory_aware_to(module, dtype=torch.float64)
+    module.weight.zero_()
+    module.other.zero_()
+    total.backward()
+    assert scale.grad is not None and scale.grad.tolist() == [0, 1, 2]
+    assert array.tolist() == [0, 1, 2]
+
+
+def test_a_graph_that_is_older_than_a_move_to_meta_refuses_to_run() -> None:
+    module = torch.nn.Linear(2, 2, bias=False)
+    total = module(torch.ones(2)).sum()
+    memory_aware_to(Holder(weight=module.weight), "meta")
+    with pytest.raises(RuntimeError, match=r"a graph must be run before the module .* is moved"):
+        total.backward()
+
+
+def test_a_graph_still_runs_if_the_move_to_meta_was_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = torch.nn.Linear(2, 2)
+    total = module(torch.ones(2)).sum()
+
+    def swap_or_fail(first: torch.Tensor, second: torch.Tensor) -> None:
+        if first is module.bias and second.is_meta:
+            raise RuntimeError("planted")
+        _swap(first, second)
+
+    monkeypatch.setattr("memmap._commit._swap", swap_or_fail)
+    with pytest.raises(RuntimeError, match="planted"):
+        memory_aware_to(module, "meta")
+    total.backward()
+    assert module.weight.grad is not None and module.weight.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def test_wrapper_subclasses_get_new_parts() -> None:
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    flat = torch.arange(6.0)
+    two: Any = TwoTensor(flat[:4], flat[:4].data)  # type: ignore[no-untyped-call]
+    module = Holder(two=two)
+    del flat
+    two.note = "kept"
+    memory_aware_to(module, "meta", strict=True)
+    assert module.two is two and two.note == "kept"
+    assert two.a.is_meta and two.b.is_meta and two.device.type == "meta"
+    assert overlaps(two.a, two.b)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: torch.optim.Adam(p, lr=0.1),
+    ],
+)
+def test_the_state_of_an_optimizer_follows_when_it_is_loaded_anew(make: Any) -> None:
+    module, other = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    other.load_state_dict(module.state_dict())
+    x = torch.randn(4, 3)
+    optimizer, expected = make(module.parameters()), make(other.parameters())
+    for step in range(4):
+        if step == 2:
+            memory_aware_to(module, dtype=torch.float64)
+            optimizer.load_state_dict(optimizer.state_dict())
+            state = optimizer.state[module.weight]
+            assert all(
+                value.dtype == torch.float64
+                for name, value in state.items()
+                if name != "step" and value is not None
+            )
+        for layer, its in ((module, optimizer), (other, expected)):
+            its.zero_grad()
+            layer(x.to(layer.weight.dtype)).square().sum().backward()
+            its.step()
+    assert torch.allclose(module.weight.float(), other.weight, atol=1e-5)
 
 
 def test_data_arrive_from_memory_that_numpy_lent() -> None:

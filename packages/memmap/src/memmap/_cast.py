@@ -218,12 +218,14 @@ def cast_span(
                     strided(data, int(offset * cast.ratio), sizes, strides, new),
                     non_blocking,
                 )
-        made = {}
-        for piece in span.pieces:
-            tensor = piece.tensor
-            offset = int((piece.view.address - span.start) * cast.ratio)
-            storage = data.untyped_storage()
-            made[id(tensor)] = view_like(tensor, storage, offset, dtype=cast.types[tensor.dtype])
+    storage = data.untyped_storage()
+    made = {}
+    for piece in span.pieces:
+        tensor = piece.tensor
+        offset = int((piece.view.address - span.start) * cast.ratio)
+        made[id(tensor)] = view_like(
+            tensor, storage, offset, dtype=cast.types[tensor.dtype], device=data.device
+        )
     return made
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import get_gradient_edge
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -34,8 +34,8 @@ def commit(found: Sequence[Found], plain: Mapping[int, torch.Tensor]) -> Changes
     Raises
     ------
     MoveError
-        If a tensor that has to be exchanged as a whole is referred to by something that would
-        keep the old one (a weak reference, a graph that is to compute its gradient).
+        If a tensor that has to be exchanged as a whole, and asks for a gradient, is used by a
+        graph.
     Exception
         Whatever torch raises. In any case, no tensor has changed.
     """
@@ -77,10 +77,12 @@ def _can_be_pointed(tensor: torch.Tensor, new: torch.Tensor, n_known: int) -> bo
     """Whether a tensor can be pointed to other memory; else the object must be exchanged."""
     # A differentiable view would go on holding its base, and with it the old storage. Compressed
     # sparse tensors would keep their old values, though torch calls them compatible. What DLPack
-    # or a graph has from a buffer is the old memory: they must not find the new one there.
+    # or a graph has from a buffer is the old memory: they must not find the new one there. Where
+    # fake tensors pretend to be does not follow their memory.
     return (
         tensor._base is None
         and tensor.layout in (torch.strided, torch.sparse_coo)
+        and not isinstance(tensor, FakeTensor)
         and not is_traceable_wrapper_subclass(tensor)
         and torch._has_compatible_shallow_copy_type(tensor, new)
         and (tensor.requires_grad or n_uses_inside(tensor) <= n_known)
@@ -88,20 +90,18 @@ def _can_be_pointed(tensor: torch.Tensor, new: torch.Tensor, n_known: int) -> bo
 
 
 def _check_exchange(item: Found, n_known: int) -> None:
+    """Check that no graph is left with a tensor whose gradient nobody would ever see."""
     tensor = item.tensor
-    n_weak = len(weakref.getweakrefs(tensor))
-    n_strong = n_uses_inside(tensor) - n_known
-    if tensor.requires_grad and n_strong > 0:
-        # The node that accumulates the gradient may be one: it is made here, if there was none.
-        node = get_gradient_edge(tensor).node
-        n_strong = n_uses_inside(tensor) - n_known - 1
-        del node
-    elif not tensor.requires_grad:
-        n_strong = 0  # whoever has the old one goes on with it
-    if n_weak or n_strong > 0:
+    if not tensor.requires_grad or n_uses_inside(tensor) <= n_known:
+        return  # whoever has the old one goes on with it
+    # The node that accumulates the gradient may be one use: it is made here, if there was none.
+    node = get_gradient_edge(tensor).node
+    number = n_uses_inside(tensor) - n_known - 1
+    del node
+    if number > 0:
         raise MoveError(
-            f"{path_text(item.path)}: a tensor that is exchanged must not be referred to by weak "
-            f"references or graphs, got {n_weak} weak reference(s) and {n_strong} inside of torch"
+            f"{path_text(item.path)}: a parameter that is moved to another kind of device must "
+            f"not be used by a graph, got one that is used {number} time(s)"
         )
 
 

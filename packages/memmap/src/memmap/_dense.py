@@ -109,7 +109,8 @@ class Box(NamedTuple):
             steps[stride] // itemsize if size > 1 and stride else 0
             for size, stride in zip(piece.view.sizes, piece.view.strides, strict=True)
         ]
-        return view_like(piece.tensor, self.data.untyped_storage(), offset, strides)
+        storage = self.data.untyped_storage()
+        return view_like(piece.tensor, storage, offset, strides, device=self.data.device)
 
 
 def grid_of(span: Span, group: Group) -> Grid | None:

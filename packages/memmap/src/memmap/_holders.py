@@ -48,23 +48,29 @@ def outside_holders(
     storages = {_identity(tensor): tensor.untyped_storage() for tensor in tensors.values()}
     n_known = Counter(_identity(tensor) for tensor in [*tensors.values(), *inner])
     uses = _uses_of_bases(tensors.values())
-    used_elsewhere: set[int] = set()
+    is_used: set[int] = set()
+    has_between: set[int] = set()
     for identity, base in uses.items():
         storage = _identity(base.view)
         n_known[storage] += base.n_between
+        if base.n_between:
+            has_between.add(storage)
         if identity not in tensors:
-            n_known[storage] += 1
-            if base.has_others():
-                n_known[storage] -= 1
+            n_known[storage] += not base.is_held()
+            if base.has_other_uses():
+                is_used.add(storage)
+    # What holds a tensor, and not its storage, is seen by the uses of the tensor. Graphs may use
+    # what requires gradients: a move leaves them related, as it does in torch.
     n_uses = _with_gradients(uses, tensors.values())
     for identity, tensor in tensors.items():
-        # Graphs may use what requires gradients: a move leaves them related, as torch does.
-        has_memory = storages[_identity(tensor)].device.type != "meta"
-        if has_memory and not tensor.requires_grad and n_uses_inside(tensor) > n_uses[identity]:
-            used_elsewhere.add(_identity(tensor))
+        if not tensor.requires_grad and n_uses_inside(tensor) > n_uses[identity]:
+            is_used.add(_identity(tensor))
+    # There, views use tensors that are not their bases; fake ones use their bases as they like.
+    is_used -= has_between
+    is_used -= {storage for storage in is_used if storages[storage].device.type == "meta"}
     # One reference is that of the Python object.
     n_others = {
-        identity: max(_use_count(identity) - 1 - n_known[identity], int(identity in used_elsewhere))
+        identity: max(_use_count(identity) - 1 - n_known[identity], int(identity in is_used))
         for identity in storages
     }
     return {identity: number for identity, number in n_others.items() if number > 0}
@@ -123,13 +129,15 @@ class _Uses(NamedTuple):
     number: int
     n_between: int
 
-    def has_others(self) -> bool:
-        """Whether anything but these views uses the tensor that they are views of."""
-        # The references are counted first, as long as this function has none.
-        in_python = sys.getrefcount(self.view._base) > _references_to_an_unused_base()
+    def is_held(self) -> bool:
+        """Whether the tensor that they are views of is held in Python."""
+        return sys.getrefcount(self.view._base) > _references_to_an_unused_base()
+
+    def has_other_uses(self) -> bool:
+        """Whether anything inside of torch but these views uses the tensor."""
         base = self.view._base
         assert base is not None
-        return in_python or n_uses_inside(base) > self.number
+        return n_uses_inside(base) > self.number
 
 
 def _uses_of_bases(tensors: Iterable[torch.Tensor]) -> dict[int, _Uses]:

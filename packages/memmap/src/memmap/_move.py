@@ -86,8 +86,8 @@ def memory_aware_to(
         If `strict` is set and memory is held outside.
     MoveError
         If a meta tensor would need data, a lazy one is not initialized yet, the module is sharded
-        by FSDP or compiled to TorchScript, or a tensor cannot be exchanged while something refers
-        to it.
+        by FSDP or compiled to TorchScript, or a parameter that goes to another kind of device (to
+        ``meta``, say) is still used by a graph.
 
     Warns
     -----
@@ -172,20 +172,18 @@ def move(
     if attributes:
         known = {id(item.tensor) for item in found}
         found += [item for item in reach(module).found if id(item.tensor) not in known]
-    recurrent = [part for part in module.modules() if isinstance(part, torch.nn.RNNBase)]
     # Nothing else may refer to what is to move: it could not be freed before the end.
     turns, held = _planned(found, target, others, strict)
-    for part in recurrent:
-        part._flat_weight_refs = []  # weak references forbid the exchange of a tensor
     try:
         carry_out(turns if low_memory else joined(turns), target, fill, held | set(kept))
     finally:
-        for part in recurrent:
-            part._init_flat_weights()
+        for part in module.modules():
+            if isinstance(part, torch.nn.RNNBase):
+                part._init_flat_weights()
 
 
 def device_of(device: torch.device | str | int) -> torch.device:
-    """The device that a tensor would be on: ``cuda`` with its index.
+    """The device that a tensor would be on: ``cuda`` with its index, ``cpu`` without.
 
     Parameters
     ----------
@@ -199,10 +197,13 @@ def device_of(device: torch.device | str | int) -> torch.device:
 
     Examples
     --------
-    >>> device_of("cpu")
-    device(type='cpu')
+    >>> device_of("cpu:0"), device_of("cuda:1")
+    (device(type='cpu'), device(type='cuda', index=1))
     """
-    return torch.empty(0, device=device).device
+    asked = torch.device(device)
+    if asked.type in ("cpu", "meta"):
+        return torch.device(asked.type)
+    return asked if asked.index is not None else torch.empty(0, device=asked).device
 
 
 def _planned(

@@ -55,6 +55,12 @@ class Placement:
         """Whether a source storage still exists, so that the source addresses still count."""
         return any(not source.expired() for source in self._sources.values())  # type: ignore[no-untyped-call]  # of torch
 
+    def is_met_by(self, piece: Piece) -> bool:
+        """Whether a piece lies in another storage, but one that shares memory with those here."""
+        start, stop = piece.view.storage_span
+        is_other = piece.tensor.untyped_storage()._cdata not in self._sources
+        return is_other and start < self.group.stop and self.group.start < stop
+
     def views(self, pieces: Sequence[Piece]) -> dict[int, torch.Tensor]:
         """Tensors that stand for pieces, which are placed now if they were not before.
 
@@ -218,8 +224,8 @@ class Placements:
             if not ascending[where].is_alive():
                 del ascending[where]
                 continue
-            placed = ascending[where - 1].group
-            piece = next(piece for piece in group.pieces if _meets(piece, placed))
+            known = ascending[where - 1]
+            piece = next(piece for piece in group.pieces if known.is_met_by(piece))
             raise StorageError(
                 f"{path_text(piece.path)}: storages that share memory must be known "
                 f"before one of them is placed, got another one of what is on {device} already "
@@ -254,11 +260,6 @@ class Placements:
             return
         self._by_storage = {key: at for key, at in self._by_storage.items() if key[1] != device}
         self._ascending = {key: at for key, at in self._ascending.items() if key[1] != device}
-
-
-def _meets(piece: Piece, group: Group) -> bool:
-    start, stop = piece.view.storage_span
-    return start < group.stop and group.start < stop
 
 
 def _start(placement: Placement) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 T = TypeVar("T", bound=torch.Tensor)
 
@@ -17,6 +18,7 @@ def view_like(
     offset: int,
     strides: Sequence[int] | None = None,
     dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
 ) -> torch.Tensor:
     """The view that `source` is, over other memory.
 
@@ -32,11 +34,13 @@ def view_like(
         Strides in elements, if not those of `source`.
     dtype : torch.dtype, optional
         Type of the elements, if not that of `source`.
+    device : torch.device, optional
+        Where a fake tensor pretends to be, if not where `source` is.
 
     Returns
     -------
     torch.Tensor
-        A plain tensor without history; a view of `storage`.
+        A tensor without history; a view of `storage`. Plain, unless `source` is a fake one.
 
     Examples
     --------
@@ -58,6 +62,8 @@ def view_like(
         torch._C._set_conj(tensor, True)
     if source.is_neg():
         torch._C._set_neg(tensor, True)
+    if isinstance(source, FakeTensor):
+        return FakeTensor(source.fake_mode, tensor, device or source.device)
     return tensor
 
 

@@ -103,7 +103,8 @@ class Buffer(NamedTuple):
     def view(self, piece: Piece) -> torch.Tensor:
         """The tensor that stands for a piece, which must have its place here."""
         offset = piece.view.address - self.start
-        return view_like(piece.tensor, self.data.untyped_storage(), offset)
+        storage = self.data.untyped_storage()
+        return view_like(piece.tensor, storage, offset, device=self.data.device)
 
 
 def copy_span(span: Span, group: Group, device: torch.device, non_blocking: bool) -> Buffer:

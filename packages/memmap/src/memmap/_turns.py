@@ -238,6 +238,10 @@ def _origin_of(turn: Turn, target: Target, kept: Container[int]) -> _Origin | No
     devices = {group.pieces[0].tensor.device for group in turn.groups}
     if turn.unknown or len(devices) != 1 or (target.device and target.device.type == "meta"):
         return None
+    moved = {id(piece.tensor) for group in turn.groups for piece in group.pieces}
+    moved |= {id(item.tensor) for item, _ in turn.composites}
+    if any(id(part) not in moved for _, composite in turn.composites for part in composite.parts):
+        return None
     types: dict[torch.dtype, torch.dtype] = {}
     for group in turn.groups:
         if not has_data(group):
