@@ -22,7 +22,7 @@ def dense(weight: Tensor = W) -> Dense:
 @given(trees())
 def test_all_products_are_those_of_the_matrix(known: Known) -> None:
     functions = ArrayFunctions(known.linop, known.spaces.sizes, torch.complex128)
-    matrix = known.matrix.numpy()
+    matrix = known.matrix.resolve_conj().numpy()
     assert functions.shape == matrix.shape
     assert functions.dtype == np.complex128
     rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from linops_core import Scalar
+from linops_core import Diagonal, Scalar
 from linops_core._scalar import as_python, is_scalar
 
 NUMBERS = [2, 2.5, 1 - 2j, True, Fraction(1, 4), np.float32(1.5), np.int8(3), np.complex64(2j)]
@@ -44,8 +44,27 @@ def test_what_is_no_number_is_refused(weight: Any) -> None:
         Scalar(weight)
 
 
+<<<<<<< ours
 def test_the_adjoint_of_a_number_is_another_number() -> None:
     A = Scalar(2j)
     assert A.H.weight == -2j and A.H.H is A
     assert A.H.conj().weight == 2j
     assert (3 * A.H).weight == -6j
+=======
+def test_the_adjoint_of_a_number_is_its_conjugate_in_every_expression() -> None:
+    S, D = Scalar(1j, ("N",)), Diagonal(torch.tensor([2.0]), ("N",))
+    for linop, value in (
+        (S.H, -1j),
+        (S.T, 1j),
+        (S.H.conj(), 1j),
+        (S.H.H, 1j),
+        ((2 * D) @ S.H, -4j),
+        (2 * S.H, -2j),
+        (S.H**2, -1),
+        (S.H.N, 1),
+    ):
+        assert linop.to_dense({"N": 1}).item() == value
+    assert S.H.H is S
+    with pytest.raises(RuntimeError, match=r"weight must not change once other operators"):
+        S.weight = 2j
+>>>>>>> theirs

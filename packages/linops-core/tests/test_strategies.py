@@ -8,7 +8,8 @@ import torch
 from hypothesis import Phase, find, given, settings
 from torch import Tensor
 
-from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, Normal
+from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, Normal, Stack
+from linops_core._conjugate import Conjugate
 from linops_core.testing.strategies import (
     Known,
     LawError,
@@ -28,7 +29,7 @@ def has(linop: NamedLinop, kind: type[NamedLinop]) -> bool:
 once = settings(database=None, max_examples=2000, phases=[Phase.generate])
 
 
-@pytest.mark.parametrize("kind", [Chain, Add, Concat, Normal])
+@pytest.mark.parametrize("kind", [Chain, Add, Concat, Stack, Normal, Conjugate])
 def test_trees_have_every_kind_of_composition(kind: type[NamedLinop]) -> None:
     find(trees(), lambda known: has(known.linop, kind), settings=once)
 

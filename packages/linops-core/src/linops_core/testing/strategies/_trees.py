@@ -46,13 +46,15 @@ def trees(draw: st.DrawFn, depth: int = 2, where: Spaces | None = None) -> Known
 def _nested(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     if depth == 0:
         return draw(leaves(where))
-    builds: list[Build] = [_leaf, _chain, _chain, _sum, _multiple, _adjoint]
+    builds: list[Build] = [_leaf, _chain, _chain, _sum, _multiple, _adjoint, _transpose, _conjugate]
     if any(where.sizes[dim] > 1 for dim in (*where.ishape, *where.oshape)):
         builds += [_concatenation, _concatenation]
     if where.ishape or where.oshape:
         builds.append(_stack)
     if where.lengths(where.ishape) == where.lengths(where.oshape):
         builds.append(_normal)
+    if where.ishape == where.oshape:
+        builds.append(_power)
     return draw(st.sampled_from(builds))(draw, where, depth - 1)
 
 
@@ -114,6 +116,24 @@ def _adjoint(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return replace(known, linop=known.linop.H, matrix=known.matrix.mH, spaces=where)
 
 
+def _transpose(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    known = _nested(draw, where.reverse, depth)
+    return replace(known, linop=known.linop.T, matrix=known.matrix.mT, spaces=where)
+
+
+def _conjugate(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    known = _nested(draw, where, depth)
+    return replace(known, linop=known.linop.conj(), matrix=known.matrix.conj())
+
+
+def _power(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    known = named(_nested(draw, where, depth))
+    exponent = draw(st.integers(0, 3))
+    matrix = torch.linalg.matrix_power(known.matrix, exponent)
+    twice = dims_of(known) - {*where.ishape}
+    return _combined([known], known.linop**exponent, matrix, where, twice)
+
+
 def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     middle = draw(sides())
     known = named(_nested(draw, Spaces(where.ishape, middle, where.sizes), depth))
@@ -126,6 +146,13 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         twice |= (dims_of(known) & dims_of(inside)) - set(middle)
     else:
         linop = draw(st.sampled_from([known.linop.N, known.linop.gram, known.linop.normal()]))
+    then = draw(st.sampled_from(["alone", "regularised", "squared"]))
+    if then == "regularised":  # what is added or follows may speak of the output as of the input
+        linop = linop - 2 * Identity(linop.ishape)
+        matrix = matrix - 2 * torch.eye(len(matrix))
+    elif then == "squared":
+        linop, matrix = linop**2, matrix @ matrix
+        twice |= dims_of(known)
     pairs = zip(linop.oshape, where.oshape, strict=True)
     renamed = {name for here, there in pairs if here != there for name in (here.name, there)}
     if renamed:
