@@ -79,16 +79,12 @@ class Scalar(SliceableLinop):
 
     def adjoint(self) -> NamedLinop:
         """Return the multiplication by conj(w)."""
-<<<<<<< ours
-        return super().adjoint() if isinstance(self.weight, Tensor) else self.conj()
-=======
         if isinstance(self.weight, Tensor):
             return super().adjoint()
         # The number itself is conjugated, because expressions collect numbers by their values.
         adjoint = linked(self, self.shape.H)
         vars(adjoint)["weight"] = self.weight.conjugate()
         return adjoint
->>>>>>> theirs
 
     def conj(self) -> NamedLinop:
         """Return the multiplication by conj(w)."""
