@@ -44,13 +44,13 @@ def test_what_is_no_number_is_refused(weight: Any) -> None:
         Scalar(weight)
 
 
-<<<<<<< ours
 def test_the_adjoint_of_a_number_is_another_number() -> None:
     A = Scalar(2j)
     assert A.H.weight == -2j and A.H.H is A
     assert A.H.conj().weight == 2j
     assert (3 * A.H).weight == -6j
-=======
+
+
 def test_the_adjoint_of_a_number_is_its_conjugate_in_every_expression() -> None:
     S, D = Scalar(1j, ("N",)), Diagonal(torch.tensor([2.0]), ("N",))
     for linop, value in (
@@ -67,4 +67,3 @@ def test_the_adjoint_of_a_number_is_its_conjugate_in_every_expression() -> None:
     assert S.H.H is S
     with pytest.raises(RuntimeError, match=r"weight must not change once other operators"):
         S.weight = 2j
->>>>>>> theirs
