@@ -135,6 +135,20 @@ def test_nothing_has_to_be_done_for_zero_and_for_the_solution() -> None:
     assert [(step.iteration, step.reason) for step in seen] == [(0, StopReason.CONVERGED)]
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-25])
+def test_a_guess_far_from_the_solution_has_its_own_unit(scale: float) -> None:
+    """For y = 0 the tolerance is relative to the residual of the guess."""
+    matrix = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    guess = torch.tensor([3.0, -2.0]) * scale
+    record = Record()
+    x = solve(matrix.mv, torch.zeros(2), x0=guess, gtol=1e-4, ltol=0, callback=record)
+    assert record.reason is StopReason.CONVERGED and record.values["residual"][-1] <= 1e-4
+    assert x.norm() <= 1e-3 * guess.norm()
+    y = torch.tensor([1e-30, 0.0]) * scale
+    x = solve(matrix.mv, y, x0=guess, gtol=1e-4, ltol=0, max_num_iters=50)
+    assert x.norm() <= 1e-4 * guess.norm()
+
+
 def test_a_progress_bar_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     matrix, y = positive(3, torch.float64, 0)
     conjugate_gradients(matrix.mv, y, tqdm_kwargs={"desc": "solving"})

@@ -71,6 +71,8 @@ class Judge:
         precision: float,
     ) -> None:
         _check_finite(size, loss, residual)
+        # Of a right-hand side of zero there is nothing else that the tolerance could be of.
+        size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
         self.gtol, self.ltol, self.precision = gtol, ltol, precision
         # Below the precision the recurrence goes on, and the residual itself does not.

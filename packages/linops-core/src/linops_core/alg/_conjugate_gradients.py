@@ -60,9 +60,10 @@ def conjugate_gradients(
     max_num_iters : int
         Number of steps after which to stop in any case.
     gtol : float
-        Stop when the gradient has become small: :math:`|A x - y| \le \mathrm{gtol} \, |y|`, or
-        as small as the precision of y lets it be. The residual is that of the recurrence, and
-        computed anew at the end where rounding may have parted the two.
+        Stop when the gradient has become small: :math:`|A x - y| \le \mathrm{gtol} \, |y|` (of
+        :math:`|A x_0|` where y is zero), or as small as the precision of y lets it be. The
+        residual is that of the recurrence, and computed anew at the end where rounding may have
+        parted the two.
     ltol : float
         Stop when a step decreases f by no more than ltol times :math:`|f|`.
     tqdm_kwargs : mapping, optional
@@ -155,18 +156,17 @@ class _Run:
         tolerances: tuple[float, float],
     ) -> None:
         self.A, self.preconditioner, self.items, self.y = A, preconditioner, items, y
-        self.unit = items.unit(y)
-        self.residual = y / self.unit
+        image = None if x0 is None else in_own_space(_NAME, A, x0)
+        residual = y if image is None else y - image
+        self.unit = items.unit(y).maximum(items.unit(residual))
+        self.unit = torch.where(self.unit > 0, self.unit, 1)
+        self.residual = residual / self.unit
+        self.x = torch.zeros_like(self.residual) if x0 is None else x0 / self.unit
         norm = size = items.norm(self.residual)
-        loss = torch.zeros_like(size)
-        if x0 is None:
-            self.x = torch.zeros_like(self.residual)
-        else:
-            self.x = x0 / self.unit
-            image = in_own_space(_NAME, A, self.x)
-            loss = items.inner(self.x, image - 2 * self.residual).real / 2
-            self.residual = add_scaled(self.residual, -1.0, image)
-            norm = items.norm(self.residual)
+        loss = torch.zeros_like(norm)
+        if image is not None:
+            size = items.norm(y / self.unit)
+            loss = items.inner(self.x, (image - 2 * y) / self.unit).real / 2
         size, loss, norm = (found.real for found in on_host(size, loss, norm))
         self.judge = Judge(size, loss, norm, *tolerances, torch.finfo(y.dtype).eps)
 

@@ -215,7 +215,8 @@ class _Mean:
         if self.count == 1:
             self.mean = sample
             # Squares of differences are taken in this unit, so that none leaves its range.
-            self.unit = Items(()).unit(sample)
+            unit = Items(()).unit(sample)
+            self.unit = torch.where(unit > 0, unit, 1)
             self.squares = torch.zeros_like(sample.detach().abs())
             return
         before = sample - self.mean

@@ -64,22 +64,23 @@ class Items:
         if ((on_host > lowest) & (on_host < math.sqrt(information.max))).all():
             return norm, on_host
         unit = self.unit(x)
+        unit = torch.where(unit > 0, unit, 1)
         norm = self.norm(x / unit) * unit
         return norm, norm.detach().flatten().cpu().double()
 
     def unit(self, y: Tensor) -> Tensor:
-        """Return the power of two below the largest magnitude of each; 1/2 for zeros.
+        """Return the power of two below the largest magnitude of each; 0 for zeros.
 
         In this unit no square of a norm leaves the range of the dtype, and to change to it and
         back rounds nothing.
         """
         real = y.detach().abs()
         if not y.numel():
-            return real.new_ones(self.scalars_shape(y))
+            return real.new_zeros(self.scalars_shape(y))
         others = [axis for axis in range(y.ndim) if axis not in self.axes]
         largest = real.amax(others, keepdim=bool(self.axes)) if others else real
         unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
-        return unit.clamp(min=torch.finfo(real.dtype).tiny)
+        return torch.where(largest > 0, unit.clamp(min=torch.finfo(real.dtype).tiny), 0)
 
     def _rows(self, x: Tensor) -> Tensor:
         return x.movedim(self.axes, tuple(range(len(self.axes)))).reshape(self.count(x), -1)

@@ -165,12 +165,9 @@ def pdhg(
                 break
             if too_long:
                 norm = bent / moved
-                if is_given and tau * sigma * norm**2 > 1 + 1e-3:
-                    raise ValueError(
-                        f"{_NAME}: tau and sigma must satisfy tau sigma |K|^2 <= 1, got "
-                        f"{tau:.6g} and {sigma:.6g} for a norm of at least {norm:.6g}"
-                    )
-                if (excess := math.sqrt(tau * sigma) * norm / 0.99) > 1:
+                if is_given:
+                    _check_steps(tau, sigma, norm)
+                elif (excess := math.sqrt(tau * sigma) * norm / 0.99) > 1:
                     tau, sigma = tau / excess, sigma / excess
     return x
 
@@ -187,7 +184,9 @@ def _steps(
     with torch.no_grad():
         norm = float(operator_norm(K, start, 30, 1e-3, adjoint=adjoint))
     reach = 0.99 / (norm or 1.0)
-    if tau is None and sigma is None:
+    if tau is not None and sigma is not None:
+        _check_steps(tau, sigma, norm)
+    elif tau is None and sigma is None:
         tau = sigma = reach
     elif tau is None:
         assert sigma is not None
@@ -196,3 +195,11 @@ def _steps(
         sigma = reach**2 / tau
     assert sigma is not None
     return norm, tau, sigma
+
+
+def _check_steps(tau: float, sigma: float, norm: float) -> None:
+    if tau * sigma * norm**2 > 1 + 1e-3:
+        raise ValueError(
+            f"{_NAME}: tau and sigma must satisfy tau sigma |K|^2 <= 1, got {tau:.6g} and "
+            f"{sigma:.6g} for a norm of at least {norm:.6g}"
+        )

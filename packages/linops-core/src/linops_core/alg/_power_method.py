@@ -93,12 +93,11 @@ def power_method(
     check_vector(owner, "v_init", v_init)
     check_count(owner, "max_iters", max_iters, 1)
     items = items_of(owner, A, v_init, batch_dims)
-    v = v_init / items.unit(v_init)
-    norm, numbers = items.magnitude(v)
+    norm, numbers = items.magnitude(v_init)
     if not (numbers > 0).all():
         finite(owner, float(numbers.sum()))
         raise ValueError(f"{owner}: v_init must not be zero, got norms {numbers.tolist()}")
-    v = v / norm
+    v = v_init / norm
     before = torch.zeros_like(numbers)
     with Progress(owner, max_iters, tqdm_kwargs, callback) as progress:
         for iteration in range(1, max_iters + 1):

@@ -113,6 +113,7 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
     def proximal(z: Tensor, step: float) -> Tensor:
         offset = z if center is None else z - center
         unit = Items(()).unit(offset)
+        unit = torch.where(unit > 0, unit, 1)
         norm = torch.linalg.vector_norm(offset / unit) * unit
         factor = torch.where(norm > radius, radius / torch.where(norm > 0, norm, 1), 1)
         return offset * factor if center is None else center + offset * factor
