@@ -70,6 +70,11 @@ class CopiedWeight(Diagonal):
         return Diagonal(self.weight.conj().clone(), self.ishape)
 
 
+class ConjugateOfItself(Diagonal):
+    def conj(self) -> NamedLinop:
+        return self
+
+
 class SlicedGrid(FFT):
     def why_opaque(self, dim: str) -> str | None:
         return None
@@ -280,6 +285,7 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     (diagonal(ConjugateForgotten), "adjoint_satisfies_the_dot_test"),
     (diagonal(ConjugateForgotten), "adjoint_is_the_conjugate_transpose"),
     (lambda: AdjointOfTheOtherSize(values(2, 3)), "adjoint_satisfies_the_dot_test"),
+    (diagonal(ConjugateOfItself), "transpose_and_conjugate_are_those_of_the_matrix"),
     (diagonal(NewAdjointEveryTime), "adjoint_of_the_adjoint_is_the_operator"),
     (lambda: WrongNormal(values(2, 3)), "normal_is_the_adjoint_after_the_operator"),
     (diagonal(CopiedWeight), "derived_operators_hold_the_same_tensors"),

@@ -44,11 +44,11 @@ class LinopFactories:
         return torch.randn(input_lengths(linop, self.sizes()), dtype=dtype)
 
     def derived(self, A: NamedLinop, dtype: torch.dtype = torch.complex128) -> list[Applied]:
-        """Return the operator, its adjoint and both normals, each with an input of ``dtype``."""
+        """Return A, A.H, A.N, A.H.N and A.T, each with an input of ``dtype``."""
         x = self.make_input(A, dtype)
         with torch.no_grad():
             y = torch.randn(A(x).shape, dtype=dtype)
-        return [(A, x), (A.H, y), (A.N, x), (A.H.N, y)]
+        return [(A, x), (A.H, y), (A.N, x), (A.H.N, y), (A.T, y)]
 
     def close(self, x: Tensor, y: Tensor, rtol: float | None = None) -> bool:
         """Whether two results are equal but for rounding."""

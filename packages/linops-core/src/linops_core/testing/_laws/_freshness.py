@@ -55,12 +55,12 @@ class FreshnessLaws(LinopFactories):
         before = self.derived(A, dtype)
         change(A)
         other = copy.deepcopy(A)
-        after = (other, other.H, other.N, other.H.N)
+        after = (other, other.H, other.N, other.H.N, other.T)
         for (old, x), new in zip(before, after, strict=True):
             y, expected = old(x), new(x)
             assert y.dtype is expected.dtype
             assert self.close(y, expected, rtol)
-        (_, x), (adjoint, _), (normal, _), _ = before
+        (_, x), (adjoint, _), (normal, _), *_ = before
         assert self.close(adjoint(A(x)), normal(x), rtol)
 
 

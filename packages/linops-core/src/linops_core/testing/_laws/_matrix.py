@@ -58,6 +58,17 @@ class MatrixLaws(LinopFactories):
         sizes = {str(dim): length for dim, length in rows.items()}
         assert self.close(self.dense(A.H, sizes), self.dense(A).mH)
 
+    def test_transpose_and_conjugate_are_those_of_the_matrix(self) -> None:
+        A = self.make_linop()
+        columns, rows = (linop.to_dense(self.all_sizes(linop)) for linop in (A, A.H))
+        for linop, matrix in (
+            (A.T, columns.mT),
+            (A.conj(), columns.conj()),
+            (A.H.T, rows.mT),
+            (A.H.conj(), rows.conj()),
+        ):
+            assert self.close(linop.to_dense(self.all_sizes(linop)), matrix)
+
     def test_adjoint_of_the_adjoint_is_the_operator(self) -> None:
         A = self.make_linop()
         assert A.H.H is A
