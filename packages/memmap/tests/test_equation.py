@@ -68,15 +68,15 @@ def looked_for_in_a_lattice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_equation, "_meet", give_up)
 
 
-def answered_in_the_last_resort(patch: pytest.MonkeyPatch) -> None:
+def answered_by_listing_sums(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_equation, "_pair", give_up)
     patch.setattr(_equation, "_search", give_up)
     patch.setattr(_equation, "_look_for_point", give_up)
 
 
-def answered_in_the_last_resort_with_heads(patch: pytest.MonkeyPatch) -> None:
-    answered_in_the_last_resort(patch)
-    patch.setattr(_equation, "MAX_HEADS", 8)
+def answered_by_bits(patch: pytest.MonkeyPatch) -> None:
+    answered_by_listing_sums(patch)
+    patch.setattr(_equation, "MAX_LISTED", 0)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def answered_in_the_last_resort_with_heads(patch: pytest.MonkeyPatch) -> None:
         asked_as_usual,
         searched_by_numpy,
         looked_for_in_a_lattice,
-        answered_in_the_last_resort,
-        answered_in_the_last_resort_with_heads,
+        answered_by_listing_sums,
+        answered_by_bits,
     ],
 )
 @given(problem=problems())

@@ -10,18 +10,18 @@ cheapest method that can; nothing is ever guessed.
    along one axis) have a closed form; the few right-hand sides left are followed up.
 3. Else NumPy's bounded search (the one behind `numpy.shares_memory`) tries `MAX_CANDIDATES`.
 4. Else the solutions are looked for as points of a lattice in a box, whose size does not matter,
-   with `MAX_NODES` choices of a coefficient. Up to about ten terms, that is always enough but for
-   right-hand sides close to either end.
-5. Else up to `MAX_HEADS` sums of the largest terms are listed, and what they leave is looked up
-   among all sums of the other terms, kept as the bits of one integer. It has at most one bit for
-   each byte in which the spans of the two views meet, and is shifted and joined
-   ``O(sum_j log u_j)`` times.
+   with `MAX_NODES` choices of a coefficient. Up to six terms, that is nearly always enough.
+5. Else the terms are split into two halves. If neither has more than `MAX_LISTED` sums, what the
+   sums of one half leave is looked up among those of the other.
+6. Else all sums are found as the bits of one integer. It has at most one bit for each byte in which
+   the spans of the two views meet, and is shifted and joined ``O(sum_j log u_j)`` times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,7 +31,7 @@ from ._lattice import box_has_point
 MAX_CANDIDATES = 1_000
 MAX_NODES = 3_000
 MAX_FOLLOWED = 16
-MAX_HEADS = 1 << 21
+MAX_LISTED = 1 << 22
 
 Terms: TypeAlias = Sequence[tuple[int, int]]
 """Pairs (coefficient, largest value), all positive, ascending in the coefficients."""
@@ -195,6 +195,7 @@ def _reaches(terms: Terms, low: int, high: int) -> bool:
     target = min(high, sum(c * most for c, most in terms) - high)
     if target < 0:
         return False
+    terms = _clipped(terms, target)
     found = _search(terms, target)
     if found is None:
         found = _look_for_point(terms, target)
@@ -230,50 +231,55 @@ def _search(terms: Terms, target: int) -> bool | None:
         return None
 
 
+def _clipped(terms: Terms, target: int) -> Terms:
+    """The terms without multiples that are larger than the target."""
+    return [(c, min(largest, target // c)) for c, largest in terms if c <= target]
+
+
 def _look_for_point(terms: Terms, target: int) -> bool | None:
     """Answer by looking for a point of a lattice in a box, or None if it would take too long."""
-    # No term is larger than the target.
-    clipped = [(c, min(largest, target // c)) for c, largest in terms if c <= target]
-    if len(clipped) < 2:
-        return target == sum(c * largest for c, largest in clipped)
-    divisor = gcd(*[c for c, _ in clipped])
+    if len(terms) < 2:
+        return target == sum(c * largest for c, largest in terms)
+    divisor = gcd(*[c for c, _ in terms])
     if target % divisor:
         return False
-    coefficients = [c // divisor for c, _ in clipped]
+    coefficients = [c // divisor for c, _ in terms]
     return box_has_point(
-        coefficients, [largest for _, largest in clipped], target // divisor, MAX_NODES
+        coefficients, [largest for _, largest in terms], target // divisor, MAX_NODES
     )
 
 
 def _meet(terms: Terms, target: int) -> bool:
-    """Answer by looking up what the largest terms leave among all sums of the others."""
-    reach = sum(coefficient * largest for coefficient, largest in terms)
-    left = np.array([target], dtype=np.int64)
-    n_tail = len(terms)
-    while reach > MAX_HEADS and len(left) * (terms[n_tail - 1][1] + 1) <= MAX_HEADS:
-        n_tail -= 1
-        coefficient, largest = terms[n_tail]
-        reach -= coefficient * largest
-        left = (left[:, None] - coefficient * np.arange(largest + 1)).ravel()
-        left = left[(left >= 0) & (left <= reach)]
-    left = left[left <= reach]
-    if left.size == 0:
-        return False
-    sums = np.frombuffer(_sums(terms[:n_tail], int(left.max())), np.uint8)
-    return bool((sums[left >> 3] >> (left & 7).astype(np.uint8) & 1).any())
+    """Answer by looking up what the sums of some terms leave among the sums of the others."""
+    halves: tuple[list[tuple[int, int]], list[tuple[int, int]]] = [], []
+    sizes = [1, 1]
+    for coefficient, largest in sorted(terms, key=itemgetter(1), reverse=True):
+        smaller = sizes.index(min(sizes))
+        halves[smaller].append((coefficient, largest))
+        sizes[smaller] *= largest + 1
+    if max(sizes) > MAX_LISTED or target >> 62:
+        return bool(_sums(terms, target) >> target & 1)
+    first, second = [_listed_sums(half, target) for half in halves]
+    return bool(np.isin(target - first, second).any())
 
 
-def _sums(terms: Terms, most: int) -> bytes:
-    """Bytes in which bit s tells whether s, at most `most`, is a sum of the terms."""
+def _listed_sums(terms: Terms, most: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """All sums of the terms that are not too large."""
+    sums = np.zeros(1, np.int64)
+    for coefficient, largest in terms:
+        sums = (sums[:, None] + coefficient * np.arange(largest + 1)).ravel()
+        sums = sums[sums <= most]
+    return sums
+
+
+def _sums(terms: Terms, most: int) -> int:
+    """Integer in which bit s tells whether s, at most `most`, is a sum of the terms."""
     sums = 1
     for coefficient, largest in terms:
         done = 1
         while done <= largest:
             more = min(done, largest + 1 - done)
-            if coefficient * more > most:
-                break
             sums |= sums << coefficient * more
-            if sums.bit_length() > most + 1:
-                sums &= (1 << (most + 1)) - 1
+            sums &= (1 << (most + 1)) - 1
             done += more
-    return sums.to_bytes(most // 8 + 1, "little")
+    return sums
