@@ -70,3 +70,15 @@ def test_inner_dimensions_of_different_sizes_cannot_be_sliced() -> None:
     A = Add(through(2), through(3))
     assert A.role("K") is Role.OPAQUE
     assert "sizes ['2', '3']" in str(A.why_opaque("K"))
+
+
+def test_terms_on_threads_stay_together_in_a_sum_without_threads() -> None:
+    A, B, C = (Scalar(float(n), ("N",)) for n in (1, 2, 3))
+    threaded = Add(A, B, threaded=True, num_workers=2)
+    whole = threaded + C
+    assert isinstance(whole, Add) and whole.linops[0] is threaded and not whole.threaded
+    assert whole(torch.ones(1)).tolist() == [6]
+    assert Add(threaded, C, threaded=True).linops == (A, B, C)
+    assert (Add(A, B) + C).linops == (A, B, C)
+    with pytest.raises(ValueError, match=r"^Add: num_workers must be a positive integer, got 0"):
+        Add(A, B, num_workers=0)

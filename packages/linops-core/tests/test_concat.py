@@ -3,7 +3,18 @@ from typing import Any
 import pytest
 import torch
 
-from linops_core import Chain, Concat, Dense, Diagonal, Identity, NamedLinop, Role, Scalar, Zero
+from linops_core import (
+    Add,
+    Chain,
+    Concat,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    Role,
+    Scalar,
+    Zero,
+)
 from nameddim import ND
 
 
@@ -152,3 +163,26 @@ def test_a_block_without_the_inner_dimension_is_zero_in_all_tiles_but_the_first(
     assert torch.equal(tiles[0].to_dense() + tiles[1].to_dense(), A.to_dense())
     adjoints = tiles[0].H.to_dense({"M": 4}) + tiles[1].H.to_dense({"M": 4})
     assert torch.equal(adjoints, A.to_dense().mH)
+
+
+def test_normals_keep_the_threads() -> None:
+    threads: dict[str, Any] = {"threaded": True, "num_workers": 2}
+    column = Concat(matrix(1, 2), matrix(2, 2), odim="M", **threads)
+    blocks = Concat(diagonal(1.0), diagonal(2.0), idim="N", odim="N", **threads)
+    for linop in (column.N, blocks.N):
+        assert isinstance(linop, (Add, Concat))
+        assert (linop.threaded, linop.num_workers) == (True, 2)
+    with pytest.raises(ValueError, match=r"^Concat: num_workers must be a positive integer, got 0"):
+        Concat(matrix(1, 2), odim="M", num_workers=0)
+
+
+def test_blocks_on_threads_are_the_same_bits() -> None:
+    blocks = [matrix(1, 2), matrix(2, 2)]
+    x = torch.randn(2)
+    for serial, threaded in (
+        (Concat(*blocks, odim="M"), Concat(*blocks, odim="M", threaded=True, num_workers=2)),
+        (Add(*blocks[:1] * 3), Add(*blocks[:1] * 3, threaded=True, num_workers=2)),
+    ):
+        assert torch.equal(serial(x), threaded(x))
+        y = serial(x)
+        assert torch.equal(serial.H(y), threaded.H(y))

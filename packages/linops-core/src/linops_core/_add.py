@@ -14,6 +14,7 @@ from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._linop import NamedLinop
 from ._same_space import same_space, why_not_alike
+from ._threads import check_workers, combined
 from ._zero import Zero
 
 
@@ -23,12 +24,16 @@ class Add(Composite):
     Parameters
     ----------
     *linops : NamedLinop
-        At least one. Sums among them are flattened.
+        At least one. Sums among them are flattened, but for those that have threads where this
+        one has none.
+    threaded, num_workers
+        Whether the terms run on threads of their own, and how many at once; see :class:`Stack`.
 
     Raises
     ------
     ValueError
-        If the operators do not have one shape, in names or in sizes.
+        If the operators do not have one shape, in names or in sizes, or num_workers is not
+        positive.
 
     Examples
     --------
@@ -38,15 +43,24 @@ class Add(Composite):
     tensor([5.])
     """
 
-    def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
-        terms = same_space("Add", landing_alike(flat_sum(linops)))
+    def __init__(
+        self,
+        *linops: NamedLinop,
+        threaded: bool = False,
+        num_workers: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        check_workers("Add", num_workers)
+        terms = same_space("Add", landing_alike(flat_sum(linops, threaded)))
         super().__init__(NamedShape(terms[0].ishape, terms[0].oshape), terms, name)
         self._is_endomorphism = all(term.is_endomorphism for term in terms)
+        self.threaded, self.num_workers = threaded, num_workers
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A_1 x + A_2 x + ..., in this order."""
-        return accumulate(term(x) for term in linop.linops)
+        pairs = [(term, x) for term in linop.linops]
+        return combined(accumulate, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = fn  # the terms of an adjoint are adjoints
 
@@ -103,6 +117,13 @@ class Add(Composite):
         return self.with_operands(terms, shape)
 
 
-def flat_sum(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators with the terms of every Add in its place."""
-    return [term for linop in linops for term in (linop.linops if type(linop) is Add else [linop])]
+def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[NamedLinop]:
+    """Return the operators with the terms of every Add in its place.
+
+    One with threads stays whole in a sum without: its terms are to run on threads.
+    """
+    terms: list[NamedLinop] = []
+    for linop in linops:
+        is_sum = type(linop) is Add and (threaded or not linop.threaded)
+        terms += linop.linops if isinstance(linop, Add) and is_sum else [linop]
+    return terms

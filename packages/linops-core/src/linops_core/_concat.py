@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
@@ -18,6 +18,7 @@ from ._composite import Composite
 from ._linop import NamedLinop
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
+from ._threads import check_workers, combined
 from ._tile import Window
 from ._zero import Zero
 
@@ -64,11 +65,15 @@ class Concat(Composite):
         At least one. A dimension that is in both shapes must be both.
     isizes, osizes : sequence of int, optional
         Length of each operand's block; needed where an operand does not know its size.
+    threaded, num_workers
+        Whether the operands run on threads of their own, and how many at once; see
+        :class:`Stack`.
 
     Raises
     ------
     ValueError
-        If the shapes differ, a dimension is not there or its blocks are not known.
+        If the shapes differ, a dimension is not there or its blocks are not known, or num_workers
+        is not positive.
 
     Examples
     --------
@@ -86,8 +91,11 @@ class Concat(Composite):
         odim: NamedDimension | str | None = None,
         isizes: Sequence[int] | None = None,
         osizes: Sequence[int] | None = None,
+        threaded: bool = False,
+        num_workers: int | None = None,
         name: str | None = None,
     ) -> None:
+        check_workers("Concat", num_workers)
         if idim is None and odim is None:
             raise ValueError("Concat: idim, odim or both must be given, got neither")
         divided = frozenset(ND.infer(dim) for dim in (idim, odim) if dim is not None)
@@ -96,6 +104,7 @@ class Concat(Composite):
         super().__init__(NamedShape(shape.ishape, shape.oshape), blocks, name)
         self._input = self._divided("idim", idim, self.ishape, isizes)
         self._output = self._divided("odim", odim, self.oshape, osizes)
+        self.threaded, self.num_workers = threaded, num_workers
         for dim in divided & set(self.ishape) & set(self.oshape):
             if self.idim != self.odim or self._block_sizes("i") != self._block_sizes("o"):
                 raise ValueError(
@@ -180,8 +189,11 @@ class Concat(Composite):
         if self._output is None:
             # A Zero in a sum may not know the size of what it adds nothing to.
             blocks = [b for b in blocks if not isinstance(b[0], Zero)] or blocks
-            return accumulate(linop(part) for linop, part in blocks)
-        results = (linop(part) for linop, part in blocks)
+        return combined(self._combine, blocks, self.threaded, self.num_workers)
+
+    def _combine(self, results: Iterable[Tensor]) -> Tensor:
+        if self._output is None:
+            return accumulate(results)
         return concatenate(results, self._output.axis(self.oshape), self._output.sizes)
 
     def adjoint(self) -> NamedLinop:
@@ -206,11 +218,12 @@ class Concat(Composite):
         normals = [linop.normal() for linop in self.linops]
         if len({(normal.ishape, normal.oshape) for normal in normals}) > 1:
             return sandwich(self)  # operands that name what they sum over differently
+        threads: dict[str, Any] = {"threaded": self.threaded, "num_workers": self.num_workers}
         if self._input is None:
-            return Add(*normals)
+            return Add(*normals, **threads)
         sizes = self._input.sizes
         landing = normals[0].oshape[self._input.position]
-        return Concat(*normals, idim=self.idim, odim=landing, isizes=sizes, osizes=sizes)
+        return Concat(*normals, idim=self.idim, odim=landing, isizes=sizes, osizes=sizes, **threads)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""

@@ -170,13 +170,13 @@ class Stack(Composite):
         normals = [linop.normal() for linop in self.linops]
         if len({(normal.ishape, normal.oshape) for normal in normals}) > 1:
             return sandwich(self)  # operands that name what they sum over differently
-        options: dict[str, Any] = {"threaded": self.threaded, "num_workers": self.num_workers}
+        threads: dict[str, Any] = {"threaded": self.threaded, "num_workers": self.num_workers}
         if self._input is None:
-            return Add(*normals)
+            return Add(*normals, **threads)
         if any(self.idim in normal.dims for normal in normals):
             return sandwich(self)  # a name that a normal has given to what it sums over
         place = (self.idim, self._input)
-        return Stack(*normals, idim_and_idx=place, odim_and_idx=place, **options).as_endomorphism()
+        return Stack(*normals, idim_and_idx=place, odim_and_idx=place, **threads).as_endomorphism()
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""

@@ -77,9 +77,9 @@ def combined(
     Exception
         What the first operand, in their order, raises; all threads have ended by then.
     """
-    calls = [partial(linop, part) for linop, part in pairs]
     if not threaded or torch.compiler.is_compiling():
-        return combine(call() for call in calls)
+        return combine(linop(part) for linop, part in pairs)
+    calls = [partial(linop, part) for linop, part in pairs]
     width = min(len(calls), num_workers or os.cpu_count() or 1)
     plain = all(type(call.args[0]) in (Tensor, nn.Parameter) for call in calls)
     if width < 2 or not plain or _on_worker.get() or not is_portable():
