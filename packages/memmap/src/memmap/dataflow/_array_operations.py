@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -64,10 +65,46 @@ class FillOperation(Operation):
         return ()
 
 
-class TransformOperation(Operation):
+class _ComputingOperation(Operation, ABC):
+    """``output[...] = compute(*inputs)``, for every output; without one the operation only reads.
+
+    Attributes
+    ----------
+    n_inputs : int
+        How many inputs it must have.
+    result : numpy.ndarray or None
+        If there is no output, what the last execution computed, as a copy.
+    """
+
+    n_inputs: ClassVar[int] = 1
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.result: Array | None = None
+
+    @abstractmethod
+    def compute(self, *inputs: Array) -> Array:
+        """Compute the result from the inputs, which are read-only."""
+
+    def execute(self) -> None:
+        """Compute the result and write it to every output.
+
+        Raises
+        ------
+        TypeError
+            If the dtype of an output cannot hold the result.
+        ValueError
+            If the number of inputs is wrong, if an output has another shape than the result, or
+            if an output overlaps itself.
+        """
+        inputs = _arrays(self, self.input_views, expected=self.n_inputs)
+        self.result = _write(self, self.compute(*inputs))
+
+
+class TransformOperation(_ComputingOperation):
     """``output[...] = function(input)``, for every output.
 
-    Without an output the operation only reads.
+    Without an output the operation only reads, and keeps what it computed as its ``result``.
 
     Parameters
     ----------
@@ -76,11 +113,6 @@ class TransformOperation(Operation):
     function : callable, optional
         Gets the input as a read-only NumPy array and returns an array of the outputs' shape.
         Default: the input itself, so that the operation copies.
-
-    Attributes
-    ----------
-    result : numpy.ndarray or None
-        If there is no output, what the last execution computed, as a copy.
 
     Examples
     --------
@@ -92,30 +124,19 @@ class TransformOperation(Operation):
     [1.0, 3.0, 6.0]
     """
 
-    def __init__(self, name: str, function: UnaryFunction | None = None) -> None:
+    def __init__(self, name: str, function: UnaryFunction = np.asarray) -> None:
         super().__init__(name)
         self.function = function
-        self.result: Array | None = None
 
-    def execute(self) -> None:
-        """Transform the input and write every output.
-
-        Raises
-        ------
-        TypeError
-            If the dtype of an output cannot hold the result.
-        ValueError
-            If there is not exactly one input, if an output has another shape than the result, or
-            if an output overlaps itself.
-        """
-        (value,) = _arrays(self, self.input_views, expected=1)
-        self.result = _write(self, value if self.function is None else self.function(value))
+    def compute(self, *inputs: Array) -> Array:
+        """Transform the input."""
+        return self.function(*inputs)
 
 
-class ReduceOperation(Operation):
+class ReduceOperation(_ComputingOperation):
     """``output[...] = function(input, axis=axis)``, for every output.
 
-    Without an output the operation only reads.
+    Without an output the operation only reads, and keeps what it computed as its ``result``.
 
     Parameters
     ----------
@@ -125,11 +146,6 @@ class ReduceOperation(Operation):
         The dimension to reduce.
     function : callable, optional
         A NumPy reduction. Default: `numpy.sum`.
-
-    Attributes
-    ----------
-    result : numpy.ndarray or None
-        If there is no output, what the last execution computed, as a copy.
 
     Examples
     --------
@@ -142,33 +158,20 @@ class ReduceOperation(Operation):
     [6.0, 15.0]
     """
 
-    def __init__(
-        self, name: str, axis: int = -1, function: Callable[..., Array] | None = None
-    ) -> None:
+    def __init__(self, name: str, axis: int = -1, function: Callable[..., Array] = np.sum) -> None:
         super().__init__(name)
         self.axis = axis
-        self.function = np.sum if function is None else function
-        self.result: Array | None = None
+        self.function = function
 
-    def execute(self) -> None:
-        """Reduce the input and write every output.
-
-        Raises
-        ------
-        TypeError
-            If the dtype of an output cannot hold the result.
-        ValueError
-            If there is not exactly one input, if an output has another shape than the result, or
-            if an output overlaps itself.
-        """
-        (value,) = _arrays(self, self.input_views, expected=1)
-        self.result = _write(self, self.function(value, axis=self.axis))
+    def compute(self, *inputs: Array) -> Array:
+        """Reduce the input."""
+        return self.function(*inputs, axis=self.axis)
 
 
-class BinaryOperation(Operation):
+class BinaryOperation(_ComputingOperation):
     """``output[...] = function(input_1, input_2)``, for every output.
 
-    Without an output the operation only reads.
+    Without an output the operation only reads, and keeps what it computed as its ``result``.
 
     Parameters
     ----------
@@ -176,11 +179,6 @@ class BinaryOperation(Operation):
         Name to show.
     function : callable, optional
         Gets both inputs as read-only NumPy arrays. Default: `numpy.add`.
-
-    Attributes
-    ----------
-    result : numpy.ndarray or None
-        If there is no output, what the last execution computed, as a copy.
 
     Examples
     --------
@@ -192,24 +190,15 @@ class BinaryOperation(Operation):
     [11.0, 22.0]
     """
 
-    def __init__(self, name: str, function: BinaryFunction | None = None) -> None:
+    n_inputs = 2
+
+    def __init__(self, name: str, function: BinaryFunction = np.add) -> None:
         super().__init__(name)
-        self.function = np.add if function is None else function
-        self.result: Array | None = None
+        self.function = function
 
-    def execute(self) -> None:
-        """Combine both inputs and write every output.
-
-        Raises
-        ------
-        TypeError
-            If the dtype of an output cannot hold the result.
-        ValueError
-            If there are not exactly two inputs, if an output has another shape than the result,
-            or if an output overlaps itself.
-        """
-        first, second = _arrays(self, self.input_views, expected=2)
-        self.result = _write(self, self.function(first, second))
+    def compute(self, *inputs: Array) -> Array:
+        """Combine both inputs."""
+        return self.function(*inputs)
 
 
 def _arrays(
