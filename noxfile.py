@@ -65,7 +65,8 @@ def install(
 ) -> None:
     """Install ``packages`` and the siblings they need from the source tree.
 
-    ``extra`` is one of the packages' own; ``group`` one of the dependency groups of pyproject.toml.
+    ``extra`` is one of the packages' own, or several with commas between them; ``group`` is one of
+    the dependency groups of pyproject.toml.
     """
     siblings = set().union(*map(needed_siblings, packages)) - set(packages)
     targets = [f"packages/{name}" for name in sorted(siblings)]
@@ -77,10 +78,11 @@ def install(
 @nox.session(reuse_venv=False)
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def tests(session: nox.Session, package: str) -> None:
-    """Test each package where nothing is installed but it and what it declares."""
+    """Test each package where nothing is installed but it and what it declares, then its extras."""
     install(session, package)
     session.run("python", "-c", IMPORT_ALL_MODULES, import_name(package), log=False)
-    install(session, package, extra="testing", group="test")
+    extras = ",".join(PROJECTS[package]["optional-dependencies"])
+    install(session, package, extra=extras, group="test")
     session.run("pytest", f"packages/{package}", *session.posargs)
 
 
