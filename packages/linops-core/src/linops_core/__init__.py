@@ -8,13 +8,17 @@ from ._adapters import from_sigpy as from_sigpy
 from ._adapters import to_pylops as to_pylops
 from ._adapters import to_sigpy as to_sigpy
 from ._add import Add as Add
+from ._blocks import ArrayToBlocks as ArrayToBlocks
+from ._blocks import BlocksToArray as BlocksToArray
 from ._chain import Chain as Chain
 from ._composite import Composite as Composite
 from ._concat import Concat as Concat
+from ._convolution import Convolution as Convolution
 from ._dense import Dense as Dense
 from ._diagonal import Diagonal as Diagonal
 from ._fft import FFT as FFT
 from ._identity import Identity as Identity
+from ._interpolate import Interpolate as Interpolate
 from ._linop import NamedLinop as NamedLinop
 from ._normal import Normal as Normal
 from ._pad import Crop as Crop
@@ -38,13 +42,17 @@ from ._zero import Zero as Zero
 __all__ = [
     "FFT",
     "Add",
+    "ArrayToBlocks",
+    "BlocksToArray",
     "Chain",
     "Composite",
     "Concat",
+    "Convolution",
     "Crop",
     "Dense",
     "Diagonal",
     "Identity",
+    "Interpolate",
     "NamedLinop",
     "Normal",
     "Pad",

@@ -7,6 +7,9 @@ own operator gets the same tests from a strategy of :class:`Known` and :func:`ch
 
 from ._check import LawError as LawError
 from ._check import check as check
+from ._grid_operators import blocks as blocks
+from ._grid_operators import convolutions as convolutions
+from ._grid_operators import interpolations as interpolations
 from ._known import Known as Known
 from ._leaves import LEAVES as LEAVES
 from ._leaves import dense_operators as dense_operators
@@ -35,12 +38,15 @@ __all__ = [
     "LawError",
     "Space",
     "Spaces",
+    "blocks",
     "centred_pads",
     "check",
+    "convolutions",
     "dense_operators",
     "diagonals",
     "end_pads",
     "identities",
+    "interpolations",
     "leaves",
     "opaque_operators",
     "plain_functions",

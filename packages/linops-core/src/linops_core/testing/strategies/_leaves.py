@@ -15,6 +15,14 @@ from nameddim import NamedDimension, NamedShape
 
 from ... import FFT, Dense, Diagonal, Identity, Sampling, Scalar, Zero
 from ..._linop import NamedLinop
+from ._grid_operators import (
+    blocks,
+    convolutions,
+    convolved,
+    gridded_batches,
+    interpolations,
+    strides_between,
+)
 from ._known import Index, Known, matrix_of, tensors
 from ._shape_operators import (
     centred_pads,
@@ -280,6 +288,9 @@ LEAVES: tuple[Callable[..., st.SearchStrategy[Known]], ...] = (
     repeats,
     sums,
     plain_functions,
+    blocks,
+    convolutions,
+    interpolations,
 )
 """A strategy for each operator of the package; called with :class:`Spaces` it stays between."""
 
@@ -314,5 +325,11 @@ def leaves(where: Spaces | None = None) -> st.SearchStrategy[Known]:
         chosen.append(repeats(where))
     if is_widened(where.reverse):
         chosen.append(sums(where))
+    if strides_between(where) or strides_between(where.reverse):
+        chosen.append(blocks(where))
+    if convolved(where):
+        chosen.append(convolutions(where))
+    if gridded_batches(where):
+        chosen.append(interpolations(where))
     chosen += [zeros(where), opaque_operators(where), plain_functions(where)]
     return st.one_of(chosen)

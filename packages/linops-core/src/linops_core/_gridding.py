@@ -1,0 +1,232 @@
+"""Weighted sums over neighbours on a grid, and their adjoint: the two halves of interpolation.
+
+B batches, P points, n grid points, W neighbours along an axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import product
+from operator import add, mul
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Elements of what is summed at a time, on a CPU: a few vectors of that length fit its cache.
+_STEP = 2**16
+
+
+def interpolated(x_Bn: Tensor, positions: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+    r"""Return :math:`y_{bp} = \sum_{ij..} u_{ip} v_{jp} \cdots x_{b,\, k_{ip} + l_{jp} + \cdots}`.
+
+    Parameters
+    ----------
+    x_Bn : Tensor
+        Real or complex, (B, n).
+    positions : sequence of Tensor
+        Integers (W, P) for each axis of the grid; their sums are positions on the flattened grid.
+    weights : sequence of Tensor
+        Either real numbers (W, P) for each axis, whose products are the weights, or one tensor
+        (W W .., P) of the weights, with the neighbours along the last axis fastest.
+
+    Returns
+    -------
+    Tensor
+        (B, P), a new one.
+    """
+    if torch.compiler.is_compiling():
+        return _interpolate(x_Bn, positions, weights)
+    y: Tensor = _Interpolate.apply(  # type: ignore[no-untyped-call] # torch's own
+        x_Bn, len(positions), *positions, *weights
+    )
+    return y
+
+
+def gridded(
+    y_BP: Tensor, n_points: int, positions: Sequence[Tensor], weights: Sequence[Tensor]
+) -> Tensor:
+    """Return the adjoint of :func:`interpolated` applied to (B, P): a new tensor (B, n)."""
+    if torch.compiler.is_compiling():
+        return _grid([y_BP], n_points, [(positions, weights)])
+    grid: Tensor = _Grid.apply(  # type: ignore[no-untyped-call] # torch's own
+        y_BP, n_points, len(positions), *positions, *weights
+    )
+    return grid
+
+
+class _Interpolate(torch.autograd.Function):
+    """`interpolated`, which keeps for its derivatives no more than it is given."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, n_axes: int, *tables: Tensor) -> Tensor:
+        positions, weights = tables[:n_axes], tables[n_axes:]
+        batches, points = _steps(x, positions[0].shape[1])
+        return _joined(
+            [
+                _joined([_interpolate(x[b], *_at(p, positions, weights)) for p in points], 1)
+                for b in batches
+            ],
+            0,
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, ctx.n_axes, *tables = inputs
+        ctx.save_for_backward(x, *tables)
+        ctx.save_for_forward(x, *tables)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, *tables = ctx.saved_tensors
+        positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
+        of_x = None
+        if ctx.needs_input_grad[0]:
+            of_x = gridded(grad, x.shape[-1], positions, weights)
+        of_weights: Sequence[Tensor | None] = [None] * len(weights)
+        if any(ctx.needs_input_grad[2 + ctx.n_axes :]):
+            of_weights = _gradients_to_weights(x, grad, positions, weights)
+        return of_x, None, *[None] * ctx.n_axes, *of_weights
+
+    @staticmethod
+    def jvp(ctx: Any, of_x: Tensor | None, _: None, *of_tables: Tensor | None) -> Tensor:
+        x, *tables = ctx.saved_tensors
+        positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
+        terms = [] if of_x is None else [interpolated(of_x, positions, weights)]
+        for changed in _each_changed(weights, of_tables[ctx.n_axes :]):
+            terms.append(interpolated(x, positions, changed))
+        return reduce(add, terms)
+
+
+class _Grid(torch.autograd.Function):
+    """`gridded`, which keeps for its derivatives no more than it is given."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(y: Tensor, n_points: int, n_axes: int, *tables: Tensor) -> Tensor:
+        positions, weights = tables[:n_axes], tables[n_axes:]
+        batches, points = _steps(y, y.shape[1])
+        parts = [_at(p, positions, weights) for p in points]
+        return _joined(
+            [_grid([y[b, p] for p in points], n_points, parts) for b in batches],
+            0,
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        y, ctx.n_points, ctx.n_axes, *tables = inputs
+        ctx.save_for_backward(y, *tables)
+        ctx.save_for_forward(y, *tables)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        y, *tables = ctx.saved_tensors
+        positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
+        of_y = interpolated(grad, positions, weights) if ctx.needs_input_grad[0] else None
+        of_weights: Sequence[Tensor | None] = [None] * len(weights)
+        if any(ctx.needs_input_grad[3 + ctx.n_axes :]):
+            of_weights = _gradients_to_weights(grad, y, positions, weights)
+        return of_y, None, None, *[None] * ctx.n_axes, *of_weights
+
+    @staticmethod
+    def jvp(ctx: Any, of_y: Tensor | None, _: None, __: None, *of_tables: Tensor | None) -> Tensor:
+        y, *tables = ctx.saved_tensors
+        positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
+        terms = [] if of_y is None else [gridded(of_y, ctx.n_points, positions, weights)]
+        for changed in _each_changed(weights, of_tables[ctx.n_axes :]):
+            terms.append(gridded(y, ctx.n_points, positions, changed))
+        return reduce(add, terms)
+
+
+def _interpolate(x: Tensor, positions: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+    total: Tensor | None = None
+    for index, weight in _neighbours(positions, weights):
+        term = x.gather(-1, index.expand(x.shape[0], -1)) * weight
+        total = term if total is None else total.add_(term)
+    assert total is not None
+    return total
+
+
+def _grid(
+    parts: Sequence[Tensor], n_points: int, tables: Sequence[tuple[Sequence[Tensor], ...]]
+) -> Tensor:
+    """Return the grid of the points that come in ``parts``, (B, some of P) each."""
+    dtype = torch.promote_types(parts[0].dtype, tables[0][1][0].dtype)
+    grid = parts[0].new_zeros(parts[0].shape[0], n_points, dtype=dtype)
+    is_first = True
+    for part, (positions, weights) in zip(parts, tables, strict=True):
+        for index, weight in _neighbours(positions, weights):
+            places = index.expand(part.shape[0], -1)
+            # Once not in place: under vmap the zeros have no batches, and the sum has.
+            scatter = grid.scatter_add if is_first else grid.scatter_add_
+            grid, is_first = scatter(-1, places, part * weight), False
+    return grid
+
+
+def _gradients_to_weights(
+    x: Tensor, y: Tensor, positions: Sequence[Tensor], weights: Sequence[Tensor]
+) -> list[Tensor]:
+    r"""Return the gradient of :math:`\mathrm{Re} \langle y, A x \rangle` to each of the weights."""
+    rows: list[list[Tensor | None]] = [[None] * len(table) for table in weights]
+    choices = product(*(range(len(table)) for table in weights))
+    for choice, index in zip(choices, _combined(positions, add), strict=True):
+        match = (y.conj() * x.gather(-1, index.expand(x.shape[0], -1))).real.sum(0)
+        for own, chosen in enumerate(choice):
+            others = [weights[i][j] for i, j in enumerate(choice) if i != own]
+            term = reduce(mul, others, match)
+            sum_so_far = rows[own][chosen]
+            rows[own][chosen] = term if sum_so_far is None else sum_so_far + term
+    return [torch.stack([row for row in table if row is not None]) for table in rows]
+
+
+def _each_changed(
+    weights: Sequence[Tensor], changes: Sequence[Tensor | None]
+) -> Iterator[list[Tensor]]:
+    """Yield the weights with one of them replaced by its change, for each that changes."""
+    for own, change in enumerate(changes):
+        if change is not None:
+            yield [*weights[:own], change, *weights[own + 1 :]]
+
+
+def _neighbours(
+    positions: Sequence[Tensor], weights: Sequence[Tensor]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield, for each neighbour of all points, the position of it and its weight: twice (P)."""
+    return zip(_combined(positions, add), _combined(weights, mul), strict=True)
+
+
+def _combined(
+    tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]
+) -> Iterator[Tensor]:
+    """Yield all combinations of one row of each table, those of the last table fastest."""
+    first, *others = tables
+    for row in first.unbind():
+        if not others:
+            yield row
+            continue
+        yield from _combined([combine(row, others[0]), *others[1:]], combine)
+
+
+def _steps(x: Tensor, n_points: int) -> tuple[list[slice], list[slice]]:
+    """Return which batches and which points are taken at a time."""
+    step = min(n_points, _STEP)
+    if x.device.type != "cpu" or x.shape[0] * n_points <= _STEP:
+        return [slice(None)], [slice(None)]
+    return _slices(x.shape[0], max(1, _STEP // step)), _slices(n_points, step)
+
+
+def _slices(total: int, length: int) -> list[slice]:
+    return [slice(start, start + length) for start in range(0, total, length)]
+
+
+def _at(points: slice, *tables: Sequence[Tensor]) -> tuple[list[Tensor], ...]:
+    """Return what the tables (W, P) have for some of the points."""
+    return tuple([table[:, points] for table in of_one_kind] for of_one_kind in tables)
+
+
+def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), axis)

@@ -1,0 +1,253 @@
+"""Interpolation of a grid at points between its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import accumulate
+from operator import mul
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from nameddim import ND, NamedDimension, NamedShape, get_nd_shape
+
+from ._gridding import gridded, interpolated
+from ._kernels import kernel_of
+from ._sampling import default_samples
+from ._sliceable import SliceableLinop
+
+Shape: TypeAlias = Sequence[NamedDimension | str]
+
+_COORDINATE = ND("coordinate")
+
+
+class Interpolate(SliceableLinop):
+    r"""The values of a grid at points between its own,
+
+    .. math:: y_p = \sum_n K(2 (l_p - n) / w) \, x_n,
+
+    for locations l in units of the grid's spacing, a width w and a kernel K that is zero from
+    distances of half the width on. The adjoint ("gridding") spreads the values of points over
+    their neighbours on the grid. Nothing is normalised: K is as given below.
+
+    =================  ======================================================  ==================
+    kernel             K(t) for :math:`|t| < 1`                                kernel_params
+    =================  ======================================================  ==================
+    "kaiser_bessel"    :math:`I_0(\beta \sqrt{1 - t^2})`                       {"beta": number}
+    "spline"           the B-spline of order q at :math:`t (q + 1) / 2`        {"order": 1, 2, 3}
+    "linear"           :math:`1 - |t|`, the spline of order 1                  none
+    =================  ======================================================  ==================
+
+    Linear interpolation is "linear" with width 2; a spline of order q has its knots on the grid,
+    and weights that sum to one, with width q + 1.
+
+    Parameters
+    ----------
+    locs : Tensor
+        Real, (..., D) for a grid of D dimensions, 1 to 3: coordinate d of a point counts along
+        axis d, and n is grid point n. A Parameter stays that Parameter; gradients to it are those
+        of the formula, for "linear" where it has one.
+    grid_size : sequence of int
+        D numbers.
+    batch_shape : sequence of dimensions, optional
+        Dimensions before the grid, which can be sliced; any by default.
+    locs_batch_shape : sequence of dimensions, optional
+        Of the points, which can be sliced. By default ``("K",)``, or ``("K", "K1", ...)``.
+    grid_shape : sequence of dimensions, optional
+        Of the grid, which cannot be sliced. By default Kx, Ky, Kz.
+    width : float
+        In units of the grid's spacing, along every axis.
+    kernel : {"kaiser_bessel", "spline", "linear"}
+    norm : {1, 2}
+        1: the kernel of a distance in D dimensions is the product of K of its coordinates.
+        2: it is K of its length, so that it is round.
+    pad_mode : {"circular", "zeros"}
+        What the grid is outside: itself again, or zero.
+    kernel_params : mapping, optional
+        By default the order of a spline is 1, and beta the best one for an oversampling of 2,
+        see below.
+
+    Raises
+    ------
+    TypeError
+        If the locations are not real numbers.
+    ValueError
+        If a parameter is not as said.
+
+    Notes
+    -----
+    A non-uniform Fourier transform of N points is a division by the transform of the kernel at
+    n / M, :math:`w \sinh(\sqrt{\beta^2 - (\pi w n / M)^2}) / \sqrt{\beta^2 - (\pi w n / M)^2}`, a
+    Fourier transform of size M, and this operator at :math:`k M / N`. With oversampling
+    :math:`\alpha = M / N`, Beatty et al. give
+    :math:`\beta = \pi \sqrt{(w / \alpha)^2 (\alpha - 1/2)^2 - 0.8}`, the default for
+    :math:`\alpha = 2`. Its largest error, relative to the sum of the absolute values of the N
+    points, was in one dimension, in double precision:
+
+    ============  ========  ========  ========  ========  ========
+    width         2         3         4         6         8
+    ============  ========  ========  ========  ========  ========
+    alpha = 2     1.1e-1    9.1e-3    1.5e-3    1.4e-5    2.5e-7
+    alpha = 1.25  3.9e-1    7.5e-2    1.8e-2    1.5e-3    9.7e-5
+    ============  ========  ========  ========  ========  ========
+
+    Sums run over the neighbours one by one, so nothing is allocated for all neighbours of all
+    points but, with ``norm=2``, their weights.
+
+    References
+    ----------
+    J. A. Fessler and B. P. Sutton, "Nonuniform fast Fourier transforms using min-max
+    interpolation", IEEE Transactions on Signal Processing 51 (2003).
+
+    P. J. Beatty, D. G. Nishimura and J. M. Pauly, "Rapid gridding reconstruction with a minimal
+    oversampling ratio", IEEE Transactions on Medical Imaging 24 (2005).
+
+    Examples
+    --------
+    >>> A = Interpolate(torch.tensor([[0.5], [2.25]]), [4], width=2, kernel="linear")
+    >>> A(torch.tensor([0.0, 1.0, 2.0, 6.0]))
+    tensor([0.5000, 3.0000])
+    >>> A.H(torch.tensor([1.0, 1.0]))
+    tensor([0.5000, 0.5000, 0.7500, 0.2500])
+    """
+
+    locs: Tensor
+
+    def __init__(
+        self,
+        locs: Tensor,
+        grid_size: Sequence[int],
+        batch_shape: Shape | None = None,
+        locs_batch_shape: Shape | None = None,
+        grid_shape: Shape | None = None,
+        width: float = 4.0,
+        kernel: str = "kaiser_bessel",
+        norm: int = 1,
+        pad_mode: str = "circular",
+        kernel_params: Mapping[str, float] | None = None,
+    ) -> None:
+        sizes = tuple(grid_size)
+        _check(locs, sizes, width, norm, pad_mode)
+        weigh = kernel_of(kernel, width, kernel_params)
+        grid = get_nd_shape(len(sizes), kspace=True) if grid_shape is None else tuple(grid_shape)
+        points = default_samples(locs.ndim - 1) if locs_batch_shape is None else locs_batch_shape
+        points = tuple(points)
+        batch = ("...",) if batch_shape is None else tuple(batch_shape)
+        for what, names, needed in (
+            ("grid_shape", grid, len(sizes)),
+            ("locs_batch_shape", points, locs.ndim - 1),
+        ):
+            if len(names) != needed or "..." in names:
+                raise ValueError(
+                    f"Interpolate: {what} must have {needed} dimensions for locations of shape "
+                    f"{tuple(locs.shape)} on a grid of {sizes}, got {names}"
+                )
+        shape = NamedShape(
+            (*batch, *grid),
+            (*batch, *points),
+            batch_shape=batch,
+            grid_shape=grid,
+            locs_shape=(*points, _COORDINATE),
+        )
+        super().__init__(shape)
+        self.grid_size, self.width, self.norm, self.pad_mode = sizes, width, norm, pad_mode
+        self.kernel, self._weigh = kernel, weigh
+        self.register_weight("locs", locs, "locs_shape")
+
+    @property
+    def dims(self) -> frozenset[NamedDimension]:
+        """All dimensions of input and output; the one of the coordinates is nobody else's."""
+        return self.shape.dims - {self.shape.other_shapes["locs_shape"][-1]}
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``: of the grid or of the locations."""
+        grid = self.shape.other_shapes["grid_shape"]
+        return self.grid_size[grid.index(dim)] if dim in grid else super().size(dim)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: points lie anywhere on the grid."""
+        if dim in self.shape.other_shapes["grid_shape"]:
+            return "the points may lie anywhere on the grid"
+        return None
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the values of x at the points."""
+        locs = linop.weight_part("locs")
+        batch = x.shape[: x.ndim - len(linop.grid_size)]
+        points = x.reshape(batch.numel(), linop.n_points)
+        return interpolated(points, *linop.neighbours(locs)).reshape(batch + locs.shape[:-1])
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the grid over which the values x of the points are spread."""
+        locs = linop.weight_part("locs")
+        batch = x.shape[: x.ndim - (locs.ndim - 1)]
+        values = x.reshape(batch.numel(), locs.shape[:-1].numel())
+        grid = gridded(values, linop.n_points, *linop.neighbours(locs))
+        return grid.reshape(*batch, *linop.grid_size)
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of the grid."""
+        return torch.Size(self.grid_size).numel()
+
+    def neighbours(self, locs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Return where the grid points next to each location are, and how much they weigh.
+
+        Returns
+        -------
+        positions, weights : lists of Tensor
+            As :func:`interpolated` takes them, the points in row-major order.
+        """
+        radius = self.width / 2
+        reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
+        strides = [*accumulate(self.grid_size[:0:-1], mul, initial=1)][::-1]
+        coordinates = locs.reshape(-1, locs.shape[-1]).unbind(-1)
+        positions, squares, inside = [], [], []
+        for at, size, stride in zip(coordinates, self.grid_size, strides, strict=True):
+            nodes = (at.detach() - radius).floor() + 1 + reach.unsqueeze(-1)
+            positions.append(nodes.long() % size * stride)
+            squares.append(((nodes - at) / radius).square())
+            inside.append((nodes >= 0) & (nodes < size))
+        if self.norm == 2:
+            squares = [reduce(_sums, squares)]
+            inside = [reduce(_conjunctions, inside)]
+        weights = [self._weigh(square) for square in squares]
+        if self.pad_mode == "zeros":
+            pairs = zip(inside, weights, strict=True)
+            weights = [torch.where(within, weight, 0) for within, weight in pairs]
+        return positions, weights
+
+
+def _sums(rows: Tensor, others: Tensor) -> Tensor:
+    """Return the sum of each of ``rows`` and each of ``others``, those of ``others`` fastest."""
+    return (rows.unsqueeze(1) + others).flatten(0, 1)
+
+
+def _conjunctions(rows: Tensor, others: Tensor) -> Tensor:
+    return (rows.unsqueeze(1) & others).flatten(0, 1)
+
+
+def _check(locs: Tensor, sizes: tuple[int, ...], width: float, norm: int, pad_mode: str) -> None:
+    if not isinstance(locs, Tensor) or not locs.is_floating_point():
+        kind = locs.dtype if isinstance(locs, Tensor) else type(locs)
+        raise TypeError(f"Interpolate: the locations must be a tensor of real numbers, got {kind}")
+    if len(sizes) not in (1, 2, 3) or min(sizes) < 1:
+        raise ValueError(f"Interpolate: grid_size must be 1, 2 or 3 positive numbers, got {sizes}")
+    if not locs.ndim or locs.shape[-1] != len(sizes):
+        raise ValueError(
+            f"Interpolate: the last dimension of the locations must have size {len(sizes)} for a "
+            f"grid of {sizes}, got shape {tuple(locs.shape)}"
+        )
+    if not 0 < width < math.inf:
+        raise ValueError(f"Interpolate: width must be positive and finite, got {width!r}")
+    if norm not in (1, 2):
+        raise ValueError(f"Interpolate: norm must be 1 or 2, got {norm!r}")
+    if pad_mode not in ("circular", "zeros"):
+        raise ValueError(
+            f"Interpolate: pad_mode must be one of ['circular', 'zeros'], got {pad_mode!r}"
+        )

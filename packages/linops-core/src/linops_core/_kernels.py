@@ -1,0 +1,135 @@
+"""Kernels of interpolation, as functions of the squared distance over the squared radius."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+Kernel: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Kernel:
+    """Return a function of :math:`t^2`, for distances t in units of half the width.
+
+    Parameters
+    ----------
+    name : {"kaiser_bessel", "spline", "linear"}
+    width : float
+        From which beta follows where it is not given.
+    params : mapping, optional
+        ``beta`` of "kaiser_bessel", ``order`` of "spline".
+
+    Raises
+    ------
+    ValueError
+        If there is no such kernel, parameter or value of one.
+    """
+    known = {"kaiser_bessel": "beta", "spline": "order", "linear": None}
+    if name not in known:
+        raise ValueError(f"Interpolate: kernel must be one of {[*known]}, got {name!r}")
+    given = dict(params or {})
+    value = given.pop(known[name] or "", None)
+    if given:
+        wanted = f"{known[name]!r} alone" if known[name] else "empty"
+        raise ValueError(f"Interpolate: kernel_params of {name!r} must be {wanted}, got {[*given]}")
+    if name == "kaiser_bessel":
+        beta = beatty_beta(width) if value is None else float(value)
+        if not 0 <= beta < math.inf:
+            raise ValueError(f"Interpolate: beta must be finite and not negative, got {value!r}")
+        return partial(kaiser_bessel, beta=beta)
+    order = 1 if value is None else value
+    if order not in (1, 2, 3):
+        raise ValueError(f"Interpolate: the order of a spline must be 1, 2 or 3, got {order!r}")
+    return partial(spline, order=int(order))
+
+
+def beatty_beta(width: float, oversampling: float = 2.0) -> float:
+    r"""Return :math:`\pi \sqrt{(w / \alpha)^2 (\alpha - 1/2)^2 - 0.8}`, or 0 where it has no root.
+
+    References
+    ----------
+    P. J. Beatty, D. G. Nishimura and J. M. Pauly, "Rapid gridding reconstruction with a minimal
+    oversampling ratio", IEEE Transactions on Medical Imaging 24 (2005), equation 5.
+    """
+    square = (width / oversampling) ** 2 * (oversampling - 0.5) ** 2 - 0.8
+    return math.pi * math.sqrt(max(square, 0.0))
+
+
+def kaiser_bessel(t2: Tensor, beta: float) -> Tensor:
+    r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, and 0 elsewhere."""
+    inside = t2 < 1
+    quarter = (0.25 * beta**2) * torch.where(inside, 1 - t2, 0)
+    return torch.where(inside, bessel(quarter, 0, 0.25 * beta**2), 0)
+
+
+def spline(t2: Tensor, order: int) -> Tensor:
+    """Return the B-spline of that order, stretched so that it ends at ``|t| = 1``.
+
+    As a function of the squared distance it is smooth at 0 in the orders 2 and 3.
+    """
+    u2 = t2 * ((order + 1) / 2) ** 2
+    # At 0 the root has no derivative, and is multiplied by what is zero there.
+    u = torch.where(u2 > 0, u2, 1).sqrt() * (u2 > 0)
+    if order == 1:
+        return (1 - u).clamp(min=0)
+    if order == 2:
+        return torch.where(u2 < 0.25, 0.75 - u2, 0.5 * (1.5 - u).clamp(min=0).square())
+    return torch.where(u2 < 1, 2 / 3 - u2 + 0.5 * u2 * u, (2 - u).clamp(min=0) ** 3 / 6)
+
+
+def bessel(q: Tensor, order: int, largest: float) -> Tensor:
+    r"""Return :math:`\sum_k q^k / (k! \, (k + m)!)` of order m, for q from 0 to ``largest``.
+
+    With :math:`q = z^2 / 4` this is :math:`I_m(z) (2 / z)^m`. It has no root or quotient that
+    would be singular at 0, and its derivative is the same function of the next order.
+    """
+    if torch.compiler.is_compiling():
+        return _series(q, order, largest)  # differentiated as it is, and fused
+    result: Tensor = _Bessel.apply(q, order, largest)  # type: ignore[no-untyped-call] # torch's own
+    return result
+
+
+class _Bessel(torch.autograd.Function):
+    """`bessel`, which keeps only its argument for its derivatives."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(q: Tensor, order: int, largest: float) -> Tensor:
+        return torch.special.i0(2 * q.sqrt()) if order == 0 else _series(q, order, largest)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int, float], output: Tensor) -> None:
+        q, ctx.order, ctx.largest = inputs
+        ctx.save_for_backward(q)
+        ctx.save_for_forward(q)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (q,) = ctx.saved_tensors
+        return grad * bessel(q, ctx.order + 1, ctx.largest), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, change: Tensor, *_: None) -> Tensor:
+        (q,) = ctx.saved_tensors
+        return change * bessel(q, ctx.order + 1, ctx.largest)
+
+
+def _series(q: Tensor, order: int, largest: float) -> Tensor:
+    """Return the sum of as many terms as matter at ``largest``; all are positive."""
+    term = total = 1.0
+    n_terms = 1
+    while term > 1e-17 * total:
+        term *= largest / (n_terms * (n_terms + order))
+        total += term
+        n_terms += 1
+    one = torch.ones((), dtype=q.dtype, device=q.device)
+    result = one
+    for k in range(n_terms, 0, -1):  # by Horner, in ratios of terms, which do not underflow
+        result = torch.addcmul(one, q, result, value=1 / (k * (k + order)))
+    return result / math.factorial(order)
