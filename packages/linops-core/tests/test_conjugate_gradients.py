@@ -242,6 +242,33 @@ def test_an_operator_that_is_not_symmetric_is_noticed_or_solved(
         )
 
 
+@given(
+    st.integers(2, 40),
+    st.sampled_from([torch.float32, torch.float64, torch.complex64, torch.complex128]),
+    st.floats(0, 18),
+    st.booleans(),
+    st.integers(0, 2**16),
+)
+def test_a_condition_past_the_precision_is_not_taken_for_a_wrong_operator(
+    n: int, dtype: torch.dtype, decades: float, is_clustered: bool, seed: int
+) -> None:
+    """And no residual that is not reached is said to be."""
+    generator = torch.Generator().manual_seed(seed)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    basis = torch.linalg.qr(torch.randn(n, n, dtype=wide, generator=generator)).Q
+    values = torch.logspace(0, -decades, n, dtype=torch.float64)
+    if is_clustered:
+        values[:-1] = 1
+    matrix = ((basis * values) @ basis.mH).to(dtype)
+    matrix = (matrix + matrix.mH) / 2
+    y = torch.randn(n, dtype=dtype, generator=generator)
+    record = Record()
+    x = solve(matrix.mv, y, max_num_iters=200, gtol=1e-5, ltol=0, callback=record)
+    if record.reason is StopReason.CONVERGED:
+        residual = (matrix.to(wide) @ x.to(wide) - y).norm()
+        assert residual <= 1.1e-5 * y.norm()
+
+
 def test_a_rotation_is_noticed() -> None:
     """p^H A p is |p|^2 for every p, as for the identity."""
     A = torch.tensor([[1.0, 1.0], [-1.0, 1.0]])

@@ -34,10 +34,14 @@ class Measured:
     """z'^H A p"""
     energy: Numbers
     """r^H z"""
+    step: Numbers
+    """Length of the step along p; 0 where the curvature drowns in rounding."""
     direction: Numbers
     """|p|"""
     image: Numbers
     """|A p|"""
+    norm: Numbers
+    """Largest |A p| / |p| so far."""
     residual: Numbers
     """|r|"""
     searched: Numbers
@@ -78,7 +82,8 @@ class Judge:
         # Below the precision the recurrence goes on, and the residual itself does not.
         self.goal = max(gtol, precision) * size
         self.energy = self.searched = residual
-        self.drift = self.norm = 0.0 * size
+        self.drift = 0.0 * size
+        self.n_steps = 0
         self.reasons: list[StopReason | None] = [None] * _count(size)
         self.active: Numbers = size >= 0
         self.stop(residual <= self.goal, StopReason.CONVERGED)
@@ -120,13 +125,13 @@ class Judge:
         ArithmeticError
             If a number is not finite.
         """
+        self.n_steps += 1
         self._check_curvature(measured)
-        _check_finite(measured.energy, measured.residual, measured.searched)
-        step = self.energy / self._safe(measured.curvature.real)
-        norm = measured.image / self._safe(measured.direction)
-        self.norm = (self.norm + norm + abs(self.norm - norm)) / 2  # the larger one
-        self.drift = self.drift + self.precision * self.norm * step * measured.direction
+        _check_finite(measured.energy, measured.residual, measured.searched, measured.step)
+        step = measured.step
+        self.drift = self.drift + self.precision * measured.norm * step * measured.direction
         decrease = 0.5 * step * self.energy
+        self.stop(step == 0, StopReason.ROUNDING)
         self.loss = self.loss - decrease * self.active
         self.residual = measured.residual
         self.stop(self.residual <= self.goal, StopReason.CONVERGED)
@@ -148,29 +153,26 @@ class Judge:
             if missed and self.reasons[index] is StopReason.CONVERGED:
                 self.reasons[index] = StopReason.ROUNDING
 
-    def _safe(self, divisor: Numbers) -> Numbers:
-        """Return the divisor, 1 for those that have stopped and may have 0."""
-        if isinstance(divisor, Tensor):
-            return divisor.where(self.active, 1.0)
-        return divisor
-
     def _check_curvature(self, measured: Measured) -> None:
         curvature, cross = measured.curvature, measured.cross
         _check_finite(curvature, cross, measured.direction, measured.image)
-        # The rounding of an inner product is far below the root of the precision; that of the
-        # recurrence has had longer to grow.
+        # The rounding of an inner product is far below the root of the precision.
         size = measured.direction * measured.image
         root = self.precision**0.5
-        bad = (abs(curvature.imag) > root * size) | (curvature.real <= self.precision * size)
-        bad &= self.active
+        floor = rounding_of_curvature(measured.norm, measured.direction, self.precision)
+        bad = (abs(curvature.imag) > root * size + floor) | (curvature.real < -floor)
+        bad = (bad | (size == 0)) & self.active
         if _any(bad):
             raise ValueError(
                 f"{_NAME}: A must be Hermitian and positive definite, got p^H A p = "
                 f"{_first(curvature, bad)} for a direction p{_which(bad)}"
             )
-        grown = root + 16 * self.drift / self._safe(self.residual)
-        tolerance = grown * (measured.direction + self.searched) * measured.image
-        bad = (abs(cross - curvature) > tolerance) & self.active
+        if self.n_steps > 3:  # then its own rounding makes directions less and less conjugate
+            return
+        length = measured.direction + self.searched
+        rounding = rounding_of_curvature(measured.norm, length, self.precision)
+        bad = abs(cross - curvature) > root * measured.image * length + rounding
+        bad = bad & (measured.step != 0) & self.active
         if _any(bad):
             raise ValueError(
                 f"{_NAME}: A must be Hermitian and positive definite, got a residual z and a "
@@ -188,6 +190,11 @@ class Judge:
                 f"{_NAME}: the preconditioner must be Hermitian and positive definite, got "
                 f"r^H M r = {_first(energy, bad)} for a residual r{_which(bad)}"
             )
+
+
+def rounding_of_curvature(norm: Numbers, direction: Numbers, precision: float) -> Numbers:
+    """Return how large p^H A p may be where it is 0, for the norms of A and of p."""
+    return 64 * precision * norm * direction * direction
 
 
 def on_host(*scalars: Tensor) -> list[Numbers]:

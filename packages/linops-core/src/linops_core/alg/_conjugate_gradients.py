@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ._cg_judge import Judge, Measured, Numbers, on_host
+from ._cg_judge import Judge, Measured, Numbers, on_host, rounding_of_curvature
 from ._implicit import attach
 from ._items import BatchDims, Items, items_of
 from ._progress import Progress
@@ -183,17 +183,21 @@ class _Run:
         first, norm = on_host(energy, items.norm(searched))
         judge.begin(first, norm.real)
         direction = searched.clone()
+        norm_of_A = torch.zeros_like(energy.real)
         for iteration in range(1, max_num_iters + 1):
             image = in_own_space(_NAME, self.A, direction)
             curvature, cross = items.inner(direction, image), items.inner(searched, image)
-            step = self.ratio(energy, curvature)
+            lengths = [items.norm(direction), items.norm(image)]
+            norm_of_A = norm_of_A.fmax(lengths[1] / lengths[0]).detach()  # 0 / 0 where done
+            floor = rounding_of_curvature(norm_of_A, lengths[0], judge.precision)
+            step = self.ratio(energy, curvature, curvature.real > floor)
             self.x = add_scaled(self.x, step, direction)
             self.residual = add_scaled(self.residual, -step, image)
             searched = self.searched()
             energy, previous = items.inner(self.residual, searched), energy
-            norms = [items.norm(direction), items.norm(image), *self.norms(energy, searched)]
-            found = on_host(curvature, cross, energy, *norms)
-            judge.step(Measured(*found[:3], *(norm.real for norm in found[3:])))
+            norms = (*lengths, norm_of_A, *self.norms(energy, searched))
+            found = on_host(curvature, cross, energy, step, *norms)
+            judge.step(Measured(*found[:3], *(number.real for number in found[3:])))
             if iteration == max_num_iters:
                 judge.stop(judge.active, StopReason.MAX_ITERATIONS)
             if judge.is_done and judge.is_doubtful:
@@ -201,7 +205,7 @@ class _Run:
             self.tell(progress, iteration)
             if judge.is_done:
                 break
-            factor = self.ratio(energy, previous)
+            factor = self.ratio(energy, previous, previous.real > 0)
             direction = add_scaled(searched, factor, direction, into=direction)
         return self.result()
 
@@ -221,12 +225,11 @@ class _Run:
             return [energy.real.sqrt()] * 2
         return [self.items.norm(self.residual), self.items.norm(searched)]
 
-    def ratio(self, over: Tensor, under: Tensor) -> Tensor:
-        """Return the ratio of two real numbers of each system; 0 for those that have stopped."""
-        if not self.items.axes:
-            return over.real / under.real
-        active = self.judge.active.reshape(over.shape).to(over.device)
-        return over.real.where(active, 0) / under.real.where(active, 1)
+    def ratio(self, over: Tensor, under: Tensor, is_valid: Tensor) -> Tensor:
+        """Return the ratio of two real numbers of each system; 0 where it is not to be taken."""
+        if self.items.axes:
+            is_valid = is_valid & self.judge.active.reshape(over.shape).to(over.device)
+        return torch.where(is_valid, over.real / torch.where(is_valid, under.real, 1), 0)
 
     @torch.no_grad()
     def true_residual(self) -> Numbers:
