@@ -1,0 +1,219 @@
+"""Operators against the bare operations of torch, and the SENSE normal against other libraries.
+
+Libraries that are not installed are left out, with a line that says so.
+"""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable, Mapping
+from functools import partial
+from statistics import median
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from interleaved import interleaved, print_timings
+from peers import peers
+from torch import Tensor
+from torch.fft import fft, fft2, fftn, fftshift, ifftn, ifftshift
+
+from linops_core import (
+    FFT,
+    Chain,
+    Crop,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    PadLast,
+    Repeat,
+    Sampling,
+    Scalar,
+    SumReduce,
+)
+
+Work: TypeAlias = Callable[[], object]
+
+C, N = 8, 256
+GRID = (-2, -1)
+GENERATOR = torch.Generator().manual_seed(0)
+
+
+def random(*lengths: int, dtype: torch.dtype = torch.complex64) -> Tensor:
+    """Return normal noise."""
+    return torch.randn(lengths, dtype=dtype, generator=GENERATOR)
+
+
+def microseconds(work: Callable[[], object], number: int = 2000) -> float:
+    """Return the smallest of some means over ``number`` calls, in microseconds."""
+    return min(timeit.repeat(work, number=number, repeat=3)) / number * 1e6
+
+
+def print_extra(title: str, pairs: Mapping[str, tuple[Work, Work]]) -> None:
+    """Print by how much each first way takes longer than its second way, in turns."""
+    print(f"\n{title}")
+    rounds = [[(microseconds(a), microseconds(b)) for a, b in pairs.values()] for _ in range(9)]
+    for name, times in zip(pairs, zip(*rounds, strict=True), strict=True):
+        extra = sorted(ours - bare for ours, bare in times)
+        bare = median(bare for _, bare in times)
+        print(
+            f"  {name:44} {bare:7.2f} us bare, {extra[0]:6.2f} us more at least, "
+            f"{median(extra):6.2f} in the median"
+        )
+
+
+def calls() -> None:
+    """Time the call of an operator on 64 elements."""
+    x, w = random(64), random(64)
+    matrix, v = random(8, 8), random(8)
+    D, M, F = Diagonal(w, ("N",)), Dense(matrix), FFT(1)
+    five = Chain(D, D, D, D, D)
+
+    def bare_five() -> Tensor:
+        y = x
+        for _ in range(5):
+            y = w * y
+        return y
+
+    print_extra(
+        "Calls on 64 elements, over the bare operation",
+        {
+            "Diagonal": (partial(D, x), lambda: w * x),
+            "Diagonal.H": (partial(D.H, x), lambda: w.conj() * x),
+            "Dense 8 x 8": (partial(M, v), lambda: matrix @ v),
+            "FFT": (partial(F, x), lambda: fft(x, norm="ortho")),
+            "chain of five Diagonals": (partial(five, x), bare_five),
+        },
+    )
+
+
+def derived() -> None:
+    """Time the making of an adjoint, and the access to one that is there."""
+    parts = [Diagonal(random(64), ("N",)) for _ in range(5)]
+    print("\nAdjoint of a chain of five")
+    times = []
+    for _ in range(300):
+        A = Chain(*(part.resolved() for part in parts))
+        for part in A.linops:
+            vars(part)["_adjoint"] = None  # as new
+        times.append(timeit.timeit(lambda: A.H, number=1) * 1e6)  # noqa: B023 (called at once)
+    print(f"  made      {min(times):7.2f} us at least, {median(times):7.2f} in the median")
+    print(f"  cached    {microseconds(lambda: A.H):7.3f} us at least")
+    own = {tensor.untyped_storage().data_ptr() for tensor in A.buffers()}
+    others = (A.H, A.N, A + A, A @ A, 2 * A)
+    storages = {t.untyped_storage().data_ptr() for linop in others for t in linop.buffers()}
+    assert storages == own
+    print("  A.H, A.N, A + A, A @ A, 2 * A hold no storage but that of A")
+
+
+def operators() -> None:
+    """Time each operator on 256 x 256 against what one would write."""
+    x, w, maps = random(N, N), random(N, N), random(C, N, N)
+    coils = random(C, N, N)
+    matrix = random(N, N)
+    mask = torch.rand((N, N), generator=GENERATOR) < 0.25
+    ix, iy = mask.nonzero(as_tuple=True)
+    S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    image = ("Nx", "Ny")
+    pad = PadLast((2 * N, 2 * N), (N, N))
+    half = N // 2
+
+    def padded() -> Tensor:
+        y = x.new_zeros(2 * N, 2 * N)
+        y[half : half + N, half : half + N] = x
+        return y
+
+    jobs: dict[str, tuple[NamedLinop, Tensor, Callable[[], Tensor]]] = {
+        "Diagonal": (Diagonal(w, image), x, lambda: w * x),
+        "Diagonal.H": (Diagonal(w, image).H, x, lambda: w.conj() * x),
+        "Diagonal.N": (Diagonal(w, image).N, x, lambda: w.conj() * (w * x)),
+        "Scalar": (Scalar(2.0), x, lambda: 2.0 * x),
+        "Identity": (Identity(), x, lambda: x),
+        "Dense 256 x 256 on 256 columns": (
+            Dense(matrix, ("M", "N"), ("B", "N"), ("B", "M")),
+            x,
+            lambda: x @ matrix.mT,
+        ),
+        "Dense, coil maps": (S, x, lambda: maps * x),
+        "Dense, coil maps, adjoint": (S.H, coils, lambda: (maps.conj() * coils).sum(0)),
+        "FFT": (FFT(2), x, lambda: fft2(x, norm="ortho")),
+        "FFT, centred": (
+            FFT(2, centered=True),
+            x,
+            lambda: fftshift(fft2(ifftshift(x, GRID), norm="ortho"), GRID),
+        ),
+        "Sampling": (Sampling.from_mask(mask), x, lambda: x[ix, iy]),
+        "Sampling.N": (Sampling.from_mask(mask).N, x, lambda: x * mask),
+        "PadLast": (pad, x, padded),
+        "Crop": (
+            Crop((half, half), (N, N)),
+            x,
+            lambda: x[half // 2 : half // 2 + half, half // 2 : half // 2 + half],
+        ),
+        "Repeat": (
+            Repeat({"C": C}, image, ("C", *image)),
+            x,
+            lambda: x.expand(C, N, N),
+        ),
+        "SumReduce": (SumReduce(("C", *image), image), coils, lambda: coils.sum(0)),
+    }
+    for name, (A, z, bare) in jobs.items():
+        torch.testing.assert_close(A(z), bare(), rtol=1e-4, atol=1e-3)
+        timings = interleaved({f"{name}, bare": bare, name: partial(A, z)}, rounds=51)
+        ours = timings[name]
+        print(
+            f"  {name:44} {ours.seconds * 1e3:8.3f} ms  {ours.ratio:5.2f}x bare "
+            f"({ours.low:.2f} to {ours.high:.2f})"
+        )
+
+
+def sense() -> None:
+    """Time the SENSE normal operator, centred transforms as users write them."""
+    maps, image = random(C, N, N), random(N, N)
+    mask = torch.rand((N, N), generator=GENERATOR) < 0.25
+    weight = mask.to(torch.float32)
+    shifted = ifftshift(weight)
+    S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    F = FFT(2, centered=True)
+
+    def by_hand() -> Tensor:
+        kspace = fftshift(fftn(ifftshift(maps * image, GRID), dim=GRID, norm="ortho"), GRID)
+        back = ifftn(ifftshift(kspace * weight, GRID), dim=GRID, norm="ortho")
+        coils: Tensor = fftshift(back, GRID)
+        return (maps.conj() * coils).sum(0)
+
+    def folded_by_hand() -> Tensor:
+        kspace = fftn(maps * image, dim=GRID, norm="ortho") * shifted
+        coils: Tensor = ifftn(kspace, dim=GRID, norm="ortho")
+        return (maps.conj() * coils).sum(0)
+
+    ways: dict[str, Callable[[], object]] = {
+        "by hand": by_hand,
+        "by hand, shifts folded into the mask": folded_by_hand,
+        "ours, a Sampling": partial((Sampling.from_mask(mask) @ F @ S).N, image),
+        "ours, a mask": partial((Diagonal(weight, ("...", "Kx", "Ky")) @ F @ S).N, image),
+    }
+    ways |= peers(maps, image, weight)
+    expected = by_hand()
+    for name, work in ways.items():
+        found = torch.as_tensor(np.asarray(work())).reshape(N, N)
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-2, msg=name)
+    threads = torch.get_num_threads()
+    title = f"SENSE normal, {C} coils, {N} x {N}, centred FFT, {threads} threads"
+    print_timings(title, interleaved(ways, rounds=31))
+
+
+def main() -> None:
+    """Run all parts, without autograd."""
+    torch.set_num_threads(1)  # as numpy's and torch's differ, and cores are shared
+    with torch.no_grad():
+        calls()
+        derived()
+        print(f"\nOperators on {N} x {N} complex64")
+        operators()
+        sense()
+
+
+if __name__ == "__main__":
+    main()
