@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memmap import CheckpointError, MemoryReport
-from memmap._checkpoint_torch import _STORAGE_DTYPES, _Walk
+from memmap._checkpoint_torch import _STORAGE_DTYPES, TensorWalk
 from memmap.testing import DTYPES, tensor_views
 
 
@@ -236,6 +236,7 @@ def test_a_tensor_must_lie_in_its_storage(path: Path) -> None:
         ((0, (3,), (True,)), "w: offset, sizes and strides must be integers"),
         ((0, (3.0,), (1,)), "w: offset, sizes and strides must be integers"),
         (("0", (3,), (1,)), "w: offset, sizes and strides must be integers"),
+        ((0, (3,), (10**5000,)), "w: offset, sizes and strides must be integers"),
         ((0, [3], (1,)), "w: offset, sizes and strides must be integers"),
         ((0, (-3,), (1,)), "w: View: sizes, itemsize and storage_nbytes must not be negative"),
         ((0, (3, 1), (1,)), "w: View: sizes and strides must have one entry per dimension"),
@@ -257,6 +258,8 @@ def test_a_tensor_must_be_described_well(
         (("storage", torch.Tensor, *STORAGE[2:]), "a known type, a key and a size"),
         ((*STORAGE[:3], None, 4), "a known type, a key and a size"),
         ((*STORAGE[:4], True), "a known type, a key and a size"),
+        ((*STORAGE[:4], -4), "a known type, a key and a size"),
+        ((*STORAGE[:4], 10**5000), "a known type, a key and a size"),
         ((*STORAGE[:4], 5), "record of its size of 20 bytes, got 16"),
         ((*STORAGE[:2], "1", "cpu", 4), "record of its size of 16 bytes, got none"),
     ],
@@ -264,6 +267,19 @@ def test_a_tensor_must_be_described_well(
 def test_a_storage_must_have_its_record(storage: Any, message: str, path: Path) -> None:
     with pytest.raises(CheckpointError, match=message):
         MemoryReport.from_file(with_tensor(path, 0, (3,), (1,), storage=storage))
+
+
+def test_a_storage_must_have_one_size(path: Path) -> None:
+    value = [_Tensor(_Storage(*STORAGE[:4], n), 0, (3,), (1,)) for n in (4, 3)]
+    with pytest.raises(CheckpointError, match="storage '0' must have one size, got 16 and 12"):
+        MemoryReport.from_file(archive(path, pickled(value), {"0": bytes(16)}))
+
+
+def test_a_key_that_cannot_be_printed_has_a_name_all_the_same(path: Path) -> None:
+    report = report_of(
+        {10**5000: torch.zeros(1), (1, 2): torch.zeros(1), True: torch.zeros(1)}, path
+    )
+    assert names_of(report) == {("[...]",), ("[True]",)}
 
 
 def test_a_type_that_torch_does_not_have_is_refused(path: Path) -> None:
@@ -353,6 +369,6 @@ def test_a_garbled_description_is_reported_or_refused_with_the_documented_error(
 
 @given(st.recursive(st.integers() | st.text(max_size=3) | st.none(), st.lists, max_leaves=5))
 def test_a_tree_without_tensors_has_none(value: object) -> None:
-    walk = _Walk({})
+    walk = TensorWalk()
     walk.run(value)
     assert walk.entries.placed == [] and walk.entries.unplaced == []

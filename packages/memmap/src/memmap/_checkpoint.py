@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from ._checkpoint_error import CheckpointError
+from ._checkpoint_legacy import read_legacy
 from ._checkpoint_safetensors import read_safetensors
 from ._checkpoint_torch import read_torch
 from ._report_entry import Entries
@@ -41,10 +42,7 @@ def read_checkpoint(path: str | PathLike[str]) -> Entries:
     if start.startswith(_ZIP):
         return read_torch(file)
     if start == _LEGACY:
-        raise CheckpointError(
-            "the file must have the format of torch 1.6 or later, got the one before it "
-            "(load it and save it again)"
-        )
+        return read_legacy(file)
     if start[8:9] == b"{":
         return read_safetensors(file)
     raise CheckpointError("the file must be a .pt or .safetensors checkpoint, got something else")

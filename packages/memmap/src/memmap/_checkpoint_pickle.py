@@ -11,7 +11,7 @@ import pickletools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from ._checkpoint_error import CheckpointError
 
@@ -57,13 +57,13 @@ class Node:
     pairs: list[tuple[object, object]] = field(default_factory=list)
 
 
-def parse_pickle(data: bytes) -> object:
+def parse_pickle(data: bytes | IO[bytes]) -> object:
     """Tree of what a pickle describes.
 
     Parameters
     ----------
-    data : bytes
-        A pickle of any protocol; what follows its end is ignored.
+    data : bytes or binary file
+        A pickle of any protocol; what follows its end is ignored. A file is read up to there.
 
     Returns
     -------

@@ -53,9 +53,10 @@ _WRAPPERS = (_UTILS + "_rebuild_parameter", _UTILS + "_rebuild_parameter_with_st
 _FROM_TYPE = "torch._tensor._rebuild_from_type_v2"
 _MODULE_DICTS = ("_parameters", "_buffers", "_modules")
 _MAX_DEPTH = 1000
+_LARGEST = 1 << 62
 
 
-class _Storage(NamedTuple):
+class Storage(NamedTuple):
     """A storage: where it would be loaded to, and its place in an imagined address space."""
 
     location: str
@@ -84,8 +85,14 @@ def read_torch(path: FilePath) -> Entries:
         If the file is damaged, or its tensors do not fit their storages.
     """
     pickle, records = _open(path)
-    walk = _Walk(records)
+    walk = TensorWalk()
     walk.run(parse_pickle(pickle))
+    for key, storage in walk.storages.items():
+        if records.get(key) != storage.nbytes:
+            raise CheckpointError(
+                f"storage {key!r} must have a record of its size of {storage.nbytes} bytes, "
+                f"got {records.get(key, 'none')}"
+            )
     return walk.entries
 
 
@@ -128,13 +135,12 @@ def _check_records(infos: Sequence[zipfile.ZipInfo], size: int) -> None:
             )
 
 
-class _Walk:
+class TensorWalk:
     """Walk over a tree: containers once, tensors under every name."""
 
-    def __init__(self, records: dict[str, int]) -> None:
-        self.records = records
+    def __init__(self) -> None:
         self.entries = Entries()
-        self.storages: dict[str, _Storage] = {}
+        self.storages: dict[str, Storage] = {}
         self.n_bytes = 0
         self.seen: set[int] = set()
         self.tensors: dict[int, Entry] = {}
@@ -170,6 +176,8 @@ class _Walk:
         if maker in _TENSORS:
             self.add_tensor(value, maker, path)
             return _numbered(value.arguments, ".arguments")[1:]
+        if value.maker is PERSISTENT and _is_class(value):
+            return []
         if value.maker is PERSISTENT:
             storage = self.storage(value)
             whole = _view(storage, 0, (storage.nbytes,), (1,), 1)
@@ -217,7 +225,7 @@ class _Walk:
         self.put(node, view, storage, dtype, sizes, path)
 
     def put(
-        self, node: Node, view: View, storage: _Storage, dtype: torch.dtype,
+        self, node: Node, view: View, storage: Storage, dtype: torch.dtype,
         shape: tuple[int, ...], path: Path,
     ) -> None:  # fmt: skip
         text = str(dtype).removeprefix("torch.")
@@ -225,7 +233,7 @@ class _Walk:
         self.tensors[id(node)] = entry
         self.entries.placed.append(entry)
 
-    def storage(self, node: object) -> _Storage:
+    def storage(self, node: object) -> Storage:
         """The storage that a persistent id ``("storage", class, key, location, n)`` stands for."""
         described = node.arguments[0] if isinstance(node, Node) and node.arguments else None
         if (
@@ -242,26 +250,32 @@ class _Walk:
             or dtype is None
             or not isinstance(key, str)
             or not isinstance(location, str)
-            or type(n_elements) is not int
+            or not _are_integers((n_elements,))
+            or n_elements < 0
         ):
             raise CheckpointError(
-                f"a storage must have a known type, a key and a size, got {key!r}"
+                f"a storage must have a known type, a key and a size, got {key_text(key)}"
             )
         nbytes = n_elements * dtype.itemsize
-        if self.records.get(key) != nbytes:
-            raise CheckpointError(
-                f"storage {key!r} must have a record of its size of {nbytes} bytes, "
-                f"got {self.records.get(key, 'none')}"
-            )
         known = self.storages.get(key)
         if known is None:
-            self.storages[key] = known = _Storage(location, self.n_bytes, nbytes, dtype)
+            self.storages[key] = known = Storage(location, self.n_bytes, nbytes, dtype)
             self.n_bytes += nbytes
+        elif known.nbytes != nbytes:
+            raise CheckpointError(
+                f"storage {key!r} must have one size, got {known.nbytes} and {nbytes} bytes"
+            )
         return known._replace(dtype=dtype)
 
 
+def _is_class(node: Node) -> bool:
+    """Whether an object stored beside the pickle is a module's class, as before torch 1.6."""
+    described = node.arguments[0]
+    return isinstance(described, tuple) and described[:1] == ("module",)
+
+
 def _view(
-    storage: _Storage, offset: int, sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+    storage: Storage, offset: int, sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> View:
     return View(storage.location, storage.address, storage.nbytes, offset, sizes, strides, itemsize)
 
@@ -269,12 +283,16 @@ def _view(
 def _dtype(value: object) -> torch.dtype:
     dtype = _DTYPES.get(value.name) if isinstance(value, Global) else None
     if dtype is None:
-        raise CheckpointError(f"a tensor must have a type that this torch knows, got {value}")
+        came = value.name if isinstance(value, Global) else type(value).__name__
+        raise CheckpointError(f"a tensor must have a type that this torch knows, got {came}")
     return dtype
 
 
 def _are_integers(values: object) -> bool:
-    return isinstance(values, tuple) and all(type(value) is int for value in values)
+    # Larger ones are no sizes, and Python refuses to print the largest.
+    return isinstance(values, tuple) and all(
+        type(value) is int and -_LARGEST <= value <= _LARGEST for value in values
+    )
 
 
 def _name(path: Path) -> str:
@@ -289,15 +307,33 @@ def _contents(node: Node, path: Path) -> list[tuple[str, object]]:
     """What was put into an object after it was made."""
     parts = _numbered(node.items)
     for key, value in node.pairs:
-        text = f".{key}" if path is None and isinstance(key, str) else f"[{_key_text(key)}]"
-        parts += [(f".key({_key_text(key)})", key), (text, value)]
+        text = f".{key}" if path is None and isinstance(key, str) else f"[{key_text(key)}]"
+        parts += [(f".key({key_text(key)})", key), (text, value)]
     for state in node.state:
         parts += _attributes(state)
     return parts
 
 
-def _key_text(key: object) -> str:
-    return repr(key) if isinstance(key, (str, int, float, bytes)) else "..."
+def key_text(key: object) -> str:
+    """How to write a key in a name: itself, if it is a text or a number.
+
+    Parameters
+    ----------
+    key : object
+        From a pickle.
+
+    Returns
+    -------
+    str
+        ``"..."`` for anything that may be endless.
+
+    Examples
+    --------
+    >>> key_text("a"), key_text(3), key_text((1, 2)), key_text(10**5000)
+    ("'a'", '3', '...', '...')
+    """
+    is_short = isinstance(key, (str, float, bytes)) or _are_integers((key,))
+    return repr(key) if is_short or isinstance(key, bool) else "..."
 
 
 def _attributes(state: object) -> Iterator[tuple[str, object]]:
@@ -314,4 +350,4 @@ def _attributes(state: object) -> Iterator[tuple[str, object]]:
 
 
 def _attribute(key: object) -> str:
-    return key if isinstance(key, str) else f"[{_key_text(key)}]"
+    return key if isinstance(key, str) else f"[{key_text(key)}]"
