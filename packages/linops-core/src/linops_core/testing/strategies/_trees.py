@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from hypothesis import strategies as st
@@ -91,8 +91,15 @@ def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     linops, matrices = [term.linop for term in terms], [term.matrix for term in terms]
     if len(terms) == 2 and draw(st.booleans()):
         return _combined(terms, linops[0] - linops[1], matrices[0] - matrices[1], where)
-    linop = Add(*linops) if draw(st.booleans()) else sum(linops[1:], start=linops[0])
+    in_one = draw(st.booleans())
+    linop = Add(*linops, **_threads(draw)) if in_one else sum(linops[1:], start=linops[0])
     return _combined(terms, linop, reduce(torch.add, matrices), where)
+
+
+def _threads(draw: st.DrawFn) -> dict[str, Any]:
+    """Return whether operands run on threads, which takes long where they are small, seldom."""
+    threaded = draw(st.integers(0, 9)) == 9
+    return {"threaded": threaded, "num_workers": 2 if threaded else None}
 
 
 def _multiple(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -192,6 +199,7 @@ def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         odim=odim,
         isizes=lengths if idim else None,
         osizes=lengths if odim else None,
+        **_threads(draw),
     )
     matrix = placed(blocks, where, idim, odim)
     whole = _combined(blocks, linop, matrix, where, divided if len(divided) == 2 else set())
@@ -245,8 +253,7 @@ def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         *(operand.linop for operand in operands),
         idim_and_idx=(idim, None if idim is None else where.ishape.index(idim)),
         odim_and_idx=(odim, None if odim is None else where.oshape.index(odim)),
-        threaded=draw(st.booleans()),
-        num_workers=draw(st.sampled_from([None, 2])),
+        **_threads(draw),
     )
     matrix = stacked(operands, where, idim, odim)
     whole = _combined(operands, linop, matrix, where, new if len(new) == 2 else set())
