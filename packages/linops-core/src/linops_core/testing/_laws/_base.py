@@ -25,8 +25,8 @@ class BaseNamedLinopTests(
     """Every law that an operator obeys, as the tests of one operator.
 
     Subclass it in a test file, with a name that pytest collects, and override
-    :meth:`make_linop`, :meth:`sizes` where the operator does not know all of its sizes, and
-    :meth:`make_input` where it does not take any random input. Small operators are enough, and
+    ``make_linop``, ``sizes`` where the operator does not know all of its sizes, and
+    ``make_input`` where it does not take any random input. Small operators are enough, and
     keep all of it within a second or two.
 
     Examples
