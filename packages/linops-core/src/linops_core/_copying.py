@@ -9,7 +9,7 @@ of date. A *shallow* copy has dictionaries of its own, with the same tensors in 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -44,10 +44,10 @@ def linked(linop: Linop, shape: NamedShape | None = None) -> Linop:
     return other
 
 
-def shallow_copy(linop: Linop) -> Linop:
-    """Return a copy of ``linop`` with the same tensors in dictionaries of its own."""
-    other: Linop = object.__new__(type(linop))
-    state = linop.__getstate__()
+def shallow_copy(module: Module) -> Module:
+    """Return a copy of ``module`` with the same tensors in dictionaries of its own."""
+    other: Module = object.__new__(type(module))
+    state: dict[str, Any] = module.__getstate__()  # type: ignore[no-untyped-call]
     own = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}
     vars(other).update(own, _has_relatives=False)
     return other

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from memmap import memory_aware_deepcopy, memory_aware_to
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, is_wildcard
+from nameddim import ELLIPSES, NamedDimension, NamedShape
 
 from . import config
 from ._arithmetic import Arithmetic
-from ._copying import linked, shallow_copy, with_changed_tensors
+from ._conversions import Conversions
+from ._copying import linked, with_changed_tensors
 from ._description import described, tensor_text
-from ._dtype import in_precision_of
-from ._roles import Role, membership
-from ._tile import SplitError, Window, named_window, normalized_slice
-
-if TYPE_CHECKING:
-    from scipy.sparse.linalg import LinearOperator
-
-_DERIVED = ("_adjoint", "_normal")
+from ._module import OperatorModule
+from ._slicing import Slicing
 
 
-class NamedLinop(Arithmetic, nn.Module):
+class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
     To write one, subclass it, hand the shape to ``super().__init__`` and override the static
@@ -59,14 +53,12 @@ class NamedLinop(Arithmetic, nn.Module):
     """
 
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:
-        super().__init__()
+        super().__init__(name)
         if not isinstance(shape, NamedShape):
             raise TypeError(f"{type(self).__name__}: shape must be a NamedShape, got {shape!r}")
-        self._name = name
         self._shape = shape
         self._adjoint: NamedLinop | weakref.ref[NamedLinop] | None = None
         self._normal: NamedLinop | None = None
-        self._has_relatives = False
         self._is_endomorphism = False
 
     # What a subclass says. `linop` is typed Any: a subclass narrows it to itself, which no
@@ -92,34 +84,6 @@ class NamedLinop(Arithmetic, nn.Module):
     # What normal_fn is to an A.H: A A^H in closed form.
     adj_normal_fn = normal_fn
 
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the part of the operator that maps the tile's input to the tile's output.
-
-        Parameters
-        ----------
-        tile : mapping of dimension to slice
-            Dimensions that the operator does not have are ignored; those left out are whole.
-
-        Returns
-        -------
-        NamedLinop
-            Holds views of the weights: cutting allocates no tensor.
-
-        Raises
-        ------
-        SplitError
-            If a dimension is opaque in the operator, or a slice is not within its size.
-        """
-        if window := linop.own_window(tile):
-            raise SplitError(f"{linop.name}: the class must override split to cut {set(window)}")
-        return linop  # type: ignore[no-any-return]
-
-    @staticmethod
-    def adj_split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the adjoint of the part of the adjoint: what ``split`` is to an ``A.H``."""
-        return linop.H.split(linop.H, tile).H  # type: ignore[no-any-return]
-
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where the operator takes any.
 
@@ -127,12 +91,6 @@ class NamedLinop(Arithmetic, nn.Module):
         by its place in ``self.ishape``, ``self.oshape`` or ``self.shape.other_shapes``.
         """
         return None
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return the reason why ``dim`` cannot be sliced here, or None when it can."""
-        if type(self).split is not NamedLinop.split:
-            return None
-        return "the operator does not say how to split it (override split(linop, tile))"
 
     # Shape
 
@@ -157,11 +115,6 @@ class NamedLinop(Arithmetic, nn.Module):
         return self._shape.dims
 
     @property
-    def name(self) -> str:
-        """The name given, else the name of the class."""
-        return self._name or type(self).__name__
-
-    @property
     def signature(self) -> str:
         """The name and the names of both sides, for messages."""
         ishape, oshape = (", ".join(map(str, names)) for names in (self.ishape, self.oshape))
@@ -183,15 +136,6 @@ class NamedLinop(Arithmetic, nn.Module):
         other = linked(self)
         vars(other)["_is_endomorphism"] = True
         return other
-
-    def role(self, dim: NamedDimension | str) -> Role | None:
-        """Return how ``dim`` behaves here, or None if the operator does not have it."""
-        dim = ND.infer(dim)
-        if dim not in self.dims:
-            return None
-        if self.why_opaque(dim) is not None:
-            return Role.OPAQUE
-        return membership(self._shape, dim)
 
     # Calls
 
@@ -369,60 +313,6 @@ class NamedLinop(Arithmetic, nn.Module):
             return sandwich(self)
         return Normal(linked(self))
 
-    def own_window(self, tile: Mapping[NamedDimension, slice]) -> Window:
-        """Return the slices of ``tile`` that concern this operator, explicit and checked.
-
-        Raises
-        ------
-        SplitError
-            As :meth:`split`.
-        """
-        window = {}
-        for dim, piece in named_window(tile).items():
-            if dim not in self.dims and not is_wildcard(dim):
-                continue
-            where = f"{self.signature}: {dim}"
-            explicit = normalized_slice(piece, self.size(dim), where)
-            if explicit is None:
-                continue
-            if is_wildcard(dim):
-                raise SplitError(f"{where} must have a name to be split along, got {explicit}")
-            if (reason := self.why_opaque(dim)) is not None:
-                raise SplitError(f"{where} cannot be split: {reason}")
-            window[dim] = explicit
-        return window
-
-    def split_forward(self, ibatch: Iterable[slice], obatch: Iterable[slice]) -> NamedLinop:
-        """Return the part of the operator between slices of its input and of its output.
-
-        Parameters
-        ----------
-        ibatch, obatch : sequences of slices
-            One for each dimension of ``ishape`` and ``oshape``.
-
-        Raises
-        ------
-        SplitError
-            As :meth:`split`; also if a dimension of both sides is given two slices.
-        """
-        tile: dict[NamedDimension, slice] = {}
-        for side, names, pieces in (
-            ("input", self.ishape, tuple(ibatch)),
-            ("output", self.oshape, tuple(obatch)),
-        ):
-            if len(pieces) != len(names):
-                raise SplitError(
-                    f"{self.signature}: one slice must be given for each "
-                    f"{side} dimension, got {len(pieces)}"
-                )
-            for dim, piece in zip(names, pieces, strict=True):
-                if tile.setdefault(dim, piece) != piece:
-                    raise SplitError(
-                        f"{self.signature}: {dim} must have one slice on both "
-                        f"sides, got {tile[dim]} and {piece}"
-                    )
-        return self.split(self, tile)
-
     def resolved(
         self,
         ishape: tuple[NamedDimension, ...] | None = None,
@@ -459,180 +349,10 @@ class NamedLinop(Arithmetic, nn.Module):
         """
         return with_changed_tensors(self, change)
 
-    # Copies
-
-    def __copy__(self) -> Self:
-        """Return a copy that shares the tensors and has its own module dictionaries."""
-        return shallow_copy(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return an independent copy in which tensors share storage as they do here."""
-        return memory_aware_deepcopy(self, memo)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the derived operators, which are made again."""
-        return {**vars(self), **dict.fromkeys(_DERIVED)}
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; refused where operators made of this one would not follow.
-
-        Parameters and buffers are followed by all: each may be replaced at any time.
-
-        Raises
-        ------
-        RuntimeError
-            If it is none of them, and this operator has an adjoint, a normal, tiles or a copy
-            with other names.
-        """
-        own = vars(self)
-        if own.get("_has_relatives") and not (
-            name.startswith("_")
-            or name == "training"
-            or name in own["_parameters"]
-            or name in own["_buffers"]
-        ):
-            raise RuntimeError(
-                f"{self.name}: {name} must not change once other operators were made of this "
-                f"one (an adjoint, a normal, a tile, a composition), got {value!r}; "
-                "make a new operator"
-            )
-        super().__setattr__(name, value)
-
-    def named_modules(
-        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, nn.Module]]:
-        """Yield the operator and its parts by name; of those with the same weights the first.
-
-        ``torch.func.functional_call`` puts other tensors in the place of all that are listed
-        and then back; a dictionary of weights that was listed twice would keep the others.
-        """
-        listed: set[Any] = set() if memo is None else memo
-        is_first = id(self._parameters) not in listed
-        listed.add(id(self._parameters))
-        for found in super().named_modules(listed, prefix, remove_duplicate):
-            if is_first or found[1] is not self:
-                yield found
-
-    def to(  # type: ignore[override]
-        self,
-        device: torch.device | str | int | torch.dtype | None = None,
-        dtype: torch.dtype | None = None,
-        memory_aware: bool = False,
-    ) -> Self:
-        """Move the operator, in place, to a device, or change its precision.
-
-        Parameters
-        ----------
-        device : torch.device or str, optional
-        dtype : torch.dtype, optional
-            The precision to have: complex weights stay complex and real ones real, so
-            ``torch.float64`` and ``torch.complex128`` ask for the same. Integers stay.
-        memory_aware : bool
-            Keep tensors that share storage sharing it (:func:`memmap.memory_aware_to`).
-
-        Raises
-        ------
-        TypeError
-            If dtype has no precision (an integer type).
-        """
-        if isinstance(device, torch.dtype):
-            device, dtype = None, device
-        if memory_aware:
-            return memory_aware_to(self, device, dtype)
-        self._apply(  # type: ignore[no-untyped-call] # torch's own
-            lambda tensor: tensor.to(device, in_precision_of(tensor, dtype))
-        )
-        return self
-
-    def to_dense(
-        self,
-        sizes: Mapping[str, int] | None = None,
-        dtype: torch.dtype = torch.complex128,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        """Return the matrix of the operator.
-
-        Parameters
-        ----------
-        sizes : mapping of dimension to int, optional
-            Sizes of the input's dimensions that the operator does not know.
-        dtype, device : optional
-            Of the unit vectors that it is applied to.
-
-        Returns
-        -------
-        Tensor
-            Shape (product of output sizes, product of input sizes).
-
-        Raises
-        ------
-        ValueError
-            If the size of an input dimension is not known.
-        """
-        known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-        lengths = []
-        for dim in self.ishape:
-            length = known.get(dim, self.size(dim))
-            if length is None:
-                raise ValueError(f"{self.name}: the size of {dim} is not known; give it in sizes")
-            lengths.append(length)
-        basis = torch.eye(int(torch.Size(lengths).numel()), dtype=dtype, device=device)
-        return torch.stack([self(row.reshape(lengths)).flatten() for row in basis], dim=1)
-
     def extra_repr(self) -> str:
         """Return what ``repr`` says beside the names of the dimensions: the weights."""
         tensors = {**self._parameters, **self._buffers}
         return ", ".join(tensor_text(name, t) for name, t in tensors.items() if t is not None)
-
-    def to_scipy(
-        self,
-        sizes: Mapping[str, int] | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> LinearOperator:
-        """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
-
-        It has ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat``, so SciPy's solvers run on it.
-        The columns of a matrix go through the operator at once where its ``...`` is a batch
-        dimension. Weights are read in every call.
-
-        Parameters
-        ----------
-        sizes : mapping of dimension to int, optional
-            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
-            not given stands for no dimension.
-        dtype : torch.dtype, optional
-            What vectors are cast to, complex ones to the complex dtype of that precision; that
-            of the weights by default, double if there are none.
-        device : torch.device or str, optional
-            Where the operator is applied: the device of the weights by default. Vectors stay on
-            the CPU, and are copied there and back.
-
-        Returns
-        -------
-        scipy.sparse.linalg.LinearOperator
-            Shape (product of output sizes, product of input sizes). Its dtype is what the
-            operator makes of ``dtype``.
-
-        Raises
-        ------
-        ImportError
-            If SciPy is not installed (the extra ``scipy``).
-        TypeError
-            If dtype is not one of float32, float64, complex64 and complex128.
-        ValueError
-            If the size of a dimension is not known, or weights are on several devices.
-
-        Examples
-        --------
-        >>> from linops_core import Diagonal
-        >>> A = Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_scipy()
-        >>> A.shape, A.dtype
-        ((2, 2), dtype('float32'))
-        """
-        from ._adapters import to_scipy
-
-        return to_scipy(self, sizes, dtype, device)
 
     def __repr__(self) -> str:
         """Return the tree of operators: names, shapes, dtypes, devices and bytes."""

@@ -1,0 +1,107 @@
+"""Operators as matrices and as operators of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nameddim import ND
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
+
+class Conversions:
+    """What operators are turned into, for :class:`NamedLinop` to inherit.
+
+    ``self`` is typed Any: it is always a NamedLinop, which a class that this one inherits from
+    cannot say.
+    """
+
+    def to_dense(
+        self: Any,
+        sizes: Mapping[str, int] | None = None,
+        dtype: torch.dtype = torch.complex128,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Return the matrix of the operator.
+
+        Parameters
+        ----------
+        sizes : mapping of dimension to int, optional
+            Sizes of the input's dimensions that the operator does not know.
+        dtype, device : optional
+            Of the unit vectors that it is applied to.
+
+        Returns
+        -------
+        Tensor
+            Shape (product of output sizes, product of input sizes).
+
+        Raises
+        ------
+        ValueError
+            If the size of an input dimension is not known.
+        """
+        known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+        lengths = []
+        for dim in self.ishape:
+            length = known.get(dim, self.size(dim))
+            if length is None:
+                raise ValueError(f"{self.name}: the size of {dim} is not known; give it in sizes")
+            lengths.append(length)
+        basis = torch.eye(int(torch.Size(lengths).numel()), dtype=dtype, device=device)
+        return torch.stack([self(row.reshape(lengths)).flatten() for row in basis], dim=1)
+
+    def to_scipy(
+        self: Any,
+        sizes: Mapping[str, int] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> LinearOperator:
+        """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
+
+        It has ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat``, so SciPy's solvers run on it.
+        The columns of a matrix go through the operator at once where its ``...`` is a batch
+        dimension. Weights are read in every call.
+
+        Parameters
+        ----------
+        sizes : mapping of dimension to int, optional
+            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
+            not given stands for no dimension.
+        dtype : torch.dtype, optional
+            What vectors are cast to, complex ones to the complex dtype of that precision; that
+            of the weights by default, double if there are none.
+        device : torch.device or str, optional
+            Where the operator is applied: the device of the weights by default. Vectors stay on
+            the CPU, and are copied there and back.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator
+            Shape (product of output sizes, product of input sizes). Its dtype is what the
+            operator makes of ``dtype``.
+
+        Raises
+        ------
+        ImportError
+            If SciPy is not installed (the extra ``scipy``).
+        TypeError
+            If dtype is not one of float32, float64, complex64 and complex128.
+        ValueError
+            If the size of a dimension is not known, or weights are on several devices.
+
+        Examples
+        --------
+        >>> from linops_core import Diagonal
+        >>> A = Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_scipy()
+        >>> A.shape, A.dtype
+        ((2, 2), dtype('float32'))
+        """
+        from ._adapters import to_scipy
+
+        return to_scipy(self, sizes, dtype, device)

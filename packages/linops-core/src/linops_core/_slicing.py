@@ -1,0 +1,119 @@
+"""How operators are cut: what every operator has to say of slices of its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from nameddim import ND, NamedDimension, is_wildcard
+
+from ._roles import Role, membership
+from ._tile import SplitError, Window, named_window, normalized_slice
+
+if TYPE_CHECKING:
+    from ._linop import NamedLinop
+
+
+class Slicing:
+    """The slicing of operators, for :class:`NamedLinop` to inherit.
+
+    ``self`` is typed Any: it is always a NamedLinop, which a class that this one inherits from
+    cannot say.
+    """
+
+    def why_opaque(self: Any, dim: NamedDimension | str) -> str | None:
+        """Return the reason why ``dim`` cannot be sliced here, or None when it can."""
+        if type(self).split is not Slicing.split:
+            return None
+        return "the operator does not say how to split it (override split(linop, tile))"
+
+    def role(self: Any, dim: NamedDimension | str) -> Role | None:
+        """Return how ``dim`` behaves here, or None if the operator does not have it."""
+        dim = ND.infer(dim)
+        if dim not in self.dims:
+            return None
+        if self.why_opaque(dim) is not None:
+            return Role.OPAQUE
+        return membership(self.shape, dim)
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the part of the operator that maps the tile's input to the tile's output.
+
+        Parameters
+        ----------
+        tile : mapping of dimension to slice
+            Dimensions that the operator does not have are ignored; those left out are whole.
+
+        Returns
+        -------
+        NamedLinop
+            Holds views of the weights: cutting allocates no tensor.
+
+        Raises
+        ------
+        SplitError
+            If a dimension is opaque in the operator, or a slice is not within its size.
+        """
+        if window := linop.own_window(tile):
+            raise SplitError(f"{linop.name}: the class must override split to cut {set(window)}")
+        return linop  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the adjoint of the part of the adjoint: what ``split`` is to an ``A.H``."""
+        return linop.H.split(linop.H, tile).H  # type: ignore[no-any-return]
+
+    def own_window(self: Any, tile: Mapping[NamedDimension, slice]) -> Window:
+        """Return the slices of ``tile`` that concern this operator, explicit and checked.
+
+        Raises
+        ------
+        SplitError
+            As :meth:`split`.
+        """
+        window = {}
+        for dim, piece in named_window(tile).items():
+            if dim not in self.dims and not is_wildcard(dim):
+                continue
+            where = f"{self.signature}: {dim}"
+            explicit = normalized_slice(piece, self.size(dim), where)
+            if explicit is None:
+                continue
+            if is_wildcard(dim):
+                raise SplitError(f"{where} must have a name to be split along, got {explicit}")
+            if (reason := self.why_opaque(dim)) is not None:
+                raise SplitError(f"{where} cannot be split: {reason}")
+            window[dim] = explicit
+        return window
+
+    def split_forward(self: Any, ibatch: Iterable[slice], obatch: Iterable[slice]) -> NamedLinop:
+        """Return the part of the operator between slices of its input and of its output.
+
+        Parameters
+        ----------
+        ibatch, obatch : sequences of slices
+            One for each dimension of ``ishape`` and ``oshape``.
+
+        Raises
+        ------
+        SplitError
+            As :meth:`split`; also if a dimension of both sides is given two slices.
+        """
+        tile: dict[NamedDimension, slice] = {}
+        for side, names, pieces in (
+            ("input", self.ishape, tuple(ibatch)),
+            ("output", self.oshape, tuple(obatch)),
+        ):
+            if len(pieces) != len(names):
+                raise SplitError(
+                    f"{self.signature}: one slice must be given for each "
+                    f"{side} dimension, got {len(pieces)}"
+                )
+            for dim, piece in zip(names, pieces, strict=True):
+                if tile.setdefault(dim, piece) != piece:
+                    raise SplitError(
+                        f"{self.signature}: {dim} must have one slice on both "
+                        f"sides, got {tile[dim]} and {piece}"
+                    )
+        return self.split(self, tile)  # type: ignore[no-any-return]
