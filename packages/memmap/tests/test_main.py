@@ -42,7 +42,7 @@ def test_a_picture_is_written_beside_the_table(
 ) -> None:
     svg = tmp_path / "map.svg"
     assert main(["report", str(checkpoint), "--picture", str(svg)]) == 0
-    assert capsys.readouterr().out.startswith("name")
+    assert capsys.readouterr().out.startswith("allocated")
     assert ElementTree.parse(svg).getroot().tag.endswith("svg")
 
 

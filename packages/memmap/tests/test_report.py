@@ -197,11 +197,21 @@ def test_the_table_is_aligned_and_sorted_by_size() -> None:
     lines = str(
         MemoryReport({"b": torch.zeros(2), "w": flat[:600].view(20, 30), "v": flat[500:900]})
     ).splitlines()
-    assert lines[1].startswith("storage of 2 tensors on cpu")
-    assert [line.split()[0] for line in lines[2:]] == ["w", "v", "b", "total"]
-    assert lines[2].split() == "w float32 20x30 2.3 KiB 2.3 KiB 400 B 2.3 KiB v".split()
-    ends = {line.rstrip(" vw").rindex("B") for line in lines[1:]}
-    assert ends == {lines[0].index("separate") + len("separate") - 1}
+    assert lines == [
+        "allocated  spanned  touched  shared  wasted  separate  tensor",
+        "  3.9 KiB  3.5 KiB  3.5 KiB   400 B   400 B   3.9 KiB  storage of 2 tensors on cpu:",
+        "           2.3 KiB  2.3 KiB   400 B           2.3 KiB    w: float32 20x30, shares with v",
+        "           1.6 KiB  1.6 KiB   400 B           1.6 KiB    v: float32 400, shares with w",
+        "      8 B      8 B      8 B     0 B     0 B       8 B  b: float32 2",
+        "  3.9 KiB  3.5 KiB  3.5 KiB   400 B   400 B   3.9 KiB  total on cpu",
+    ]
+
+
+def test_the_numbers_of_the_table_leave_room_in_80_columns() -> None:
+    huge = View("RAM", 0, 1000 << 50, sizes=(999 << 50,), strides=(1,))
+    lines = str(MemoryReport({"a" * 100: huge, "b": huge._replace(offset=1 << 50)})).splitlines()
+    assert "1000.0 PiB" in lines[1] and "2.0 EiB" in lines[1]
+    assert lines[0].index("tensor") == lines[1].index("storage of") < 70
 
 
 def test_many_partners_are_counted_instead_of_listed() -> None:

@@ -1,4 +1,4 @@
-"""Where the tensors of a ``.pt`` file of torch before 1.6 lie: pickles, then one block a storage."""
+"""Where the tensors of a ``.pt`` file of torch before 1.6 lie: pickles, then the storages."""
 
 from __future__ import annotations
 

@@ -60,9 +60,9 @@ class MemoryReport:
     >>> report.totals
     Numbers(allocated=32, spanned=32, touched=32, shared=12, wasted=0, separate=44)
     >>> print(MemoryReport({"weight": flat[:6]}))
-    name          dtype    shape  allocated  spanned  touched  shared  wasted  separate  shares with
-    weight        float32  6           32 B     24 B     24 B     0 B     8 B      24 B
-    total on cpu                       32 B     24 B     24 B     0 B     8 B      24 B
+    allocated  spanned  touched  shared  wasted  separate  tensor
+         32 B     24 B     24 B     0 B     8 B      24 B  weight: float32 6
+         32 B     24 B     24 B     0 B     8 B      24 B  total on cpu
     """
 
     def __init__(self, source: torch.nn.Module | Mapping[str, torch.Tensor | Array | View]) -> None:

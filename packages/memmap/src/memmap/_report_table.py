@@ -8,11 +8,8 @@ from ._report_numbers import Numbers, StorageReport, TensorNumbers
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MAX_PARTNERS = 3
-_HEADINGS = (
-    "name", "dtype", "shape", "allocated", "spanned", "touched", "shared", "wasted", "separate",
-    "shares with",
-)  # fmt: skip
-_RIGHT = range(3, 9)  # columns of bytes
+# What is of any length comes last, so that the numbers stay in 80 columns.
+_HEADINGS = ("allocated", "spanned", "touched", "shared", "wasted", "separate", "tensor")
 
 
 def human(nbytes: int) -> str:
@@ -83,35 +80,35 @@ def table(
     rows: list[Sequence[str]] = [_HEADINGS]
     for storage in storages:
         if len(storage.tensors) == 1:
-            rows.append(_tensor_row(storage.tensors[0], storage.numbers))
+            rows.append([*_bytes(storage.numbers), _described(storage.tensors[0])])
         else:
-            names = f"storage of {len(storage.tensors)} tensors on {storage.device}"
-            rows.append([names, "", "", *_bytes(storage.numbers), ""])
-            rows += [_tensor_row(tensor, None) for tensor in storage.tensors]
+            heading = f"storage of {len(storage.tensors)} tensors on {printable(storage.device)}:"
+            rows.append([*_bytes(storage.numbers), heading])
+            rows += [_row_in_storage(tensor) for tensor in storage.tensors]
     for device, numbers in devices.items():
-        rows.append([f"total on {printable(device)}", "", "", *_bytes(numbers), ""])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+        rows.append([*_bytes(numbers), f"total on {printable(device)}"])
+    *columns, _ = zip(*rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
     lines = [_line(row, widths) for row in rows]
     lines += [f"{printable(name)}: memory unknown, not counted" for name in unplaced]
     return "\n".join(lines)
 
 
-def _tensor_row(tensor: TensorNumbers, storage: Numbers | None) -> list[str]:
+def _row_in_storage(tensor: TensorNumbers) -> list[str]:
+    spanned, touched = human(tensor.spanned), human(tensor.touched)
+    shared, separate = human(tensor.shared), human(tensor.separate)
+    return ["", spanned, touched, shared, "", separate, "  " + _described(tensor)]
+
+
+def _described(tensor: TensorNumbers) -> str:
     entry = tensor.entry
-    if storage is None:
-        name = "  " + " = ".join(entry.names)
-        numbers = [
-            "", human(tensor.spanned), human(tensor.touched), human(tensor.shared), "",
-            human(tensor.separate),
-        ]  # fmt: skip
-    else:
-        name = " = ".join(entry.names)
-        numbers = _bytes(storage)
+    text = f"{' = '.join(entry.names)}: {entry.dtype} {_shape(entry.shape)}"
     others = [other for other in tensor.shares_with if other not in entry.names]
-    text = ", ".join(others[:_MAX_PARTNERS])
+    if others:
+        text += f", shares with {', '.join(others[:_MAX_PARTNERS])}"
     if len(others) > _MAX_PARTNERS:
         text += f" and {len(others) - _MAX_PARTNERS} more"
-    return [printable(name), entry.dtype, _shape(entry.shape), *numbers, printable(text)]
+    return printable(text)
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -123,8 +120,5 @@ def _bytes(numbers: Numbers) -> list[str]:
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [
-        cell.rjust(width) if column in _RIGHT else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return "  ".join(cells).rstrip()
+    *cells, text = row
+    return "  ".join([*map(str.rjust, cells, widths), text])
