@@ -1,0 +1,50 @@
+import io
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from linops_core import Chain, Dense, Diagonal
+
+
+def n_bytes_saved(value: object) -> int:
+    stream = io.BytesIO()
+    torch.save(value, stream)
+    return stream.getbuffer().nbytes
+
+
+def test_many_views_of_one_weight_are_saved_once() -> None:
+    flat = torch.randn(100_000)
+    halves = [Diagonal(half, ("N",)) for half in (flat[:60_000], flat[40_000:])]
+    A = Chain(*halves, *halves)
+    for value in (A, A.N, A.state_dict(), A.N.state_dict()):
+        assert n_bytes_saved(value) < 1.1 * 400_000
+
+
+def test_saved_views_are_views_again(tmp_path: Path) -> None:
+    flat = torch.randn(10)
+    A = Chain(Diagonal(flat[:6], ("N",)), Diagonal(flat[4:], ("N",)))
+    torch.save(A, tmp_path / "A.pt")
+    first, second = torch.load(tmp_path / "A.pt", weights_only=False).buffers()
+    first.zero_()
+    assert second[:2].tolist() == [0, 0] and second[2:].all()
+
+
+def test_a_parameter_that_is_used_twice_is_one_parameter_again(tmp_path: Path) -> None:
+    weight = nn.Parameter(torch.randn(3, 3))
+    A = Chain(Dense(weight), Dense(weight, ("K", "M"), ("M",), ("K",)))
+    torch.save(A.N, tmp_path / "N.pt")
+    N = torch.load(tmp_path / "N.pt", weights_only=False)
+    assert len(list(N.parameters())) == 1
+    x = torch.randn(3)
+    assert torch.equal(N(x), A.N(x))
+
+
+def test_a_state_dict_is_read_back_without_running_code(tmp_path: Path) -> None:
+    A = Dense(torch.randn(2, 3)) @ Diagonal(torch.randn(3), ("N",))
+    torch.save(A.state_dict(), tmp_path / "A.pt")
+    B = Dense(torch.zeros(2, 3)) @ Diagonal(torch.zeros(3), ("N",))
+    normal = B.N
+    B.load_state_dict(torch.load(tmp_path / "A.pt", weights_only=True))
+    x = torch.randn(3)
+    assert torch.equal(normal(x), A.N(x))
