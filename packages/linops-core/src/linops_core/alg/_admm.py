@@ -55,8 +55,8 @@ def admm(
     The first is solved by conjugate gradients, from the last x on and as exactly as the residuals
     ask for; A and L must have no common null space.
 
-    It keeps about nine vectors of the input (five of them in conjugate gradients) and four of the
-    output of L. Gradients flow through the steps, all of which autograd then keeps.
+    It takes the memory of ten vectors of the input (six of them for conjugate gradients) and four
+    of the output of L. Gradients flow through the steps, all of which autograd then keeps.
 
     Parameters
     ----------

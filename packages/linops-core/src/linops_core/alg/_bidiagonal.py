@@ -39,17 +39,18 @@ class Bidiagonalization:
 
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors on this occasion."""
-        image = self.A(self.v)
-        check_like(self.owner, "the output of A", image, "y", self.u)
-        self.u.mul_(-self.alpha).add_(image)
+        self._move(self.u, -self.alpha, self.A(self.v), "A", "y")
         beta = _normalize(self.u)
-        image = self.adjoint(self.u)
-        check_like(self.owner, "the output of the adjoint", image, "that before", self.v)
-        self.v.mul_(-beta).add_(image)
+        self._move(self.v, -beta, self.adjoint(self.u), "the adjoint", "that before")
         alpha = _normalize(self.v)
         norms = map(torch.linalg.vector_norm, others)
         self.alpha, self.beta, *found = self._numbers(alpha, beta, *norms)
         return found
+
+    def _move(self, x: Tensor, factor: Tensor | float, image: Tensor, name: str, kind: str) -> None:
+        """Multiply x and add the image, in place."""
+        check_like(self.owner, f"the output of {name}", image, kind, x)
+        x.mul_(factor).add_(image)
 
     def _numbers(self, *scalars: Tensor) -> list[float]:
         return [finite(self.owner, value) for value in torch.stack(scalars).tolist()]

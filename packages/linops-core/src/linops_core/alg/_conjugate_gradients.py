@@ -45,8 +45,8 @@ def conjugate_gradients(
     gradient is :math:`A x - y`. A may be singular where y is in its range; the solution that is
     found is then the one nearest to x0 (without a preconditioner).
 
-    It keeps four vectors (x, residual, direction, image), a fifth with a preconditioner, and
-    waits for the device once in a step.
+    It keeps four vectors (x, residual, direction, and what A returns), a fifth with a
+    preconditioner, and waits for the device once in a step.
 
     Parameters
     ----------
@@ -193,6 +193,7 @@ class _Run:
             step = self.ratio(energy, curvature, curvature.real > floor)
             self.x = add_scaled(self.x, step, direction)
             self.residual = add_scaled(self.residual, -step, image)
+            del image  # or it would still be there when the next one comes
             searched = self.searched()
             energy, previous = items.inner(self.residual, searched), energy
             norms = (*lengths, norm_of_A, *self.norms(energy, searched))
@@ -234,7 +235,9 @@ class _Run:
     @torch.no_grad()
     def true_residual(self) -> Numbers:
         """Return |A x - y| of each system, without the recurrence."""
-        residual = add_scaled(self.y / self.unit, -1.0, in_own_space(_NAME, self.A, self.x))
+        memory = None if self.residual.requires_grad else self.residual
+        residual = torch.div(self.y, self.unit, out=memory)
+        residual.sub_(in_own_space(_NAME, self.A, self.x))
         return on_host(self.items.norm(residual))[0].real
 
     def tell(self, progress: Progress, iteration: int) -> None:

@@ -45,7 +45,7 @@ def estimate_trace(
     third on the trace there, which is exact, and the last on the estimate for the rest: its error
     falls as 1/m where A is positive semi-definite.
 
-    Hutchinson's keeps two vectors, Hutch++ a third as many as num_samples. Gradients flow from
+    Hutchinson's keeps three vectors, Hutch++ a third as many as num_samples. Gradients flow from
     the estimate to A; the gradient is an estimate of that of the trace, without bias.
 
     Parameters
@@ -136,7 +136,7 @@ def estimate_diagonal(
     if z is complex). The variance of an entry is the sum of the squares of the other entries of
     its row, over the number of samples.
 
-    It keeps five vectors. Gradients flow from the estimate to A.
+    It keeps seven vectors. Gradients flow from the estimate to A.
 
     Parameters
     ----------
@@ -219,10 +219,10 @@ class _Mean:
             self.unit = torch.where(unit > 0, unit, 1)
             self.squares = torch.zeros_like(sample.detach().abs())
             return
-        before = sample - self.mean
-        self.mean = self.mean + before / self.count
-        after = (sample - self.mean).detach() / self.unit
-        self.squares = self.squares + (before.detach().conj() / self.unit * after).real
+        apart = sample - self.mean
+        self.mean = torch.add(self.mean, apart, alpha=1 / self.count)
+        square = (apart.detach() / self.unit).abs().square_()
+        self.squares.add_(square, alpha=1 - 1 / self.count)
 
     def estimate(self) -> Estimate:
         """Return what is known so far."""
@@ -259,12 +259,16 @@ def _space(
 
 def _signs(like: Tensor, generator: torch.Generator) -> Tensor:
     """Return random numbers of magnitude 1 of which mean and mean square are 0 and 1."""
-    drawn = torch.randint(0, 4, like.shape, generator=generator)
+
+    def drawn() -> Tensor:
+        dtype = like.dtype.to_real()
+        return torch.randint(0, 2, like.shape, generator=generator, dtype=dtype)
+
+    signs = drawn().mul_(2).sub_(1)
     if like.is_complex():
-        values = torch.tensor([1, 1j, -1, -1j], dtype=like.dtype)
-    else:
-        values = torch.tensor([1, 1, -1, -1], dtype=like.dtype)
-    return values[drawn].to(like.device)
+        is_real = drawn()
+        signs = torch.complex(signs * is_real, signs * (1 - is_real))
+    return signs.to(like.device)
 
 
 @torch.no_grad()

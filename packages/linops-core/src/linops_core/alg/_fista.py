@@ -46,9 +46,10 @@ def fista(
     In k steps the function comes within :math:`2 L |x_0 - x|^2 / (k + 1)^2` of its minimum, where
     L is the square of the norm of A. A step applies A and its adjoint once.
 
-    It keeps five vectors of the input and four of the output, and waits for the device once in a
-    step. Gradients flow through the steps, all of which autograd then keeps; the length of a step
-    and the momentum are taken for constants.
+    It takes the memory of seven vectors of the input and six of the output at most, with what
+    A, its adjoint and the proximal map return, and waits for the device once in a step.
+    Gradients flow through the steps, all of which autograd then keeps; the length of a step and
+    the momentum are taken for constants.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def fista(
     check_count(_NAME, "max_num_iters", max_num_iters)
     A, adjoint = with_adjoint(_NAME, A, adjoint)
     unit, proximal = in_moderate_unit(_NAME, y, proximal)
-    y = y / unit
+    y = y if unit == 1.0 else y / unit
     if x0 is None:
         x = torch.zeros_like(adjoint(y))
     else:
@@ -164,6 +165,7 @@ def fista(
             z = extrapolated(x, found, momentum, into=z)
             z_image = extrapolated(image, found_image, momentum, into=z_image)
             x, image = found, found_image
+            del found, found_image, gradient, move, vectors, along  # before others are made
             if progress.is_watched:
                 values = {
                     "change": length / (max(size, z_size) or 1.0),

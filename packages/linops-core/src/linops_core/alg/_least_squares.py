@@ -187,4 +187,4 @@ def _solve(
             progress.tell(iteration, result, values, reason)
             if reason is not None:
                 break
-    return result()
+    return x.mul_(unit) if x0 is None else x.mul_(unit).add_(x0)

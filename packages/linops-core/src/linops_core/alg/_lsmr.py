@@ -38,10 +38,11 @@ def lsmr(
     stop early; the residual itself decreases as well, if a little slower.
 
     It keeps four vectors of the input (x, v and two directions) and one of the output (u), and
-    waits for the device once in a step. Gradients are those of the exact solution, by the
-    implicit function theorem: no step is kept, A and its adjoint are solved once more each in
-    the backward pass, gradients reach y (and not x0) and whatever A is made of, provided that
-    the columns of A are independent or damp is not 0. A second derivative is refused.
+    what A and its adjoint return, one at a time; it waits for the device once in a step.
+    Gradients are those of the exact solution, by the implicit function theorem: no step is
+    kept, A and its adjoint are solved once more each in the backward pass, gradients reach y
+    (and not x0) and whatever A is made of, provided that the columns of A are independent or
+    damp is not 0. A second derivative is refused.
 
     Parameters
     ----------

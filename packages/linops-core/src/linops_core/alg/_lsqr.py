@@ -37,10 +37,11 @@ def lsqr(
     :math:`A^H A`, but here rounding grows with the condition of A, not with its square.
 
     It keeps three vectors of the input (x, v and the direction) and one of the output (u), and
-    waits for the device once in a step. Gradients are those of the exact solution, by the
-    implicit function theorem: no step is kept, A and its adjoint are solved once more each in
-    the backward pass, gradients reach y (and not x0) and whatever A is made of, provided that
-    the columns of A are independent or damp is not 0. A second derivative is refused.
+    what A and its adjoint return, one at a time; it waits for the device once in a step.
+    Gradients are those of the exact solution, by the implicit function theorem: no step is
+    kept, A and its adjoint are solved once more each in the backward pass, gradients reach y
+    (and not x0) and whatever A is made of, provided that the columns of A are independent or
+    damp is not 0. A second derivative is refused.
 
     Parameters
     ----------

@@ -51,9 +51,10 @@ def pdhg(
 
     which converges where :math:`\tau \sigma |K|^2 \le 1`. It applies K and its adjoint once.
 
-    It keeps three vectors of the input and five of the output, and waits for the device once in a
-    step. Gradients flow through the steps, all of which autograd then keeps; tau and sigma are
-    taken for constants.
+    It takes the memory of five vectors of the input and six of the output at most, with what K,
+    its adjoint and the proximal maps return, and waits for the device once in a step. Gradients
+    flow through the steps, all of which autograd then keeps; tau and sigma are taken for
+    constants.
 
     Parameters
     ----------
@@ -139,6 +140,7 @@ def pdhg(
             back = adjoint(p_new)
             check_like(_NAME, "the output of the adjoint", back, "x0", x)
             x_new = proximal_g(torch.sub(x, back, alpha=tau), tau)
+            del back  # as early as that, because the next vectors need the memory
             check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
             image_new = K(x_new)
             p_move = p - p_new
@@ -157,8 +159,9 @@ def pdhg(
                 reason = reason or StopReason.MAX_ITERATIONS
             # At rounding the ratio of two moves says nothing of the norm.
             too_long = moved > 16 * precision * x_size and bent > norm * moved * (1 + 1e-3)
-            x, p, before, image = x_new, p_new, image, image_new
-            ahead = torch.lerp(before, image, 2.0)
+            ahead = torch.lerp(image, image_new, 2.0)
+            x, p, image = x_new, p_new, image_new
+            del x_new, p_new, p_move, image_new
             values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
             progress.tell(iteration, x.clone, values, reason)
             if reason is not None:

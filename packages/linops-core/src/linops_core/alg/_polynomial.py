@@ -53,7 +53,7 @@ def polynomial_preconditioner(
     T : NamedLinop or function
         Hermitian, from a space to itself (``A.N`` is one).
     degree : int
-        Of p: so often T is applied. Four vectors are kept.
+        Of p: so often T is applied. Six vectors are kept at most.
     norm : {"l_2", "l_inf"}
     lower, upper : float
         Bounds of the spectrum of T: 0 and :func:`operator_norm` of T are always some.

@@ -41,7 +41,7 @@ def power_method(
     closer the next magnitude, the smaller the steps: ``tol`` is about the change in a step, not
     about what is left.
 
-    It keeps one vector and the image under A, and waits for the device once in a step. Gradients
+    It keeps v, the next one and what A returns, and waits for the device once in a step. Gradients
     flow through the steps.
 
     Parameters
@@ -104,7 +104,12 @@ def power_method(
             image = in_own_space(owner, A, v)
             eigenvalue, numbers = items.magnitude(image)
             finite(owner, float(numbers.sum()))
-            v = torch.where(eigenvalue > 0, image / torch.where(eigenvalue > 0, eigenvalue, 1), v)
+            if (numbers > 0).all():
+                v = image / eigenvalue
+            else:
+                safe = torch.where(eigenvalue > 0, eigenvalue, 1)
+                v = torch.where(eigenvalue > 0, image / safe, v)
+            del image  # or it would still be there when the next one comes
             change = (numbers - before).abs()
             close = change <= tol * numbers
             reasons = [StopReason.CONVERGED if one else None for one in close.tolist()]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ._items import Items
-from ._vectors import unit_of
+from ._vectors import records, unit_of
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 
@@ -50,8 +50,10 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
 
     def proximal(z: Tensor, step: float) -> Tensor:
         size = z.abs()
-        rest = (size - step * weight).clamp(min=0)
-        return torch.where(rest > 0, z * (rest / torch.where(size > 0, size, 1)), 0)
+        rest, tiny = size - step * weight, torch.finfo(size.dtype).tiny
+        if records(rest):
+            return z * (rest.clamp(min=0) / size.clamp(min=tiny))
+        return z * rest.clamp_(min=0).div_(size.clamp_(min=tiny))
 
     return proximal
 
@@ -176,7 +178,7 @@ def conjugate(proximal: Proximal) -> Proximal:
     >>> conjugate(soft_threshold())(torch.tensor([3.0, -0.5]), 7.0)
     tensor([ 1.0000, -0.5000])
     """
-    return lambda z, step: z - step * proximal(z / step, 1 / step)
+    return lambda z, step: torch.sub(z, proximal(z / step, 1 / step), alpha=step)
 
 
 def in_moderate_unit(owner: str, y: Tensor, proximal: Proximal) -> tuple[float, Proximal]:
