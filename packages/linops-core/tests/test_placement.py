@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linops_core import Crop, Identity, NamedLinop, PadDim, PadLast, Role, SplitError, Truncate
-from linops_core._placement import Shift, masked, placed
+from linops_core._shift import Shift, masking_steps, steps
 from nameddim import ND
 
 lengths = st.integers(1, 5)
@@ -26,9 +26,9 @@ def test_elements_go_where_their_offset_says_and_the_rest_is_zero(
         if all(0 <= j < m for j, (_, m, _) in zip(target, moves, strict=True)):
             expected[tuple(target)] = x[tuple(index)]
             mask[tuple(index)] = 1
-    assert torch.equal(placed(x, shifts), expected)
-    assert torch.equal(masked(x, shifts), mask * x)
-    assert torch.equal(placed(expected, [shift.reverse for shift in shifts]), mask * x)
+    assert torch.equal(steps(shifts).applied(x), expected)
+    assert torch.equal(masking_steps(shifts).applied(x), mask * x)
+    assert torch.equal(steps([shift.reverse for shift in shifts]).applied(expected), mask * x)
 
 
 @given(lengths, lengths, offsets, st.data())
@@ -36,7 +36,7 @@ def test_a_cut_placement_is_that_part_of_the_matrix(
     n: int, m: int, offset: int, data: st.DataObject
 ) -> None:
     def matrix(shift: Shift) -> torch.Tensor:
-        return torch.stack([placed(row, [shift]) for row in torch.eye(shift.n_input)], dim=1)
+        return torch.stack([steps([shift]).applied(row) for row in torch.eye(shift.n_input)], dim=1)
 
     first, begin = data.draw(st.integers(0, n - 1)), data.draw(st.integers(0, m - 1))
     columns = slice(first, data.draw(st.integers(first + 1, n)))

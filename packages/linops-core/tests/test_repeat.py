@@ -127,7 +127,7 @@ def test_a_dimension_of_size_1_can_be_broadcast() -> None:
     with pytest.raises(SplitError, match=r"N cannot be split: it has size 1 on one side and 3 on"):
         A.split(A, {ND("N"): slice(0, 1)})
     for linop in (A, A.N):
-        with pytest.raises(ValueError, match=r"Repeat: the size along axis -2 must be 1 to be"):
+        with pytest.raises(ValueError, match=r"Repeat: the size along axis 1 must be 1 to be"):
             linop(torch.ones(2, 2))
     for linop in (A.H, A.H.N):
         with pytest.raises(ValueError, match=r"Repeat: the size along axis 1 must be 3, got shape"):

@@ -68,7 +68,8 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
             lengths = list(result.shape)
             lengths[axis] = sum(sizes)
             whole = result.new_empty(lengths)
-        whole = whole.to(torch.promote_types(whole.dtype, result.dtype))
+        if result.dtype != whole.dtype:
+            whole = whole.to(torch.promote_types(whole.dtype, result.dtype))
         part = whole.narrow(axis, offset, size)
         if part.shape != result.shape:
             raise ValueError(

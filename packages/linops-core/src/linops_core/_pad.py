@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from nameddim import ND, NamedDimension, NamedShape, get_nd_shape
 
-from ._placement import Placement, Shift
+from ._placement import Placement
+from ._shift import Shift
 
 Dims = Sequence[NamedDimension | str]
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._linop import named_axes
-from ._placement import Placement, Shift
+from ._placement import Placement
+from ._shift import Shift
 
 
 class PadDim(Placement):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
@@ -15,48 +14,8 @@ from ._identity import Identity
 from ._linop import NamedLinop
 from ._normal import Normal
 from ._roles import Role
+from ._shift import Shift, Steps, masking_steps, steps
 from ._sliceable import SliceableLinop
-
-
-class Shift(NamedTuple):
-    """How the elements of one axis move: index i of the input is i + offset of the output."""
-
-    axis: int
-    """Of input and output alike; behind a ``...`` counted from the end."""
-    n_input: int
-    n_output: int
-    offset: int
-
-    @property
-    def start(self) -> int:
-        """First index of the input that has a place in the output."""
-        return max(0, -self.offset)
-
-    @property
-    def stop(self) -> int:
-        """One past the last such index; not above ``start`` where nothing has a place."""
-        return min(self.n_input, self.n_output - self.offset)
-
-    @property
-    def keeps_all(self) -> bool:
-        """Whether every element of the input has a place in the output."""
-        return self.start == 0 and self.stop == self.n_input
-
-    @property
-    def moves_nothing(self) -> bool:
-        """Whether input and output are the same."""
-        return self.offset == 0 and self.n_input == self.n_output
-
-    @property
-    def reverse(self) -> Shift:
-        """The way back."""
-        return Shift(self.axis, self.n_output, self.n_input, -self.offset)
-
-    def cut(self, of_input: slice | None, of_output: slice | None) -> Shift:
-        """Return what is between a slice of the input and a slice of the output."""
-        first, end = (0, self.n_input) if of_input is None else (of_input.start, of_input.stop)
-        begin, last = (0, self.n_output) if of_output is None else (of_output.start, of_output.stop)
-        return Shift(self.axis, end - first, last - begin, self.offset + first - begin)
 
 
 class Placement(SliceableLinop):
@@ -76,44 +35,50 @@ class Placement(SliceableLinop):
 
     def __init__(self, shape: NamedShape, shifts: Sequence[Shift]) -> None:
         super().__init__(shape)
-        self._shifts = tuple(shifts)
+        self._shifts: tuple[Shift, ...] = ()
         self._goes_back = False
+        self._move(tuple(shifts))
+
+    def _move(self, shifts: tuple[Shift, ...]) -> None:
+        """Set what this operator does, by ``vars``: it may be one that was just derived."""
+        back = [shift.reverse for shift in shifts]
+        own = vars(self)
+        own.update(_shifts=shifts, _there=steps(shifts), _back=steps(back))
+        own.update(_mask_there=masking_steps(shifts), _mask_back=masking_steps(back))
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return x in its place; a view where nothing has to be filled with zeros."""
-        linop.check_sizes(x, linop._shifts)
-        return placed(x, linop._shifts)
+        return linop.moved(x, linop._there)  # type: ignore[no-any-return]
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return what is in that place, brought back."""
-        shifts = tuple(shift.reverse for shift in linop._shifts)
-        linop.check_sizes(x, shifts)
-        return placed(x, shifts)
+        return linop.moved(x, linop._back)  # type: ignore[no-any-return]
 
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return x with zeros where an element has no place in the output."""
-        linop.check_sizes(x, linop._shifts)
-        return masked(x, linop._shifts)
-
-    def check_sizes(self, x: Tensor, shifts: Iterable[Shift]) -> None:
-        """Refuse an input of other sizes, also where one name stands for two sizes."""
-        for shift in shifts:
-            if x.shape[shift.axis] != shift.n_input:
-                raise ValueError(
-                    f"{self.name}: the size along axis {shift.axis} must be {shift.n_input}, "
-                    f"got {x.shape[shift.axis]} in an input of shape {tuple(x.shape)} "
-                    f"for {self.shape}"
-                )
+        return linop.moved(x, linop._mask_there)  # type: ignore[no-any-return]
 
     @staticmethod
     def adj_normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return x with zeros where nothing of the other side has a place."""
-        shifts = tuple(shift.reverse for shift in linop._shifts)
-        linop.check_sizes(x, shifts)
-        return masked(x, shifts)
+        return linop.moved(x, linop._mask_back)  # type: ignore[no-any-return]
+
+    def moved(self, x: Tensor, way: Steps) -> Tensor:
+        """Return ``x`` after some steps, for which it must have the sizes.
+
+        Also where one name stands for two sizes, of which nobody else knows.
+        """
+        shape = x.shape
+        for axis, length in way.n_input:
+            if shape[axis] != length:
+                raise ValueError(
+                    f"{self.name}: the size along axis {axis} must be {length}, got {shape[axis]} "
+                    f"in an input of shape {tuple(shape)} for {self.shape}"
+                )
+        return way.applied(x)
 
     def adjoint(self) -> NamedLinop:
         """Return the placement that brings everything back."""
@@ -169,39 +134,7 @@ class Placement(SliceableLinop):
         if shifts == linop._shifts:
             return linop  # type: ignore[no-any-return]
         piece = linked(linop)
-        vars(piece)["_shifts"] = shifts
+        piece._move(shifts)
         return piece  # type: ignore[no-any-return]
 
     adj_split = split
-
-
-def placed(x: Tensor, shifts: Sequence[Shift]) -> Tensor:
-    """Return ``x`` with every axis of ``shifts`` placed."""
-    lengths, pads = list(x.shape), [0] * (2 * x.ndim)
-    for axis, _, n_output, offset in shifts:
-        lengths[axis] = n_output
-        behind = 2 * (x.ndim - 1 - axis % x.ndim)  # the last axis comes first
-        pads[behind : behind + 2] = offset, n_output - x.shape[axis] - offset
-    if any(shift.start >= shift.stop for shift in shifts):
-        return x.new_zeros(lengths)
-    if any(pad > 0 for pad in pads):
-        return torch.nn.functional.pad(x, pads)
-    return kept(x, shifts)
-
-
-def masked(x: Tensor, shifts: Sequence[Shift]) -> Tensor:
-    """Return ``x`` with zeros where an element has no place in the output of ``shifts``."""
-    if any(shift.start >= shift.stop for shift in shifts):
-        return torch.zeros_like(x)
-    way_back = [
-        Shift(shift.axis, shift.stop - shift.start, shift.n_input, shift.start) for shift in shifts
-    ]
-    return placed(kept(x, shifts), way_back)
-
-
-def kept(x: Tensor, shifts: Iterable[Shift]) -> Tensor:
-    """Return a view of the elements of ``x`` that have a place in the output of ``shifts``."""
-    for shift in shifts:
-        if not shift.keeps_all:
-            x = x.narrow(shift.axis, shift.start, shift.stop - shift.start)
-    return x

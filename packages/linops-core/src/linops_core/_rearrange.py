@@ -132,20 +132,22 @@ class Rearrange(SliceableLinop):
     def _factors(self, place: Place, x: Tensor, extra: int) -> list[int]:
         """Return how long each factor of one axis of ``x`` is."""
         item, size = place.item, x.shape[place.axis(extra)]
-        unknown = [name for name in item if name not in self._lengths]
-        known = prod([self._lengths[name] for name in item if name in self._lengths])
-        if len(unknown) > 1:
+        lengths = [self._lengths.get(name) for name in item]
+        known = prod([length for length in lengths if length is not None])
+        n_unknown = lengths.count(None)
+        if n_unknown > 1:
+            unknown = [name for name in item if name not in self._lengths]
             raise ValueError(
                 f"{self.name}: to split a dimension into ({' '.join(item)}) all lengths but one "
                 f"must be in axes_lengths, got none for {' and '.join(unknown)} in {self.shape}"
             )
-        if size % known if unknown else size != known:
+        if size % known if n_unknown else size != known:
             raise ValueError(
                 f"{self.name}: the size along axis {place.axis(extra)} must be "
-                f"{'a multiple of ' * len(unknown)}{known} for ({' '.join(item)}), "
+                f"{'a multiple of ' * n_unknown}{known} for ({' '.join(item)}), "
                 f"got shape {tuple(x.shape)} for {self.shape}"
             )
-        return [self._lengths.get(name, size // known) for name in item]
+        return [size // known if length is None else length for length in lengths]
 
     def adjoint(self) -> Self:
         """Return the inverse, which rearranges the other way."""

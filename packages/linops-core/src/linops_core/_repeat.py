@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nameddim import ND, NamedDimension, NamedShape
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._copying import linked
 from ._linop import NamedLinop, named_axes
@@ -69,6 +69,12 @@ class Expansion(SliceableLinop):
         of_name = {dim: axis for axis, dim in named_axes(wide_dims)}
         self._axes = tuple(of_name[dim] for dim in counts)
         self._new = tuple(dim in new for dim in counts)
+        # Those that both sides have, in different sizes, which nobody else can check.
+        places = enumerate(zip(self._axes, self._new, strict=True))
+        self._stretched = tuple((i, axis) for i, (axis, is_new) in places if not is_new)
+        self._index = tuple(
+            ... if dim == ELLIPSES else None if dim in new else slice(None) for dim in wide_dims
+        )
 
     def _sides(self) -> tuple[tuple[NamedDimension, ...], tuple[NamedDimension, ...]]:
         """Return the names of the narrow side and those of the wide one."""
@@ -76,38 +82,34 @@ class Expansion(SliceableLinop):
 
     def expanded(self, x: Tensor) -> Tensor:
         """Return a view of the narrow ``x`` that is wide."""
-        ndim = x.ndim + sum(self._new)
-        axes = [axis % ndim for axis in self._axes]
-        for axis, new in sorted(zip(axes, self._new, strict=True)):
-            if new:
-                x = x.unsqueeze(axis)
-            elif x.shape[axis] != 1:
+        y = x[self._index]
+        for _, axis in self._stretched:
+            if y.shape[axis] != 1:
                 raise ValueError(
-                    f"{self.name}: the size along axis {axis - ndim} must be 1 to be broadcast, "
+                    f"{self.name}: the size along axis {axis} must be 1 to be broadcast, "
                     f"got shape {tuple(x.shape)} for {self.shape}"
                 )
-        sizes = [-1] * ndim
-        for axis, count, dim in zip(
-            axes, self._counts, self.shape.other_shapes["repeated"], strict=True
-        ):
+        sizes = [-1] * y.ndim
+        for axis, count in zip(self._axes, self._counts, strict=True):
             if count is None:
+                unknown = self.shape.other_shapes["repeated"][self._counts.index(None)]
                 raise ValueError(
-                    f"{self.name}: the size of {dim} must be known for the adjoint, give it in "
+                    f"{self.name}: the size of {unknown} must be known for the adjoint, give it in "
                     f"sizes, for {self.shape}"
                 )
             sizes[axis] = count
-        return x.expand(sizes)
+        return y.expand(sizes)
 
     def summed(self, x: Tensor) -> Tensor:
         """Return the sums of the wide ``x``, which are narrow."""
-        for axis, count in zip(self._axes, self._counts, strict=True):
-            if count is not None and x.shape[axis] != count:
+        if not self._stretched:
+            return x.sum(dim=self._axes)
+        for i, axis in self._stretched:
+            if x.shape[axis] != self._counts[i]:
                 raise ValueError(
-                    f"{self.name}: the size along axis {axis} must be {count}, "
+                    f"{self.name}: the size along axis {axis} must be {self._counts[i]}, "
                     f"got shape {tuple(x.shape)} for {self.shape}"
                 )
-        if all(self._new):
-            return x.sum(dim=self._axes)
         new = [axis for axis, new in zip(self._axes, self._new, strict=True) if new]
         total = x.sum(dim=self._axes, keepdim=True)
         return total.squeeze(dim=new) if new else total
