@@ -150,3 +150,23 @@ def test_an_uncentred_operator_is_the_operator_between_shifts(
         torch.testing.assert_close(tile(part), expected.narrow(where.ishape.index(dim), 0, 1))
         packed = tile.with_weights(Tensor.clone)
         torch.testing.assert_close(packed(part), tile(part))
+
+
+def test_a_size_that_an_attribute_tells_may_change_while_nothing_is_derived() -> None:
+    class Sized(SliceableLinop):
+        def __init__(self) -> None:
+            super().__init__(NamedShape(("A",)))
+            self.n = 2
+
+        def size(self, dim: object) -> int | None:
+            return self.n
+
+        @staticmethod
+        def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+            return x
+
+    A = Sized()
+    A(torch.ones(2))
+    A.n = 3
+    with pytest.raises(ValueError, match=r"Sized: A must have size 3, got 2"):
+        A(torch.ones(2))

@@ -70,6 +70,8 @@ class OperatorModule(nn.Module):
                 f"one (an adjoint, a normal, a tile, a composition), got {value!r}; "
                 "make a new operator"
             )
+        if own.get("_admitted") is not None:
+            own["_admitted"] = None  # what was checked may have depended on it
         super().__setattr__(name, value)
 
     def named_modules(
