@@ -115,6 +115,29 @@ def test_foreach_operators_read_and_write_tensor_by_tensor() -> None:
     ]
 
 
+def test_operators_that_write_in_part_read_what_they_leave() -> None:
+    def write(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor) -> None:
+        x.scatter_(0, index, source)
+        x[index] = source
+        x.index_add_(0, index, source)
+        x.masked_fill_(x > 2, 0)
+
+    given = torch.ones(4), torch.tensor([0, 2]), torch.tensor([3.0, 4.0])
+    operations = [op for op in trace(write, *given) if op.name[2:] != "gt"]
+    assert [op.name[2:] for op in operations] == [
+        "scatter_", "index_put_", "index_add_", "masked_fill_",
+    ]  # fmt: skip
+    for operation in operations[:3]:
+        assert {v.name for v in operation.input_views} == {"arg0", "arg1", "arg2"}
+    assert all([v.name for v in op.output_views] == ["arg0"] for op in operations)
+
+
+def test_a_function_that_returns_what_it_was_given_runs_no_operation_for_that() -> None:
+    assert trace(lambda x: x, torch.ones(3)) == []
+    (operation,) = trace(lambda x: (x, x.t(), x.add_(1)), torch.ones(3, 3))
+    assert operation.name == "0:add_"
+
+
 def test_a_value_that_python_asks_for_is_read() -> None:
     def ask(x: torch.Tensor) -> None:
         x.add_(1)
@@ -513,6 +536,51 @@ def test_the_operations_of_a_wave_may_be_replayed_in_any_order(
             operation.execute()
     for tensor, value in zip(tensors, expected, strict=True):
         torch.testing.assert_close(tensor, value, rtol=0, atol=0)
+
+
+MODELS: list[tuple[Callable[[], torch.nn.Module], tuple[int, ...]]] = [
+    (lambda: torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Dropout()), (3, 4)),
+    (lambda: torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2)), (2, 1, 5, 5)),
+    (lambda: torch.nn.LSTM(3, 4, 2), (5, 2, 3)),
+    (lambda: torch.nn.TransformerEncoderLayer(8, 2, 16), (4, 2, 8)),
+]
+
+
+@pytest.mark.parametrize(("make", "shape"), MODELS)
+@pytest.mark.parametrize("foreach", [False, True])
+def test_a_training_step_may_be_replayed_in_any_order_within_a_wave(
+    make: Callable[[], torch.nn.Module], shape: tuple[int, ...], foreach: bool
+) -> None:
+    torch.manual_seed(0)
+    model, x = make(), torch.randn(shape)
+    optimizer = torch.optim.Adam(model.parameters(), foreach=foreach)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        y = model(x)
+        (y[0] if isinstance(y, tuple) else y).square().mean().backward()
+        optimizer.step()
+
+    step()  # which makes the optimizer's state
+    state = [*model.parameters(), *model.buffers()]
+    state += [value for values in optimizer.state.values() for value in values.values()]
+    before = [tensor.detach().clone() for tensor in state]
+    torch.manual_seed(1)
+    operations = trace(step, replayable=True)
+    expected = [tensor.detach().clone() for tensor in state]
+    waves = analyze_dependencies(operations).waves()
+    for seed in range(3):
+        random = Random(seed)
+        with torch.no_grad():
+            for tensor, value in zip(state, before, strict=True):
+                tensor.copy_(value)
+        torch.manual_seed(1)
+        for wave in waves:
+            random.shuffle(wave)
+            for operation in wave:
+                operation.execute()
+        for tensor, value in zip(state, expected, strict=True):
+            torch.testing.assert_close(tensor.detach(), value, rtol=0, atol=0)
 
 
 def test_a_replay_uses_the_sizes_and_strides_of_the_time_of_the_trace() -> None:

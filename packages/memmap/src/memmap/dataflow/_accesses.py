@@ -54,7 +54,7 @@ class Region:
 
     def overlaps(self, other: Region) -> bool:
         """Whether a byte belongs to both."""
-        return self.layout == other.layout or layouts_overlap(self.layout, other.layout)
+        return layouts_overlap(self.layout, other.layout)
 
     def surely_contains(self, other: Region) -> bool:
         """Whether every byte of another region belongs to this one, if that is easy to see."""

@@ -140,12 +140,14 @@ class Replay:
         self._args, self._kwargs = pytree.tree_map_only(
             torch.Tensor, torch.Tensor.detach, (args, kwargs)
         )
+        # Some operators return more for a backward pass.
+        self._records_gradients = torch.is_grad_enabled()
         self._results = [tensor.detach() for tensor in compress(results, is_new)]
         self._is_new = is_new
 
-    @torch.no_grad()
     def __call__(self) -> None:
-        result = self._function(*self._args, **self._kwargs)
+        with torch.set_grad_enabled(self._records_gradients):
+            result = self._function(*self._args, **self._kwargs)
         again = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         for old, new in zip(self._results, compress(again, self._is_new), strict=True):
             if old.shape != new.shape:
