@@ -98,7 +98,7 @@ def memory_aware_deepcopy(
         )
         plan = plan_of([item for item in others if id(item.tensor) not in memo], detach)
         if is_outermost:
-            tell_of_copy(plan, lone.items)
+            tell_of_copy(plan, lone.suspects())
         # Ids in the memo are true as long as their objects live.
         memo.setdefault(id(memo), []).append((reached, plan))
         _clone(lone, memo, storages)
@@ -148,12 +148,19 @@ def copy_tensors(
 
 def _clone(lone: Lone, memo: dict[int, Any], storages: CopiedStorages) -> None:
     """Put clones of tensors into the memo."""
-    made = []
+    sources = [item.tensor for item in lone.items]
+    make = torch.Tensor._make_subclass  # as in `dressed`, once for each of many tensors
     with torch.no_grad():
-        for item in lone.items:
-            source = item.tensor
-            copied = memo[id(source)] = dressed(source.clone(), source)
-            made.append(copied)
+        made = [
+            source.clone()
+            if type(source) is torch.Tensor
+            else make(type(source), source.clone(), source.requires_grad)
+            for source in sources
+        ]
+        for source, copied in zip(sources, made, strict=True):
+            if source.requires_grad and type(source) is torch.Tensor:
+                copied.requires_grad_()
+    memo.update(zip(map(id, sources), made, strict=True))
     storages.clones.update(zip(lone.storages, made, strict=True))
 
 

@@ -10,12 +10,14 @@ import torch
 
 from ._allocate import HUGE_FROM
 from ._reach import Found
+from ._rebuild import PLAIN_TENSORS
 from ._view import SUB_BYTE_DTYPES
 
+Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Booleans: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
+_use_count = torch._C._storage_Use_Count
 _data_address = torch._C._data_address  # type: ignore[attr-defined]  # not in the stubs
-_PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _ITEMSIZES = {
     dtype: dtype.itemsize
     for dtype in vars(torch).values()
@@ -23,6 +25,7 @@ _ITEMSIZES = {
     and dtype not in SUB_BYTE_DTYPES
     and not str(dtype).startswith("torch.q")
 }
+_COMPLEX = frozenset(dtype for dtype in _ITEMSIZES if dtype.is_complex)
 
 
 class Lone(NamedTuple):
@@ -39,6 +42,15 @@ class Lone(NamedTuple):
 
     items: list[Found]
     storages: list[int]
+
+    def suspects(self) -> list[Found]:
+        """Those whose storage may be held by another tensor."""
+        # One reference is that of the tensor, another that of the Python object of the storage.
+        return [
+            item
+            for item, storage in zip(self.items, self.storages, strict=True)
+            if _use_count(storage) != 2
+        ]
 
 
 def split_lone(found: Iterable[Found]) -> tuple[Lone, list[Found]]:
@@ -59,43 +71,35 @@ def split_lone(found: Iterable[Found]) -> tuple[Lone, list[Found]]:
     Examples
     --------
     >>> x, y = torch.zeros(3), torch.zeros(4)
-    >>> lone, others = split_lone(Found(t, None, True, True) for t in (x, y[:2], y[2:]))
+    >>> lone, others = split_lone(Found(t, None, True) for t in (x, y[:2], y[2:]))
     >>> lone.items[0].tensor is x, len(others)
     (True, 2)
     """
-    starts: list[int] = []
-    stops: list[int] = []
+    strided, others, memory, starts = _with_memory(list(found))
+    sizes = [storage.nbytes() for storage in memory]
     items: list[Found] = []
     storages: list[int] = []
     places: list[int] = []
-    others: list[Found] = []
-    for item in found:
-        tensor = item.tensor
-        try:
-            storage = tensor.untyped_storage()
-            start = _data_address(tensor)
-        except (RuntimeError, ValueError):  # no strided memory, or none yet
-            others.append(item)
-            continue
-        nbytes = storage.nbytes()
-        starts.append(start)
-        stops.append(start + nbytes)
+    for place, item in enumerate(strided):
+        tensor, nbytes, dtype = item.tensor, sizes[place], item.tensor.dtype
         if (
-            start
+            starts[place]
             and nbytes < HUGE_FROM
-            and tensor.numel() * _ITEMSIZES.get(tensor.dtype, 0) == nbytes
+            and tensor.numel() * _ITEMSIZES.get(dtype, 0) == nbytes
             and tensor.is_contiguous()
-            and type(tensor) in _PLAIN_TENSORS
+            and type(tensor) in PLAIN_TENSORS
             and item.owned
             and tensor.is_leaf
-            and not (tensor.is_neg() or tensor.is_conj())
+            and not tensor.is_neg()
+            and not (dtype in _COMPLEX and tensor.is_conj())
         ):
             items.append(item)
-            storages.append(storage._cdata)
-            places.append(len(starts) - 1)
+            storages.append(memory[place]._cdata)
+            places.append(place)
         else:
             others.append(item)
-    apart = _apart(starts, stops)[places]
+    start = np.array(starts, np.int64)
+    apart = _apart(start, start + np.array(sizes, np.int64))[places]
     if not apart.all():
         others += [item for item, alone in zip(items, apart, strict=True) if not alone]
         items = [item for item, alone in zip(items, apart, strict=True) if alone]
@@ -103,9 +107,24 @@ def split_lone(found: Iterable[Found]) -> tuple[Lone, list[Found]]:
     return Lone(items, storages), others
 
 
-def _apart(starts: list[int], stops: list[int]) -> Booleans:
+def _with_memory(
+    found: list[Found],
+) -> tuple[list[Found], list[Found], list[torch.UntypedStorage], list[int]]:
+    """Tensors with strided memory and those without; storages and addresses of the former."""
+    tensors = [item.tensor for item in found]
+    try:
+        memory = list(map(torch.Tensor.untyped_storage, tensors))
+        return found, [], memory, list(map(_data_address, tensors))
+    except (RuntimeError, ValueError):  # no strided memory, or none yet
+        if len(found) == 1:
+            return [], found, [], []
+    half = len(found) // 2
+    first, second = _with_memory(found[:half]), _with_memory(found[half:])
+    return (first[0] + second[0], first[1] + second[1], first[2] + second[2], first[3] + second[3])
+
+
+def _apart(start: Integers, stop: Integers) -> Booleans:
     """Which intervals meet no other. (Addresses of two devices may: it does no harm.)"""
-    start, stop = np.array(starts, np.int64), np.array(stops, np.int64)
     order = np.argsort(start, kind="stable")
     start, stop = start[order], stop[order]
     apart = np.ones(len(order), np.bool_)

@@ -101,7 +101,7 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
     Examples
     --------
     >>> x, y = torch.zeros(4), torch.zeros(4)
-    >>> found = [Found(t, None, True, True) for t in (x[:2], x[2:], y)]
+    >>> found = [Found(t, None, True) for t in (x[:2], x[2:], y)]
     >>> [len(group.pieces) for group in plan_of(found).groups]
     [2, 1]
     """
@@ -137,7 +137,7 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
         plan.unknown.append(item)
         return
     for part, name in zip(composite.parts, composite.names, strict=True):
-        _add_pieces(Found(part, (item.path, f".{name}"), item.in_state, True), pieces, plan)
+        _add_pieces(Found(part, (item.path, f".{name}"), True), pieces, plan)
     # Inner composites come first, so that they are there when the outer one is assembled.
     plan.composites.append((item, composite))
 

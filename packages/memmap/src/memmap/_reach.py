@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-from ._rebuild import slots_of
+from ._rebuild import PLAIN_TENSORS, slots_of
 
 Path: TypeAlias = "tuple[Path, str] | None"
 """Linked list ``(path of the owner, text)``: joined only when somebody wants to read it."""
@@ -28,8 +28,6 @@ class Found(NamedTuple):
         The tensor.
     path : Path
         Where it was found; `path_text` spells it out.
-    in_state : bool
-        Whether it is a parameter, a buffer, or the gradient of one: what a move takes along.
     owned : bool
         Whether ordinary objects lead to it. An object with a ``__deepcopy__`` of its own decides
         itself what becomes of the tensors in it.
@@ -37,7 +35,6 @@ class Found(NamedTuple):
 
     tensor: torch.Tensor
     path: Path
-    in_state: bool
     owned: bool
 
 
@@ -193,6 +190,7 @@ def reach(root: object, path: Path = None) -> Reached:
     return Reached(walk.found, walk.seen, walk.alive, walk.laden)
 
 
+_new_tuple = tuple.__new__  # quicker than that of a named tuple, for each of many tensors
 _PARAMETRIZED = "torch.nn.utils.parametrize"
 _REDUCERS = ("__reduce_ex__", "__reduce__")
 NO_STATE = "_compiled_call_impl"
@@ -234,7 +232,7 @@ class _Walk:
         if kind == _ATOM or id(value) in self.seen:
             return
         if kind == _TENSOR:
-            self.meet_tensor(value, path, False, owned)  # type: ignore[arg-type]  # see _kind_of
+            self.meet_tensor(value, path, owned)  # type: ignore[arg-type]  # see _kind_of
             return
         self.seen.add(id(value))
         if kind == _MODULE:
@@ -244,19 +242,22 @@ class _Walk:
         elif kind == _OBJECT or value:
             self.others.append((value, path))
 
-    def meet_tensor(self, tensor: torch.Tensor, path: Path, in_state: bool, owned: bool) -> None:
-        if id(tensor) in self.seen:
+    def meet_tensor(self, tensor: torch.Tensor, path: Path, owned: bool) -> None:
+        identity = id(tensor)
+        if identity in self.seen:
             return
-        self.seen.add(id(tensor))
-        self.found.append(Found(tensor, path, in_state, owned))
+        self.seen.add(identity)
+        self.found.append(_new_tuple(Found, (tensor, path, owned)))
         if tensor.is_leaf and (grad := tensor.grad) is not None:
-            self.laden.add(id(tensor))
-            self.meet_tensor(grad, (path, ".grad"), in_state, owned)
-        if tensor.__dict__:
-            self.laden.add(id(tensor))
-            self.meet_all(_dotted(tensor.__dict__), path, owned)
+            self.laden.add(identity)
+            self.meet_tensor(grad, (path, ".grad"), owned)
+        if attributes := tensor.__dict__:
+            self.laden.add(identity)
+            self.meet_all(_dotted(attributes), path, owned)
+        if type(tensor) in PLAIN_TENSORS:
+            return
         for name in slots_of(tensor):
-            self.laden.add(id(tensor))
+            self.laden.add(identity)
             self.meet(getattr(tensor, name), (path, f".{name}"), owned)
 
     def open_module(self, module: torch.nn.Module, path: Path, owned: bool) -> None:
@@ -270,7 +271,7 @@ class _Walk:
         for name in _TENSOR_DICTS:
             for key, tensor in state.get(name, {}).items():
                 if tensor is not None:
-                    self.meet_tensor(tensor, (path, f".{key}"), True, owned)
+                    self.meet_tensor(tensor, (path, f".{key}"), owned)
         for key, child in state.get("_modules", {}).items():
             if child is not None:
                 self.meet(child, (path, f".{key}"), owned)

@@ -11,6 +11,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 T = TypeVar("T", bound=torch.Tensor)
 
+PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+"""Classes whose instances are the same if their memory, their attributes and gradients are."""
+
 
 def view_like(
     source: torch.Tensor,
@@ -145,13 +148,11 @@ def dressed(plain: torch.Tensor, source: T) -> T:
     >>> type(dressed(torch.zeros(2), torch.nn.Parameter(torch.ones(2))))
     <class 'torch.nn.parameter.Parameter'>
     """
-    made = plain
-    if type(plain) is not type(source):
-        made = torch.Tensor._make_subclass(type(source), plain, source.requires_grad)
-    elif source.requires_grad:
-        made = plain.requires_grad_()
-    assert isinstance(made, type(source))
-    return made
+    cls = type(source)
+    if type(plain) is not cls:
+        return torch.Tensor._make_subclass(cls, plain, source.requires_grad)  # type: ignore[return-value]  # of that class
+    made = plain.requires_grad_() if source.requires_grad else plain
+    return made  # type: ignore[return-value]  # as above
 
 
 def slots_of(tensor: torch.Tensor) -> list[str]:
@@ -172,7 +173,7 @@ def slots_of(tensor: torch.Tensor) -> list[str]:
     >>> slots_of(torch.zeros(1))
     []
     """
-    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+    if type(tensor) in PLAIN_TENSORS:
         return []
     names: list[str] = copyreg._slotnames(type(tensor))  # type: ignore[attr-defined]  # not in the stubs
     return [name for name in names if hasattr(tensor, name)]

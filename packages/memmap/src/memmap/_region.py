@@ -45,7 +45,7 @@ def spans_of(group: Group, pack: bool) -> list[Span]:
     --------
     >>> from ._plan import Found, plan_of
     >>> x = torch.zeros(1000)
-    >>> (group,) = plan_of(Found(t, None, True, True) for t in (x[100:200], x[800:])).groups
+    >>> (group,) = plan_of(Found(t, None, True) for t in (x[100:200], x[800:])).groups
     >>> [span.stop - span.start for span in spans_of(group, pack=False)]
     [3616]
     >>> [span.stop - span.start for span in spans_of(group, pack=True)]

@@ -32,7 +32,7 @@ def state_tensors(module: torch.nn.Module) -> list[Found]:
         if id(tensor) in seen:
             return
         seen.add(id(tensor))
-        found.append(Found(tensor, path, True, True))
+        found.append(Found(tensor, path, True))
         if tensor.is_leaf and tensor.grad is not None:
             add(tensor.grad, (path, ".grad"))
 
