@@ -47,6 +47,7 @@ def test_a_dimension_before_an_ellipsis_counts_from_the_start() -> None:
     [
         (PadDim, ("T", 4, 2, "T", "S"), r"PadDim: lengths must be .* at least .* got 4 to 2"),
         (PadDim, ("T", 0, 2, "T", "S"), r"PadDim: lengths must be positive .* got 0 to 2"),
+        (PadDim, ("T", 1.5, 2, "T", "S"), r"PadDim: lengths must be positive integers .* got 1.5"),
         (Truncate, ("T", 2, 4, "T", "S"), r"Truncate: lengths must be .* at most .* got 2 to 4"),
         (Truncate, ("T", 2, 0, "T", "S"), r"Truncate: lengths must be positive .* got 2 to 0"),
         (PadDim, ("Q", 2, 4, "T", "S"), r"PadDim: dim must be a named dimension .* got 'Q'"),

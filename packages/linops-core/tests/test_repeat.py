@@ -165,6 +165,7 @@ def test_gradients_are_those_of_the_sum() -> None:
         (lambda: Repeat({"C": 2}, "N", "CDN"), r"must have a name and a size, got D for"),
         (lambda: Repeat({"C": 2}, "N", ("C", "()", "N")), r"must have a name and a size, got \(\)"),
         (lambda: Repeat({"C": 0}, "N", "CN"), r"sizes must be positive integers .* got C: 0"),
+        (lambda: Repeat({"C": 1.5}, "N", "CN"), r"sizes must be positive integers .* C: 1.5"),  # type: ignore[arg-type]
         (lambda: Repeat({"Q": 2}, "N", "CN"), r"for named dimensions of the larger .* got Q: 2"),
         (lambda: Repeat({"C": 2}, "NM", "CMN"), r"smaller side must be in the larger one, in the"),
         (lambda: Repeat({"C": 2}, "NM", "CN"), r"smaller side must be in the larger one"),

@@ -37,16 +37,16 @@ class Recorder:
 
     def __init__(self) -> None:
         self.states: list[dict[str, object]] = []
-        self.threads: list[int] = []
+        self.threads: list[threading.Thread] = []
 
     def __call__(self, x: Tensor) -> Tensor:
         self.states.append(state())
-        self.threads.append(threading.get_ident())
+        self.threads.append(threading.current_thread())
         return x
 
     @property
     def here(self) -> bool:
-        return set(self.threads) == {threading.get_ident()}
+        return set(self.threads) == {threading.current_thread()}
 
 
 def state() -> dict[str, object]:
@@ -147,7 +147,7 @@ def test_the_state_of_the_callers_thread_is_that_of_each_operand(mode: str, othe
         expected = state()
         A(x)
     assert record.states == [expected] * 3
-    assert threading.get_ident() not in record.threads
+    assert threading.current_thread() not in record.threads
 
 
 class PassOnFunctions(TorchFunctionMode):
@@ -217,7 +217,7 @@ def test_what_cannot_be_carried_over_stays_on_the_callers_thread(mode: str) -> N
 def test_threads_start_no_threads() -> None:
     record = Recorder()
     operator(operator(record, record), operator(record, record))(torch.ones(2))
-    assert len(set(record.threads)) == 2 and threading.get_ident() not in record.threads
+    assert len(set(record.threads)) == 2 and threading.current_thread() not in record.threads
 
 
 def test_a_state_that_nobody_thought_of_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

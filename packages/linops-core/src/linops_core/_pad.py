@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 
 from nameddim import ND, NamedDimension, NamedShape, get_nd_shape
 
@@ -125,15 +126,19 @@ def grid_sizes(
     Raises
     ------
     ValueError
-        If there are none, not as many of the one as of the other, or one is not positive.
+        If there are none, not as many of the one as of the other, or one is no positive integer.
     """
-    sizes = list(zip(map(int, of_input), map(int, of_output), strict=False))
-    if not sizes or len(of_input) != len(of_output) or any(min(pair) < 1 for pair in sizes):
+    sizes = list(zip(of_input, of_output, strict=False))
+    if (
+        not sizes
+        or len(of_input) != len(of_output)
+        or not all(isinstance(size, Integral) and size > 0 for pair in sizes for size in pair)
+    ):
         raise ValueError(
             f"{owner}: there must be as many sizes of the output as of the input, at least one, "
-            f"all positive, got {tuple(of_output)} for {tuple(of_input)}"
+            f"all positive integers, got {tuple(of_output)} for {tuple(of_input)}"
         )
-    return sizes
+    return [(int(size), int(other)) for size, other in sizes]
 
 
 def centred_shape(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 
 from nameddim import ND, NamedDimension, NamedShape
 
@@ -48,13 +49,13 @@ class PadDim(Placement):
         ishape: Sequence[NamedDimension | str],
         oshape: Sequence[NamedDimension | str],
     ) -> None:
-        if not 0 < from_length <= to_length:
+        if not (are_lengths(from_length, to_length) and from_length <= to_length):
             raise ValueError(
-                "PadDim: lengths must be positive and to_length at least from_length, "
+                "PadDim: lengths must be positive integers and to_length at least from_length, "
                 f"got {from_length} to {to_length}"
             )
         shape, axis = end_shape("PadDim", dim, ishape, oshape)
-        super().__init__(shape, [Shift(axis, from_length, to_length, 0)])
+        super().__init__(shape, [Shift(axis, int(from_length), int(to_length), 0)])
 
 
 class Truncate(Placement):
@@ -92,13 +93,18 @@ class Truncate(Placement):
         ishape: Sequence[NamedDimension | str],
         oshape: Sequence[NamedDimension | str],
     ) -> None:
-        if not 0 < to_length <= from_length:
+        if not (are_lengths(from_length, to_length) and to_length <= from_length):
             raise ValueError(
-                "Truncate: lengths must be positive and to_length at most from_length, "
+                "Truncate: lengths must be positive integers and to_length at most from_length, "
                 f"got {from_length} to {to_length}"
             )
         shape, axis = end_shape("Truncate", dim, ishape, oshape)
-        super().__init__(shape, [Shift(axis, from_length, to_length, 0)])
+        super().__init__(shape, [Shift(axis, int(from_length), int(to_length), 0)])
+
+
+def are_lengths(*lengths: int) -> bool:
+    """Whether all are positive integers."""
+    return all(isinstance(length, Integral) and length > 0 for length in lengths)
 
 
 def end_shape(

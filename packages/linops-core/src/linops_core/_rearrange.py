@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
+from numbers import Integral
 from typing import Any, Self
 
 from torch import Tensor
@@ -90,7 +91,7 @@ class Rearrange(SliceableLinop):
                 )
         self._routes = route(*self._sides), route(*self._sides[::-1])
         for name, length in self._lengths.items():
-            if name not in axes - set(RUN) or not isinstance(length, int) or length < 1:
+            if name not in axes - set(RUN) or not isinstance(length, Integral) or length < 1:
                 raise ValueError(
                     f"{self.name}: axes_lengths must be positive integers for axes of the "
                     f"pattern, got {name}: {length!r} for {ipattern!r}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from numbers import Integral
+from typing import Any, TypeGuard
 
 from torch import Tensor
 
@@ -40,7 +41,7 @@ class Expansion(SliceableLinop):
     ) -> None:
         sides = (narrow, wide) if expands else (wide, narrow)
         super().__init__(NamedShape(*sides, repeated=tuple(counts)))
-        self._counts = tuple(counts.values())
+        self._counts = tuple(int(n) if is_size(n) else n for n in counts.values())
         self._expands = expands
         narrow_dims, wide_dims = self._sides()
         new = [dim for dim in wide_dims if dim not in narrow_dims]
@@ -55,7 +56,7 @@ class Expansion(SliceableLinop):
                 f"got {self.shape}"
             )
         for dim, count in counts.items():
-            if dim not in self.dims & set(wide_dims) or (count is not None and int(count) < 1):
+            if dim not in self.dims & set(wide_dims) or not (count is None or is_size(count)):
                 raise ValueError(
                     f"{self.name}: sizes must be positive integers for named dimensions of the "
                     f"larger side, got {dim}: {count} for {self.shape}"
@@ -171,6 +172,11 @@ class Expansion(SliceableLinop):
         return piece  # type: ignore[no-any-return]
 
     adj_split = split
+
+
+def is_size(value: object) -> TypeGuard[int]:
+    """Whether ``value`` is a positive integer."""
+    return isinstance(value, Integral) and int(value) > 0
 
 
 class Repeat(Expansion):

@@ -223,8 +223,11 @@ def _is_captured() -> bool:
 
 def _accelerator_state() -> tuple[int | None, list[torch.Stream]]:
     """Return the current device and the current streams that are not the default ones."""
-    kind = torch.accelerator.current_accelerator(check_available=True)
-    if kind is None or not getattr(torch, kind.type).is_initialized():
+    kind = torch.accelerator.current_accelerator()
+    module = None if kind is None else torch.get_device_module(kind)
+    is_used = getattr(module, "is_initialized", None)
+    # A device that was not used yet has no state to carry over, and asking would start it.
+    if is_used is None or not is_used():
         return None, []
     current = torch.accelerator.current_device_index()
     streams = map(torch.accelerator.current_stream, range(torch.accelerator.device_count()))
