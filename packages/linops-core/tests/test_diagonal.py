@@ -3,6 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import Diagonal
+from nameddim import ND
 
 
 def test_known_products() -> None:
@@ -60,3 +61,9 @@ def test_dtypes_promote_as_in_torch(
     D = Diagonal(torch.ones(2, dtype=weight), ("N",))
     results: list[Tensor] = [A(torch.ones(2, dtype=x)) for A in (D, D.H, D.N)]
     assert {y.dtype for y in results} == {dtype}
+
+
+def test_the_shape_keeps_further_tuples_of_dimensions() -> None:
+    D = Diagonal.from_weight(torch.ones(2), ("N",), ("C", "N"), {"coils": ("C",)})
+    assert D.shape.coils == ("C",)
+    assert D.split(D, {ND("N"): slice(0, 1)}).shape == D.shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from torch import Tensor
@@ -31,6 +31,8 @@ class Diagonal(SliceableLinop):
         weight is the same. By default ``...`` followed by a nameless dimension per axis.
     broadcast_dims : sequence of dimensions, optional
         Those in which the weight has size 1 and stands for all.
+    weight_shape, shape_kwargs : optional
+        As in :meth:`from_weight`.
 
     Raises
     ------
@@ -54,12 +56,14 @@ class Diagonal(SliceableLinop):
         broadcast_dims: Sequence[NamedDimension | str] | None = None,
         *,
         weight_shape: Sequence[NamedDimension | str] | None = None,
+        shape_kwargs: Mapping[str, Sequence[NamedDimension | str]] | None = None,
     ) -> None:
         if ioshape is None:
             ioshape = ("...", *(AnyDim(axis + 1) for axis in range(weight.ndim)))
         if weight_shape is None:
             weight_shape = tuple(ioshape)[tuple(ioshape)[:1] == (ELLIPSES,) :]
-        super().__init__(NamedShape(ioshape, weight_shape=weight_shape))
+        others = {**(shape_kwargs or {}), "weight_shape": weight_shape}
+        super().__init__(NamedShape(ioshape, **others))
         self.register_weight("weight", weight, "weight_shape", ND.infer(broadcast_dims or ()))
         for dim in self.shape.other_shapes["weight_shape"]:
             if dim == ELLIPSES or dim not in self.ishape:
@@ -67,7 +71,6 @@ class Diagonal(SliceableLinop):
                     f"{self.name}: every dimension of the weight must be one of {self.shape}, "
                     f"got {dim}"
                 )
-
         own, target = self.shape.other_shapes["weight_shape"], self.ishape
         self._is_aligned = own == target[target[:1] == (ELLIPSES,) :]
 
@@ -77,6 +80,8 @@ class Diagonal(SliceableLinop):
         weight: Tensor,
         weight_shape: Sequence[NamedDimension | str],
         ioshape: Sequence[NamedDimension | str],
+        shape_kwargs: Mapping[str, Sequence[NamedDimension | str]] | None = None,
+        *,
         broadcast_dims: Sequence[NamedDimension | str] | None = None,
     ) -> Self:
         """Make a Diagonal whose weight has only some dimensions of ``ioshape``, in any order.
@@ -86,6 +91,11 @@ class Diagonal(SliceableLinop):
         weight : Tensor
             Of shape ``weight_shape``. Along the other dimensions of ``ioshape`` it is the same;
             it is not expanded in memory.
+        shape_kwargs : mapping of str to sequence of dimensions, optional
+            Further tuples of dimensions, which the shape of the operator keeps under these names
+            (:class:`~nameddim.NamedShape`).
+        broadcast_dims : sequence of dimensions, optional
+            Those in which the weight has size 1 and stands for all.
 
         Examples
         --------
@@ -94,7 +104,9 @@ class Diagonal(SliceableLinop):
         >>> D(torch.ones(2, 3)).sum(1)
         tensor([3., 6.])
         """
-        return cls(weight, ioshape, broadcast_dims, weight_shape=weight_shape)
+        return cls(
+            weight, ioshape, broadcast_dims, weight_shape=weight_shape, shape_kwargs=shape_kwargs
+        )
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:

@@ -53,7 +53,7 @@ def diagonals(draw: st.DrawFn, where: Spaces | None = None) -> Known:
     lengths = [1 if dim in broadcast else where.sizes[dim] for dim in dims]
     weight = draw(tensors(lengths))
     shape = hidden(draw, where.ishape, dims)
-    linop = Diagonal.from_weight(weight, dims, shape, broadcast)
+    linop = Diagonal.from_weight(weight, dims, shape, broadcast_dims=broadcast)
 
     def entry(o: Index, i: Index) -> complex:
         return along(weight, dims, i, broadcast) if o == i else 0
