@@ -1,3 +1,4 @@
+import pickle
 from collections.abc import Mapping
 from math import prod
 from typing import Any
@@ -109,6 +110,11 @@ def test_a_fourier_transform_is_unitary_for_scipy() -> None:
     A = FFT(2).to_scipy({"Nx": 3, "Ny": 4})
     assert (A.shape, A.dtype) == ((12, 12), np.complex128)
     np.testing.assert_allclose(A.rmatmat(A.matmat(np.eye(12))), np.eye(12), atol=1e-12)
+
+
+def test_it_can_be_pickled() -> None:
+    A = pickle.loads(pickle.dumps(Dense(W).to_scipy()))
+    np.testing.assert_allclose(A.rmatmat(np.eye(3)), W.mH.resolve_conj().numpy())
 
 
 def test_it_computes_in_the_precision_that_was_asked_for() -> None:

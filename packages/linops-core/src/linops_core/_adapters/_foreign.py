@@ -81,10 +81,6 @@ class Foreign(ABC):
         dtype = _COMPLEX.get(x.dtype, x.dtype) if self.is_complex else x.dtype
         return x.new_empty(len(x), self.shape[adjoint], dtype=dtype)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all but the key."""
-        return {name: value for name, value in vars(self).items() if name != "key"}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the state, under a key of its own."""
         vars(self).update(state)
