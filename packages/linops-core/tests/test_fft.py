@@ -127,7 +127,7 @@ def test_the_normal_of_a_centred_transform_moves_no_data(
     A = M @ F @ S
     matrix = A.to_dense()
     torch.testing.assert_close(A.N.to_dense(), matrix.mH @ matrix)
-    transforms = [part for part in A.N.modules() if isinstance(part, FFT)]
+    transforms = [part for part in A.N.flatten() if isinstance(part, FFT)]
     assert not any(part.centered for part in transforms)
     # The weights are shifted when they are read: none is kept, and changes are seen.
     own = {id(t) for t in (*A.parameters(), *A.buffers())}
@@ -152,7 +152,7 @@ def test_what_mixes_points_keeps_the_shifts() -> None:
     for A, sizes in ((mixing @ F, {"Nx": 4}), (half, {"Kx": 2, "Ny": 3})):
         matrix = A.to_dense(sizes)
         torch.testing.assert_close(A.N.to_dense(sizes), matrix.mH @ matrix)
-    assert any(part.centered for part in (mixing @ F).N.modules() if isinstance(part, FFT))
+    assert any(part.centered for part in (mixing @ F).N.flatten() if isinstance(part, FFT))
 
 
 def test_uncentred_is_the_plain_transform() -> None:
