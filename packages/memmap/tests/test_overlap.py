@@ -15,6 +15,16 @@ def test_views_overlap_when_some_byte_is_in_both(a: View, b: View, shift: int) -
     assert overlaps(a, b) == overlaps(b, a) == expected
 
 
+@given(views(), st.integers(0, 64), st.data())
+def test_a_view_overlaps_itself_moved_when_some_byte_is_in_both(
+    view: View, shift: int, data: st.DataObject
+) -> None:
+    smaller = [data.draw(st.integers(0, size)) for size in view.sizes]
+    moved = view._replace(sizes=tuple(smaller), storage_address=shift)
+    expected = not set(touched_bytes(view)).isdisjoint(touched_bytes(moved))
+    assert overlaps(view, moved) == overlaps(moved, view) == expected
+
+
 @given(st.data())
 def test_tensors_overlap_as_numpy_says(data: st.DataObject) -> None:
     memory = np.zeros(160, np.uint8)
