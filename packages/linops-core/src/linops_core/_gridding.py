@@ -36,8 +36,10 @@ def interpolated(x_Bn: Tensor, positions: Sequence[Tensor], weights: Sequence[Te
     Tensor
         (B, P), a new one.
     """
-    if torch.compiler.is_compiling():
-        return _interpolate(x_Bn, positions, weights)
+    if torch.compiler.is_compiling():  # one short expression, which is fused to one loop
+        index, weight = outer(positions, add), outer(weights, mul)
+        values = x_Bn.gather(-1, index.flatten().expand(x_Bn.shape[0], -1))
+        return (values.reshape(-1, *index.shape) * weight).sum(1)
     y: Tensor = _Interpolate.apply(  # type: ignore[no-untyped-call] # torch's own
         x_Bn, len(positions), *positions, *weights
     )
@@ -49,11 +51,19 @@ def gridded(
 ) -> Tensor:
     """Return the adjoint of :func:`interpolated` applied to (B, P): a new tensor (B, n)."""
     if torch.compiler.is_compiling():
-        return _grid([y_BP], n_points, [(positions, weights)])
+        index, weight = outer(positions, add), outer(weights, mul)
+        values = (y_BP.unsqueeze(1) * weight).flatten(1)
+        empty = values.new_zeros(y_BP.shape[0], n_points)
+        return empty.scatter_add(-1, index.flatten().expand(values.shape), values)
     grid: Tensor = _Grid.apply(  # type: ignore[no-untyped-call] # torch's own
         y_BP, n_points, len(positions), *positions, *weights
     )
     return grid
+
+
+def outer(tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Return all combinations of one row of each table as rows, those of the last one fastest."""
+    return reduce(lambda rows, own: combine(rows.unsqueeze(1), own).flatten(0, 1), tables)
 
 
 class _Interpolate(torch.autograd.Function):

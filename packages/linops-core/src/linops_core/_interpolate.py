@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import reduce
-from itertools import accumulate
-from operator import mul
+from collections.abc import Mapping, Sequence, Set
+from itertools import accumulate, count
+from operator import add, and_, mul
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from nameddim import ND, NamedDimension, NamedShape, get_nd_shape
+from nameddim import AnyDim, NamedDimension, NamedShape, get_nd_shape
 
-from ._gridding import gridded, interpolated
+from ._gridding import gridded, interpolated, outer
 from ._kernels import kernel_of
 from ._sampling import default_samples
 from ._sliceable import SliceableLinop
 
 Shape: TypeAlias = Sequence[NamedDimension | str]
-
-_COORDINATE = ND("coordinate")
 
 
 class Interpolate(SliceableLinop):
@@ -150,17 +147,12 @@ class Interpolate(SliceableLinop):
             (*batch, *points),
             batch_shape=batch,
             grid_shape=grid,
-            locs_shape=(*points, _COORDINATE),
+            locs_shape=(*points, _nameless({*batch, *grid, *points})),
         )
         super().__init__(shape)
         self.grid_size, self.width, self.norm, self.pad_mode = sizes, width, norm, pad_mode
         self.kernel, self._weigh = kernel, weigh
         self.register_weight("locs", locs, "locs_shape")
-
-    @property
-    def dims(self) -> frozenset[NamedDimension]:
-        """All dimensions of input and output; the one of the coordinates is nobody else's."""
-        return self.shape.dims - {self.shape.other_shapes["locs_shape"][-1]}
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``: of the grid or of the locations."""
@@ -214,8 +206,7 @@ class Interpolate(SliceableLinop):
             squares.append(((nodes - at) / radius).square())
             inside.append((nodes >= 0) & (nodes < size))
         if self.norm == 2:
-            squares = [reduce(_sums, squares)]
-            inside = [reduce(_conjunctions, inside)]
+            squares, inside = [outer(squares, add)], [outer(inside, and_)]
         weights = [self._weigh(square) for square in squares]
         if self.pad_mode == "zeros":
             pairs = zip(inside, weights, strict=True)
@@ -223,13 +214,13 @@ class Interpolate(SliceableLinop):
         return positions, weights
 
 
-def _sums(rows: Tensor, others: Tensor) -> Tensor:
-    """Return the sum of each of ``rows`` and each of ``others``, those of ``others`` fastest."""
-    return (rows.unsqueeze(1) + others).flatten(0, 1)
+def _nameless(used: Set[str]) -> NamedDimension:
+    """Return what stands for the axis of the coordinates, which nobody else has or may slice.
 
-
-def _conjunctions(rows: Tensor, others: Tensor) -> Tensor:
-    return (rows.unsqueeze(1) & others).flatten(0, 1)
+    The numbers count from where no user's do: one that comes with a resolved ``...`` later is
+    numbered anew, and would no longer be called as its neighbour calls it.
+    """
+    return next(dim for dim in map(AnyDim, count(99)) if dim not in used)
 
 
 def _check(locs: Tensor, sizes: tuple[int, ...], width: float, norm: int, pad_mode: str) -> None:

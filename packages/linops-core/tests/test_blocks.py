@@ -1,0 +1,184 @@
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+
+from linops_core import ArrayToBlocks, BlocksToArray, NamedLinop
+from linops_core.testing import BaseNamedLinopTests
+from nameddim import ND
+
+CROSS = torch.tensor([[False, True], [True, True]])
+
+
+class TestArrayToBlocks(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return ArrayToBlocks([5, 3], [3, 2], [1, 2], batch_shape=("C",))
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"C": 2}
+
+
+class TestBlocksToArray(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return BlocksToArray([6], [2], [3])
+
+
+class TestKeptBlocks(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return ArrayToBlocks([4, 3], [2, 2], [2, 1], CROSS, mask_of="blocks")
+
+
+class TestKeptElements(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return BlocksToArray([4, 3], [2, 2], [1, 1], CROSS, ("C",), ("B", "D", "E"), ("X", "Y"))
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"C": 2}
+
+
+def test_blocks_of_a_line() -> None:
+    A = ArrayToBlocks([6], [3], [2])
+    x = torch.arange(6.0)
+    assert A(x).tolist() == [[0, 1, 2], [2, 3, 4]]  # element 5 is in no whole block
+    assert A.H(torch.ones(2, 3)).tolist() == [1, 1, 2, 1, 1, 0]
+    assert A.N(x).tolist() == [0, 1, 4, 3, 4, 0]
+    B = BlocksToArray([6], [3], [2])
+    assert B(torch.ones(2, 3)).tolist() == [1, 1, 2, 1, 1, 0]
+    assert torch.equal(B.to_dense({"...": 2}), A.to_dense({"...": 2}).mH)
+
+
+def test_a_mean_over_blocks_is_a_moving_average() -> None:
+    x = torch.randn(20, dtype=torch.float64)
+    means = ArrayToBlocks([20], [4], [1])(x).mean(-1)
+    sums = torch.cat([torch.zeros(1, dtype=torch.float64), x.cumsum(0)])
+    torch.testing.assert_close(means, (sums[4:] - sums[:-4]) / 4)
+
+
+def test_five_dimensions() -> None:
+    A = ArrayToBlocks([2, 3, 2, 3, 2], [1, 2, 2, 1, 2], [1] * 5)
+    assert A.ishape == ("...", "N", "N1", "N2", "N3", "N4")
+    assert A.oshape[1:6] == ("B", "B1", "B2", "B3", "B4") and A.oshape[6] == "E"
+    x = torch.randn(2, 3, 2, 3, 2)
+    assert torch.equal(A(x)[1, 0, 0, 2, 0, 0, :, :, 0], x[1, 0:2, :, 2])
+
+
+def test_a_mask_of_the_shape_of_the_blocks_keeps_blocks() -> None:
+    x = torch.arange(5.0)
+    A = ArrayToBlocks([5], [2], [1], torch.tensor([True, False, False, True]))
+    assert A.oshape == ("...", "B", "Ex")
+    assert A(x).tolist() == [[0, 1], [3, 4]]
+    assert A.N(x).tolist() == [0, 1, 0, 3, 4]
+
+
+def test_a_mask_of_the_shape_of_a_block_keeps_elements_of_every_block() -> None:
+    x = torch.arange(5.0)
+    A = ArrayToBlocks([5], [3], [2], torch.tensor([True, False, True]))
+    assert A.oshape == ("...", "Bx", "E")
+    assert A(x).tolist() == [[0, 2], [2, 4]]
+    assert A.N(x).tolist() == [0, 0, 4, 0, 4]
+
+
+def test_a_mask_that_may_mean_both_needs_a_word() -> None:
+    with pytest.raises(ValueError, match=r"mask_of must say what a mask of shape \(2, 2\) selects"):
+        ArrayToBlocks([4, 3], [2, 2], [2, 1], CROSS)
+    x = torch.arange(12.0).reshape(4, 3)
+    of_blocks = ArrayToBlocks([4, 3], [2, 2], [2, 1], CROSS, mask_of="blocks")
+    of_elements = ArrayToBlocks([4, 3], [2, 2], [2, 1], CROSS, mask_of="elements")
+    everything = ArrayToBlocks([4, 3], [2, 2], [2, 1])(x)
+    assert torch.equal(of_blocks(x), everything[CROSS])
+    assert torch.equal(of_elements(x), everything[..., CROSS])
+
+
+def test_the_result_is_a_view_unless_there_is_a_mask() -> None:
+    x = torch.randn(4)
+    both = torch.tensor([True, True])
+    for A, shares in (
+        (ArrayToBlocks([4], [2], [2]), True),
+        (ArrayToBlocks([4], [2], [2], both, mask_of="blocks"), False),
+    ):
+        y = A(x)
+        assert (y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()) == shares
+
+
+def test_windows_and_their_elements_can_be_sliced_and_the_array_cannot() -> None:
+    A = ArrayToBlocks([8], [3], [2])
+    assert [str(A.role(dim)) for dim in ("Nx", "Bx", "Ex")] == ["opaque", "output", "output"]
+    assert A.why_opaque("Nx") == "windows may reach over the end of a slice of the array"
+    assert [A.size(dim) for dim in ("Nx", "Bx", "Ex", "Q")] == [8, 3, 3, None]
+    tile = A.split(A, {ND("Bx"): slice(1, 3), ND("Ex"): slice(2, 3)})
+    assert tile(torch.arange(8.0)).tolist() == [[4], [6]]
+    again = tile.split(tile, {ND("Bx"): slice(1, 2)})
+    assert again.H(torch.ones(1, 1)).tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
+    assert str(A.N.role("Bx")) == "inner"
+    assert A.N.split(A.N, {ND("Bx"): slice(2, 3)})(torch.ones(8)).tolist() == [
+        0,
+        0,
+        0,
+        0,
+        1,
+        1,
+        1,
+        0,
+    ]
+
+
+def test_a_tile_of_kept_blocks_reads_its_part_of_them() -> None:
+    A = ArrayToBlocks([5], [2], [1], torch.tensor([True, False, True, True]))
+    tile = A.split(A, {ND("B"): slice(1, 3)})
+    assert tile(torch.arange(5.0)).tolist() == [[2, 3], [3, 4]]
+
+
+@pytest.mark.parametrize("kind", [ArrayToBlocks, BlocksToArray])
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        (([4], [2, 2], [1]), {}, ValueError, r"one number per dimension, got \(\(4,\), \(2, 2\)"),
+        (([], [], []), {}, ValueError, r"one number per dimension, got"),
+        (([4], [5], [1]), {}, ValueError, r"fit into the array, .* got block_size \(5,\)"),
+        (([4], [0], [1]), {}, ValueError, r"at least one element"),
+        (([4], [2], [0]), {}, ValueError, r"stride must be positive, got .* stride \(0,\)"),
+        (([4], [2], [1], [True]), {}, TypeError, r"a tensor of booleans, got <class 'list'>"),
+        (([4], [2], [1], torch.ones(2)), {}, TypeError, r"booleans, got torch.float32"),
+        (
+            ([4], [2], [1], torch.ones(4).bool()),
+            {},
+            ValueError,
+            r"the shape \(3,\) \(of blocks\) or \(2,\) \(of elements\), got shape \(4,\)",
+        ),
+        (
+            ([4], [2], [1], torch.ones(2).bool()),
+            {"mask_of": "blocks"},
+            ValueError,
+            r"the shape \(3,\) \(of blocks\), got shape \(2,\)",
+        ),
+        (
+            ([4], [2], [1], torch.ones(2).bool()),
+            {"mask_of": "rows"},
+            ValueError,
+            r"mask_of must be one of \['blocks', 'elements'\], got 'rows'",
+        ),
+        (([4], [2], [1]), {"mask_of": "blocks"}, ValueError, r"mask_of must come with a mask"),
+        (
+            ([4], [2], [1]),
+            {"array_shape": ("A", "B")},
+            ValueError,
+            r"array_shape must have 1 dimensions for blocks of \(2,\), got \('A', 'B'\)",
+        ),
+        (
+            ([4], [2], [1]),
+            {"blocks_shape": ("B", "...")},
+            ValueError,
+            r"blocks_shape must have 2 dimensions",
+        ),
+    ],
+)
+def test_what_makes_no_blocks_is_refused(
+    kind: type[NamedLinop],
+    arguments: Any,
+    options: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=rf"{kind.__name__}: .*{message}"):
+        kind(*arguments, **options)

@@ -1,0 +1,158 @@
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from linops_core import FFT, Convolution, NamedLinop
+from linops_core.testing import BaseNamedLinopTests
+from nameddim import ND
+
+
+def values(*lengths: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(lengths, dtype=torch.complex128, generator=generator)
+
+
+class TestConvolution(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return Convolution(nn.Parameter(values(3, 2)))
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"Nx": 3, "Ny": 4, "Nx1": 3, "Ny1": 4}
+
+
+class TestRealCircularConvolution(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return Convolution(values(4).real.contiguous(), padding_mode="circular")
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"Nx": 3, "Nx1": 3}
+
+
+class TestConvolutionByTransform(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return Convolution(nn.Parameter(values(2, 3)), ("B",), ("X", "Y"), ("X", "Y"), method="fft")
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"B": 2, "X": 3, "Y": 2}
+
+
+class TestConvolutionWithAKernelForEachCoil(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        kernels = nn.Parameter(values(3, 2))
+        return Convolution(kernels, ("C", "B"), ("X",), ("Y",), kernel_batch_shape=("C",))
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"B": 2, "X": 4, "Y": 4}
+
+
+@pytest.mark.parametrize("method", ["direct", "fft"])
+def test_a_point_becomes_the_kernel_about_that_point(method: str) -> None:
+    kernel = torch.arange(1.0, 13.0).reshape(3, 4)
+    x = torch.zeros(7, 8)
+    x[3, 4] = 1
+    y = Convolution(kernel, method=method)(x)
+    expected = torch.zeros(7, 8)
+    expected[3 - 1 : 3 + 2, 4 - 2 : 4 + 2] = kernel
+    torch.testing.assert_close(y, expected)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("mode", ["zeros", "circular"])
+def test_a_kernel_of_one_at_its_centre_is_the_identity(size: int, mode: str) -> None:
+    kernel = torch.zeros(size)
+    kernel[size // 2] = 1
+    x = torch.randn(2, 6)
+    A = Convolution(kernel, padding_mode=mode)
+    assert torch.equal(A(x), x) and torch.equal(A.H(x), x)
+
+
+@pytest.mark.parametrize("method", ["direct", "fft"])
+def test_a_gaussian_after_a_gaussian_is_a_wider_gaussian(method: str) -> None:
+    def gaussian(n: int, sigma: float) -> Tensor:
+        t = torch.arange(n, dtype=torch.float64) - n // 2
+        return torch.exp(-0.5 * (t / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+
+    A = Convolution(gaussian(31, 2.0), padding_mode="circular", method=method)
+    torch.testing.assert_close(A(gaussian(64, 1.5)), gaussian(64, 2.5), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_taps", [3, 5, 9])
+def test_a_circular_convolution_multiplies_spectra(n_taps: int) -> None:
+    # With 9 taps the kernel is larger than the grid, and goes round it.
+    kernel, x = values(n_taps), values(2, 6)
+    A = Convolution(kernel, padding_mode="circular")
+    at = torch.arange(n_taps) - n_taps // 2
+    frequencies = torch.arange(6, dtype=torch.float64)[:, None]
+    spectrum = (kernel * torch.exp(-2j * math.pi * frequencies * at / 6)).sum(-1)
+    F = FFT(1)
+    torch.testing.assert_close(F(A(x)), spectrum * F(x))
+
+
+def test_each_slice_of_a_batch_can_have_a_kernel() -> None:
+    kernels = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    A = Convolution(kernels, ("B", "C"), kernel_batch_shape=("C",))
+    x = torch.tensor([[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]])
+    assert A(x).tolist() == [[[1, 2, 3], [2, 3, 0]]]
+    assert A.size("C") == 2 and A.size("Nx") is None
+    tile = A.split(A, {ND("C"): slice(1, 2)})
+    assert tile(x[:, 1:]).tolist() == [[[2, 3, 0]]]
+    with pytest.raises(ValueError, match="Convolution: C must have size 2, got 3"):
+        A(torch.ones(1, 3, 3))
+
+
+def test_names_are_those_of_images_with_the_next_free_index_in_the_output() -> None:
+    assert Convolution(torch.ones(1, 1)).oshape == ("...", "Nx1", "Ny1")
+    taken = Convolution(torch.ones(1), ("Nx1",), ("Nx",))
+    assert taken.shape.out_grid_shape == ("Nx2",)
+
+
+def test_the_grid_cannot_be_sliced() -> None:
+    A = Convolution(torch.ones(3), ("C",))
+    assert [str(A.role(dim)) for dim in ("C", "Nx", "Nx1")] == ["batch", "opaque", "opaque"]
+    assert A.why_opaque("Nx") == A.why_opaque("Nx1") == "a convolution mixes neighbours on its grid"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_autocast_halves_the_precision_of_real_values_alone(dtype: torch.dtype) -> None:
+    A = Convolution(torch.randn(3))
+    x = torch.randn(2, 8, dtype=dtype)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = A(x)
+    assert y.dtype == (torch.bfloat16 if dtype == torch.float32 else dtype)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (
+            (torch.ones(3), None, None, None, "reflect"),
+            {},
+            r"padding_mode .* got 'reflect'",
+        ),
+        ((torch.ones(3),), {"method": "winograd"}, r"method must be one of .* got 'winograd'"),
+        ((torch.ones(()),), {}, r"1, 2 or 3 dimensions .* got shape \(\)"),
+        ((torch.ones(1, 1, 1, 1),), {}, r"got shape \(1, 1, 1, 1\)"),
+        ((torch.ones(3, 0),), {}, r"the kernel must have elements, .* got shape \(3, 0\)"),
+        ((torch.ones(3), None, ("A", "B")), {}, r"must have 1 dimensions .* got \('A', 'B'\)"),
+        ((torch.ones(3), None, ("A",), ("B", "C")), {}, r"must have 1 dimensions"),
+        (
+            (torch.ones(2, 3), ("B",)),
+            {"kernel_batch_shape": ("C",)},
+            r"named in the batch \('B',\), got C",
+        ),
+        (
+            (torch.ones(2, 3), ("...",)),
+            {"kernel_batch_shape": ("...",)},
+            r"named in the batch .* got \.\.\.",
+        ),
+    ],
+)
+def test_what_is_no_convolution_is_refused(
+    arguments: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"Convolution: .*{message}"):
+        Convolution(*arguments, **options)
