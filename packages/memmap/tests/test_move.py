@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import strategies as st
 
 from memmap import (
     AliasError,
@@ -378,15 +379,56 @@ def test_scripted_modules_are_refused() -> None:
     assert not module[0].weight.is_meta
 
 
-def test_sharded_modules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch.distributed.fsdp as fsdp
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
+def test_sharded_modules_are_refused() -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    class Sharded(torch.nn.Module):
-        pass
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        inner = torch.nn.Linear(4, 4)
+        fully_shard(inner, mesh=init_device_mesh("cpu", (2,)))
+        before = inner.weight
+        with pytest.raises(MoveError, match=r"^1: a module to be moved must hold its .* FSDPLin"):
+            memory_aware_to(torch.nn.Sequential(torch.nn.Linear(4, 4), inner), "meta")
+        assert inner.weight is before and before.device.type == "cpu"
+    finally:
+        torch.distributed.destroy_process_group()
 
-    monkeypatch.setattr(fsdp, "FSDPModule", Sharded, raising=False)
-    with pytest.raises(MoveError, match=r"module: .* itself, got Sharded"):
-        memory_aware_to(Sharded(), "meta")
+
+@given(st.data())
+def test_views_that_know_of_their_base_move_as_those_that_do_not(data: st.DataObject) -> None:
+    tensors = [torch.arange(12.0).view(3, 4)]
+    ways: list[Any] = [
+        lambda x: x[1:], lambda x: x[..., ::2], lambda x: x.T if x.dim() == 2 else x[None],
+        lambda x: x.flatten(), lambda x: x.unfold(-1, 1, 1), lambda x: torch._neg_view(x),
+        lambda x: x.expand(2, *x.shape), lambda x: x.detach(),
+    ]  # fmt: skip
+    for _ in range(data.draw(st.integers(1, 4))):
+        source = tensors[data.draw(st.integers(0, len(tensors) - 1))]
+        tensors.append(ways[data.draw(st.integers(0, len(ways) - 1))](source))
+        del source
+    chosen = [data.draw(st.booleans()) for _ in tensors]
+    kept = [tensor for tensor, keep in zip(tensors, chosen, strict=True) if keep]
+    del tensors
+    module = Holder(**{f"t{i}": tensor for i, tensor in enumerate(kept)})
+    sharing = sharing_of(kept)
+    values = [tensor.resolve_neg().tolist() for tensor in kept]
+    low_memory = data.draw(st.booleans())
+    memory_aware_to(module, dtype=torch.float64, strict=True, low_memory=low_memory)
+    assert sharing_of(kept) == doubled(sharing)
+    assert [tensor.resolve_neg().tolist() for tensor in kept] == values
+    memory_aware_to(module, "meta", strict=True)
+    assert all(tensor.is_meta for tensor in kept)
+
+
+def doubled(sharing: list[list[int]]) -> list[list[int]]:
+    numbers: dict[tuple[int, int], int] = {}
+    return [
+        [numbers.setdefault((byte, part), len(numbers)) for byte in listed for part in range(2)]
+        for listed in sharing
+    ]
 
 
 def test_weak_references_still_refer_to_the_tensor() -> None:

@@ -150,7 +150,7 @@ def dressed(plain: torch.Tensor, source: T) -> T:
     """
     cls = type(source)
     if type(plain) is not cls:
-        return torch.Tensor._make_subclass(cls, plain, source.requires_grad)  # type: ignore[return-value]  # of that class
+        return torch.Tensor._make_subclass(cls, plain, source.requires_grad)
     made = plain.requires_grad_() if source.requires_grad else plain
     return made  # type: ignore[return-value]  # as above
 
