@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memmap import _equation
@@ -90,6 +90,7 @@ def answered_by_bits(patch: pytest.MonkeyPatch) -> None:
     ],
 )
 @given(problem=problems())
+@example(problem=([6, 10, 35], [9, 9, 9], 33, 33))  # only 6 and 10 are left, and 33 is odd
 def test_every_way_to_an_answer_is_exact(
     way: Callable[[pytest.MonkeyPatch], None], problem: Problem
 ) -> None:

@@ -12,7 +12,7 @@ from ._coverage import n_touched
 from ._layout import Layout
 from ._overlap import layouts_overlap
 from ._runs import Runs, intersect, layout_runs, merge
-from ._view import Array, View, view_of
+from ._view import Array, View, place_of
 
 
 class Footprint:
@@ -156,9 +156,8 @@ def footprint(tensor: torch.Tensor | Array | View) -> Footprint:
     >>> footprint(torch.zeros(3, 4).expand(5, 3, 4)).nbytes
     48
     """
-    view = view_of(tensor)
-    layout = view.layout()
-    return Footprint(view.space, () if layout is None else (layout,))
+    space, _, layout = place_of(tensor)
+    return Footprint(space, () if layout is None else (layout,))
 
 
 def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
@@ -189,10 +188,9 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
     """
     layouts: dict[Hashable, list[Layout]] = {}
     for tensor in tensors:
-        view = view_of(tensor)
-        layout = view.layout()
+        space, _, layout = place_of(tensor)
         if layout is not None:
-            layouts.setdefault(view.space, []).append(layout)
+            layouts.setdefault(space, []).append(layout)
     return sum(Footprint(space, parts).nbytes for space, parts in layouts.items())
 
 
