@@ -5,15 +5,18 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 from interleaved import interleaved, print_timings
 from torch import Tensor, nn
 
-from memmap import memory_aware_deepcopy, memory_aware_to, overlaps
+from memmap import AliasWarning, memory_aware_deepcopy, memory_aware_to, overlaps
+from memmap._allocate import empty_bytes
 
 MIB = 1 << 20
 
@@ -21,7 +24,7 @@ MIB = 1 << 20
 def main() -> None:
     """Check every copy, then time it in turns with what torch does."""
     if sys.argv[1:]:
-        print(peak_of(sys.argv[1]))
+        print(peak_of(*sys.argv[1:]))
         return
     overlapping_parameters()
     views_of_one_storage()
@@ -43,7 +46,15 @@ def overlapping_parameters() -> None:
     flat = torch.ones(16 * MIB)
     starts = [i * 12 * MIB // 63 for i in range(64)]
     module = Holder([flat[start : start + 4 * MIB] for start in starts])
-    made = list(memory_aware_deepcopy(module).tensors)
+    sizes: list[int] = []
+
+    def counted(nbytes: int, device: torch.device) -> Tensor:
+        sizes.append(nbytes)
+        return empty_bytes(nbytes, device)
+
+    with patch("memmap._region.empty_bytes", counted):
+        made = list(memory_aware_deepcopy(module).tensors)
+    assert sizes == [64 * MIB]
     assert len({tensor.untyped_storage().data_ptr() for tensor in made}) == 1
     assert made[0].untyped_storage().nbytes() == 64 * MIB
     assert overlaps(made[0], made[1]) and not overlaps(made[0], flat)
@@ -98,28 +109,51 @@ def many_small_tensors() -> None:
 
 
 def extra_memory() -> None:
-    """Peak resident memory of a cast, in a process of its own, over that of the source."""
-    print("\na cast of 16 views of 256 MiB to 512 MiB of float64: peak memory over the source")
-    source = int(run("none"))
-    for way in ("memory_aware_to", "to"):
-        print(f"  {way:44} {(int(run(way)) - source) / MIB:10.0f} MiB")
+    """What a cast of 256 MiB to 512 MiB takes: counted allocations, and peak resident memory."""
+    module = views()
+    sizes: list[int] = []
+
+    def counted(nbytes: int, device: torch.device) -> Tensor:
+        sizes.append(nbytes)
+        return empty_bytes(nbytes, device)
+
+    with patch("memmap._cast.empty_bytes", counted):
+        memory_aware_to(module, dtype=torch.float64)
+    assert all(tensor.dtype == torch.float64 for tensor in module.tensors)
+    print("\na cast of 16 views of 256 MiB of float32 to float64, 512 MiB")
+    print(f"  memory_aware_to allocates {len(sizes)} time(s), in all {sum(sizes) / MIB:.0f} MiB")
+    print("\npeak resident memory over that of the source, in processes of their own")
+    for source in ("views", "layers"):
+        before = int(run("none", source))
+        for way in ("memory_aware_to", "low_memory", "to"):
+            peak = (int(run(way, source)) - before) / MIB
+            print(f"  {way} of {source:30} {peak:10.0f} MiB")
 
 
-def run(way: str) -> str:
-    """What this program prints, started with an argument."""
-    command = [sys.executable, __file__, way]
+def run(way: str, source: str) -> str:
+    """What this program prints, started with arguments."""
+    command = [sys.executable, __file__, way, source]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def peak_of(way: str) -> int:
-    """Peak resident bytes of this process after casting a module in the given way."""
+def views() -> Holder:
+    """16 views of one storage of 256 MiB."""
     flat = torch.ones(64 * MIB)
-    module = Holder([flat[i * 4 * MIB : (i + 1) * 4 * MIB] for i in range(16)])
-    del flat
-    if way == "memory_aware_to":
-        memory_aware_to(module, dtype=torch.float64)
-    elif way == "to":
+    return Holder([flat[i * 4 * MIB : (i + 1) * 4 * MIB] for i in range(16)])
+
+
+def layers() -> Holder:
+    """16 tensors of 16 MiB."""
+    return Holder([torch.ones(4 * MIB) for _ in range(16)])
+
+
+def peak_of(way: str, source: str) -> int:
+    """Peak resident bytes of this process after casting a module in the given way."""
+    module = views() if source == "views" else layers()
+    if way == "to":
         module.to(torch.float64)
+    elif way != "none":
+        memory_aware_to(module, dtype=torch.float64, low_memory=way == "low_memory")
     # Unlike the number of getrusage, this one does not begin with that of the parent process.
     (line,) = (
         line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
@@ -128,4 +162,6 @@ def peak_of(way: str) -> int:
 
 
 if __name__ == "__main__":
+    # The storages are also held here, to compare with what is made of them.
+    warnings.simplefilter("ignore", AliasWarning)
     main()

@@ -78,6 +78,13 @@ def test_the_warning_can_be_silenced_and_names_the_line_of_the_caller() -> None:
         assert caught[0].filename == __file__
 
 
+def test_code_without_a_module_name_is_warned_too() -> None:
+    flat = torch.zeros(10)
+    names = {"copied": memory_aware_deepcopy, "module": Holder(a=flat[:6])}
+    with pytest.warns(AliasWarning, match="taken apart"):
+        exec(compile("copied(module)", "<cell>", "exec"), names)
+
+
 def test_a_warning_that_is_an_error_leaves_nothing_behind() -> None:
     flat = torch.zeros(10)
     module = Holder(a=flat[:6])

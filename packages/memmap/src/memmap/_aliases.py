@@ -118,10 +118,10 @@ def _some(texts: Sequence[str], separator: str) -> str:
 
 def _warn(text: str) -> None:
     """Warn of the line that called this package, however deep in it this is."""
-    package = __name__.partition(".")[0]
+    package = __name__.partition(".")[0] + "."
     level = 1
     frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_globals["__name__"].partition(".")[0] == package:
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
         frame = frame.f_back
         level += 1
     warnings.warn(text, AliasWarning, stacklevel=level)
