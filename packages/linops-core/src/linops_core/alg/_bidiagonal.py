@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ._vectors import Operator, check_like, finite
+from ._vectors import Operator, check_like, finite, norm
 
 
 class Bidiagonalization:
@@ -43,7 +43,7 @@ class Bidiagonalization:
         beta = _normalize(self.u)
         self._move(self.v, -beta, self.adjoint(self.u), "the adjoint", "that before")
         alpha = _normalize(self.v)
-        norms = map(torch.linalg.vector_norm, others)
+        norms = map(norm, others)
         self.alpha, self.beta, *found = self._numbers(alpha, beta, *norms)
         return found
 
@@ -58,9 +58,9 @@ class Bidiagonalization:
 
 def _normalize(x: Tensor) -> Tensor:
     """Divide x by its norm, in place, and return the norm; zeros stay."""
-    norm: Tensor = torch.linalg.vector_norm(x)
-    x.div_(torch.where(norm > 0, norm, 1))
-    return norm
+    length = norm(x)
+    x.div_(torch.where(length > 0, length, 1))
+    return length
 
 
 def rotation(a: float, b: float) -> tuple[float, float, float]:

@@ -132,7 +132,7 @@ class Judge:
         self.drift = self.drift + self.precision * measured.norm * step * measured.direction
         decrease = 0.5 * step * self.energy
         self.stop(step == 0, StopReason.ROUNDING)
-        self.loss = self.loss - decrease * self.active
+        self.loss = self.loss - decrease
         self.residual = measured.residual
         self.stop(self.residual <= self.goal, StopReason.CONVERGED)
         self.stop(decrease <= self.ltol * abs(self.loss), StopReason.STALLED)

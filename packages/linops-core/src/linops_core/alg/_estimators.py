@@ -14,7 +14,7 @@ from ._items import Items
 from ._progress import Progress
 from ._random import random_input
 from ._step import Callback, StopReason
-from ._vectors import Operator, check_count, check_vector, finite, in_own_space
+from ._vectors import Operator, check_count, check_vector, finite, in_own_space, norm
 
 
 class Estimate(NamedTuple):
@@ -238,7 +238,7 @@ class _Mean:
         """Report the estimate."""
         if progress.is_watched:
             value, error = self.estimate()
-            norms = [float(torch.linalg.vector_norm(one.detach()).item()) for one in (value, error)]
+            norms = [float(norm(one.detach()).item()) for one in (value, error)]
             values = {"size": norms[0], "standard_error": norms[1]}
             reason = StopReason.MAX_ITERATIONS if is_last else None
             progress.tell(self.count, partial(torch.clone, value), values, reason)

@@ -14,7 +14,7 @@ from nameddim import ELLIPSES, ND, NamedDimension
 
 from .._linop import NamedLinop
 from .._roles import Role
-from ._vectors import Operator
+from ._vectors import Operator, largest_part, norm
 
 BatchDims: TypeAlias = int | str | NamedDimension | Iterable[NamedDimension | str]
 
@@ -47,40 +47,36 @@ class Items:
     def norm(self, x: Tensor) -> Tensor:
         """Return the norm of each, in ``scalars_shape``."""
         others = [axis for axis in range(x.ndim) if axis not in self.axes]
-        if not others:
-            return x.abs()
-        norms: Tensor = torch.linalg.vector_norm(x, dim=others, keepdim=bool(self.axes))
-        return norms
+        return norm(x, others, keepdim=bool(self.axes)) if others else x.abs()
 
     def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the norm of each, and the same on the host in double precision.
 
         Where a square leaves the range of the dtype, they are computed again in other units.
         """
-        norm = self.norm(x)
-        on_host = norm.detach().flatten().cpu().double()
+        length = self.norm(x)
+        on_host = length.detach().flatten().cpu().double()
         information = torch.finfo(x.dtype)
         lowest = math.sqrt(x.numel() * information.tiny / information.eps)
         if ((on_host > lowest) & (on_host < math.sqrt(information.max))).all():
-            return norm, on_host
+            return length, on_host
         unit = self.unit(x)
         unit = torch.where(unit > 0, unit, 1)
-        norm = self.norm(x / unit) * unit
-        return norm, norm.detach().flatten().cpu().double()
+        length = self.norm(x / unit) * unit
+        return length, length.detach().flatten().cpu().double()
 
     def unit(self, y: Tensor) -> Tensor:
-        """Return the power of two below the largest magnitude of each; 0 for zeros.
+        """Return the power of two below the largest part of each; 0 for zeros.
 
         In this unit no square of a norm leaves the range of the dtype, and to change to it and
         back rounds nothing.
         """
-        real = y.detach().abs()
         if not y.numel():
-            return real.new_zeros(self.scalars_shape(y))
+            return y.detach().abs().new_zeros(self.scalars_shape(y))
         others = [axis for axis in range(y.ndim) if axis not in self.axes]
-        largest = real.amax(others, keepdim=bool(self.axes)) if others else real
+        largest = largest_part(y, others, keepdim=bool(self.axes)) if others else y.detach().abs()
         unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
-        return torch.where(largest > 0, unit.clamp(min=torch.finfo(real.dtype).tiny), 0)
+        return torch.where(largest > 0, unit.clamp(min=torch.finfo(unit.dtype).tiny), 0)
 
     def _rows(self, x: Tensor) -> Tensor:
         return x.movedim(self.axes, tuple(range(len(self.axes)))).reshape(self.count(x), -1)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ._items import Items
-from ._vectors import records, unit_of
+from ._vectors import norm, records, unit_of
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 
@@ -116,8 +116,8 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
         offset = z if center is None else z - center
         unit = Items(()).unit(offset)
         unit = torch.where(unit > 0, unit, 1)
-        norm = torch.linalg.vector_norm(offset / unit) * unit
-        factor = torch.where(norm > radius, radius / torch.where(norm > 0, norm, 1), 1)
+        length = norm(offset / unit) * unit
+        factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
         return offset * factor if center is None else center + offset * factor
 
     return proximal

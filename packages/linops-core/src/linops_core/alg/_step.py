@@ -16,7 +16,7 @@ class StopReason(Enum):
     CONVERGED = "the tolerance is reached"
     LEAST_SQUARES = "a least-squares solution is reached within the tolerance"
     STALLED = "a step changed no more than its tolerance"
-    ROUNDING = "the precision allows no better"
+    ROUNDING = "the precision, to which A may be singular, allows no better"
     ILL_CONDITIONED = "the estimated condition number is past its limit"
     MAX_ITERATIONS = "the largest number of iterations is done"
 

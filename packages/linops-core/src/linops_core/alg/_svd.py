@@ -11,7 +11,7 @@ from torch import Tensor
 from ._progress import Progress
 from ._random import random_input
 from ._step import Callback, StopReason
-from ._vectors import Operator, check_count, check_vector, finite, with_adjoint
+from ._vectors import Operator, check_count, check_vector, finite, norm, with_adjoint
 
 _NAME = "svd"
 
@@ -133,7 +133,7 @@ def svd(
     with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
         for iteration in range(1, max_num_iters + 1):
             images = torch.stack([A(row.reshape(like.shape)).flatten() for row in newest])
-            scale = max(scale, finite(_NAME, torch.linalg.vector_norm(images).item()))
+            scale = max(scale, finite(_NAME, norm(images).item()))
             first = left.count
             new_left = left.extend(images, scale)
             if left.count < k and len(new_left) < len(newest):
@@ -146,7 +146,7 @@ def svd(
                 images = torch.stack(
                     [adjoint(row.reshape(output.shape)).flatten() for row in new_left]
                 )
-                finite(_NAME, torch.linalg.vector_norm(images).item())
+                finite(_NAME, norm(images).item())
                 newest = right.extend(images, scale)
                 rest = images @ newest.mH
                 residual = _largest(rest.mT @ P[first : first + len(new_left), :k])
@@ -169,7 +169,7 @@ def svd(
 
 
 def _largest(columns: Tensor) -> float:
-    return float(torch.linalg.vector_norm(columns, dim=0).max().item())
+    return float(norm(columns, [0]).max().item())
 
 
 class _Basis:
