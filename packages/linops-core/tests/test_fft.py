@@ -166,3 +166,11 @@ def test_uncentred_is_the_plain_transform() -> None:
     shifted = torch.fft.fftshift(torch.arange(12.0).reshape(3, 4))
     x = torch.arange(12.0).reshape(3, 4)
     torch.testing.assert_close(F(shifted), torch.fft.fftshift(plain(x)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128])
+def test_an_empty_batch_has_an_empty_transform(dtype: torch.dtype) -> None:
+    x = torch.ones(0, 3, dtype=dtype)
+    for A in (FFT(1), FFT(1, centered=True)):
+        assert A(x).shape == A.H(x).shape == (0, 3)
+        assert A(x).dtype == A(torch.ones(1, 3, dtype=dtype)).dtype

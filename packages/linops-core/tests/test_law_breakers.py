@@ -18,6 +18,22 @@ def values(*lengths: int) -> Tensor:
     return torch.randn(lengths, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
 
 
+class BroadcastsItsInput(Diagonal):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fn(self, x)
+
+
+class TakesAnything(Diagonal):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(torch.as_tensor(x))
+
+
+class NothingWithNothing(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x.reshape(-1, x.shape[-1])).reshape((*x.shape[:-1], -1))
+
+
 class ConjugateForgotten(Diagonal):
     adj_fn = staticmethod(Diagonal.fn)
 
@@ -282,6 +298,9 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
         diagonal(MixesWhatTheEllipsisStandsFor),
         "an_ellipsis_stands_for_any_number_of_dimensions",
     ),
+    (diagonal(NothingWithNothing), "an_ellipsis_stands_for_any_number_of_dimensions"),
+    (diagonal(BroadcastsItsInput), "inputs_that_do_not_fit_are_refused"),
+    (diagonal(TakesAnything), "inputs_that_do_not_fit_are_refused"),
     (diagonal(ConjugateForgotten), "adjoint_satisfies_the_dot_test"),
     (diagonal(ConjugateForgotten), "adjoint_is_the_conjugate_transpose"),
     (lambda: AdjointOfTheOtherSize(values(2, 3)), "adjoint_satisfies_the_dot_test"),

@@ -115,6 +115,8 @@ class FFT(SliceableLinop):
     def transform(self, transform: Callable[..., Tensor], x: Tensor, norm: str) -> Tensor:
         """Apply one of torch's transforms along the grid, between the shifts if centred."""
         axes = self._axes
+        if not x.numel():  # an empty batch, which not every library of transforms accepts
+            return x.to(torch.promote_types(x.dtype, torch.complex64))
         if not self.centered:
             return transform(x, dim=axes, norm=norm)
         y = transform(torch.fft.ifftshift(x, dim=axes), dim=axes, norm=norm)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from nameddim import NamedDimension
+from nameddim import ELLIPSES, NamedDimension
 
 from ..._batch import batch_axes
 from ..._linop import NamedLinop
@@ -46,8 +46,24 @@ class MatrixLaws(LinopFactories):
             y, length = linop(x), x.shape[here]
             for one in range(length):  # none
                 assert self.close(linop(x.select(here, one)), y.select(there, one))
+            nothing = x.narrow(here, 0, 0)
+            assert self.close(linop(nothing), y.narrow(there, 0, 0))
             two = torch.stack([x, 2 * x], here)
             assert self.close(linop(two), torch.stack([y, 2 * y], there))
+
+    def test_inputs_that_do_not_fit_are_refused(self) -> None:
+        A = self.make_linop()
+        for linop, x in self.derived(A):
+            check_refused(TypeError, linop, x.tolist())
+            if ELLIPSES not in linop.ishape:
+                check_refused(ValueError, linop, x[None])
+            if len(linop.ishape) > 1 and ELLIPSES in linop.ishape:
+                check_refused(ValueError, linop, x.new_zeros([3] * (len(linop.ishape) - 2)))
+            for axis, dim in enumerate(linop.ishape):
+                if linop.size(dim) is not None:
+                    longer = torch.cat([x, x.narrow(axis, 0, 1)], axis)
+                    check_refused(ValueError, linop, longer)
+                    check_refused(ValueError, linop, x.narrow(axis, 0, 0))
 
     def test_adjoint_satisfies_the_dot_test(self) -> None:
         dottest(self.make_linop(), self.sizes())
@@ -102,3 +118,14 @@ class MatrixLaws(LinopFactories):
         for length in range(1, known[dim] + 1):
             tiles = tiles_of(linop, dim, length, known)
             assert self.close(whole_of(tiles, linop, dim, known), linop.to_dense(known))
+
+
+def check_refused(kind: type[Exception], linop: NamedLinop, x: object) -> None:
+    """Check that an input is refused with a rule and what came instead."""
+    try:
+        linop(x)  # type: ignore[arg-type] # that is what is checked
+    except kind as error:
+        assert "must" in str(error)
+        assert "got" in str(error)
+    else:
+        raise AssertionError(f"{linop.signature}: {type(x)} must be refused, got a result")
