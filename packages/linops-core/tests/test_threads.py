@@ -1,7 +1,9 @@
 """Operands on threads: the same bits, the same state, the same errors, and nothing left behind."""
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -67,6 +69,7 @@ def state() -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "precision": torch.get_float32_matmul_precision(),
         "keys": threads_module._dispatch_keys(),
+        "modes": threads_module._function_modes(),
     }
 
 
@@ -95,6 +98,12 @@ def default_device() -> Iterator[None]:
         yield
     finally:
         torch.set_default_device(None)
+
+
+@contextmanager
+def device_within_another() -> Iterator[None]:
+    with torch.device("meta"), torch.device("cpu"):
+        yield
 
 
 @contextmanager
@@ -129,6 +138,7 @@ CARRIED: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "autocast without cache": lambda: torch.autocast("cpu", cache_enabled=False),
     "device": lambda: torch.device("meta"),
     "default device": default_device,
+    "device within another": device_within_another,
     "default dtype": default_dtype,
     "deterministic": deterministic,
     "number of threads": another_number_of_threads,
@@ -340,6 +350,46 @@ def test_no_more_operands_are_at_work_or_waiting_than_asked_for(width: int) -> N
     pairs = [(SimpleLinop(count, None), torch.ones(1))] * 8
     assert combined(slowly, pairs, threaded=True, num_workers=width) == 8
     assert started == [8] and lead[0] == width
+
+
+def test_no_result_is_kept_longer_than_it_is_needed() -> None:
+    alive: list[int] = []
+    made: list[weakref.ref[Tensor]] = []
+
+    def make(x: Tensor) -> Tensor:
+        made.append(weakref.ref(result := x + 1))
+        return result
+
+    def look(results: Iterable[Tensor]) -> Tensor:
+        for _ in results:
+            del _
+            time.sleep(0.01)  # time for those at work to end
+            alive.append(sum(ref() is not None for ref in made))
+        return torch.tensor(0)
+
+    pairs = [(SimpleLinop(make, None), torch.ones(1))] * 5
+    combined(look, pairs, threaded=True, num_workers=2)
+    assert max(alive) == 2 and alive[-1] == 0
+
+
+def test_an_error_keeps_nothing_alive() -> None:
+    class Value:
+        pass
+
+    held: list[weakref.ref[Value]] = []
+
+    def fail(x: Tensor) -> Tensor:
+        value = Value()
+        held.append(weakref.ref(value))
+        raise FirstError
+
+    gc.disable()
+    try:
+        with pytest.raises(FirstError):
+            operator(fail, fail)(torch.ones(1))
+        assert [ref() for ref in held] == [None, None]
+    finally:
+        gc.enable()
 
 
 def n_threads_of_ours() -> int:

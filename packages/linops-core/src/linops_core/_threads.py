@@ -29,11 +29,8 @@ from ._linop import NamedLinop
 
 Call = Callable[[], Tensor]
 
-# Device types that torch.autocast knows; it has no list of them.
-_AUTOCAST = (
-    *("cpu", "cuda", "hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu"),
-    torch._C._get_privateuse1_backend_name(),
-)
+# Device types that torch.autocast knows, beside one that may have any name; it has no list of them.
+_AUTOCAST = ("cpu", "cuda", "hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu")
 
 _on_worker: ContextVar[bool] = ContextVar("_on_worker", default=False)
 
@@ -120,10 +117,10 @@ class ThreadState:
         self._view_replay = torch._C._is_view_replay_enabled()
         self._autocast = [
             (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-            for kind in _AUTOCAST
+            for kind in (*_AUTOCAST, torch._C._get_privateuse1_backend_name())
         ]
         self._autocast_cache = torch.is_autocast_cache_enabled()
-        self._devices = [mode.device for mode in _function_modes()]
+        self._modes = _function_modes()
         self._device_index, self._streams = _accelerator_state()
         self._keys = _dispatch_keys()
 
@@ -138,8 +135,8 @@ class ThreadState:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
         torch.set_autocast_cache_enabled(self._autocast_cache)
-        for device in self._devices:
-            DeviceContext(device).__enter__()  # type: ignore[no-untyped-call] # torch's own
+        for mode in self._modes:  # not by entering it, which writes to a variable of all threads
+            torch._C._push_on_torch_function_stack(mode)
         # The mode of inference sets the others, so it comes first.
         with (
             torch.inference_mode(self._inference),
@@ -178,12 +175,25 @@ class _Task(Thread):
         except BaseException as error:
             self._error = error
 
-    def result(self) -> Tensor:
-        """Return what the call returned, or raise what it raised."""
+    def wait(self) -> None:
+        """Wait for the end, and raise what the call raised."""
         self.join()
-        if self._error is not None:
-            raise self._error
-        return self._call() if self._result is None else self._result
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback knows this frame, and would keep all of it alive
+
+    def discard(self) -> None:
+        """Wait for the end, and forget what the call returned or raised."""
+        self.join()
+        self._result = self._error = None
+
+    def result(self) -> Tensor:
+        """Return what the call returned, once: it is not kept."""
+        result, self._result = self._result, None
+        return self._call() if result is None else result
 
 
 def _on_threads(calls: Sequence[Call], width: int) -> Generator[Tensor, None, None]:
@@ -201,12 +211,13 @@ def _on_threads(calls: Sequence[Call], width: int) -> Generator[Tensor, None, No
     try:
         start(width)
         while tasks:
-            result = tasks.popleft().result()
+            task = tasks.popleft()
+            task.wait()
             start(1)
-            yield result
+            yield task.result()
     finally:
         for task in tasks:
-            task.join()
+            task.discard()
 
 
 def _function_modes() -> list[Any]:
