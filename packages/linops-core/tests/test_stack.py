@@ -53,12 +53,6 @@ class TestStackedBoth(BaseNamedLinopTests):
         return Stack(matrix(2, 3), matrix(2, 3, 1), idim_and_idx=place, odim_and_idx=place)
 
 
-class TestStackedBothByTwoNames(BaseNamedLinopTests):
-    def make_linop(self) -> NamedLinop:
-        linops = matrix(2, 3), matrix(2, 3, 1)
-        return Stack(*linops, idim_and_idx=("J", 2), odim_and_idx=("K", 0), threaded=True)
-
-
 def test_the_three_ways_to_stack() -> None:
     A, B = Scalar(2.0, ("N",)), Scalar(3.0, ("N",))
     x = torch.tensor([[1.0, 10.0], [100.0, 1000.0]])
@@ -106,6 +100,20 @@ def test_the_size_of_the_new_dimension_is_the_number_of_operands() -> None:
         A(torch.ones(3, 3))
     with pytest.raises(ValueError, match=r"Chain: K must have one size, got 2 in Stack"):
         Diagonal(torch.ones(3), ("K",)) @ Stack(Scalar(1, ()), Scalar(2, ()), odim_and_idx=("K", 0))
+
+
+def test_two_new_dimensions_are_a_block_diagonal() -> None:
+    linops = [matrix(2, 3, seed) for seed in range(2)]
+    A = Stack(*linops, idim_and_idx=("J", 1), odim_and_idx=("K", 0)).resolved(
+        ishape=(ND("J"), ND("N"))
+    )
+    zero = torch.zeros(2, 3, dtype=torch.complex128)
+    rows = [[linops[0].weight, zero], [zero, linops[1].weight]]
+    dense = torch.cat([torch.cat(row, 1) for row in rows])
+    torch.testing.assert_close(A.to_dense(), dense)
+    torch.testing.assert_close(A.H.to_dense(), dense.mH)
+    torch.testing.assert_close(A.N.to_dense(), dense.mH @ dense)
+    torch.testing.assert_close(A.H.N.to_dense(), dense @ dense.mH)
 
 
 def test_a_tile_holds_the_operands_that_it_is_about() -> None:
