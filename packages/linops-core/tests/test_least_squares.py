@@ -13,6 +13,9 @@ from torch import Tensor
 
 from linops_core import FFT, Dense, Diagonal, Sampling
 from linops_core.alg import Record, Step, StopReason, lsmr, lsqr
+from linops_core.alg._bidiagonal import Bidiagonalization
+from linops_core.alg._lsmr import LSMR
+from linops_core.alg._lsqr import LSQR
 
 METHODS = pytest.mark.parametrize("method", [lsqr, lsmr])
 SCIPY = {lsqr: scipy.sparse.linalg.lsqr, lsmr: scipy.sparse.linalg.lsmr}
@@ -129,6 +132,20 @@ def test_a_step_reports_the_true_norms(method: Any) -> None:
     assert condition / 3 < seen[-1].values["condition"] < 3 * condition
 
 
+@pytest.mark.parametrize("recurrence", [LSQR, LSMR])
+@pytest.mark.parametrize("damp", [0.0, 0.5])
+def test_the_length_of_x_is_that_of_the_recurrence(recurrence: Any, damp: float) -> None:
+    """LSMR knows it one step later."""
+    matrix, y = matrix_of_rank(9, 6, 6, torch.float64, 5), vector(9, torch.float64, 5)
+    state = recurrence(Bidiagonalization("test", matrix.mv, matrix.mH.mv, y.clone()), damp)
+    x = torch.zeros(6, dtype=torch.float64)
+    for _ in range(5):
+        before = float(x.norm())
+        estimate = state.step(x)
+        after = before if recurrence is LSMR else float(x.norm())
+        assert estimate.x == pytest.approx(after)
+
+
 @METHODS
 def test_a_damped_step_reports_the_residual_of_the_damped_problem(method: Any) -> None:
     matrix, y = matrix_of_rank(6, 4, 4, torch.float64, 5), vector(6, torch.float64, 5)
@@ -169,10 +186,14 @@ def test_an_ill_conditioned_operator_is_noticed(method: Any) -> None:
 
 @METHODS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_without_tolerances_it_ends_at_the_precision(method: Any, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("fraction", [0.0, 1e-3])
+def test_with_tolerances_below_the_precision_it_ends_there(
+    method: Any, dtype: torch.dtype, fraction: float
+) -> None:
+    tol = fraction * torch.finfo(dtype).eps
     matrix, y = matrix_of_rank(8, 8, 8, dtype, 4), vector(8, dtype, 4)
     record = Record()
-    method(matrix.mv, y, None, 500, adjoint=matrix.mH.mv, atol=0, btol=0, callback=record)
+    method(matrix.mv, y, None, 500, adjoint=matrix.mH.mv, atol=tol, btol=tol, callback=record)
     assert record.reason is StopReason.ROUNDING
     assert record.iterations < 100
 

@@ -76,6 +76,8 @@ def test_the_unit_of_the_operator_does_not_matter(exponent: int) -> None:
 def test_a_real_vector_becomes_complex_where_the_operator_needs_it() -> None:
     F = FFT(1, norm="backward") @ Diagonal(torch.full((8,), 2.0), ("Nx",))
     assert float(operator_norm(F)) == pytest.approx(2 * 8**0.5, rel=1e-4)
+    norm = operator_norm(torch.fft.fft, torch.rand(8), adjoint=lambda y: 8 * torch.fft.ifft(y))
+    assert float(norm) == pytest.approx(8**0.5)
 
 
 def test_sizes_that_the_operator_does_not_know_are_given() -> None:

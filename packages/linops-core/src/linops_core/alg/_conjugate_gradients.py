@@ -244,6 +244,7 @@ class _Run:
         """Report where all systems stand."""
         if progress.is_watched:
             unit = on_host(self.unit)[0].real
-            losses = torch.as_tensor(self.judge.loss * unit * unit, dtype=torch.float64)
-            values = {"residual": self.judge.relative, "loss": losses.sum().item()}
+            losses = self.judge.loss * unit * unit
+            loss = losses.sum().item() if isinstance(losses, Tensor) else losses
+            values = {"residual": self.judge.relative, "loss": float(loss)}
             progress.tell(iteration, lambda: self.x * self.unit, values, self.judge.reasons)

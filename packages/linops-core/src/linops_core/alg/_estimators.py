@@ -262,7 +262,7 @@ def _signs(like: Tensor, generator: torch.Generator) -> Tensor:
 
     def drawn() -> Tensor:
         dtype = like.dtype.to_real()
-        return torch.randint(0, 2, like.shape, generator=generator, dtype=dtype)
+        return torch.randint(0, 2, like.shape, generator=generator, dtype=dtype, device="cpu")
 
     signs = drawn().mul_(2).sub_(1)
     if like.is_complex():

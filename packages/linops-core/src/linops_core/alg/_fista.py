@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ._progress import Progress
 from ._proximal import Proximal, in_moderate_unit
+from ._random import random_like
 from ._step import Callback, StopReason
 from ._vectors import (
     Operator,
@@ -190,9 +191,7 @@ def _first_step(A: Operator, adjoint: Operator, residual: Tensor) -> float:
     (size,) = magnitudes(_NAME, direction)
     if not size:
         generator = torch.Generator().manual_seed(0)
-        direction = torch.randn(direction.shape, dtype=direction.dtype, generator=generator).to(
-            direction.device
-        )
+        direction = random_like(direction, generator)
         (size,) = magnitudes(_NAME, direction)
     (bent,) = magnitudes(_NAME, A(direction))
     return (size / bent) ** 2 if bent else 1.0

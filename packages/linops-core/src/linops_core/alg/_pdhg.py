@@ -11,6 +11,7 @@ from torch import Tensor
 from ._power_method import operator_norm
 from ._progress import Progress
 from ._proximal import Proximal, conjugate
+from ._random import random_like
 from ._step import Callback, StopReason
 from ._vectors import (
     Operator,
@@ -183,7 +184,7 @@ def _steps(
         if value is not None:
             check_positive(_NAME, name, value)
     generator = torch.Generator().manual_seed(0)
-    start = torch.randn(x0.shape, dtype=x0.dtype, generator=generator).to(x0.device)
+    start = random_like(x0, generator)
     with torch.no_grad():
         norm = float(operator_norm(K, start, 30, 1e-3, adjoint=adjoint))
     reach = 0.99 / (norm or 1.0)

@@ -194,5 +194,5 @@ def in_moderate_unit(owner: str, y: Tensor, proximal: Proximal) -> tuple[float, 
 
 
 def _check_weight(owner: str, weight: float | Tensor) -> None:
-    if not bool((torch.as_tensor(weight) >= 0).all()):
+    if not bool((weight >= 0).all() if isinstance(weight, Tensor) else weight >= 0):
         raise ValueError(f"{owner}: weights must be at least 0, got {weight}")

@@ -14,6 +14,13 @@ from .._linop import NamedLinop
 from ._vectors import Operator
 
 
+def random_like(x: Tensor, generator: torch.Generator, count: int | None = None) -> Tensor:
+    """Return independent normal numbers of the shape of x; ``count`` rows of as many."""
+    shape = x.shape if count is None else (count, x.numel())
+    # Drawn on the CPU, whatever the default device, so that a seed means the same everywhere.
+    return torch.randn(shape, dtype=x.dtype, generator=generator, device="cpu").to(x.device)
+
+
 def random_input(
     owner: str, A: Operator, sizes: Mapping[str, int] | None, generator: torch.Generator
 ) -> Tensor:
@@ -47,5 +54,4 @@ def random_input(
     dtypes = [weight.dtype for weight in weights] or [torch.get_default_dtype()]
     dtype = functools.reduce(torch.promote_types, dtypes)
     device = next((weight.device for weight in (*A.parameters(), *A.buffers())), None)
-    # Drawn on the CPU, so that a seed means the same everywhere.
-    return torch.randn(lengths, dtype=dtype, generator=generator, device="cpu").to(device)
+    return random_like(torch.empty(lengths, dtype=dtype, device=device or "cpu"), generator)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._progress import Progress
-from ._random import random_input
+from ._random import random_input, random_like
 from ._step import Callback, StopReason
 from ._vectors import Operator, check_count, check_vector, finite, norm, with_adjoint
 
@@ -127,7 +127,7 @@ def svd(
         )
     left = _Basis(output.numel(), like)
     right = _Basis(like.numel(), like)
-    newest = right.extend(right.random(min(k + oversampling, most), generator), 0.0)
+    newest = right.extend(random_like(like, generator, min(k + oversampling, most)), 0.0)
     matrix = like.new_zeros(0, 0)
     scale = 0.0
     with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
@@ -138,7 +138,7 @@ def svd(
             new_left = left.extend(images, scale)
             if left.count < k and len(new_left) < len(newest):
                 # The rank is less than k: the other singular values are 0.
-                left.extend(left.random(k - left.count, generator), 0.0)
+                left.extend(random_like(output.to(like.dtype), generator, k - left.count), 0.0)
             matrix = torch.nn.functional.pad(matrix, (0, 0, 0, left.count - len(matrix)))
             matrix = torch.cat([matrix, left.coordinates(images).mT], dim=1)
             P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
@@ -182,11 +182,6 @@ class _Basis:
     @property
     def count(self) -> int:
         return sum(map(len, self.blocks))
-
-    def random(self, count: int, generator: torch.Generator) -> Tensor:
-        """Return rows of random numbers."""
-        drawn = torch.randn(count, self.dimension, dtype=self.like.dtype, generator=generator)
-        return drawn.to(self.like.device)
 
     def extend(self, rows: Tensor, scale: float) -> Tensor:
         """Add a block that spans what of the rows is new, more than rounding; return the block."""
