@@ -10,7 +10,7 @@ cheapest method that can; nothing is ever guessed.
    along one axis) have a closed form; the few right-hand sides left are followed up.
 3. Else NumPy's bounded search (the one behind `numpy.shares_memory`) tries `MAX_CANDIDATES`.
 4. Else the solutions are looked for as points of a lattice in a box, whose size does not matter,
-   with `MAX_NODES` choices of a coefficient. Up to six terms, that is nearly always enough.
+   with `MAX_NODES` choices of a coefficient. Up to eight terms, that is nearly always enough.
 5. Else the terms are split into two halves. If neither has more than `MAX_LISTED` sums, what the
    sums of one half leave is looked up among those of the other.
 6. Else all sums are found as the bits of one integer. It has at most one bit for each byte in which

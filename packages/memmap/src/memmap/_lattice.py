@@ -15,6 +15,7 @@ H. Cohen, "A Course in Computational Algebraic Number Theory" (1993), algorithm 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from operator import mul
 from typing import TypeAlias
 
@@ -47,6 +48,8 @@ def box_has_point(
     >>> box_has_point([6, 10, 15], [4, 2, 1], 35, 100), box_has_point([6, 10, 15], [4, 2, 1], 17, 9)
     (True, False)
     """
+    if not 0 <= target <= _dot(coefficients, largest):
+        return False
     # In units in which all sides of the box are about as long.
     longest = max(largest)
     units = [longest // most for most in largest]
@@ -55,15 +58,40 @@ def box_has_point(
     steps, norms = _orthogonal(basis)
     # Twice the distance from the centre of the box.
     point = [2 * target * y - side for y, side in zip(solution, sides, strict=True)]
-    reach = [_dot([abs(x) for x in step], sides) for step in steps]
-    return _search(basis, steps, norms, reach, sides, point, max_nodes)
+    ranges = []
+    for step in steps:
+        weights, centre = list(map(mul, step, units)), _dot(step, sides)
+        most = _most(weights, coefficients, largest, target)
+        least = -_most([-weight for weight in weights], coefficients, largest, target)
+        ranges.append((2 * least - centre, 2 * most - centre))
+    return _search(basis, steps, norms, ranges, sides, point, max_nodes)
+
+
+def _most(
+    weights: Sequence[int], coefficients: Sequence[int], largest: Sequence[int], target: int
+) -> int:
+    """Upper bound of ``sum_j w_j y_j`` over the box and the equation: that of all real points.
+
+    The best real point takes as much as it can of what gives most for its coefficient.
+    """
+    gains = [
+        (Fraction(w, c), w, c, u) for w, c, u in zip(weights, coefficients, largest, strict=True)
+    ]
+    most = 0
+    for _, weight, coefficient, largest_value in sorted(gains, reverse=True):
+        taken = coefficient * largest_value
+        if taken > target:
+            return most + weight * target // coefficient
+        most += weight * largest_value
+        target -= taken
+    return most
 
 
 def _search(
     basis: Sequence[Vector],
     steps: Sequence[Vector],
     norms: Sequence[int],
-    reach: Sequence[int],
+    ranges: Sequence[tuple[int, int]],
     sides: Vector,
     point: Vector,
     max_nodes: int,
@@ -77,7 +105,7 @@ def _search(
                 return True
         else:
             level -= 1
-            waiting.append(_moved(point, basis[level], steps[level], norms[level], reach[level]))
+            waiting.append(_moved(point, basis[level], steps[level], norms[level], ranges[level]))
         while waiting:
             moved = next(waiting[-1], None)
             if moved is not None:
@@ -90,10 +118,12 @@ def _search(
     return None
 
 
-def _moved(point: Vector, vector: Vector, step: Vector, norm: int, reach: int) -> Iterator[Vector]:
+def _moved(
+    point: Vector, vector: Vector, step: Vector, norm: int, within: tuple[int, int]
+) -> Iterator[Vector]:
     """The point moved along a basis vector to wherever the box may be, from the middle outwards."""
     along = _dot(point, step)
-    first, last = -((reach + along) // (2 * norm)), (reach - along) // (2 * norm)
+    first, last = -((along - within[0]) // (2 * norm)), (within[1] - along) // (2 * norm)
     middle = (first + last) // 2
     for offset in range(last - first + 1):
         times = middle + (offset + 1) // 2 * (1 if offset % 2 else -1)
@@ -177,5 +207,5 @@ def _swap(rows: list[Vector], products: list[Vector], d: Vector, k: int) -> None
     d[k] = norm
 
 
-def _dot(a: Vector, b: Vector) -> int:
+def _dot(a: Sequence[int], b: Sequence[int]) -> int:
     return sum(map(mul, a, b))
