@@ -176,7 +176,7 @@ class Stack(Composite):
         if any(self.idim in normal.dims for normal in normals):
             return sandwich(self)  # a name that a normal has given to what it sums over
         place = (self.idim, self._input)
-        return Stack(*normals, idim_and_idx=place, odim_and_idx=place, **threads).as_endomorphism()
+        return Stack(*normals, idim_and_idx=place, odim_and_idx=place, **threads)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""
