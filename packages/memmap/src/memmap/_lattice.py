@@ -74,16 +74,13 @@ def _most(
 
     The best real point takes as much as it can of what gives most for its coefficient.
     """
-    gains = [
-        (Fraction(w, c), w, c, u) for w, c, u in zip(weights, coefficients, largest, strict=True)
-    ]
     most = 0
-    for _, weight, coefficient, largest_value in sorted(gains, reverse=True):
-        taken = coefficient * largest_value
-        if taken > target:
-            return most + weight * target // coefficient
-        most += weight * largest_value
-        target -= taken
+    terms = zip(weights, coefficients, largest, strict=True)
+    for w, c, u in sorted(terms, key=lambda term: Fraction(term[0], term[1]), reverse=True):
+        if c * u > target:
+            return most + w * target // c
+        most += w * u
+        target -= c * u
     return most
 
 
