@@ -130,17 +130,20 @@ def conjugate_gradients(
         check_like(_NAME, "x0", x0, "y", y)
     items = items_of(_NAME, A, y, batch_dims)
 
-    def solve(y: Tensor, x0: Tensor | None, callback: Callback | None) -> Tensor:
-        with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
+    def solve(y: Tensor, x0: Tensor | None, progress: Progress) -> Tensor:
+        with progress:
             run = _Run(A, preconditioner, items, y, x0, (gtol, ltol))
             return run.solve(max_num_iters, progress)
 
+    def solve_again(gradient: Tensor) -> Tensor:
+        return solve(gradient, None, Progress(_NAME, max_num_iters, None, None))
+
+    watched = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
     if not (implicit and torch.is_grad_enabled()):
-        return solve(y, x0, callback)
+        return solve(y, x0, watched)
     with torch.no_grad():
-        x = solve(y, x0, callback)
-    defect = y - in_own_space(_NAME, A, x)
-    return attach(x, defect, lambda gradient: solve(gradient, None, None))
+        x = solve(y, x0, watched)
+    return attach(x, y - in_own_space(_NAME, A, x), solve_again)
 
 
 class _Run:
