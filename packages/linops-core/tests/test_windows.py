@@ -114,20 +114,13 @@ def test_each_is_the_gradient_of_the_other_in_every_order(dtype: torch.dtype) ->
 
 
 def test_what_is_written_in_place_survives_the_compiler() -> None:
-    # Functionalisation loses what is written into a view by unfold that has gaps.
-    windows, grid = [Windows(0, 3, 3, 2)], [10]
+    # When it makes a graph without writes, torch forgets what is in the gaps of a view by unfold.
+    windows, grid = [Windows(0, 4, 2, 3)], [10]
     torch._dynamo.reset()
     run = torch.compile(
         lambda blocks: folded(blocks, windows, grid), backend="aot_eager", fullgraph=True
     )
-    blocks = torch.ones(2, 3, 2)
-    assert torch.equal(run(blocks), folded(blocks, windows, grid))
-    overlapping = [Windows(0, 3, 1, 2)]
-    torch._dynamo.reset()
-    run = torch.compile(
-        lambda blocks: folded(blocks, overlapping, grid), backend="aot_eager", fullgraph=True
-    )
-    assert run(blocks)[0].tolist() == [1, 2, 2, 1, 0, 0, 0, 0, 0, 0]
+    assert run(torch.ones(2, 4, 3))[0].tolist() == [1, 1, 2, 1, 2, 1, 2, 1, 1, 0]
 
 
 def test_flat_positions_are_those_of_a_flattened_grid() -> None:

