@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from memmap import StorageError, View, overlaps, same_storage, view_of
+from memmap import StorageError, View, footprint, overlapping_pairs, overlaps, same_storage, view_of
 from memmap.testing import DTYPES, tensor_views, touched_bytes, views
 
 
@@ -266,3 +266,13 @@ def test_a_tensor_whose_storage_was_freed_is_refused() -> None:
     for ask in (view_of(tensor).layout, lambda: overlaps(tensor, tensor)):
         with pytest.raises(StorageError, match="storage of 0 bytes, got elements at bytes 0 to 15"):
             ask()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_a_tensor_that_lost_its_last_byte_is_refused(dtype: torch.dtype) -> None:
+    tensor = torch.zeros(6, dtype=dtype)[1::2]
+    tensor.untyped_storage().resize_(6 * dtype.itemsize - 1)
+    for ask in (overlaps, lambda a, b: overlapping_pairs([a, b]), lambda a, b: footprint(a)):
+        with pytest.raises(StorageError, match="every element must lie in its storage of"):
+            ask(tensor, tensor)
+    assert footprint(tensor[:-1]).nbytes == 2 * dtype.itemsize

@@ -265,10 +265,11 @@ def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, int, Layout
     address = _data_address(tensor)
     if relative is None:
         return _CPU, address, None
-    low, high, dims = relative
-    offset = tensor.storage_offset() * itemsize
-    layout = _new_layout(Layout, (address + offset + low, address + offset + high, dims))
-    if offset + low < 0 or offset + high > nbytes:
+    # A tensor has no negative offset and no negative strides.
+    _, length, dims = relative
+    start = address + tensor.storage_offset() * itemsize
+    layout = _new_layout(Layout, (start, start + length, dims))
+    if start + length > address + nbytes:
         raise _outside(layout, address, nbytes)
     return _CPU, address, layout
 

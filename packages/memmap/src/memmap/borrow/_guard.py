@@ -8,12 +8,12 @@ import torch
 from torch._ops import OpOverload
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..dataflow._dispatch import OperatorMode
 from ..dataflow._operators import tensor_arguments, use_of
 
 
-class WriteGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+class WriteGuard(OperatorMode):
     """Refuses an operator that would write to memory from outside, before it does.
 
     Parameters
@@ -23,20 +23,13 @@ class WriteGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
     """
 
     def __init__(self, what: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        super().__init__()
         self._what = what
         # The weak references keep the identities from being used again.
         self._own: dict[int, StorageWeakRef] = {}
 
-    def __torch_dispatch__(
-        self,
-        func: OpOverload,
-        types: Sequence[type],
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
+    def run(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Check one operator, and run it."""
-        kwargs = kwargs or {}
         given = list(tensor_arguments(func, args, kwargs))
         if use_of(func).moves_data:
             for argument in given:

@@ -11,13 +11,11 @@ from types import FrameType
 import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import (
-    TorchDispatchMode,
-    is_traceable_wrapper_subclass,
-)
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._view import View
 from ._call_hazards import call_hazards
+from ._dispatch import OperatorMode
 from ._operation import Operation
 from ._operators import tensor_arguments, use_of
 from ._randomness import Randomness
@@ -84,24 +82,18 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     return recorder.operations
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+class _Recorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
     """Notes every operator that passes the dispatcher."""
 
     def __init__(self, replayable: bool) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        super().__init__()
         self.operations: list[Operation] = []
         self.storages = StorageTable()
         self._replayable = replayable
         self._views: dict[View, TracedView] = {}
 
-    def __torch_dispatch__(
-        self,
-        func: OpOverload,
-        types: Sequence[type],
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        kwargs = kwargs or {}
+    def run(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Run one operator and note it."""
         leaves = pytree.tree_leaves((args, kwargs))
         if any(is_traceable_wrapper_subclass(leaf) for leaf in leaves):
             return NotImplemented  # the subclass comes back with the tensors inside it
