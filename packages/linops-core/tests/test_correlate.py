@@ -86,3 +86,10 @@ def test_lengths_of_transforms_have_small_factors_only() -> None:
     assert [_correlate._fast_length(n) for n in (1, 7, 11, 13, 97, 257)] == [
         1, 8, 12, 15, 100, 270,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["direct", "fft", "auto"])
+def test_an_empty_batch_has_an_empty_correlation(method: str) -> None:
+    weight = torch.ones(3, dtype=torch.complex128)
+    y = correlated(torch.zeros(0, 2, 5), weight, [1], True, method)
+    assert (y.shape, y.dtype) == ((0, 2, 5), torch.complex128)

@@ -44,6 +44,8 @@ def correlated(
         Of the shape of x; a new one.
     """
     dtype = torch.promote_types(x.dtype, weight.dtype)
+    if not x.numel():  # an empty batch, which torch's convolutions refuse
+        return x.to(dtype)
     if method == "auto":
         size = torch.Size(weight.shape[weight.ndim - len(before) :]).numel() * dtype.itemsize
         points = torch.Size(x.shape[x.ndim - len(before) :]).numel()
