@@ -33,7 +33,7 @@ def a_checkpoint() -> object:
         "optimizer": optimizer.state_dict(),
         "half": torch.zeros(3, dtype=torch.float16),
         "storage": torch.zeros(5).untyped_storage(),
-        "class": torch.nn.Linear,  # stored beside the pickle, in the old format
+        "class": torch.nn.Bilinear,  # stored beside the pickle, in the old format
     }
 
 
