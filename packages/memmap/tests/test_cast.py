@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from memmap import AliasWarning, CastError, memory_aware_to, overlaps
-from memmap._cast import new_type
+from memmap._cast import is_exact, new_type
 from memmap.testing import modules, sharing_of, tensors_of
 
 
@@ -227,3 +227,26 @@ def test_fake_tensors_are_cast_on_the_way_to_another_device() -> None:
     assert isinstance(module.a, FakeTensor) and module.a.device == torch.device("cuda:1")
     assert module.a.dtype == torch.float64 and overlaps(module.a, module.b)
     assert (module.a + module.b).device == torch.device("cuda:1")
+
+
+FLOATS = [torch.float8_e5m2, torch.float8_e4m3fn, torch.float16, torch.bfloat16, torch.float32]
+
+
+@pytest.mark.parametrize("new", [*FLOATS, torch.float64])
+@pytest.mark.parametrize("old", FLOATS[:-1])
+def test_a_cast_is_exact_if_every_number_comes_back(old: torch.dtype, new: torch.dtype) -> None:
+    bits = {1: torch.uint8, 2: torch.uint16}[old.itemsize]
+    numbers = torch.arange(1 << 8 * old.itemsize, dtype=torch.int32).to(bits).view(old)
+    numbers = numbers[torch.isfinite(numbers.float())]
+    back = numbers.to(new).to(old)
+    assert is_exact(old, new) == torch.equal(back.float(), numbers.float())
+
+
+def test_wide_casts_are_exact_in_one_direction() -> None:
+    for few, many in (
+        (torch.float32, torch.float64),
+        (torch.complex64, torch.complex128),
+        (torch.bfloat16, torch.float32),
+    ):
+        assert is_exact(few, many) and not is_exact(many, few) and is_exact(many, many)
+    assert is_exact(torch.int32, torch.int32) and not is_exact(torch.int32, torch.int64)

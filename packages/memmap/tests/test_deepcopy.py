@@ -326,6 +326,15 @@ def test_conj_and_neg_bits_the_raw_bytes_and_the_bit() -> None:
     assert made.conj[0] == 5 - 6j and made.minus[0] == -6
 
 
+def test_lazy_bits_of_tensors_that_fill_their_storage() -> None:
+    x, z = torch.arange(3.0), torch.tensor([1 + 2j, 3 - 4j])
+    module = Holder(minus=torch._neg_view(x).data, conj=z.conj().data)
+    made = memory_aware_deepcopy(module)
+    assert_copied([t for _, t in tensors_of(module)], [t for _, t in tensors_of(made)])
+    assert made.minus.is_neg() and made.conj.is_conj()
+    assert made.minus.tolist() == [0, -1, -2] and made.conj.tolist() == [1 - 2j, 3 + 4j]
+
+
 def test_reinterpreted_types_byte_copy() -> None:
     x = torch.tensor([1.0, float("nan"), -0.0])
     module = Holder(x=torch.nn.Parameter(x), i=x.view(torch.int32), u=x.view(torch.uint8)[3:7])

@@ -89,6 +89,7 @@ def test_same_device_is_a_0_byte_no_op_with_the_same_objects(module: torch.nn.Mo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("memmap._region.empty_bytes", refused)
         memory_aware_to(module, "cpu")
+        memory_aware_to(module, "cpu:0")
         memory_aware_to(module)
     assert snapshot(module) == before
 
