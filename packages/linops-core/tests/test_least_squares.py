@@ -199,6 +199,17 @@ def test_with_tolerances_below_the_precision_it_ends_there(
 
 
 @METHODS
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_step_past_the_precision_is_not_called_the_tolerance(
+    method: Any, dtype: torch.dtype
+) -> None:
+    """For the identity the recurrence comes to 0 at once, and x only to rounding."""
+    record = Record()
+    method(torch.clone, vector(8, dtype, 0), adjoint=torch.clone, atol=0, btol=0, callback=record)
+    assert record.iterations <= 2 and record.reason is StopReason.ROUNDING
+
+
+@METHODS
 def test_nothing_has_to_be_done_for_zero_the_solution_and_what_is_out_of_reach(method: Any) -> None:
     matrix = torch.tensor([[1.0], [0.0]])
     for y, guess, reason in (
