@@ -93,3 +93,16 @@ def test_an_empty_batch_has_an_empty_correlation(method: str) -> None:
     weight = torch.ones(3, dtype=torch.complex128)
     y = correlated(torch.zeros(0, 2, 5), weight, [1], True, method)
     assert (y.shape, y.dtype) == ((0, 2, 5), torch.complex128)
+
+
+@pytest.mark.parametrize("kinds", list(product([torch.float64, torch.complex128], repeat=2)))
+@pytest.mark.parametrize("method", ["direct", "fft"])
+def test_every_mix_of_real_and_complex_compiles_to_one_graph(
+    method: str, kinds: tuple[torch.dtype, torch.dtype]
+) -> None:
+    x, weight = torch.randn(2, 5, 4, dtype=kinds[0]), torch.randn(3, 2, dtype=kinds[1])
+    torch._dynamo.reset()
+    run = torch.compile(correlated, backend="aot_eager", fullgraph=True)
+    for circular in (False, True):
+        expected = correlated(x, weight, [1, 0], circular, method)
+        torch.testing.assert_close(run(x, weight, [1, 0], circular, method), expected)

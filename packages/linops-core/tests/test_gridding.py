@@ -110,9 +110,10 @@ def test_everything_can_be_batched() -> None:
                 torch.testing.assert_close(vmap(jacobian)(many), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 @pytest.mark.parametrize("joint", [False, True])
-def test_both_compile_to_one_graph_with_their_gradients(joint: bool) -> None:
-    for function, values in cases(joint, torch.complex128):
+def test_both_compile_to_one_graph_with_their_gradients(joint: bool, dtype: torch.dtype) -> None:
+    for function, values in cases(joint, dtype):
         torch._dynamo.reset()
         run = torch.compile(function, backend="aot_eager", fullgraph=True)
         inputs = tuple(value.requires_grad_() for value in values)

@@ -53,7 +53,8 @@ def correlated(
         method = "fft" if is_large and dtype in _TRANSFORMED else "direct"
     if method == "fft":
         return _by_transform(x.to(dtype), weight.to(dtype), before, circular)
-    x = x.to(dtype if x.is_complex() else dtype.to_real())
+    # Not dtype.to_real(), which the compiler does not know.
+    x = x.to(dtype if x.is_complex() else torch.promote_types(x.dtype, weight.real.dtype))
     device = x.device.type
     autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     if not dtype.is_complex or not autocast:
