@@ -193,7 +193,7 @@ class Interpolate(SliceableLinop):
         Returns
         -------
         positions, weights : lists of Tensor
-            As :func:`interpolated` takes them, the points in row-major order.
+            As ``interpolated`` takes them, the points in row-major order.
         """
         radius = self.width / 2
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)

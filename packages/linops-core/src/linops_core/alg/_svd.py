@@ -83,7 +83,7 @@ def svd(
     Returns
     -------
     SVD
-        ``U`` (k, *output shape), ``S`` (k,) and ``V`` (k, *input shape).
+        ``U``, ``(k, *output shape)``, ``S``, ``(k,)``, and ``V``, ``(k, *input shape)``.
 
     Raises
     ------
