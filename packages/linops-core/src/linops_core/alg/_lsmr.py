@@ -58,8 +58,8 @@ def lsmr(
     atol, btol : float
         Relative errors of A and of y: stop when the residual r is what such errors could make,
         :math:`|r| \le \mathrm{btol} |y| + \mathrm{atol} |A| |x|`, or when x is a least-squares
-        solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. ``|A|`` is the estimate of
-        the Frobenius norm that the steps give.
+        solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. ``|A|`` is the estimate
+        of the Frobenius norm that the steps give.
     conlim : float
         Stop when the estimated condition number of A reaches it, as it does when A is singular
         and steps go on for too long; 0 for no limit.
