@@ -267,8 +267,9 @@ class ArrayToBlocks(_Blocks):
 class BlocksToArray(_Blocks):
     r"""The sum of blocks at their places in an array, :math:`y_n = \sum_{b s + e = n} x_{b,e}`.
 
-    The adjoint of :class:`ArrayToBlocks`, where the parameters are described. Elements that no
-    block covers are zero.
+    The adjoint of :class:`ArrayToBlocks`, where the parameters are described; here the shape of
+    the blocks, which are the input, comes before that of the array. Elements that no block covers
+    are zero.
 
     Examples
     --------

@@ -91,6 +91,10 @@ class Interpolate(SliceableLinop):
     alpha = 1.25  3.9e-1    7.5e-2    1.8e-2    1.5e-3    9.7e-5
     ============  ========  ========  ========  ========  ========
 
+    The kernel ends before :math:`|t| = 1`, where other programs still take :math:`I_0(0) = 1`: the
+    difference is seen at points for which half the width reaches a grid point exactly, and is of
+    the size of the errors above.
+
     Sums run over the neighbours one by one, so nothing is allocated for all neighbours of all
     points but, with ``norm=2``, their weights.
 
