@@ -26,8 +26,10 @@ class Add(Composite):
     *linops : NamedLinop
         At least one. Sums among them are flattened, but for those that have threads where this
         one has none.
-    threaded, num_workers
-        Whether the terms run on threads of their own, and how many at once; see :class:`Stack`.
+    threaded : bool
+        Whether the terms run on threads of their own; see :class:`Stack`.
+    num_workers : int, optional
+        How many run at once; as many as there are processors by default.
 
     Raises
     ------

@@ -65,9 +65,10 @@ class Concat(Composite):
         At least one. A dimension that is in both shapes must be both.
     isizes, osizes : sequence of int, optional
         Length of each operand's block; needed where an operand does not know its size.
-    threaded, num_workers
-        Whether the operands run on threads of their own, and how many at once; see
-        :class:`Stack`.
+    threaded : bool
+        Whether the operands run on threads of their own; see :class:`Stack`.
+    num_workers : int, optional
+        How many run at once; as many as there are processors by default.
 
     Raises
     ------
