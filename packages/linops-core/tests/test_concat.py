@@ -132,7 +132,8 @@ def test_the_normal_of_a_column_runs_inside_of_the_blocks() -> None:
     A = Concat(matrix(1, 2), matrix(2, 2), odim="M")
     assert type(A.N).__name__ == "Add" and "Concat" not in repr(A.N)
     diagonal_blocks = Concat(diagonal(1.0), diagonal(2.0), idim="N", odim="N")
-    assert [part.name for part in diagonal_blocks.N.linops] == ["Diagonal.N", "Diagonal.N"]
+    blocks = diagonal_blocks.N.children()
+    assert [block.name for block in blocks] == ["Diagonal.N", "Diagonal.N"]
     row = Concat(matrix(1, 2), matrix(1, 1), idim="N")
     assert type(row.N).__name__ == "Chain"
     mixed = Concat(matrix(1, 2), Zero(("N",), ("M",), sizes={"N": 2, "M": 1}), odim="M")

@@ -67,8 +67,9 @@ def test_every_kind_is_the_sum_of_products_in_the_promoted_dtype(
         y = Contraction(*letters)(weight, x)
     assert y.dtype is torch.promote_types(of_weight, of_x)
     precise = {of_weight, of_x} <= {torch.float64, torch.complex128}
-    tolerance = {} if precise else {"rtol": 1e-4, "atol": 1e-4}
-    torch.testing.assert_close(y.to(torch.complex128), expected, **tolerance)
+    tolerance = 1e-12 if precise else 1e-4
+    found = y.to(torch.complex128)
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
 def test_an_empty_sum_is_zero() -> None:
