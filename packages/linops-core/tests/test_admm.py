@@ -169,7 +169,8 @@ def test_rho_balances_the_residuals_unless_it_is_fixed() -> None:
         )
         counts.append(record.iterations)
         assert (len(set(record.values["rho"])) == 1) == is_rho_fixed
-    assert counts[0] < counts[1]
+    # With another rho, u must be another as well, or all begins anew.
+    assert counts[0] < 80 and counts[0] < counts[1]
 
 
 def test_gradients_flow_through_the_steps() -> None:

@@ -147,6 +147,42 @@ def test_the_unit_does_not_matter(exponent: int) -> None:
     torch.testing.assert_close(scaled / unit, x, rtol=1e-5, atol=1e-5)
 
 
+def test_a_constraint_alone_is_met() -> None:
+    """Without the extrapolation the iteration would go round the saddle point for ever."""
+    K = Diagonal(torch.tensor([1.0, 2.0], dtype=torch.float64), ("N",))
+    y = torch.tensor([3.0, 1.0], dtype=torch.float64)
+    zeros = torch.zeros(2, dtype=torch.float64)
+    x = pdhg(K, l2_ball(0.0, center=y), no_penalty(), zeros, 3000, eps_rel=0, eps_abs=1e-9)
+    torch.testing.assert_close(x, torch.tensor([3.0, 0.5], dtype=torch.float64))
+
+
+def test_the_conditions_of_optimality_are_those_that_it_reports() -> None:
+    """With f = |. - y|^2 / 2 and g = w |.|^2 / 2 they are p + y - K x and w x + K^H p."""
+    matrix = randn(5, 3, dtype=torch.complex128, seed=0)
+    y = randn(5, dtype=torch.complex128, seed=1)
+    duals: list[Tensor] = []
+
+    def adjoint(p: Tensor) -> Tensor:
+        duals.append(p.clone())
+        return matrix.mH @ p
+
+    record = Record()
+    x = pdhg(
+        matrix.mv,
+        l2_squared(1.0, y),
+        l2_squared(0.5),
+        torch.zeros(3, dtype=torch.complex128),
+        7,
+        sigma=0.03,
+        adjoint=adjoint,
+        callback=record,
+    )
+    p = duals[-1]
+    primal, dual = 0.5 * x + matrix.mH @ p, p + y - matrix @ x
+    assert record.values["primal"][-1] == pytest.approx(float(primal.norm()))
+    assert record.values["dual"][-1] == pytest.approx(float(dual.norm()))
+
+
 def test_it_stops_when_both_conditions_of_optimality_hold() -> None:
     """With f = |. - y|^2 / 2 and g = w |.|^2 / 2 the two vectors can be computed from x and p."""
     matrix = randn(5, 3, dtype=torch.float64, seed=0)

@@ -75,6 +75,13 @@ def test_it_is_the_polynomial_of_the_matrix(
     torch.testing.assert_close(of_function(x), wanted @ x)
 
 
+def test_its_adjoint_is_the_polynomial_of_the_adjoint() -> None:
+    matrix = torch.randn(3, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+    P = polynomial_preconditioner(Dense.from_einstr(matrix, "MN,N->M"), 3)
+    torch.testing.assert_close(P.H.to_dense(), P.to_dense().mH)
+    dottest(P)
+
+
 def test_it_is_positive_on_the_interval() -> None:
     points = torch.linspace(1e-3, 1, 300, dtype=torch.float64)
     for degree in range(12):
