@@ -46,6 +46,24 @@ def test_the_standard_error_is_that_of_hutchinson() -> None:
     )
 
 
+@pytest.mark.parametrize("count", [2, 3, 10])
+def test_value_and_standard_error_are_those_of_the_samples(count: int) -> None:
+    matrix = randn(6, 6, dtype=torch.complex128, seed=0)
+    products: list[Tensor] = []
+
+    def A(z: Tensor) -> Tensor:
+        products.append(z.conj() * (matrix @ z))
+        return matrix @ z
+
+    for function in (estimate_trace, estimate_diagonal):
+        products.clear()
+        found = function(A, count, matrix[0])
+        samples = torch.stack(products)
+        samples = samples.sum(1) if function is estimate_trace else samples
+        torch.testing.assert_close(found.value, samples.mean(0))
+        torch.testing.assert_close(found.standard_error, samples.std(0) / count**0.5)
+
+
 @given(st.integers(1, 6), st.sampled_from(DTYPES), seeds)
 def test_the_trace_of_a_matrix_of_low_rank_is_exact_with_hutch(
     n: int, dtype: torch.dtype, seed: int
