@@ -128,6 +128,16 @@ def test_a_buffer_that_a_graph_uses_as_it_is_has_a_holder() -> None:
     assert n_outside(weight) == 0
 
 
+def test_a_graph_that_uses_the_base_of_a_view_is_a_holder() -> None:
+    base = torch.zeros(3)
+    view = base[:2]
+    total = (base * torch.ones(3, requires_grad=True)).sum()
+    del base
+    assert n_outside(view) == 1
+    total.backward()  # type: ignore[no-untyped-call]
+    assert n_outside(view) == 0
+
+
 def test_exports_are_holders() -> None:
     x = torch.zeros(3)
     array = x.numpy()
