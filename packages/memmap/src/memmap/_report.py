@@ -82,7 +82,7 @@ class MemoryReport:
         Parameters
         ----------
         path : str or path-like
-            A file that ``torch.save`` wrote (of any version since 0.1.11), or a safetensors file.
+            A file that ``torch.save`` wrote, also before torch 1.6, or a safetensors file.
 
         Returns
         -------
