@@ -31,6 +31,7 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
         else:
             total = total + result
         ours = True
+        del result  # before the next one is made
     return total
 
 
@@ -54,14 +55,14 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
     whole: Tensor | None = None
     offset = 0
     kept: list[Tensor] = []
+    in_place = len(sizes) > 1 and writing_is_safe()
     for result, size in zip(results, sizes, strict=True):
         if result.shape[axis] != size:
             raise ValueError(
                 f"Concat: an operand must return size {size} along axis {axis}, "
                 f"got shape {tuple(result.shape)}"
             )
-        one = whole is None and len(sizes) == 1
-        if kept or one or _recorded(result) or not writing_is_safe():
+        if kept or not in_place or _recorded(result):
             kept.append(result)
             continue
         if whole is None:
@@ -78,6 +79,7 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
             )
         part.copy_(result)
         offset += size
+        del result  # before the next one is made
     if kept:
         done = [] if whole is None else [whole.narrow(axis, 0, offset)]
         return torch.cat([*done, *kept], dim=axis)
@@ -87,7 +89,7 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
 
 def _recorded(*tensors: Tensor) -> bool:
     """Whether autograd follows these tensors, which must then not be written into."""
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
 def writing_is_safe() -> bool:

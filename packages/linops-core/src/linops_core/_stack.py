@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import methodcaller
 from typing import Any, TypeAlias
 
 import torch
@@ -137,7 +138,8 @@ class Stack(Composite):
         if self._output is None:
             return accumulate(results)
         axis = axis_of(self._output, self.oshape)
-        slices = (result.unsqueeze(axis) for result in results)
+        # Not a generator, which would hold a result while the next one is made.
+        slices = map(methodcaller("unsqueeze", axis), results)
         return concatenate(slices, axis, (1,) * len(self.linops))
 
     def adjoint(self) -> NamedLinop:
