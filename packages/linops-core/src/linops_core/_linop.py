@@ -236,7 +236,15 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         return self.N
 
     def adjoint(self) -> NamedLinop:
-        """Return the adjoint A^H: a shallow copy with its functions swapped."""
+        """Return the adjoint A^H: a shallow copy with its functions swapped.
+
+        Raises
+        ------
+        NotImplementedError
+            If the class does not say what the adjoint does.
+        """
+        if self.adj_fn is NamedLinop.adj_fn:
+            self.adj_fn(self, torch.empty(0))  # which says what is missing
         adjoint = linked(self, self._shape.H)
         # Through vars: a static method set on an instance, which mypy and Module.__setattr__
         # have no word for.
