@@ -313,6 +313,29 @@ def test_what_cannot_be_brought_back_is_whole_and_named(allocations: Allocations
     assert module.c.dtype == torch.float64
 
 
+def test_a_second_interrupt_while_things_are_brought_back_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = Holder(a=torch.arange(3.0), b=torch.arange(4.0), c=torch.arange(5.0))
+    n = 0
+
+    def interrupted(nbytes: int, device: torch.device) -> torch.Tensor:
+        nonlocal n
+        n += 1
+        if n in (3, 4):
+            raise KeyboardInterrupt
+        return empty_bytes(nbytes, device)
+
+    for name in SOURCES:
+        monkeypatch.setattr(name, interrupted)
+    with pytest.raises(MoveError, match=r"^b: what was moved before a failure .* whole") as raised:
+        to_double(module)
+    assert isinstance(raised.value.__cause__, KeyboardInterrupt)
+    assert [module.a.dtype, module.b.dtype, module.c.dtype] == [
+        torch.float32, torch.float64, torch.float32,
+    ]  # fmt: skip
+
+
 @BETA
 def test_parts_of_a_sparse_tensor_change_together(allocations: Allocations) -> None:
     module = Holder(s=torch.eye(4).to_sparse(), t=torch.ones(3), c=torch.eye(3).to_sparse_csr())

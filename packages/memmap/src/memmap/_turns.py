@@ -158,14 +158,14 @@ def carry_out(turns: list[Turn], target: Target, fill: Filler, kept: Container[i
             turn = turns.pop(0)
             # With the last turn nothing is won by giving up its source.
             origin = _origin_of(turn, target, kept) if turns else None
-            changes = _change(turn, target, fill)
+            changes = Changes()
             found = turn.found
-            del turn
-            if origin is None or changes.has_new_gradients:
-                done.append((found, changes.undo))
-            else:
-                done.append((found, _Return(found, origin)))
-            del changes
+            # Noted before anything changes: an interrupt may come at any time.
+            done.append((found, changes.undo))
+            _change(turn, target, fill, changes)
+            del turn, changes
+            if origin is not None:
+                done[-1] = found, _Return(found, origin)
     except BaseException as error:
         _take_back(done, error)
         raise
@@ -209,7 +209,7 @@ def new_tensors(
     return made
 
 
-def _change(turn: Turn, target: Target, fill: Filler) -> Changes:
+def _change(turn: Turn, target: Target, fill: Filler, changes: Changes | None = None) -> None:
     """Fill new memory for all tensors of a turn, and give it to them."""
     plain: dict[int, torch.Tensor] = {}
     with torch.no_grad():
@@ -223,7 +223,7 @@ def _change(turn: Turn, target: Target, fill: Filler) -> Changes:
             new = tensor.to(target.device, target.dtype and new_type(tensor, target.dtype))
             if new is not tensor:
                 plain[id(item.tensor)] = new
-    return commit(turn.found, plain)
+    commit(turn.found, plain, changes)
 
 
 class _Origin(NamedTuple):
@@ -282,7 +282,7 @@ def _take_back(done: list[tuple[list[Found], Step]], error: BaseException) -> No
         found, step = done.pop()
         try:
             step()
-        except Exception:
+        except BaseException:  # an interrupt, too: the rest can still be brought back
             stranded += found
     if stranded:
         names = ", ".join(path_text(item.path) for item in stranded)
