@@ -233,3 +233,18 @@ def test_what_is_no_interpolation_is_refused(
 ) -> None:
     with pytest.raises(error, match=rf"Interpolate: .*{message}"):
         Interpolate(*arguments, **options)
+
+
+@pytest.mark.parametrize("pad_mode", ["circular", "zeros"])
+@pytest.mark.parametrize(
+    ("kernel", "params"),
+    [("kaiser_bessel", None), ("linear", None), ("spline", {"order": 2}), ("spline", {"order": 3})],
+)
+def test_what_is_nowhere_has_no_value(
+    kernel: str, params: dict[str, float] | None, pad_mode: str
+) -> None:
+    locs = torch.tensor([[1.0], [float("nan")]])
+    A = Interpolate(locs, [4], kernel=kernel, pad_mode=pad_mode, kernel_params=params)
+    y = A(torch.ones(4))
+    assert y[0].isfinite() and y[1].isnan()
+    assert A.H(torch.ones(2)).isnan().any()

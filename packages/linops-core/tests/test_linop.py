@@ -341,3 +341,43 @@ def test_the_signature_names_operator_and_dimensions() -> None:
     assert FFT(2).signature == "FFT (..., Nx, Ny) -> (..., Kx, Ky)"
     assert repr(matrix()) == "Dense (N) -> (M)  weight: complex64 (2, 3) cpu 48 B"
     assert NamedLinop(NamedShape(("N",)), "A").name == "A"
+
+
+def test_a_class_that_says_anew_what_it_does_inherits_no_closed_form() -> None:
+    class Five(FFT):
+        @staticmethod
+        def fn(linop: FFT, x: Tensor, /) -> Tensor:
+            return 5 * FFT.fn(linop, x)
+
+        @staticmethod
+        def adj_fn(linop: FFT, x: Tensor, /) -> Tensor:
+            return 5 * FFT.adj_fn(linop, x)
+
+    class Gain(Diagonal):
+        @staticmethod
+        def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+            return 3 * linop.weight * x
+
+        @staticmethod
+        def adj_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+            return 3 * linop.weight.conj() * x
+
+    class Known(Gain):
+        @staticmethod
+        def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+            return 9 * linop.weight.abs().square() * x
+
+    x = torch.ones(3, dtype=torch.complex128)
+    weight = torch.tensor([1.0, 2j, 3.0], dtype=torch.complex128)
+    for A in (Five(1), Five(1, centered=True), Gain(weight, ("N",)), Known(weight, ("N",))):
+        for linop in (A, A.H, Diagonal(torch.ones(3)) @ A):
+            torch.testing.assert_close(linop.N(x), linop.H(linop(x)))
+        torch.testing.assert_close(A.conj()(x).resolve_conj(), A(x.conj()).conj().resolve_conj())
+
+
+def test_a_class_that_only_adds_to_an_operator_keeps_its_closed_forms() -> None:
+    class Named(FFT):
+        def describe(self) -> str:
+            return "a transform"
+
+    assert isinstance(Named(1).N, Identity)

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from linops_core import Diagonal, Scalar
+from linops_core import FFT, Dense, Diagonal, Scalar
 from linops_core._scalar import as_python, is_scalar
 
 NUMBERS = [2, 2.5, 1 - 2j, True, Fraction(1, 4), np.float32(1.5), np.int8(3), np.complex64(2j)]
@@ -67,3 +67,32 @@ def test_the_adjoint_of_a_number_is_its_conjugate_in_every_expression() -> None:
     assert S.H.H is S
     with pytest.raises(RuntimeError, match=r"weight must not change once other operators"):
         S.weight = 2j
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        torch.tensor(200, dtype=torch.uint8),
+        torch.tensor(20000, dtype=torch.int16),
+        torch.tensor(300.0, dtype=torch.float16),
+        torch.tensor(1.004, dtype=torch.bfloat16),
+        torch.tensor(-7j),
+    ],
+)
+def test_a_weight_of_a_narrow_dtype_need_not_hold_its_square(weight: Tensor) -> None:
+    A, x = Scalar(weight), torch.ones(2)
+    for linop in (A, A @ A, A @ Diagonal(torch.ones(2))):
+        torch.testing.assert_close(linop.N(x), linop.H(linop(x)))
+
+
+@pytest.mark.parametrize("size", [1e20, 1e30, 1e-25])
+def test_large_and_small_numbers_stay_where_they_keep_all_in_range(size: float) -> None:
+    D = Diagonal(torch.full((1,), 1 / size), ("N",))
+    M = Dense(torch.full((1, 1), 1 / size))
+    x = torch.ones(1)
+    for A in (size * D, size * M, size * (2 * M), torch.tensor(size) * M):
+        torch.testing.assert_close(A.N(x), A.H(A(x)))
+        assert A.N(x).isfinite().all() and A.N(x).all()
+    F = size * FFT(1)
+    torch.testing.assert_close(F.N(x / size) + 0j, F.H(F(x / size)))
+    assert ((1 / size) * (size * M))(x).isfinite().all()

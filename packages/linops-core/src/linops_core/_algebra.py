@@ -14,7 +14,7 @@ from ._endomorphism import following, landing_alike
 from ._identity import Identity, is_identity
 from ._linop import NamedLinop
 from ._same_space import same_space
-from ._scalar import Scalar, is_number, number_of
+from ._scalar import Scalar, is_moderate, is_number, number_of
 from ._zero import Zero
 
 
@@ -53,11 +53,16 @@ def _chained(fitted: Sequence[NamedLinop]) -> NamedLinop:
 
 
 def _with_one_number(parts: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators with all of Python's numbers multiplied into the last of them."""
+    """Return the operators with all of Python's numbers multiplied into the last of them.
+
+    Those that are very large or small stay where they are: what lies between them may be of the
+    opposite size, and the product of all in range.
+    """
     places = [i for i, part in enumerate(parts) if is_number(part)]
-    if len(places) < 2:
+    places = [i for i in places if is_moderate(number_of(parts[i]))]
+    product = reduce(mul, [number_of(parts[i]) for i in places], 1)
+    if len(places) < 2 or not is_moderate(product):
         return list(parts)
-    product = reduce(mul, [number_of(parts[i]) for i in places])
     merged = {places[-1]: Scalar(product, parts[places[-1]].ishape)}
     return [merged.get(i, part) for i, part in enumerate(parts) if i not in places[:-1]]
 

@@ -97,7 +97,7 @@ class Chain(Composite):
                 result = linop.normal(result)
         for linop in self.linops:
             if isinstance(linop, Scalar):
-                result = linop.normal() if result is None else linop.anywhere().normal() @ result
+                result = linop.normal() if result is None else linop.around(result)
         assert result is not None
         return result.as_endomorphism()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Set
 from itertools import accumulate, count
-from operator import add, and_, mul
+from operator import add, mul, or_
 from typing import Any, TypeAlias
 
 import torch
@@ -45,8 +45,8 @@ class Interpolate(SliceableLinop):
     ----------
     locs : Tensor
         Real, (..., D) for a grid of D dimensions, 1 to 3: coordinate d of a point counts along
-        axis d, and n is grid point n. A Parameter stays that Parameter; gradients to it are those
-        of the formula, for "linear" where it has one.
+        axis d, and n is grid point n. What is at NaN is NaN. A Parameter stays that Parameter;
+        gradients to it are those of the formula, for "linear" where it has one.
     grid_size : sequence of int
         D numbers.
     batch_shape : sequence of dimensions, optional
@@ -203,18 +203,18 @@ class Interpolate(SliceableLinop):
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
         strides = [*accumulate(self.grid_size[:0:-1], mul, initial=1)][::-1]
         coordinates = locs.reshape(-1, locs.shape[-1]).unbind(-1)
-        positions, squares, inside = [], [], []
+        positions, squares, outside = [], [], []
         for at, size, stride in zip(coordinates, self.grid_size, strides, strict=True):
             nodes = (at.detach() - radius).floor() + 1 + reach.unsqueeze(-1)
             positions.append(nodes.long() % size * stride)
             squares.append(((nodes - at) / radius).square())
-            inside.append((nodes >= 0) & (nodes < size))
+            outside.append((nodes < 0) | (nodes >= size))
         if self.norm == 2:
-            squares, inside = [outer(squares, add)], [outer(inside, and_)]
+            squares, outside = [outer(squares, add)], [outer(outside, or_)]
         weights = [self._weigh(square) for square in squares]
         if self.pad_mode == "zeros":
-            pairs = zip(inside, weights, strict=True)
-            weights = [torch.where(within, weight, 0) for within, weight in pairs]
+            pairs = zip(outside, weights, strict=True)
+            weights = [torch.where(beyond, 0, weight) for beyond, weight in pairs]
         return positions, weights
 
 

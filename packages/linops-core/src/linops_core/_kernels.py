@@ -62,9 +62,9 @@ def beatty_beta(width: float, oversampling: float = 2.0) -> float:
 
 def kaiser_bessel(t2: Tensor, beta: float) -> Tensor:
     r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, and 0 elsewhere."""
-    inside = t2 < 1
+    outside = t2 >= 1  # which NaN is not: what is nowhere has no weight that is a number
     largest = 0.25 * beta**2
-    return torch.where(inside, bessel(largest * (1 - t2).clamp(min=0), 0, largest), 0)
+    return torch.where(outside, 0, bessel(largest * (1 - t2).clamp(min=0), 0, largest))
 
 
 def spline(t2: Tensor, order: int) -> Tensor:
@@ -74,7 +74,7 @@ def spline(t2: Tensor, order: int) -> Tensor:
     """
     u2 = t2 * ((order + 1) / 2) ** 2
     # At 0 the root has no derivative, and is multiplied by what is zero there.
-    u = torch.where(u2 > 0, u2, 1).sqrt() * (u2 > 0)
+    u = torch.where(u2 == 0, 1, u2).sqrt() * (u2 != 0)
     if order == 1:
         return (1 - u).clamp(min=0)
     if order == 2:

@@ -16,6 +16,7 @@ from ._arithmetic import Arithmetic
 from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
 from ._description import described, tensor_text
+from ._inheritance import forget_what_no_longer_holds
 from ._module import OperatorModule
 from ._slicing import Slicing
 
@@ -51,6 +52,11 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
     >>> (A @ A)(torch.tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep no closed form of an operator whose ``fn`` or ``adj_fn`` the class overrides."""
+        super().__init_subclass__(**kwargs)
+        forget_what_no_longer_holds(cls, NamedLinop)
 
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:
         super().__init__(name)

@@ -69,7 +69,8 @@ class Scalar(SliceableLinop):
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
-        return _conjugate(linop.weight) * linop.weight * x  # type: ignore[no-any-return]
+        # Not |w|^2 first: a tensor of a narrow dtype may hold w and not its square.
+        return _conjugate(linop.weight) * (linop.weight * x)  # type: ignore[no-any-return]
 
     adj_normal_fn = normal_fn
 
@@ -94,13 +95,22 @@ class Scalar(SliceableLinop):
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by ``|w|^2``."""
-        if isinstance(self.weight, Tensor):
+        if not is_number(self) or not is_moderate(squared := _squared(self.weight)):
             return super().own_normal()
-        return Scalar(_squared(self.weight), self.ishape)
+        return Scalar(squared, self.ishape)
 
-    def anywhere(self) -> NamedLinop:
-        """Return the same multiplication for any shape."""
-        return linked(self, NamedShape(("...",), weight_shape=()))
+    def around(self, linop: NamedLinop) -> NamedLinop:
+        """Return conj(w) A w for an endomorphism A: ``|w|^2 A`` where that number is moderate."""
+        anywhere = linked(self, NamedShape(("...",), weight_shape=()))
+        normal = anywhere.normal()
+        if is_number(normal):
+            return normal @ linop
+        return anywhere.H @ linop @ anywhere
+
+
+def is_moderate(number: complex) -> bool:
+    """Whether a number may be moved along a chain: whatever it multiplies stays in range."""
+    return number == 0 or 1e-6 <= abs(number) <= 1e6
 
 
 def is_number(linop: object) -> TypeGuard[Scalar]:
