@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -121,6 +122,7 @@ def test_powers_apply_again_and_again() -> None:
         assert power.ishape == ("N",) and power.is_endomorphism
         found = power.to_dense({"N": 3})
         torch.testing.assert_close(found, torch.linalg.matrix_power(square, exponent))
+    assert (B.N ** np.int64(2)).oshape == (B.N**2).oshape
     with pytest.raises(ValueError, match=r"Dense .*: an operator must map a space to itself"):
         B**2
     with pytest.raises(ValueError, match=r"the exponent of a power must not be negative, got -1"):

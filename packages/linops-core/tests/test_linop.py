@@ -332,9 +332,15 @@ def test_a_deep_copy_keeps_shared_storage_shared() -> None:
 
 
 def test_a_dense_matrix_needs_all_sizes() -> None:
-    with pytest.raises(ValueError, match=r"FFT: the size of ... is not known; give it in sizes"):
-        FFT(1).to_dense({"Nx": 2})
-    assert FFT(1).to_dense({"...": 1, "Nx": 2}).shape == (2, 2)
+    with pytest.raises(ValueError, match=r"FFT: the size of Nx is not known; give it in sizes"):
+        FFT(1).to_dense({"...": 2})
+    assert FFT(1).to_dense({"Nx": 2}).shape == (2, 2)
+    assert FFT(1).to_dense({"...": 3, "Nx": 2}).shape == (6, 6)
+
+
+def test_only_an_operator_can_be_inside_of_a_normal() -> None:
+    with pytest.raises(TypeError, match=r"the inner operator of a normal must be a NamedLinop"):
+        FFT(1).normal(3)  # type: ignore[arg-type]
 
 
 def test_the_signature_names_operator_and_dimensions() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, overload
 
 from torch import Tensor
@@ -104,4 +105,4 @@ class Arithmetic:
         """
         from ._algebra import power
 
-        return power(self, exponent) if isinstance(exponent, int) else NotImplemented
+        return power(self, int(exponent)) if isinstance(exponent, Integral) else NotImplemented

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nameddim import ND
+from nameddim import ELLIPSES, ND
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -32,7 +32,8 @@ class Conversions:
         Parameters
         ----------
         sizes : mapping of dimension to int, optional
-            Sizes of the input's dimensions that the operator does not know.
+            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
+            not given stands for no dimension.
         dtype, device : optional
             Of the unit vectors that it is applied to.
 
@@ -50,6 +51,8 @@ class Conversions:
         lengths = []
         for dim in self.ishape:
             length = known.get(dim, self.size(dim))
+            if length is None and dim == ELLIPSES:
+                continue
             if length is None:
                 raise ValueError(f"{self.name}: the size of {dim} is not known; give it in sizes")
             lengths.append(length)

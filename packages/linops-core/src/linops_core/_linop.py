@@ -301,8 +301,10 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
 
         Raises
         ------
+        TypeError
+            If ``inner`` is no operator.
         ValueError
-            If ``inner`` is not such an operator.
+            If it does not act on the output space.
         """
         from ._identity import is_identity
         from ._normal import fit_inner
@@ -311,6 +313,11 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         vars(self)["_has_relatives"] = True
         if inner is None:
             return self.own_normal().as_endomorphism()
+        if not isinstance(inner, NamedLinop):
+            raise TypeError(
+                f"{self.signature}: the inner operator of a normal must be a NamedLinop, "
+                f"got {type(inner)}"
+            )
         if is_identity(inner) and config.reduce_identity_in_normal:
             return fit_inner(self, inner)[0].own_normal().as_endomorphism()
         return sandwich(self, inner)
