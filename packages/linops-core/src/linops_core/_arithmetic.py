@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from torch import Tensor
 
@@ -95,7 +95,7 @@ class Arithmetic:
         result: NamedLinop = self * (1 / scalar) if is_scalar(scalar) else NotImplemented
         return result
 
-    def __pow__(self: Any, exponent: int) -> NamedLinop:
+    def __pow__(self: Any, exponent: SupportsIndex) -> NamedLinop:
         """Return A applied ``exponent`` times.
 
         Raises
@@ -105,4 +105,6 @@ class Arithmetic:
         """
         from ._algebra import power
 
-        return power(self, int(exponent)) if isinstance(exponent, Integral) else NotImplemented
+        whole = isinstance(exponent, Integral)
+        result: NamedLinop = power(self, int(exponent)) if whole else NotImplemented
+        return result
