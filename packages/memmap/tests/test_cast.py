@@ -250,3 +250,15 @@ def test_wide_casts_are_exact_in_one_direction() -> None:
     ):
         assert is_exact(few, many) and not is_exact(many, few) and is_exact(many, many)
     assert is_exact(torch.int32, torch.int32) and not is_exact(torch.int32, torch.int64)
+
+
+@pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="torch without float4")
+def test_numbers_that_share_a_byte_are_refused_by_path() -> None:
+    module = torch.nn.Module()
+    module.register_buffer("a", torch.ones(2))
+    module.register_buffer("f", torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2))
+    with pytest.raises(CastError, match=r"^f: a tensor must be cast from and to types of whole by"):
+        memory_aware_to(module, dtype=torch.float64)
+    with pytest.raises(CastError, match=r"^a: a tensor must be cast from and to types of whole by"):
+        memory_aware_to(module, dtype=torch.float4_e2m1fn_x2)
+    assert module.a.dtype == torch.float32

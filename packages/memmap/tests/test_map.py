@@ -1,4 +1,5 @@
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -302,3 +303,54 @@ def test_the_first_allocation_that_fails_leaves_the_module_as_it_is(
         memory_map.memory_aware_to(module, "meta")
     assert snapshot(module) == before
     assert memory_map.memory_aware_to(module, "meta").a.is_meta
+
+
+CHANGES: dict[str, Callable[[Holder], object]] = {
+    "type": lambda m: m.double(),
+    "flag": lambda m: m.w.requires_grad_(False),
+    "memory": lambda m: setattr(m.w, "data", torch.full((2, 2), 7.0)),
+    "shape": lambda m: setattr(m.w, "data", m.w.data.view(4)),
+    "strides": lambda m: setattr(m.w, "data", m.w.data.T),
+    "gradient": lambda m: setattr(m.w, "grad", torch.full((2, 2), 5.0)),
+    "class": lambda m: setattr(m.w, "__class__", OtherParameter),
+}
+
+
+class OtherParameter(torch.nn.Parameter):
+    pass
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_tensor_that_has_become_another_is_copied_anew(change: str) -> None:
+    module = Holder(w=torch.nn.Parameter(torch.arange(4.0).view(2, 2)))
+    memory_map = ModuleMemoryMap(module)
+    first = memory_map.copy_to(module, "cpu")
+    CHANGES[change](module)
+    made = memory_map.copy_to(module, "cpu")
+    assert made.w is not first.w and type(made.w) is type(module.w)
+    assert (made.w.dtype, made.w.shape, made.w.stride(), made.w.requires_grad) == (
+        module.w.dtype, module.w.shape, module.w.stride(), module.w.requires_grad,
+    )  # fmt: skip
+    assert torch.equal(made.w, module.w)
+    assert (made.w.grad is None) == (module.w.grad is None)
+    assert memory_map.copy_to(module, "cpu").w is made.w
+
+
+def test_gaps_must_be_one_of_three() -> None:
+    module, memory_map, gaps = Holder(a=torch.ones(2)), ModuleMemoryMap(), cast(Any, "closed")
+    for method in (memory_map.copy_to, memory_map.memory_aware_to):
+        with pytest.raises(ValueError, match="gaps must be one of keep, split, close, got 'clos"):
+            method(module, "meta", gaps=gaps)
+    assert memory_map.groups == [], "nor is the module registered"
+
+
+@pytest.mark.parametrize("module", [3, torch.ones(2), [torch.nn.Linear(1, 1)]])
+def test_what_is_no_module_is_refused(module: Any) -> None:
+    memory_map = ModuleMemoryMap()
+    match = r"ModuleMemoryMap: module must be a torch\.nn\.Module, got"
+    for method in (memory_map.copy_to, memory_map.memory_aware_to, memory_map.register_module):
+        with pytest.raises(TypeError, match=match):
+            method(module, "meta")
+    with pytest.raises(TypeError, match=match):
+        ModuleMemoryMap(module)
+    assert memory_map.groups == []

@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from memmap import (
     AliasError,
     AliasWarning,
+    ModuleMemoryMap,
     MoveError,
     NonLeafError,
+    memory_aware_deepcopy,
     memory_aware_to,
     overlaps,
 )
@@ -708,3 +710,105 @@ def test_an_interrupt_before_any_line_leaves_all_or_nothing_moved(
         if interrupt.left >= 0:
             break
     assert looks != {(torch.float32, "cpu")}
+
+
+def zeros_without_memory() -> Holder:
+    """What automatic differentiation uses for zeros: a storage of 12 bytes at no address."""
+    z = torch._efficientzerotensor(3)
+    return Holder(z=z, view=z[1:], p=torch.nn.Parameter(z), w=torch.ones(3))
+
+
+@pytest.mark.parametrize("low_memory", [False, True])
+@pytest.mark.parametrize("target", [("meta", None), (None, torch.float64)])
+def test_zeros_that_have_no_memory_become_ordinary_zeros(
+    target: tuple[str | None, torch.dtype | None], low_memory: bool
+) -> None:
+    device, dtype = target
+    module = zeros_without_memory()
+    before = list(module.parameters()), list(module.buffers())
+    memory_aware_to(module, device, dtype, low_memory=low_memory)
+    after = list(module.parameters()), list(module.buffers())
+    for old, new in zip(before[0] + before[1], after[0] + after[1], strict=True):
+        assert old is new and not new._is_zerotensor()
+        assert new.device.type == (device or "cpu") and new.dtype == (dtype or torch.float32)
+    assert device or module.z.tolist() == [0, 0, 0]
+    assert module.z.shape == (3,) and module.view.shape == (2,) and module.p.requires_grad
+
+
+def test_copies_of_zeros_that_have_no_memory_are_ordinary_zeros() -> None:
+    module = zeros_without_memory()
+    for copied in (memory_aware_deepcopy(module), ModuleMemoryMap().copy_to(module, "cpu")):
+        assert copied.z.tolist() == copied.p.tolist() == [0, 0, 0] and copied.view.tolist() == [
+            0,
+            0,
+        ]
+        copied.z += 1
+        assert module.z._is_zerotensor() and module.p._is_zerotensor()
+
+
+def test_what_torch_does_not_have_on_meta_is_refused_by_path() -> None:
+    quantized = quantize(torch.ones(3))
+    array = np.zeros(33, np.uint8)
+    odd = torch.frombuffer(array, dtype=torch.float32, offset=1, count=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+    cases: list[tuple[Holder, str]] = [
+        (Holder(a=torch.ones(2), q=quantized), r"^q: .* got a quantized one of torch\.qint8"),
+        (Holder(odd=odd, all=torch.from_numpy(array)), "^odd: .* starts amid an element"),
+        (Holder(a=torch.ones(2), n=nested), "^n: .* got a nested one that is strided"),
+    ]
+    del quantized, odd, nested
+    for module, match in cases:
+        kept = [(t, t.device) for t in module.buffers()]
+        with pytest.raises(MoveError, match=match):
+            memory_aware_to(module, "meta")
+        with pytest.raises(MoveError, match=match):
+            ModuleMemoryMap().copy_to(module, "meta")
+        assert all(new is old and new.device == device
+                   for new, (old, device) in zip(module.buffers(), kept, strict=True))  # fmt: skip
+
+
+def test_memory_that_starts_amid_a_word_goes_to_meta_alone() -> None:
+    array = np.zeros(33, np.uint8)
+    module = Holder(odd=torch.frombuffer(array, dtype=torch.float32, offset=1, count=4))
+    assert memory_aware_to(module, "meta").odd.is_meta
+
+
+def quantize(x: torch.Tensor, axis: int | None = None) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if axis is None:
+            return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+        scales, zeros = torch.full((x.shape[axis],), 0.1), torch.zeros(x.shape[axis]).long()
+        return torch.quantize_per_channel(x, scales, zeros, axis, torch.qint8)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_views_of_quantized_tensors_are_copied_and_pass_a_cast(axis: int | None) -> None:
+    whole = quantize(torch.arange(16.0).view(4, 4) / 4, axis)
+    module = Holder(rows=whole[1:3] if axis is None else whole[:, :2], w=torch.ones(2))
+    if axis is None:
+        module.register_buffer("whole", whole)
+    del whole
+    expected = module.rows.dequantize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copied = memory_aware_deepcopy(module)
+        memory_aware_to(module, dtype=torch.float64, strict=True)
+    for made in (copied, module):
+        assert torch.equal(made.rows.dequantize(), expected)
+        assert axis is not None or overlaps(made.whole, made.rows)
+    assert module.w.dtype == torch.float64 and module.rows.dtype == torch.qint8
+
+
+@pytest.mark.parametrize("dtype", ["float64", float, torch.ones(1), np.float64])
+def test_what_is_no_type_of_torch_is_refused(dtype: Any) -> None:
+    with pytest.raises(TypeError, match=r"dtype must be a torch\.dtype, got"):
+        memory_aware_to(torch.nn.Linear(2, 2), dtype=dtype)
+
+
+def test_what_is_no_module_is_refused() -> None:
+    tensor: Any = torch.ones(2)
+    with pytest.raises(TypeError, match=r"module must be a torch\.nn\.Module, got Tensor"):
+        memory_aware_to(tensor, "meta")

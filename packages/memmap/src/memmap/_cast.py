@@ -23,6 +23,9 @@ Unit: TypeAlias = tuple[torch.dtype, torch.dtype]
 # A cast between devices needs memory for what is under way: never more than this.
 _CHUNK = 1 << 26
 
+# Two numbers in one byte: torch converts them neither from nor to other types.
+_PACKED = frozenset(getattr(torch, name) for name in ("float4_e2m1fn_x2",) if hasattr(torch, name))
+
 
 class Cast(NamedTuple):
     """New types for the tensors of a group.
@@ -61,7 +64,7 @@ def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
     ------
     CastError
         If elements of different types would grow differently, or overlap: then no cast keeps
-        what they share.
+        what they share; or if torch does not convert a type.
     """
     return cast_by(
         group, {piece.tensor.dtype: new_type(piece.tensor, dtype) for piece in group.pieces}
@@ -90,6 +93,7 @@ def cast_by(group: Group, types: dict[torch.dtype, torch.dtype]) -> Cast | None:
     """
     if all(old == new for old, new in types.items()):
         return None
+    _check_convertible(group, types)
     units = {old: _units(old, new) for old, new in types.items()}
     ratios = {Fraction(new.itemsize, old.itemsize) for old, new in types.items()}
     if len(ratios) > 1 or not _disjoint(group, units):
@@ -98,6 +102,16 @@ def cast_by(group: Group, types: dict[torch.dtype, torch.dtype]) -> Cast | None:
             f"memory must keep their proportions in a cast, got {_spell(types)}"
         )
     return Cast(types, units, ratios.pop())
+
+
+def _check_convertible(group: Group, types: dict[torch.dtype, torch.dtype]) -> None:
+    for piece in group.pieces:
+        old = piece.tensor.dtype
+        if old != types[old] and not _PACKED.isdisjoint((old, types[old])):
+            raise CastError(
+                f"{path_text(piece.path)}: a tensor must be cast from and to types of whole bytes, "
+                f"got {_spell({old: types[old]})}"
+            )
 
 
 def new_type(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:

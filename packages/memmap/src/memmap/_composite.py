@@ -40,7 +40,8 @@ def take_apart(tensor: torch.Tensor) -> Composite | None:
     Parameters
     ----------
     tensor : torch.Tensor
-        Sparse in any layout, nested, or a wrapper subclass with ``__tensor_flatten__``.
+        Sparse in any layout, nested, a wrapper subclass with ``__tensor_flatten__``, or one of the
+        zeros of automatic differentiation, which have no memory.
 
     Returns
     -------
@@ -60,6 +61,8 @@ def take_apart(tensor: torch.Tensor) -> Composite | None:
         return _take_apart_compressed(tensor)
     if tensor.is_nested:
         return _take_apart_nested(tensor)
+    if tensor._is_zerotensor():
+        return _take_apart_zeros(tensor)
     return None
 
 
@@ -123,3 +126,8 @@ def _take_apart_nested(tensor: torch.Tensor) -> Composite:
         return torch._nested_view_from_buffer(parts[0], sizes, strides, offsets)
 
     return Composite([tensor.values().data], ["values"], assemble, True)
+
+
+def _take_apart_zeros(tensor: torch.Tensor) -> Composite:
+    # There is no memory that could be shared; what torch makes of such zeros is ordinary ones.
+    return Composite([tensor.detach().clone()], ["zeros"], lambda parts: parts[0], False)

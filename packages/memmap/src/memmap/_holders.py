@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 _use_count = torch._C._storage_Use_Count
+_INTEGERS = {1: torch.uint8, 4: torch.int32}  # what quantized numbers are kept as
 
 
 def outside_holders(
@@ -165,7 +166,8 @@ def _uses_of_base(view: torch.Tensor, base: torch.Tensor) -> tuple[int, int]:
     """References of a view to its base, and the number of tensors between that it keeps."""
     # The same view of another tensor, which nobody else has, refers to that one as often.
     n_elements = -(-base.untyped_storage().nbytes() // base.itemsize)
-    twin = torch.empty(n_elements, dtype=base.dtype, device="meta")
+    dtype = _INTEGERS[base.itemsize] if base.is_quantized else base.dtype
+    twin = torch.empty(n_elements, dtype=dtype, device="meta")
     storage = twin.untyped_storage()
     twin.set_(storage, base.storage_offset(), base.shape, base.stride())
     if base.is_conj():

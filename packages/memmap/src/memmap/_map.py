@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from ._cooperate import CopiedStorages
 from ._deepcopy import copy_attachments, copy_tensors, memory_aware_deepcopy
 from ._footprint import union_nbytes
-from ._move import NOT_BOTH, check_data, device_of, move
+from ._move import NOT_BOTH, check_arrival, check_module_type, device_of, move
 from ._placement import Gaps, Placements
 from ._plan import Group, plan_of
 from ._reach import Found, path_text, reach
 from ._reconstruct import reconstruct
 from ._report import MemoryReport
 from ._turns import Target
-from ._view import View
+from ._view import View, view_of
 
 M = TypeVar("M", bound=torch.nn.Module)
 
@@ -45,6 +47,46 @@ class StorageGroup:
     def nbytes(self) -> int:
         """Bytes that the tensors touch together."""
         return union_nbytes(self.views)
+
+
+class _Copied:
+    """The copy of a tensor, and what the tensor was when it was copied."""
+
+    def __init__(self, source: torch.Tensor, copy: torch.Tensor) -> None:
+        self.source = source  # so that no other object gets its id
+        self.copy = copy
+        self._look = _look_of(source)
+        # These hold the identities of storages, so that no other storage gets one.
+        self._storages = [StorageWeakRef(storage) for storage in _storages_of(source)]  # type: ignore[no-untyped-call]  # of torch
+
+    def is_of(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor is still what was copied, whatever its values are."""
+        return self._look == _look_of(tensor)
+
+
+def _look_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    """All that a copy of a tensor takes over, but values and attributes."""
+    look: list[object] = [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
+    for part in _parts_of(tensor):
+        look += [part.dtype, part.untyped_storage()._cdata, view_of(part)]
+    gradient = tensor.grad if tensor.is_leaf else None
+    return *look, None if gradient is None else _look_of(gradient)
+
+
+def _storages_of(tensor: torch.Tensor) -> list[torch.UntypedStorage]:
+    parts = _parts_of(tensor)
+    if tensor.is_leaf and tensor.grad is not None:
+        parts += _parts_of(tensor.grad)
+    return [part.untyped_storage() for part in parts]
+
+
+def _parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The strided tensors that a tensor is made of."""
+    with suppress(TypeError):
+        view_of(tensor)
+        return [tensor]
+    groups = plan_of([Found(tensor, None, True)], detach=True).groups
+    return [piece.tensor for group in groups for piece in group.pieces]
 
 
 class ModuleMemoryMap:
@@ -82,7 +124,7 @@ class ModuleMemoryMap:
     def __init__(self, module: torch.nn.Module | None = None) -> None:
         self._modules: list[tuple[torch.nn.Module, torch.device | None]] = []
         self._placements = Placements()
-        self._copies: dict[tuple[int, torch.device], tuple[torch.Tensor, torch.Tensor]] = {}
+        self._copies: dict[tuple[int, torch.device], _Copied] = {}
         if module is not None:
             self.register_module(module)
 
@@ -98,7 +140,13 @@ class ModuleMemoryMap:
         device : torch.device, str or int, optional
             The device it is meant for: only memory placed there has room for it. If not given,
             memory placed on any device has.
+
+        Raises
+        ------
+        TypeError
+            If `module` is no module.
         """
+        check_module_type("ModuleMemoryMap", module)
         self._modules.append((module, None if device is None else device_of(device)))
 
     @property
@@ -190,8 +238,9 @@ class ModuleMemoryMap:
 
         Raises
         ------
-        NonLeafError, AliasError, MoveError, ValueError
-            As for `memory_aware_to`. Nothing has changed then, on the device neither.
+        NonLeafError, AliasError, MoveError, TypeError, ValueError
+            As for `memory_aware_to`; also if `gaps` is none of the three. Nothing has changed
+            then, on the device neither.
         StorageError
             If a tensor shares some bytes, but not all, with what was placed on the device before
             this module was registered.
@@ -201,6 +250,8 @@ class ModuleMemoryMap:
         AliasWarning
             As for `memory_aware_to`.
         """
+        check_module_type("ModuleMemoryMap", module)
+        _check_gaps(gaps)
         target = device_of(device)
         self._know(module, target)
         if low_memory and non_blocking:
@@ -253,37 +304,46 @@ class ModuleMemoryMap:
         -------
         torch.nn.Module
             The copy. Of what was on the device before, nothing is sent again: after a change of
-            the source, `release` the device first.
+            values, `release` the device first. A tensor that has become another since (memory,
+            type, shape, class, whether it requires a gradient, which gradient it has) is copied
+            anew.
 
         Raises
         ------
         NonLeafError
             If a tensor has a history and `detach` is not set.
+        TypeError
+            If `module` is no module.
+        ValueError
+            If `gaps` is none of the three.
         MoveError
-            If a meta tensor would need data.
+            If a meta tensor would need data, or torch has no meta tensor like one that is to go
+            to ``meta``.
         StorageError
             As for `memory_aware_to`.
         """
+        check_module_type("ModuleMemoryMap", module)
+        _check_gaps(gaps)
         target = device_of(device)
         self._know(module, target)
         reached = reach(module)
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.found:
-            if (known := self._copies.get((id(item.tensor), target))) is not None:
-                memo[id(item.tensor)] = known[1]
+            known = self._copies.get((id(item.tensor), target))
+            if known is not None and known.is_of(item.tensor):
+                memo[id(item.tensor)] = known.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
         # Nothing may stay behind, whatever holds it.
         plan = plan_of([item._replace(owned=True) for item in missing], detach)
-        for group in plan.groups:
-            check_data(group, target)
+        check_arrival(plan, plan.groups, target)
         with self._placements.restored_on_error(), torch.no_grad():
             plain = self._placed(plan.groups, target, gaps, non_blocking)
             sources = copy_tensors(plan, plain, memo, target)
         for source in sources:
             copy_attachments(source, memo[id(source)], memo)
         for source in sources:
-            self._copies[id(source), target] = source, memo[id(source)]
+            self._copies[id(source), target] = _Copied(source, memo[id(source)])
         return reconstruct(module, memo)
 
     def release(self, device: torch.device | str | int | None = None) -> None:
@@ -323,7 +383,9 @@ class ModuleMemoryMap:
             placement = self._placements.find(group, device)
             if placement is None:
                 registered = registered or self._groups_by_storage(device)
-                whole = registered[group.pieces[0].tensor.untyped_storage()._cdata]
+                # Memory that was made only now, for what has none of its own, is not known.
+                storage = group.pieces[0].tensor.untyped_storage()._cdata
+                whole = registered.get(storage, group)
                 placement = self._placements.add(whole, device, gaps, non_blocking)
             plain.update(placement.views(group.pieces))
         return plain
@@ -335,3 +397,10 @@ class ModuleMemoryMap:
             for group in plan_of(self._found(device), detach=True).groups
             for piece in group.pieces
         }
+
+
+def _check_gaps(gaps: str) -> None:
+    if gaps not in get_args(Gaps):
+        raise ValueError(
+            f"ModuleMemoryMap: gaps must be one of {', '.join(get_args(Gaps))}, got {gaps!r}"
+        )

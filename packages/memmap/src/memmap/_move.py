@@ -12,8 +12,8 @@ from torch.nn.parameter import is_lazy
 from ._aliases import held_outside, tell_of_move
 from ._cast import cast_of
 from ._errors import MoveError
-from ._plan import Group, plan_of
-from ._reach import Found, path_text, reach
+from ._plan import Group, Plan, plan_of
+from ._reach import Found, Path, path_text, reach
 from ._state import state_tensors
 from ._turns import Filler, Target, Turn, carry_out, joined, new_tensors, turns_of
 
@@ -75,19 +75,21 @@ def memory_aware_to(
     Raises
     ------
     TypeError
-        If `dtype` is neither floating nor complex.
+        If `module` is no module, or `dtype` no floating or complex type of torch.
     ValueError
         If `low_memory` is asked for together with `non_blocking`.
     CastError
-        If tensors that share memory cannot keep their proportions.
+        If tensors that share memory cannot keep their proportions, or torch cannot convert a type.
     NonLeafError
         If a tensor has a history; its path is named.
     AliasError
         If `strict` is set and memory is held outside.
     MoveError
-        If a meta tensor would need data, a lazy one is not initialized yet, the module is sharded
-        by FSDP or compiled to TorchScript, or a parameter that goes to another kind of device (to
-        ``meta``, say) is still used by a graph.
+        If a meta tensor would need data, torch has no meta tensor like one that is to go to
+        ``meta`` (quantized ones, for example), a lazy one is not initialized yet, the module is
+        sharded by FSDP or compiled to TorchScript, a gradient does not fit its tensor, or a
+        parameter that goes to another kind of device (to ``meta``, say) is saved by a graph. (One
+        that a graph uses without saving it goes, and the graph then refuses to run backward.)
 
     Warns
     -----
@@ -121,8 +123,9 @@ def memory_aware_to(
     >>> overlaps(module.a, module.b), module.a is before, module.a.dtype
     (True, True, torch.float64)
     """
-    target = Target(None if device is None else device_of(device), dtype)
+    check_module_type("memory_aware_to", module)
     _check_dtype(dtype)
+    target = Target(None if device is None else device_of(device), dtype)
     if low_memory and non_blocking:
         raise ValueError(NOT_BOTH)
 
@@ -218,8 +221,7 @@ def _planned(
                 f"got {type(item.tensor).__name__}"
             )
     groups = [group for group in plan.groups if _is_to_move(group, target)]
-    for group in groups:
-        check_data(group, target.device)
+    check_arrival(plan, groups, target.device)
     held = outside = held_outside([plan])
     if held:
         known = {id(item.tensor) for item in found}
@@ -234,8 +236,31 @@ def _is_to_move(group: Group, target: Target) -> bool:
     return elsewhere or (target.dtype is not None and cast_of(group, target.dtype) is not None)
 
 
+def check_module_type(name: str, module: torch.nn.Module) -> None:
+    """Check that something is a module.
+
+    Parameters
+    ----------
+    name : str
+        Whose argument it is.
+    module : torch.nn.Module
+        Anything.
+
+    Raises
+    ------
+    TypeError
+        If it is no module.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"{name}: module must be a torch.nn.Module, got {type(module).__name__}")
+
+
 def _check_dtype(dtype: torch.dtype | None) -> None:
-    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+    if dtype is None:
+        return
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"memory_aware_to: dtype must be a torch.dtype, got {dtype!r}")
+    if not (dtype.is_floating_point or dtype.is_complex):
         raise TypeError(f"memory_aware_to: dtype must be a floating or complex type, got {dtype}")
 
 
@@ -257,24 +282,48 @@ def _is_sharded(module: torch.nn.Module) -> bool:
     )
 
 
-def check_data(group: Group, target: torch.device | None) -> None:
-    """Check that there are data, if the tensors of a group are to arrive with any.
+def check_arrival(plan: Plan, groups: Iterable[Group], target: torch.device | None) -> None:
+    """Check that what is to arrive on a device can be there, with data if need be.
 
     Parameters
     ----------
-    group : Group
-        What to move or copy.
+    plan : Plan
+        What the tensors are made of.
+    groups : iterable of Group
+        Those of the plan that are moved or copied.
     target : torch.device or None
         Where to; None for where it is.
 
     Raises
     ------
     MoveError
-        If meta tensors would have to become others.
+        If meta tensors would have to become others, or others such as torch cannot have on
+        ``meta``: quantized ones, nested ones that are strided, and elements that do not start at
+        multiples of their size.
     """
-    piece = group.pieces[0]
-    if piece.tensor.device.type == "meta" and target is not None and target.type != "meta":
-        raise MoveError(
-            f"{path_text(piece.path)}: a tensor to be moved must have data, "
-            f"got a meta tensor on its way to {target}"
-        )
+    if target is None:
+        return
+    is_to_meta = target.type == "meta"
+    for group in groups:
+        piece = group.pieces[0]
+        if piece.tensor.device.type == "meta" and not is_to_meta:
+            raise MoveError(
+                f"{path_text(piece.path)}: a tensor to be moved must have data, "
+                f"got a meta tensor on its way to {target}"
+            )
+        for piece in group.pieces if is_to_meta else []:
+            if piece.tensor.is_quantized:
+                raise _no_meta(piece.path, f"a quantized one of {piece.tensor.dtype}")
+            if (piece.view.address - group.start) % (piece.view.itemsize or 1):
+                raise _no_meta(piece.path, "one that starts amid an element of what it is part of")
+    for item, _ in plan.composites if is_to_meta else []:
+        tensor = item.tensor
+        if tensor.is_nested and tensor.layout is torch.strided and tensor.device != target:
+            raise _no_meta(item.path, "a nested one that is strided")
+
+
+def _no_meta(path: Path, what: str) -> MoveError:
+    return MoveError(
+        f"{path_text(path)}: a tensor on its way to meta must be one that torch has there, "
+        f"got {what}"
+    )

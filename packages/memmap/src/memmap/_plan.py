@@ -129,10 +129,14 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
         plan.unknown.append(item)
         return
     try:
-        pieces.append(Piece(item.tensor, view_of(item.tensor), item.path, item.owned))
-        return
+        view = view_of(item.tensor)
     except TypeError:
-        composite = take_apart(item.tensor) if item.owned else None
+        view = None
+    # What has no address may be one of the zeros that torch pretends to keep in a storage.
+    if view is not None and (view.storage_address or not item.tensor._is_zerotensor()):
+        pieces.append(Piece(item.tensor, view, item.path, item.owned))
+        return
+    composite = take_apart(item.tensor) if item.owned else None
     if composite is None:
         plan.unknown.append(item)
         return
