@@ -15,7 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from memmap import NonLeafError, StorageError, memory_aware_deepcopy, overlapping_pairs, overlaps
+from memmap import (
+    ModuleMemoryMap,
+    NonLeafError,
+    StorageError,
+    memory_aware_deepcopy,
+    memory_aware_to,
+    overlapping_pairs,
+    overlaps,
+)
 from memmap._allocate import empty_bytes
 from memmap.testing import (
     content_of,
@@ -737,3 +745,232 @@ def test_copies_of_parametrized_modules_need_no_pickling_as_the_root() -> None:
     assert not overlaps(
         made.parametrizations.weight.original1, module.parametrizations.weight.original1
     )
+
+
+def test_inside_a_larger_copy_parameters_met_before_their_module_stay_tied() -> None:
+    module = Holder(w=torch.nn.Parameter(torch.ones(2, 2)), other=torch.nn.Parameter(torch.ones(2)))
+    module.w.grad = torch.full((2, 2), 3.0)
+    for larger in ([module.w, module], [module, module.w], {"a": [module.w], "b": (module,)}):
+        made: Any = copy.deepcopy(larger)
+        first, second = made if isinstance(made, list) else (made["a"][0], made["b"][0])
+        weight, holder = (first, second) if isinstance(second, Holder) else (second, first)
+        assert holder.w is weight
+        assert torch.equal(weight.grad, module.w.grad)
+        assert type(weight) is torch.nn.Parameter and weight.requires_grad
+
+
+def test_inside_a_larger_copy_an_optimizer_met_first_holds_the_parameters_of_the_copy() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            model = Holder(w=torch.nn.Parameter(torch.ones(2)))
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+            self.model = model
+
+    made = copy.deepcopy(Trainer())
+    made.model.w.sum().backward()
+    made.optimizer.step()
+    assert made.model.w.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_inside_a_larger_copy_views_of_parameters_met_before_stay_views(whole: bool) -> None:
+    flat = torch.arange(8.0)
+    module = Holder(w=torch.nn.Parameter(flat if whole else flat[2:6]), view=flat[1:4])
+    weight, made = copy.deepcopy([module.w, module])
+    assert made.w is weight
+    assert_copied([module.w, module.view], [made.w, made.view])
+    module.v2 = torch.nn.Parameter(flat[3:7])
+    weight, second, made = copy.deepcopy([module.w, module.v2, module])
+    assert made.w is weight and made.v2 is second
+    assert_copied([module.w, module.view, module.v2], [made.w, made.view, made.v2])
+
+
+def test_memo_what_somebody_put_there_stands_as_it_is() -> None:
+    flat = torch.zeros(4)
+    module = Holder(w=torch.nn.Parameter(flat[:3]), view=flat[1:])
+    other = torch.nn.Parameter(torch.full((3,), 7.0))
+    made = memory_aware_deepcopy(module, {id(module.w): other})
+    assert made.w is other and other.tolist() == [7, 7, 7]
+    assert not overlaps(made.view, other)
+
+
+def is_refused_backward(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether autograd notices a write to the second between forward and backward of the first."""
+    loss = (first.detach().requires_grad_() ** 2).sum()
+    with torch.no_grad():
+        second.add_(1)
+    try:
+        loss.backward()  # type: ignore[no-untyped-call]  # of torch
+    except RuntimeError as error:
+        assert "modified by an inplace operation" in str(error)
+        return True
+    return False
+
+
+def flat_pair() -> Holder:
+    flat = torch.zeros(4)
+    return Holder(a=torch.nn.Parameter(flat[:3]), b=torch.nn.Parameter(flat[1:]), c=flat[2:])
+
+
+def counters_of(tensors: list[torch.Tensor]) -> list[list[bool]]:
+    related = []
+    for tensor in tensors:
+        before = [other._version for other in tensors]
+        with torch.no_grad():
+            tensor.add_(0)
+        related.append([o._version != v for o, v in zip(tensors, before, strict=True)])
+    return related
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "copy": memory_aware_deepcopy,
+    "packed": lambda module: memory_aware_deepcopy(module, pack=True),
+    "inner": lambda module: copy.deepcopy([module])[0],
+    "placed": lambda module: ModuleMemoryMap(module).copy_to(module, "cpu"),
+    "moved": lambda module: memory_aware_to(module, dtype=torch.float64),
+    "slowly": lambda module: memory_aware_to(module, dtype=torch.float64, low_memory=True),
+    "away": lambda module: ModuleMemoryMap(module).memory_aware_to(module, "cpu"),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_autograd_notices_writes_through_other_tensors_of_a_copy(name: str) -> None:
+    made = COPIES[name](flat_pair())
+    for first in (made.a, made.b, made.c):
+        for second in (made.a, made.b, made.c):
+            assert is_refused_backward(first, second)
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_writes_are_counted_together_in_a_copy_as_in_the_source(name: str) -> None:
+    def module() -> Holder:
+        flat = torch.zeros(12)
+        parts = {"p": torch.nn.Parameter(flat[:3]), "q": flat[2:5], "r": flat.data[4:8]}
+        made = Holder(**parts, s=flat[3:], alone=torch.zeros(3), m=made_twice(flat))
+        made.t = torch.nn.Parameter(made.r[1:])
+        return made
+
+    def made_twice(flat: torch.Tensor) -> torch.Tensor:
+        other = flat.data
+        return other[5:]
+
+    source = module()
+    before = [source._version for source in source.state_dict(keep_vars=True).values()]
+    made = COPIES[name](source)
+    if made is not source:
+        after = [tensor._version for tensor in source.state_dict(keep_vars=True).values()]
+        assert after == before
+    expected = counters_of(list(module().state_dict(keep_vars=True).values()))
+    assert counters_of(list(made.state_dict(keep_vars=True).values())) == expected
+
+
+def test_writes_are_counted_together_across_the_modules_of_a_larger_copy_and_of_a_map() -> None:
+    flat = torch.zeros(6)
+    parts = [Holder(a=torch.nn.Parameter(flat)), Holder(b=flat[2:]), Holder(c=flat.data[1:])]
+    memory_map = ModuleMemoryMap()
+    for part in parts:
+        memory_map.register_module(part)
+    for made in (copy.deepcopy(parts), [memory_map.copy_to(part, "cpu") for part in parts]):
+        tensors = [made[0].a, made[1].b, made[2].c]
+        assert counters_of(tensors) == [[True, True, False]] * 2 + [[False, False, True]]
+    memory_map.release("cpu")
+
+
+def test_copies_made_in_inference_mode_count_nothing() -> None:
+    with torch.inference_mode():
+        made = memory_aware_deepcopy(flat_pair())
+        assert overlaps(made.a, made.b) and made.a.is_inference()
+    with torch.inference_mode():
+        module = Holder(a=(flat := torch.zeros(4))[:3], b=flat[1:])
+    made = memory_aware_deepcopy(module)
+    assert overlaps(made.a, made.b)
+
+
+def test_copies_can_be_resized() -> None:
+    flat = torch.zeros(4)
+    made = memory_aware_deepcopy(Holder(a=flat[:3], b=flat[1:]))
+    assert made.b.resize_(2).shape == (2,)
+
+
+@pytest.mark.parametrize("name", ["copy", "packed", "inner", "placed"])
+def test_cycles_through_attributes_of_tensors_lead_to_the_copy(name: str) -> None:
+    module: Any = torch.nn.Sequential(torch.nn.Linear(2, 2), Holder(b=torch.zeros(2)))
+    for tensor in (module[0].weight, module[1].b):
+        tensor.owner = module
+    module[0].weight.grad = torch.ones(2, 2)
+    module[0].weight.grad.owners = [module, module[0]]
+    made = COPIES[name](module)
+    assert made[0].weight.owner is made and made[1].b.owner is made
+    assert made[0].weight.grad.owners[0] is made and made[0].weight.grad.owners[1] is made[0]
+
+
+def test_cycles_through_attributes_of_tensors_of_modules_with_a_reduce_of_their_own() -> None:
+    class Stateful(torch.nn.Linear):
+        seen: Any
+
+        def __getstate__(self) -> dict[str, Any]:
+            return self.__dict__.copy()
+
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            super().__setstate__(state)  # type: ignore[no-untyped-call]  # of torch
+            self.seen = vars(self.weight)["tag"]
+
+    module = Stateful(2, 2)
+    vars(module.weight).update(owner=module, tag="tag")
+    made = memory_aware_deepcopy(module)
+    assert vars(made.weight)["owner"] is made and made.seen == "tag"
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+def test_modules_that_torch_copies_in_its_own_way_are_copied_so_as_the_root() -> None:
+    source = torch.nn.Linear(2, 2)
+    x = torch.ones(1, 2)
+    graph = torch.fx.symbolic_trace(source)
+    graph.meta["note"] = ["kept"]
+    weight = graph.get_parameter("weight")
+    vars(weight)["owner"] = graph
+    exported = torch.export.export(torch.nn.Linear(2, 2), (x,)).module()
+    for module in (torch.jit.script(source), graph, exported):
+        made = memory_aware_deepcopy(module)
+        assert type(made).__bases__[0] in type(module).__mro__ and made is not module
+        assert torch.equal(made(x), module(x))
+        assert not overlapping_pairs([*made.parameters(), *module.parameters()])
+    made = memory_aware_deepcopy(graph)
+    assert made.meta == {"note": ["kept"]} and made.meta["note"] is not graph.meta["note"]
+    assert vars(made.get_parameter("weight"))["owner"] is made
+
+
+def test_graphs_keep_their_views_alone_and_inside_of_a_module() -> None:
+    class Sum(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            flat = torch.arange(4.0)
+            self.a, self.b = torch.nn.Parameter(flat[:3]), torch.nn.Parameter(flat[1:])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.a + self.b
+
+    graph = torch.fx.symbolic_trace(Sum())
+    for made in (memory_aware_deepcopy(graph), memory_aware_deepcopy(Holder(graph=graph)).graph):
+        assert isinstance(made, torch.fx.GraphModule)
+        before, after = ([t for _, t in tensors_of(m)] for m in (graph, made))
+        assert_copied(before, after)
+        assert torch.equal(made(torch.ones(3)), graph(torch.ones(3)))
+
+
+def test_hooks_of_tensors_that_are_methods_of_the_module_are_bound_to_the_copy() -> None:
+    class Counting(torch.nn.Linear):
+        calls = 0
+
+        def count(self, gradient: torch.Tensor) -> None:
+            self.calls += 1
+
+    module = Counting(2, 2)
+    weight: Any = module.weight
+    bias: Any = module.bias
+    weight.register_hook(module.count)
+    bias.register_post_accumulate_grad_hook(module.count)
+    made = memory_aware_deepcopy(module, hooks=True)
+    made(torch.ones(1, 2)).sum().backward()
+    assert (module.calls, made.calls) == (0, 2)

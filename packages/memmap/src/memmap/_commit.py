@@ -11,6 +11,7 @@ from torch.autograd.graph import get_gradient_edge
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.hooks import RemovableHandle
 
+from ._counters import Counters
 from ._errors import MoveError
 from ._holders import known_uses, n_uses_inside
 from ._reach import Found, path_text
@@ -58,6 +59,7 @@ def commit(
         else:
             _check_exchange(item, n_known)
             exchanged.append((tensor, new))
+    exchanged = _counted(exchanged, [tensor for tensor, _ in pointed])
     owners = _owners_to_join(found, {id(tensor) for tensor, _ in exchanged})
     try:
         with torch.no_grad():
@@ -95,6 +97,19 @@ def _owners_to_join(
             ) from error
         owners.append((tensor, gradient))
     return owners
+
+
+def _counted(
+    exchanged: list[tuple[torch.Tensor, torch.Tensor]], pointed: list[torch.Tensor]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """New tensors, with writes counted together as in the old ones and in those that stay."""
+    if not exchanged:
+        return exchanged
+    counters = Counters()
+    counters.add(pointed, pointed)  # they keep their counters
+    plain = {id(tensor): new for tensor, new in exchanged}
+    counters.share([tensor for tensor, _ in exchanged], plain)
+    return [(tensor, plain[id(tensor)]) for tensor, _ in exchanged]
 
 
 def _can_be_pointed(tensor: torch.Tensor, new: torch.Tensor, n_known: int) -> bool:

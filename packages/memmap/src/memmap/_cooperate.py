@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ._counters import Counters
 from ._errors import StorageError
 from ._plan import Group, Piece
 from ._reach import path_text
@@ -61,8 +62,10 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     clones : dict of int to torch.Tensor
         Tensors that are all of their new storage, by the identity of the old one.
     made : dict of int to torch.Tensor
-        What was made of the pieces, by the id of the source. (Not the memo itself: what it holds
+        What was made of the tensors, by the id of the source. (Not the memo itself: what it holds
         would then be freed by the garbage collector only.)
+    counters : Counters
+        Which copies count writes together.
     """
 
     def __init__(self, known: dict[int, torch.UntypedStorage]) -> None:
@@ -70,6 +73,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         self.reached: set[int] = set()
         self.clones: dict[int, torch.Tensor] = {}
         self.made: dict[int, torch.Tensor] = {}
+        self.counters = Counters()
         self._regions: dict[int, _Region] = {}
 
     @classmethod

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Container
 from typing import Any, TypeVar
 
 import torch
 
 from ._aliases import tell_of_copy
 from ._cooperate import CopiedStorages
+from ._counters import Counters
 from ._lone import Lone, split_lone
 from ._plan import Plan, plan_of
-from ._reach import reach
+from ._reach import Found, reach
 from ._rebuild import dressed, slots_of
 from ._reconstruct import reconstruct
 
@@ -91,31 +93,51 @@ def memory_aware_deepcopy(
     if known is not None:
         return known  # type: ignore[no-any-return]  # what was put there for this module
     storages = CopiedStorages.of(memo)
-    if id(module) not in storages.reached:
-        reached = reach(module)
-        lone, others = (
-            split_lone(reached.found) if storages.is_empty() else (Lone([], []), reached.found)
-        )
-        plan = plan_of([item for item in others if id(item.tensor) not in memo], detach)
-        if is_outermost:
-            tell_of_copy(plan, lone.suspects())
-        # Ids in the memo are true as long as their objects live.
-        memo.setdefault(id(memo), []).append((reached, plan))
-        _clone(lone, memo, storages)
-        copied = copy_tensors(plan, storages.copy_groups(plan.groups, pack), memo)
-        storages.made.update({id(source): memo[id(source)] for source in copied})
-        sources = [item.tensor for item in lone.items] + copied
-        for source in sources if hooks else [s for s in sources if id(s) in reached.laden]:
-            copy_attachments(source, memo[id(source)], memo, hooks)
-        storages.reached |= reached.seen
-    return reconstruct(module, memo)
+    if id(module) in storages.reached:
+        return reconstruct(module, memo)
+    reached = reach(module)
+    cloned = _cloned_by_torch(reached.found, memo, storages)
+    known = {id(item.tensor) for item in cloned}
+    found = [item for item in reached.found if id(item.tensor) not in memo] + cloned
+    lone, others = split_lone(found) if storages.is_empty() else (Lone([], []), found)
+    plan = plan_of(others, detach)
+    if known:
+        lone = lone.without(known)
+        plan.groups = [
+            group
+            for group in plan.groups
+            if any(id(piece.tensor) not in known for piece in group.pieces)
+        ]
+    if is_outermost:
+        tell_of_copy(plan, lone.suspects())
+    # Ids in the memo are true as long as their objects live.
+    memo.setdefault(id(memo), []).append((reached, plan))
+    _clone(lone, memo, storages)  # first: parts of sparse tensors may be views of these
+    copied = copy_tensors(
+        plan, storages.copy_groups(plan.groups, pack), memo, storages.counters, known=known
+    )
+    storages.made.update({id(source): memo[id(source)] for source in copied})
+    sources = [item.tensor for item in lone.items] + copied
+    laden = [source for source in sources if hooks or id(source) in reached.laden]
+    # Parameters that torch has cloned lack what they carry.
+    laden += [item.tensor for item in cloned if id(item.tensor) in reached.laden]
+
+    def complete() -> None:
+        for source in laden:
+            with_hooks = hooks and id(source) not in known
+            copy_attachments(source, memo[id(source)], memo, with_hooks)
+
+    storages.reached |= reached.seen
+    return reconstruct(module, memo, complete)
 
 
 def copy_tensors(
     plan: Plan,
     plain: dict[int, torch.Tensor],
     memo: dict[int, Any],
+    counters: Counters,
     device: torch.device | None = None,
+    known: Container[int] = (),
 ) -> list[torch.Tensor]:
     """Put a copy of every tensor of a plan into a memo.
 
@@ -127,8 +149,12 @@ def copy_tensors(
         Plain tensors for all pieces, by the id of their source; composites are added.
     memo : dict
         Gets the copies, under the ids of their sources.
+    counters : Counters
+        Which copies there are already that count writes together with these.
     device : torch.device, optional
         Where tensors of unknown layout are sent. If not given, they are left to copy themselves.
+    known : container of int, optional
+        Ids of the sources whose copies are in the memo, and are to get new memory.
 
     Returns
     -------
@@ -136,14 +162,43 @@ def copy_tensors(
         The sources of the copies that were made; what these carry is not copied yet.
     """
     with torch.no_grad():
+        pieces = [piece.tensor for group in plan.groups for piece in group.pieces]
+        counters.share(pieces, plain)
         for item, composite in plan.composites:
             plain[id(item.tensor)] = composite.assemble([plain[id(p)] for p in composite.parts])
         for item in plan.unknown if device else []:
             plain[id(item.tensor)] = item.tensor.detach().to(device, copy=True)
     sources = [item.tensor for item in plan.found if id(item.tensor) in plain]
     for source in sources:
-        memo[id(source)] = dressed(plain[id(source)], source)
+        made = dressed(plain[id(source)], source)
+        if id(source) in known:
+            torch._C._swap_tensor_impl(memo[id(source)], made)
+        else:
+            memo[id(source)] = made
     return sources
+
+
+def _cloned_by_torch(
+    found: list[Found], memo: dict[int, Any], storages: CopiedStorages
+) -> list[Found]:
+    """Parameters that a larger copy has met before, and that torch has taken out of their memory.
+
+    What else somebody has put into the memo stands for something else, and stays as it is.
+    """
+    known = [
+        item
+        for item in found
+        if id(item.tensor) in memo
+        and id(item.tensor) not in storages.made
+        and type(item.tensor) is torch.nn.Parameter
+        and item.tensor.layout is torch.strided
+        and not item.tensor.is_nested
+    ]
+    if not known:
+        return []
+    # Here `copy.deepcopy` keeps what it has copied, as long as the memo lives.
+    alive = {id(kept) for kept in memo.get(id(memo), ())}
+    return [item for item in known if id(item.tensor) in alive]
 
 
 def _clone(lone: Lone, memo: dict[int, Any], storages: CopiedStorages) -> None:
@@ -160,8 +215,11 @@ def _clone(lone: Lone, memo: dict[int, Any], storages: CopiedStorages) -> None:
         for source, copied in zip(sources, made, strict=True):
             if source.requires_grad and type(source) is torch.Tensor:
                 copied.requires_grad_()
-    memo.update(zip(map(id, sources), made, strict=True))
+    by_id = dict(zip(map(id, sources), made, strict=True))
+    memo.update(by_id)
+    storages.made.update(by_id)
     storages.clones.update(zip(lone.storages, made, strict=True))
+    storages.counters.add(sources, made)
 
 
 def copy_attachments(
@@ -191,6 +249,7 @@ def copy_attachments(
             setattr(made, name, copy.deepcopy(getattr(source, name), memo))
     if hooks:
         for hook in (source._backward_hooks or {}).values():
-            made.register_hook(hook)  # type: ignore[no-untyped-call]  # of torch
+            made.register_hook(copy.deepcopy(hook, memo))  # type: ignore[no-untyped-call]  # of torch
         for hook in (getattr(source, "_post_accumulate_grad_hooks", None) or {}).values():
-            made.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+            copied = copy.deepcopy(hook, memo)
+            made.register_post_accumulate_grad_hook(copied)  # type: ignore[no-untyped-call]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -42,6 +42,15 @@ class Lone(NamedTuple):
 
     items: list[Found]
     storages: list[int]
+
+    def without(self, known: Container[int]) -> Lone:
+        """All but the tensors with some ids."""
+        kept = [
+            (item, storage)
+            for item, storage in zip(self.items, self.storages, strict=True)
+            if id(item.tensor) not in known
+        ]
+        return Lone([item for item, _ in kept], [storage for _, storage in kept])
 
     def suspects(self) -> list[Found]:
         """Those whose storage may be held by another tensor."""

@@ -10,6 +10,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ._cooperate import CopiedStorages
+from ._counters import Counters
 from ._deepcopy import copy_attachments, copy_tensors, memory_aware_deepcopy
 from ._footprint import union_nbytes
 from ._move import NOT_BOTH, check_arrival, check_module_type, device_of, move
@@ -125,6 +126,7 @@ class ModuleMemoryMap:
         self._modules: list[tuple[torch.nn.Module, torch.device | None]] = []
         self._placements = Placements()
         self._copies: dict[tuple[int, torch.device], _Copied] = {}
+        self._counters: dict[torch.device, Counters] = {}
         if module is not None:
             self.register_module(module)
 
@@ -339,12 +341,17 @@ class ModuleMemoryMap:
         check_arrival(plan, plan.groups, target)
         with self._placements.restored_on_error(), torch.no_grad():
             plain = self._placed(plan.groups, target, gaps, non_blocking)
-            sources = copy_tensors(plan, plain, memo, target)
-        for source in sources:
-            copy_attachments(source, memo[id(source)], memo)
+            counters = self._counters.setdefault(target, Counters())
+            sources = copy_tensors(plan, plain, memo, counters, target)
+
+        def complete() -> None:
+            for source in sources:
+                copy_attachments(source, memo[id(source)], memo)
+
+        made = reconstruct(module, memo, complete)
         for source in sources:
             self._copies[id(source), target] = _Copied(source, memo[id(source)])
-        return reconstruct(module, memo)
+        return made
 
     def release(self, device: torch.device | str | int | None = None) -> None:
         """Forget what was placed on a device, so that it can be freed, or sent anew.
@@ -358,6 +365,8 @@ class ModuleMemoryMap:
         self._placements.release(target)
         for key in [key for key in self._copies if target in (None, key[1])]:
             del self._copies[key]
+        for where in [where for where in self._counters if target in (None, where)]:
+            del self._counters[where]
 
     def _know(self, module: torch.nn.Module, device: torch.device) -> None:
         if not any(known is module for known, _ in self._modules):

@@ -137,6 +137,29 @@ def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
     )
 
 
+def copies_itself(cls: type[Any]) -> bool:
+    """Whether torch has written a ``__deepcopy__`` for a class of modules: graphs, TorchScript.
+
+    Parameters
+    ----------
+    cls : type
+        A class of modules.
+
+    Returns
+    -------
+    bool
+        False for classes whose ``__deepcopy__`` comes from elsewhere: it may call this package.
+
+    Examples
+    --------
+    >>> copies_itself(torch.fx.GraphModule), copies_itself(torch.nn.Linear)
+    (True, False)
+    """
+    home = getattr(getattr(cls, "__deepcopy__", None), "__module__", None) or ""
+    # What a parametrized module says of itself is what is done for every module.
+    return home.startswith("torch.") and home != _PARAMETRIZED
+
+
 class Reached(NamedTuple):
     """What a walk found.
 
@@ -261,7 +284,7 @@ class _Walk:
             self.meet(getattr(tensor, name), (path, f".{name}"), owned)
 
     def open_module(self, module: torch.nn.Module, path: Path, owned: bool) -> None:
-        if has_plain_state(type(module)):
+        if has_plain_state(type(module)) or copies_itself(type(module)):
             state: Any = module.__dict__
         else:
             state = _state_of(module, self.alive)

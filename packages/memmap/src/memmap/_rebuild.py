@@ -155,6 +155,38 @@ def dressed(plain: torch.Tensor, source: T) -> T:
     return made  # type: ignore[return-value]  # as above
 
 
+def counted_with(plain: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The same tensor, with writes to it counted together with those to another one.
+
+    Parameters
+    ----------
+    plain : torch.Tensor
+        A strided tensor without history.
+    other : torch.Tensor
+        Strided, too; gives the version counter.
+
+    Returns
+    -------
+    torch.Tensor
+        Shares the memory of `plain`. It is `plain` itself if the two are of different kinds (one
+        is on ``meta``), which cannot share a counter.
+
+    Examples
+    --------
+    >>> x, y = torch.zeros(3), torch.ones(2)
+    >>> z = counted_with(y, x)
+    >>> _ = x.add_(1)
+    >>> z, z._version, y._version
+    (tensor([1., 1.]), 1, 0)
+    """
+    if not torch._has_compatible_shallow_copy_type(other, plain):
+        return plain
+    # Not detach(): torch would refuse to resize what it returns.
+    made = torch.Tensor._make_subclass(torch.Tensor, other, False)
+    made.data = plain
+    return made
+
+
 def slots_of(tensor: torch.Tensor) -> list[str]:
     """Names of the slots that a tensor subclass has and that are set.
 
