@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -403,3 +403,44 @@ def test_functions_and_expressions_show_what_they_are() -> None:
         "[Out((-x) @ (1 / y), borrow=True)])"
     )
     assert repr(apply(torch.exp, x + 1, 2)) == "exp(x + 1, 2)"
+
+
+def test_updates_may_be_given_as_pairs() -> None:
+    x, total, count = variable("x"), shared(torch.zeros(2)), shared(torch.zeros(()))
+    f = function([x], [], updates=[(total, total + x), (count, count + 1)])
+    f(torch.tensor([1.0, 2.0]))
+    assert internal(total).tolist() == [1, 2] and internal(count).item() == 1
+
+
+def test_a_shared_variable_that_is_updated_twice_is_refused() -> None:
+    s = shared(torch.zeros(2))
+    with pytest.raises(ValueError, match="f: a shared variable must be updated once, got Shared"):
+        function([], [], updates=[(s, s + 1), (s, s + 2)], name="f")
+
+
+@pytest.mark.parametrize("pair", [3, (), (1, 2, 3)])
+def test_an_update_that_is_no_pair_is_refused(pair: Any) -> None:
+    with pytest.raises(TypeError, match="f: an update must be a shared variable and its new value"):
+        function([], [], updates=[pair], name="f")
+
+
+def test_what_is_no_sequence_is_refused() -> None:
+    x, three = variable("x"), cast(Any, 3)
+    with pytest.raises(TypeError, match="f: the outputs must be a sequence of expressions, got 3"):
+        function([x], three, name="f")
+    for inputs in (three, cast(Any, x)):
+        with pytest.raises(TypeError, match="f: the inputs must be a sequence of variables, got"):
+            function(inputs, x, name="f")
+    with pytest.raises(TypeError, match="f: the updates must be a sequence of pairs, got 3"):
+        function([x], x, updates=three, name="f")
+
+
+@pytest.mark.parametrize("flag", [3, "yes", None])
+def test_a_flag_that_is_no_truth_value_is_refused(flag: Any) -> None:
+    x = variable("x")
+    with pytest.raises(TypeError, match="Out: borrow must be True or False, got"):
+        Out(x, borrow=flag)
+    with pytest.raises(TypeError, match="In: mutable must be True or False, got"):
+        In(x, mutable=flag)
+    with pytest.raises(TypeError, match="In: borrow must be True or False, got"):
+        In(x, borrow=flag)

@@ -204,6 +204,11 @@ def test_a_sparse_tensor_is_refused() -> None:
         shared(torch.eye(2).to_sparse(), name="v")
 
 
+def test_a_masked_array_is_refused() -> None:
+    with pytest.raises(TypeError, match="v: an array must have no mask, got a MaskedArray"):
+        shared(np.ma.masked_equal(np.arange(3), 1), name="v")
+
+
 def test_a_dtype_that_torch_lacks_is_refused() -> None:
     with pytest.raises(TypeError, match="v: torch must have the dtype, got datetime64"):
         shared(np.zeros(2, "datetime64[s]"), name="v")

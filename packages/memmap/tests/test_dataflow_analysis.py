@@ -272,3 +272,8 @@ def test_slices_of_a_cleared_buffer_may_be_written_at_once() -> None:
     graph = analyze_dependencies(program)
     assert len(graph.edges) == 2 * n
     assert [len(wave) for wave in graph.waves()] == [1, n, 1]
+
+
+def test_what_is_no_program_is_refused() -> None:
+    with pytest.raises(TypeError, match="analyze_dependencies: operations must be iterable, got i"):
+        analyze_dependencies(3)  # type: ignore[arg-type]  # what the test is about

@@ -133,3 +133,8 @@ def test_an_index_outside_the_shape_is_refused(index: tuple[int, ...]) -> None:
 def test_a_view_shows_how_it_was_made() -> None:
     view = TensorView("v", Tensor("A", (4, 4)), 5, (2, 2), (4, 1))
     assert repr(view) == "TensorView('v', 'A', offset=5, shape=(2, 2), stride=(4, 1))"
+
+
+def test_a_tensor_of_negative_size_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Tensor A: sizes must not be negative, got \(2, -1\)"):
+        Tensor("A", (2, -1))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import torch
 
@@ -18,6 +18,11 @@ from ._values import Value, as_tensor, copied
 
 Input: TypeAlias = Variable | In
 Output: TypeAlias = Expression | Out
+Updates: TypeAlias = (
+    Mapping[SharedVariable, Expression] | Sequence[tuple[SharedVariable, Expression]]
+)
+
+T = TypeVar("T")
 
 _numbers = count(1)
 
@@ -26,7 +31,7 @@ def function(
     inputs: Sequence[Input],
     outputs: Output | Sequence[Output],
     *,
-    updates: Mapping[SharedVariable, Expression] | None = None,
+    updates: Updates | None = None,
     name: str | None = None,
 ) -> Function:
     """Make a function that computes expressions and keeps to the rules of memory.
@@ -40,7 +45,7 @@ def function(
         One for each argument. A bare variable stands for ``In(variable)``.
     outputs : Expression, Out, or a sequence of them
         What to return: one tensor, or a list. A bare expression stands for ``Out(expression)``.
-    updates : mapping of SharedVariable to Expression, optional
+    updates : mapping of SharedVariable to Expression, or sequence of pairs of them, optional
         New values of shared variables. All are computed, like the outputs, from the old values;
         then they are written, into the memory that is there if the shape is the same.
     name : str, optional
@@ -57,7 +62,8 @@ def function(
         If an input is no variable, an output or a new value is no expression, or what is updated
         is no shared variable.
     ValueError
-        If an input is given twice, or a variable that is needed is no input.
+        If an input is given twice, a shared variable is updated twice, or a variable that is
+        needed is no input.
 
     Examples
     --------
@@ -87,15 +93,21 @@ class Function:
         self,
         inputs: Sequence[Input],
         outputs: Output | Sequence[Output],
-        updates: Mapping[SharedVariable, Expression],
+        updates: Updates,
         name: str | None,
     ) -> None:
         self.name = f"function {next(_numbers)}" if name is None else name
-        self._inputs = [item if isinstance(item, In) else In(item) for item in inputs]
+        self._inputs = [
+            item if isinstance(item, In) else In(item)
+            for item in self._listed("the inputs", "variables", inputs)
+        ]
         self._returns_one = isinstance(outputs, (Expression, Out))
         listed = [outputs] if isinstance(outputs, (Expression, Out)) else outputs
-        self._outputs = [item if isinstance(item, Out) else Out(item) for item in listed]
-        self._updates = {target: Out(new).expression for target, new in updates.items()}
+        self._outputs = [
+            item if isinstance(item, Out) else Out(item)
+            for item in self._listed("the outputs", "expressions", listed)
+        ]
+        self._updates = {target: Out(new).expression for target, new in self._pairs(updates)}
         results = [out.expression for out in self._outputs]
         self._plan = Plan([*results, *self._updates.values()])
         self._check()
@@ -146,6 +158,30 @@ class Function:
             for target, value, is_own in new_values:
                 target.update(value, adopt=is_own)
         return returned[0] if self._returns_one else returned
+
+    def _listed(self, what: str, of: str, items: Iterable[T]) -> list[T]:
+        # An expression can be indexed, and would be taken for a sequence without end.
+        if isinstance(items, Expression) or not isinstance(items, Iterable):
+            raise TypeError(f"{self.name}: {what} must be a sequence of {of}, got {items!r}")
+        return list(items)
+
+    def _pairs(self, updates: Updates) -> list[tuple[SharedVariable, Expression]]:
+        """Shared variables and their new values, each variable once."""
+        items = updates.items() if isinstance(updates, Mapping) else updates
+        pairs = self._listed("the updates", "pairs", items)
+        targets: set[int] = set()
+        for pair in pairs:
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise TypeError(
+                    f"{self.name}: an update must be a shared variable and its new value, "
+                    f"got {pair!r}"
+                )
+            if id(pair[0]) in targets:
+                raise ValueError(
+                    f"{self.name}: a shared variable must be updated once, got {pair[0]!r} again"
+                )
+            targets.add(id(pair[0]))
+        return pairs
 
     def _check(self) -> None:
         for target in self._updates:

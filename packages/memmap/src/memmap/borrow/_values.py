@@ -35,7 +35,8 @@ def as_tensor(what: str, value: Value) -> tuple[torch.Tensor, bool]:
     Raises
     ------
     TypeError
-        If the value is neither an array nor a strided tensor, or has a dtype that torch lacks.
+        If the value is neither an array nor a strided tensor, has a dtype that torch lacks, or is
+        a masked array (a tensor has no mask).
     """
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
@@ -45,6 +46,8 @@ def as_tensor(what: str, value: Value) -> tuple[torch.Tensor, bool]:
         raise TypeError(
             f"{what}: the value must be a NumPy array or a tensor, got {type(value).__name__}"
         )
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{what}: an array must have no mask, got a {type(value).__name__}")
     can_alias = (
         value.flags.writeable
         and value.flags.aligned

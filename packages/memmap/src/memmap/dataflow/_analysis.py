@@ -33,7 +33,7 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
     Raises
     ------
     TypeError
-        If something is not an `Operation`.
+        If `operations` is not iterable, or something in it is not an `Operation`.
 
     References
     ----------
@@ -51,6 +51,10 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
     >>> print(*analyze_dependencies([fill, read]).edges)
     fill -> read (RAW, implicit)
     """
+    if not isinstance(operations, Iterable):
+        raise TypeError(
+            f"analyze_dependencies: operations must be iterable, got {type(operations).__name__}"
+        )
     program = tuple(operations)
     memory = Memory()
     edges: list[Dependency] = []

@@ -51,6 +51,8 @@ class Tensor:
     ------
     TypeError
         If `dtype` is no dtype of numbers or truth values.
+    ValueError
+        If a size is negative.
 
     Examples
     --------
@@ -64,8 +66,11 @@ class Tensor:
             raise TypeError(
                 f"Tensor {name}: dtype must be a type of numbers, got {np.dtype(dtype)}"
             )
+        sizes = tuple(shape)
+        if min(sizes, default=0) < 0:
+            raise ValueError(f"Tensor {name}: sizes must not be negative, got {sizes}")
         self.name = name
-        self._data: Array = np.zeros(tuple(shape), dtype=dtype)
+        self._data: Array = np.zeros(sizes, dtype=dtype)
 
     @property
     def data(self) -> Array:
