@@ -263,7 +263,11 @@ def test_a_condition_past_the_precision_is_not_taken_for_a_wrong_operator(
     matrix = (matrix + matrix.mH) / 2
     y = torch.randn(n, dtype=dtype, generator=generator)
     record = Record()
-    x = solve(matrix.mv, y, max_num_iters=200, gtol=1e-5, ltol=0, callback=record)
+    try:
+        x = solve(matrix.mv, y, max_num_iters=200, gtol=1e-5, ltol=0, callback=record)
+    except ValueError as error:  # a matrix that became singular, not by rounding: A p is 0
+        assert str(error).endswith("|p| |A p| = 0")
+        return
     if record.reason is StopReason.CONVERGED:
         residual = (matrix.to(wide) @ x.to(wide) - y).norm()
         assert residual <= 1.1e-5 * y.norm()
@@ -274,6 +278,69 @@ def test_a_rotation_is_noticed() -> None:
     A = torch.tensor([[1.0, 1.0], [-1.0, 1.0]])
     with pytest.raises(ValueError, match=r"a residual z and a direction p with z\^H A p = "):
         solve(A.mv, torch.tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("batch_dims", [0, 1])
+def test_an_indefinite_operator_without_curvature_is_not_called_singular(batch_dims: int) -> None:
+    """p^H A p is 0 for the first p, and A p is not."""
+    for matrix, vector in (
+        (torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([1.0, 0.0])),
+        (torch.diag(torch.tensor([1.0, -1.0])), torch.ones(2)),
+        (torch.tensor([[0, 1j], [-1j, 0]]), torch.tensor([1, 0j])),
+    ):
+        y = torch.stack([vector, 2 * vector])
+        with pytest.raises(ValueError, match=r"p\^H A p = 0.* for a direction p.* \|A p\| = \d"):
+            solve(lambda x, A=matrix: x @ A.mT, y, batch_dims=batch_dims)
+
+
+def test_a_difference_too_small_for_the_digits_is_told_on_its_own() -> None:
+    A = torch.eye(4, dtype=torch.float64) * torch.arange(1, 5)
+    A[0, 1], A[1, 0] = 1e-4, -1e-4
+    with pytest.raises(ValueError, match=r": A must be Hermitian .* apart by \d\.\d+e-06 of"):
+        solve(A.mv, torch.ones(4, dtype=torch.float64), gtol=1e-12, ltol=0)
+
+
+def test_a_preconditioner_that_is_not_symmetric_is_not_blamed_on_the_operator() -> None:
+    matrix = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    turned = torch.tensor([[1.0, 0.5], [-0.5, 1.0]])
+    with pytest.raises(ValueError, match=r": A or the preconditioner must be Hermitian and posit"):
+        solve(matrix.mv, torch.tensor([3.0, 4.0]), preconditioner=turned.mv)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponents"), [(torch.float32, (-100, -60, 60, 120)), (torch.float64, (-900, 900))]
+)
+@pytest.mark.parametrize("batch_dims", [0, 1])
+@pytest.mark.parametrize("with_guess", [False, True])
+def test_the_unit_of_the_operator_does_not_matter(
+    dtype: torch.dtype, exponents: tuple[int, ...], batch_dims: int, with_guess: bool
+) -> None:
+    """The squares of what A returns leave the range of the dtype, and x does not."""
+    matrix, y = positive(4, dtype, 0)
+    y = torch.stack([y, y.flip(0)])
+    guess = torch.rand(2, 4, dtype=dtype) if with_guess else torch.zeros(2, 4, dtype=dtype)
+
+    def solution(exponent: int) -> tuple[Tensor, Record]:
+        unit, record = 2.0**exponent, Record()
+        keywords = {"gtol": 1e-5, "ltol": 0, "batch_dims": batch_dims, "callback": record}
+        return solve(lambda x: x @ (matrix.mT * unit), y, x0=guess / unit, **keywords), record
+
+    plain, told = solution(0)
+    for exponent in exponents:
+        x, record = solution(exponent)
+        torch.testing.assert_close(x * 2.0**exponent, plain)
+        assert record.reasons == told.reasons
+        loss = record.values["loss"][-1] * 2.0**exponent
+        assert loss == pytest.approx(told.values["loss"][-1])
+        assert record.last is not None and torch.equal(record.last.x, x)
+
+
+def test_a_scale_of_the_operator_out_of_range_is_named() -> None:
+    y = torch.ones(2)
+    with pytest.raises(ArithmeticError, match=r"the scale of A must be at least 9.9e-32, for the"):
+        solve(lambda x: 1e-35 * x, y)
+    with pytest.raises(ArithmeticError, match=r"the scale of A must be such that the solution"):
+        solve(lambda x: 1e-25 * x, 1e20 * y)
 
 
 def test_a_singular_system_that_has_a_solution_is_solved() -> None:

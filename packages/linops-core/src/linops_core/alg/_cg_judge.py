@@ -63,6 +63,8 @@ class Judge:
         As of the solver.
     precision : float
         Of the dtype of the vectors.
+    is_preconditioned : bool
+        Whether a direction that is wrong may be so because of a preconditioner.
     """
 
     def __init__(
@@ -73,16 +75,20 @@ class Judge:
         gtol: float,
         ltol: float,
         precision: float,
+        is_preconditioned: bool = False,
     ) -> None:
         _check_finite(size, loss, residual)
         # Of a right-hand side of zero there is nothing else that the tolerance could be of.
         size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
         self.gtol, self.ltol, self.precision = gtol, ltol, precision
+        self.suspects = "A or the preconditioner" if is_preconditioned else "A"
         # Below the precision the recurrence goes on, and the residual itself does not.
         self.goal = max(gtol, precision) * size
         self.energy = self.searched = residual
         self.drift = 0.0 * size
+        # What rounding leaves of p'^H A p times the factor of p' in p, of two directions.
+        self.unconjugate = 0.0 * size
         self.n_steps = 0
         self.reasons: list[StopReason | None] = [None] * _count(size)
         self.active: Numbers = size >= 0
@@ -115,6 +121,10 @@ class Judge:
         self._check_energy(energy, searched)
         self.energy, self.searched = energy.real, searched
 
+    def change_unit(self, unit: Numbers) -> None:
+        """Take A in another unit from here on: x and f are multiplied by it, |A x - y| is not."""
+        self.loss = self.loss * unit
+
     def step(self, measured: Measured) -> None:
         """Check what a step tells of A, and decide which systems are solved.
 
@@ -138,6 +148,7 @@ class Judge:
         self.stop(decrease <= self.ltol * abs(self.loss), StopReason.STALLED)
         if not self.is_done:
             self._check_energy(measured.energy, measured.searched)
+        self._note_rounding(measured)
         self.energy, self.searched = measured.energy.real, measured.searched
 
     @property
@@ -161,24 +172,43 @@ class Judge:
         root = self.precision**0.5
         floor = rounding_of_curvature(measured.norm, measured.direction, self.precision)
         bad = (abs(curvature.imag) > root * size + floor) | (curvature.real < -floor)
+        # Of a semidefinite A, |A p|^2 is at most |A| p^H A p: both are small, or none is.
+        is_large = 2 * measured.image >= measured.norm * measured.direction
+        bad = bad | ((curvature.real <= floor) & is_large)
         bad = (bad | (size == 0)) & self.active
         if _any(bad):
             raise ValueError(
                 f"{_NAME}: A must be Hermitian and positive definite, got p^H A p = "
-                f"{_first(curvature, bad)} for a direction p{_which(bad)}"
+                f"{_first(curvature, bad)} for a direction p{_which(bad)} with "
+                f"|p| |A p| = {_first(size, bad)}"
             )
         if self.n_steps > 3:  # then its own rounding makes directions less and less conjugate
             return
         length = measured.direction + self.searched
-        rounding = rounding_of_curvature(measured.norm, length, self.precision)
+        rounding = rounding_of_curvature(measured.norm, length, self.precision) + self.unconjugate
         bad = abs(cross - curvature) > root * measured.image * length + rounding
         bad = bad & (measured.step != 0) & self.active
         if _any(bad):
+            apart = abs(cross - curvature) / (measured.image * length)
             raise ValueError(
-                f"{_NAME}: A must be Hermitian and positive definite, got a residual z and a "
-                f"direction p with z^H A p = {_first(cross, bad)}, where it must be "
-                f"p^H A p = {_first(curvature, bad)}{_which(bad)}"
+                f"{_NAME}: {self.suspects} must be Hermitian and positive definite, got a residual "
+                f"z and a direction p with z^H A p = {_first(cross, bad)}, where it must be "
+                f"p^H A p = {_first(curvature, bad)}: apart by {_first(apart, bad)} of "
+                f"(|p| + |z|) |A p|{_which(bad)}"
             )
+
+    def _note_rounding(self, measured: Measured) -> None:
+        """Take note of how far the next direction may be from conjugate to this one.
+
+        The residual is rounded as the larger of the two that it is the difference of; the length
+        of the step is as the curvature is, in which larger terms may cancel.
+        """
+        curvature = abs(measured.curvature.real)
+        cancelled = 1 + _over(measured.norm * measured.direction**2, curvature)
+        scaling = _over(measured.searched, measured.residual)
+        rounded = self.searched + measured.step * measured.image * scaling * cancelled
+        factor = abs(_over(measured.energy.real, self.energy))
+        self.unconjugate = 64 * self.precision * factor * measured.image * rounded
 
     def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
         size = self.residual * searched
@@ -195,6 +225,11 @@ class Judge:
 def rounding_of_curvature(norm: Numbers, direction: Numbers, precision: float) -> Numbers:
     """Return how large p^H A p may be where it is 0, for the norms of A and of p."""
     return 64 * precision * norm * direction * direction
+
+
+def _over(numbers: Numbers, others: Numbers) -> Numbers:
+    """Return the ratio, 0 where the others are 0."""
+    return numbers / (others + (others == 0)) * (others != 0)
 
 
 def on_host(*scalars: Tensor) -> list[Numbers]:
@@ -220,7 +255,7 @@ def _any(which: Numbers) -> bool:
 
 def _first(numbers: Numbers, bad: Numbers) -> str:
     value = numbers[bad][0].item() if isinstance(numbers, Tensor) else numbers
-    return f"{complex(value):.3g}"
+    return f"{value:.3g}"
 
 
 def _which(bad: Numbers) -> str:

@@ -17,8 +17,10 @@ from ._vectors import (
     add_scaled,
     check_count,
     check_like,
+    check_scale,
     check_vector,
     in_own_space,
+    is_moderate,
     records,
 )
 
@@ -99,7 +101,7 @@ def conjugate_gradients(
         preconditioner shows itself not to be Hermitian positive definite, or A has no such
         batch dimensions.
     ArithmeticError
-        If the iteration meets NaN or infinity.
+        If the iteration meets NaN or infinity, or the scale of A leaves the range of the dtype.
 
     References
     ----------
@@ -171,7 +173,10 @@ class _Run:
             size = items.norm(y / self.unit)
             loss = items.inner(self.x, (image - 2 * y) / self.unit).real / 2
         size, loss, norm = (found.real for found in on_host(size, loss, norm))
-        self.judge = Judge(size, loss, norm, *tolerances, torch.finfo(y.dtype).eps)
+        precision = torch.finfo(y.dtype).eps
+        self.judge = Judge(size, loss, norm, *tolerances, precision, preconditioner is not None)
+        # A in another unit, where its own would lead out of the range of the dtype.
+        self.unit_of_A: Tensor | None = None
 
     def solve(self, max_num_iters: int, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
@@ -189,6 +194,9 @@ class _Run:
         norm_of_A = torch.zeros_like(energy.real)
         for iteration in range(1, max_num_iters + 1):
             image = in_own_space(_NAME, self.A, direction)
+            if iteration == 1:
+                self.choose_unit_of_A(image)
+            image = self.in_unit_of_A(image)
             curvature, cross = items.inner(direction, image), items.inner(searched, image)
             lengths = [items.norm(direction), items.norm(image)]
             norm_of_A = norm_of_A.fmax(lengths[1] / lengths[0]).detach()  # 0 / 0 where done
@@ -215,7 +223,35 @@ class _Run:
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""
+        if self.unit_of_A is not None:
+            return self.in_own_unit()
         return self.x * self.unit if records(self.x) else self.x.mul_(self.unit)
+
+    def in_own_unit(self) -> Tensor:
+        """Return a new x in the unit of y."""
+        if self.unit_of_A is None:
+            return self.x * self.unit
+        x = self.x * (self.unit / self.unit_of_A)
+        if not x.isfinite().all():
+            raise ArithmeticError(
+                f"{_NAME}: the scale of A must be such that the solution is in the range of "
+                f"{x.dtype}, got infinity"
+            )
+        return x
+
+    def choose_unit_of_A(self, image: Tensor) -> None:
+        """Choose the unit of A from what it makes of a vector near 1."""
+        unit = self.items.unit(image)
+        numbers = on_host(unit)[0].real
+        check_scale(_NAME, numbers, image.dtype)
+        if not is_moderate(numbers):
+            self.unit_of_A = torch.where(unit > 0, unit, 1)
+            self.x = self.x * self.unit_of_A
+            self.judge.change_unit(on_host(self.unit_of_A)[0].real)
+
+    def in_unit_of_A(self, image: Tensor) -> Tensor:
+        """Return what A returns, in its unit."""
+        return image if self.unit_of_A is None else image / self.unit_of_A
 
     def searched(self) -> Tensor:
         """Return the residual, preconditioned."""
@@ -240,14 +276,15 @@ class _Run:
         """Return |A x - y| of each system, without the recurrence."""
         memory = None if self.residual.requires_grad else self.residual
         residual = torch.div(self.y, self.unit, out=memory)
-        residual.sub_(in_own_space(_NAME, self.A, self.x))
+        residual.sub_(self.in_unit_of_A(in_own_space(_NAME, self.A, self.x)))
         return on_host(self.items.norm(residual))[0].real
 
     def tell(self, progress: Progress, iteration: int) -> None:
         """Report where all systems stand."""
         if progress.is_watched:
             unit = on_host(self.unit)[0].real
-            losses = self.judge.loss * unit * unit
+            unit_of_A = 1.0 if self.unit_of_A is None else on_host(self.unit_of_A)[0].real
+            losses = self.judge.loss * (unit / unit_of_A) * unit
             loss = losses.sum().item() if isinstance(losses, Tensor) else losses
             values = {"residual": self.judge.relative, "loss": float(loss)}
-            progress.tell(iteration, lambda: self.x * self.unit, values, self.judge.reasons)
+            progress.tell(iteration, self.in_own_unit, values, self.judge.reasons)

@@ -76,11 +76,47 @@ def with_adjoint(owner: str, A: Operator, adjoint: Operator | None) -> tuple[Ope
     raise TypeError(f"{owner}: the adjoint of a function must be given (adjoint=), got {A!r}")
 
 
-def finite(owner: str, value: float) -> float:
-    """Return the value, refused where it is NaN or infinite."""
+def finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:
+    """Return the value, refused where it is NaN or infinite.
+
+    The dtype is named for a value of which the scale of A may be the reason.
+    """
     if not math.isfinite(value):
-        raise ArithmeticError(f"{owner}: values must stay finite, got {value}")
+        why = "" if dtype is None else f"; the scale of A may be past what {dtype} holds"
+        raise ArithmeticError(f"{owner}: values must stay finite, got {value}{why}")
     return value
+
+
+def check_scale(owner: str, units: float | Tensor, dtype: torch.dtype) -> None:
+    """Refuse an operator of which the outputs are so small that the dtype rounds them coarsely.
+
+    Parameters
+    ----------
+    owner : str
+    units : float or Tensor
+        The largest parts of outputs, for inputs near 1; 0 for zeros, which have no scale.
+    dtype : torch.dtype
+
+    Raises
+    ------
+    ArithmeticError
+        If a number that is ``tiny`` of the dtype is more than its precision of an output.
+    """
+    information = torch.finfo(dtype)
+    lowest = information.tiny / information.eps
+    for unit in units.tolist() if isinstance(units, Tensor) else [units]:
+        if 0 < unit < lowest:
+            raise ArithmeticError(
+                f"{owner}: the scale of A must be at least {lowest:.2g}, for the precision of "
+                f"{dtype}, got outputs of {unit:.2g} for inputs near 1"
+            )
+
+
+def is_moderate(units: float | Tensor) -> bool:
+    """Whether squares of sums of squares in these units, which may be 0, are in any range."""
+    if isinstance(units, Tensor):
+        return bool((((units >= 2.0**-16) & (units <= 2.0**16)) | (units == 0)).all())
+    return 2.0**-16 <= units <= 2.0**16 or not units
 
 
 def records(*tensors: Tensor) -> bool:
@@ -186,4 +222,6 @@ def unit_of(owner: str, y: Tensor) -> float:
     rounds nothing.
     """
     largest = finite(owner, largest_part(y).item()) if y.numel() else 0.0
-    return 2.0 ** (math.frexp(largest)[1] - 1) if largest else 1.0
+    # The inverse of a unit must be in the range as well: some devices multiply by it.
+    lowest = torch.finfo(y.dtype).tiny
+    return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
