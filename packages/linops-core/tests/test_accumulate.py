@@ -68,3 +68,13 @@ def test_parts_that_differ_elsewhere_are_refused() -> None:
     parts = [torch.ones(2, 3), torch.ones(2, 1)]
     with pytest.raises(ValueError, match=r"one shape but for axis 0, got \(2, 3\) and \(2, 1\)"):
         concatenate(iter(parts), 0, (2, 2))
+
+
+def test_batches_of_results_are_added_and_joined() -> None:
+    def both(w: Tensor) -> tuple[Tensor, Tensor]:
+        parts = [torch.ones(2), torch.ones(2), w * torch.ones(2)]
+        return accumulate(iter(parts)), concatenate(iter(parts), 0, (2, 2, 2))
+
+    total, whole = torch.func.vmap(both)(torch.tensor([1.0, 2.0]))
+    assert total.tolist() == [[3, 3], [4, 4]]
+    assert whole.tolist() == [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 2, 2]]

@@ -62,6 +62,11 @@ def test_numbers_are_collected_into_the_last_of_them() -> None:
     assert torch.equal(again.to_dense(), 6 * A.to_dense())
 
 
+def test_numbers_whose_product_is_extreme_stay_apart() -> None:
+    whole = 1e4 * (1e4 * matrix())
+    assert [type(part) for part in whole.flatten()] == [Dense, Scalar, Scalar]
+
+
 def test_one_number_that_is_used_twice_counts_twice() -> None:
     half = Scalar(0.5, ("N",))
     assert composed(half, half).weight == 0.25

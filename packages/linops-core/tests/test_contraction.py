@@ -10,6 +10,8 @@ KINDS = {
     ("cxy", "xy", "cxy"): "product",
     ("cxy", ".xy", ".cxy"): "product",
     ("xc", ".cx", ".cx"): "product",
+    ("mn", "", "mn"): "product",
+    ("", "n", "n"): "product",
     ("mn", "n", "m"): "matrix",
     ("mn", ".n", ".m"): "matrix",
     ("mn", "m", "n"): "transposed matrix",
@@ -70,6 +72,14 @@ def test_every_kind_is_the_sum_of_products_in_the_promoted_dtype(
     tolerance = 1e-12 if precise else 1e-4
     found = y.to(torch.complex128)
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_products_are_added_up_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_contraction, "_SMALL", 0)
+    monkeypatch.setattr(_contraction, "_PRODUCT_OVER_COUNT", 0)
+    weight, x = (torch.randn(3, 2, 4, dtype=torch.complex128) for _ in range(2))
+    y = Contraction("cxy", "cxy", "yx")(weight.conj(), x)
+    torch.testing.assert_close(y, (weight.conj() * x).sum(0).mT)
 
 
 def test_an_empty_sum_is_zero() -> None:

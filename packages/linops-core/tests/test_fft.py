@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT, Dense, Diagonal, Identity, NamedLinop, Role, Sampling, Scalar
+from linops_core import (
+    FFT,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    Role,
+    Sampling,
+    Scalar,
+    SumReduce,
+)
 from nameddim import ND
 
 NORMS = ["ortho", "backward", "forward"]
@@ -153,6 +163,14 @@ def test_what_mixes_points_keeps_the_shifts() -> None:
         matrix = A.to_dense(sizes)
         torch.testing.assert_close(A.N.to_dense(sizes), matrix.mH @ matrix)
     assert any(part.centered for part in (mixing @ F).N.flatten() if isinstance(part, FFT))
+
+
+def test_a_sum_over_all_points_keeps_the_shifts() -> None:
+    F, total = FFT(1, (), centered=True), SumReduce(("Kx",), (), sizes={"Kx": 3})
+    inner = total.H @ total  # the same wherever it begins, and yet no diagonal
+    matrix = F.to_dense({"Nx": 3})
+    expected = matrix.mH @ torch.ones(3, 3, dtype=torch.complex128) @ matrix
+    torch.testing.assert_close(F.normal(inner).to_dense({"Nx": 3}), expected)
 
 
 def test_uncentred_is_the_plain_transform() -> None:
