@@ -296,6 +296,95 @@ def test_what_is_no_such_problem_is_refused(
 
 @METHODS
 def test_an_adjoint_that_changes_its_shape_is_refused(method: Any) -> None:
-    shapes = iter([2, 3])
+    answers = iter([torch.clone, lambda z: torch.ones(3)])
     with pytest.raises(ValueError, match=r"the output of the adjoint must have the shape"):
-        method(lambda x: torch.ones(2), torch.rand(2), adjoint=lambda x: torch.ones(next(shapes)))
+        method(torch.clone, torch.ones(2), adjoint=lambda z: next(answers)(z))
+
+
+@METHODS
+@pytest.mark.parametrize(
+    ("dtype", "exponents"),
+    [
+        (torch.float32, (-95, -70, -40, 40, 120)),
+        (torch.complex64, (-95, 100)),
+        (torch.float64, (-960, -525, 525, 1000)),
+    ],
+)
+@pytest.mark.parametrize("damp", [0.0, 0.3])
+@pytest.mark.parametrize("with_guess", [False, True])
+def test_the_unit_of_the_operator_does_not_matter(
+    method: Any, dtype: torch.dtype, exponents: tuple[int, ...], damp: float, with_guess: bool
+) -> None:
+    """Not a bit of the solution changes where squares leave the range, and x does not."""
+    matrix, y = matrix_of_rank(7, 4, 4, dtype, 0), vector(7, dtype, 0)
+    guess = vector(4, dtype, 2) if with_guess else torch.zeros(4, dtype=dtype)
+
+    def solution(exponent: int) -> tuple[Tensor, Record]:
+        record, unit = Record(), 2.0**exponent
+        A, adjoint = (matrix * unit).mv, (matrix * unit).mH.mv
+        x = method(A, y, guess / unit, adjoint=adjoint, damp=damp * unit, callback=record)
+        assert record.last is not None and torch.equal(record.last.x, x)
+        return x * unit, record
+
+    plain, told = solution(0)
+    for exponent in exponents:
+        x, record = solution(exponent)
+        assert torch.equal(x, plain)
+        assert (record.reason, record.values) == (told.reason, told.values)
+
+
+@METHODS
+def test_a_damped_solution_is_in_range_where_the_one_of_the_operator_is_not(method: Any) -> None:
+    """x = A^H y / damp^2, where A is lost in the sum of both squares."""
+    matrix, y = matrix_of_rank(5, 3, 3, torch.float32, 1), vector(5, torch.float32, 1)
+    small = matrix * 2.0**-80
+    x = method(small.mv, y, adjoint=small.mH.mv, damp=1.0)
+    torch.testing.assert_close(x * 2.0**80, matrix.mH @ y, rtol=1e-5, atol=1e-6)
+
+
+@METHODS
+@pytest.mark.parametrize(
+    ("scale", "size", "damp", "message"),
+    [
+        (1e-35, 1.0, 0.0, r"the scale of A must be at least 9.9e-32, for the precision of"),
+        (1e-25, 1e30, 0.0, r"the scale of A must be such that the solution is in the range of"),
+        (1e-25, 1.0, 1e60, r"damp must be less than 2\^200 times the scale of A, got 1e\+60"),
+        (1e39, 1.0, 0.0, r"must stay finite, got inf; the scale of A may be past what"),
+    ],
+)
+def test_a_scale_out_of_range_is_named(
+    method: Any, scale: float, size: float, damp: float, message: str
+) -> None:
+    y = torch.tensor([1.0, 2.0, 4.0]) * size
+    with pytest.raises(ArithmeticError, match=rf"{method.__name__}: .*{message}"):
+        method(lambda x: x * scale, y, adjoint=lambda z: z * scale, damp=damp)
+
+
+@METHODS
+def test_a_wrong_adjoint_is_noticed_and_costs_nothing(method: Any) -> None:
+    matrix, y = matrix_of_rank(6, 6, 6, torch.complex128, 1), vector(6, torch.complex128, 1)
+    for wrong in (matrix.mv, matrix.mT.mv, lambda z: matrix.mH @ z / 2, lambda z: 1j * z):
+        with pytest.raises(ValueError, match=r"the adjoint must be that of A \(dottest compares"):
+            method(matrix.mv, y, adjoint=wrong)
+    calls = 0
+
+    def counted(x: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return matrix @ x
+
+    with torch.no_grad():
+        method(counted, y, None, 4, adjoint=matrix.mH.mv)
+    assert calls == 4
+
+
+@METHODS
+@given(st.sampled_from(DTYPES), seeds, st.integers(2, 5))
+def test_what_is_out_of_reach_but_for_rounding_is_no_wrong_adjoint(
+    method: Any, dtype: torch.dtype, seed: int, n: int
+) -> None:
+    """A^H y is then rounding, whose direction says nothing."""
+    matrix = matrix_of_rank(n, n, 1, dtype, seed)
+    left = torch.linalg.svd(matrix).U
+    x = method(matrix.mv, left[:, -1].clone(), adjoint=matrix.mH.mv)
+    assert float(x.norm()) < 1e-4

@@ -7,13 +7,15 @@ import math
 import torch
 from torch import Tensor
 
-from ._vectors import Operator, check_like, finite, norm
+from ._random import random_like
+from ._vectors import Operator, check_like, check_scale, finite, norm, unit_of
 
 
 class Bidiagonalization:
     r"""Unit vectors with :math:`\beta u' = A v - \alpha u`, :math:`\alpha' v' = A^H u' - \beta v`.
 
-    Keeps one u and one v, and waits for the device once in a step.
+    Keeps one u and one v, and waits for the device once in a step. Of A, it is in a unit in which
+    the first A v is near 1; a power of two, so that it rounds nothing.
 
     Parameters
     ----------
@@ -34,12 +36,54 @@ class Bidiagonalization:
         self.u = y
         beta = _normalize(self.u)
         self.v = adjoint(self.u).clone()
-        alpha = _normalize(self.v)
+        self.unit = unit_of(owner, self.v, is_output=True)
+        check_scale(owner, self.unit, self.v.dtype)
+        alpha = _normalize(self.v.div_(self.unit))
         self.alpha, self.beta = self._numbers(alpha, beta)
+        self._image: Tensor | None = None
+
+    def begin(self) -> None:
+        """Apply A to the first v, which its first step needs, and choose the unit of A by it.
+
+        Raises
+        ------
+        ValueError
+            If what A returns is not what its adjoint said of it.
+        """
+        image = self._image = self.A(self.v)
+        check_like(self.owner, "the output of A", image, "y", self.u)
+        unit = unit_of(self.owner, image, is_output=True)
+        check_scale(self.owner, unit, image.dtype)
+        self.alpha *= self.unit / unit
+        self.unit = unit
+        self._check_adjoint(image)
+
+    def _check_adjoint(self, image: Tensor) -> None:
+        """Compare u^H A v with the length of A^H u, of which v is the direction."""
+        image = image / self.unit
+        found = torch.vdot(self.u.flatten(), image.flatten())
+        imaginary = found.imag if found.is_complex() else torch.zeros_like(found)
+        *numbers, length = torch.stack([found.real, imaginary, norm(image)]).tolist()
+        apart = math.hypot(numbers[0] - self.alpha, numbers[1])
+        precision = torch.finfo(image.dtype).eps
+        if apart <= precision ** (1 / 3) * length:
+            return
+        # A^H u may be nothing but rounding. How much that is, a random vector tells.
+        generator = torch.Generator().manual_seed(0)
+        other = random_like(self.v, generator)
+        size = norm(self.A(other / norm(other)) / self.unit).item()
+        if not apart <= 256 * precision * math.sqrt(other.numel()) * size:
+            raise ValueError(
+                f"{self.owner}: the adjoint must be that of A (dottest compares them), got "
+                f"<A^H u, v> = {self.alpha * self.unit:.6g} and <u, A v> = "
+                f"{complex(*numbers) * self.unit:.6g} for the first u and v"
+            )
 
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors on this occasion."""
-        self._move(self.u, -self.alpha, self.A(self.v), "A", "y")
+        image, self._image = self._image, None
+        self._move(self.u, -self.alpha, self.A(self.v) if image is None else image, "A", "y")
+        del image  # as early as that, because what the adjoint returns needs the memory
         beta = _normalize(self.u)
         self._move(self.v, -beta, self.adjoint(self.u), "the adjoint", "that before")
         alpha = _normalize(self.v)
@@ -50,10 +94,10 @@ class Bidiagonalization:
     def _move(self, x: Tensor, factor: Tensor | float, image: Tensor, name: str, kind: str) -> None:
         """Multiply x and add the image, in place."""
         check_like(self.owner, f"the output of {name}", image, kind, x)
-        x.mul_(factor).add_(image)
+        x.mul_(factor).add_(image, alpha=1 / self.unit)
 
     def _numbers(self, *scalars: Tensor) -> list[float]:
-        return [finite(self.owner, value) for value in torch.stack(scalars).tolist()]
+        return [finite(self.owner, value, self.u.dtype) for value in torch.stack(scalars).tolist()]
 
 
 def _normalize(x: Tensor) -> Tensor:

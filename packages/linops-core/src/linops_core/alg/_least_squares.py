@@ -16,6 +16,9 @@ from ._progress import Progress
 from ._step import StopReason
 from ._vectors import Operator, check_count, check_like, check_vector, unit_of
 
+_MOST_DAMPED = 200
+"""Exponent of the largest ratio of damp and A: fourth powers stay far within double precision."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -48,7 +51,8 @@ class Estimate:
 class Recurrence(Protocol):
     """How a method goes on from the bidiagonalisation to x."""
 
-    def __init__(self, pair: Bidiagonalization, damp: float) -> None: ...
+    def __init__(self, pair: Bidiagonalization, damp: float, gain: float = 1.0) -> None:
+        """Begin; the x that ``step`` moves is the solution times the gain."""
 
     def step(self, x: Tensor) -> Estimate:
         """Do one step of the bidiagonalisation and move x, in place."""
@@ -161,8 +165,18 @@ def _solve(
     if max_num_iters is None:
         max_num_iters = 2 * x.numel()
 
-    def result() -> Tensor:
-        return x * unit if x0 is None else torch.add(x0, x, alpha=unit)
+    exponent = _exponent(unit)
+
+    def result(memory: Tensor | None = None) -> Tensor:
+        # Two factors, because the inverse of the unit of A may leave the range where x does not.
+        half = exponent // 2
+        found = torch.mul(x, 2.0**half, out=memory).mul_(2.0 ** (exponent - half))
+        if abs(exponent) > 16 and not found.isfinite().all():
+            raise ArithmeticError(
+                f"{owner}: the scale of A must be such that the solution is in the range of "
+                f"{x.dtype}, got infinity"
+            )
+        return found if x0 is None else found.add_(x0)
 
     reason = StopReason.MAX_ITERATIONS if max_num_iters == 0 else None
     if not pair.alpha:
@@ -173,7 +187,16 @@ def _solve(
             progress.tell(0, result, {**values, "condition": 1.0}, reason)
             return result()
         y, precision = pair.beta, torch.finfo(x.dtype).eps
-        recurrence = method(pair, problem.damp)
+        pair.begin()
+        # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
+        ratio = max(0, _exponent(problem.damp) - _exponent(pair.unit)) if problem.damp else 0
+        if ratio > _MOST_DAMPED:
+            raise ArithmeticError(
+                f"{owner}: damp must be less than 2^{_MOST_DAMPED} times the scale of A, got "
+                f"{problem.damp:.3g} and {pair.unit:.3g}"
+            )
+        recurrence = method(pair, problem.damp / pair.unit, 4.0**ratio)
+        exponent -= _exponent(pair.unit) + 2 * ratio
         for iteration in range(1, max_num_iters + 1):
             estimate = recurrence.step(x)
             reason = tolerances.reason(estimate, y, precision)
@@ -187,4 +210,9 @@ def _solve(
             progress.tell(iteration, result, values, reason)
             if reason is not None:
                 break
-    return x.mul_(unit) if x0 is None else x.mul_(unit).add_(x0)
+    return result(x)
+
+
+def _exponent(value: float) -> int:
+    """Return the exponent of the power of two below a positive number."""
+    return math.frexp(value)[1] - 1

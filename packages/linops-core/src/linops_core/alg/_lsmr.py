@@ -82,9 +82,11 @@ def lsmr(
     TypeError
         If y is neither floating nor complex, or A is a function without adjoint.
     ValueError
-        If shapes or dtypes do not fit, or a number is out of its range.
+        If shapes or dtypes do not fit, a number is out of its range, or the adjoint shows itself
+        not to be that of A.
     ArithmeticError
-        If the iteration meets NaN or infinity.
+        If the iteration meets NaN or infinity, or the scale of A, of damp or of the solution
+        leaves the range of the dtype.
 
     References
     ----------
@@ -111,8 +113,8 @@ def lsmr(
 class LSMR:
     """The recurrences of Fong and Saunders; names as in their sections 2 and 3."""
 
-    def __init__(self, pair: Bidiagonalization, damp: float) -> None:
-        self.pair, self.damp = pair, damp
+    def __init__(self, pair: Bidiagonalization, damp: float, gain: float = 1.0) -> None:
+        self.pair, self.damp, self.gain = pair, damp, gain
         self.h, self.h_bar = pair.v.clone(), torch.zeros_like(pair.v)
         self.alpha_bar, self.zeta_bar = pair.alpha, pair.alpha * pair.beta
         self.rho = self.rho_bar = self.cosine_bar = 1.0
@@ -138,7 +140,7 @@ class LSMR:
 
         factor = -theta_bar * self.rho / (rho_before * rho_bar_before)
         add_scaled(self.h, factor, self.h_bar, into=self.h_bar)
-        add_scaled(x, self.zeta / (self.rho * self.rho_bar), self.h_bar)
+        add_scaled(x, self.zeta / (self.rho * self.rho_bar) * self.gain, self.h_bar)
         add_scaled(pair.v, -theta / self.rho, self.h, into=self.h)
 
         norm = math.sqrt(self.norm_squared + pair.beta**2)
@@ -152,7 +154,7 @@ class LSMR:
             gradient=abs(self.zeta_bar),
             norm=norm,
             condition=condition,
-            x=length,  # of the x before this step, which saves a wait for the device
+            x=length / self.gain,  # of the x before this step, which saves a wait for the device
         )
 
     def _residual(

@@ -81,9 +81,11 @@ def lsqr(
     TypeError
         If y is neither floating nor complex, or A is a function without adjoint.
     ValueError
-        If shapes or dtypes do not fit, or a number is out of its range.
+        If shapes or dtypes do not fit, a number is out of its range, or the adjoint shows itself
+        not to be that of A.
     ArithmeticError
-        If the iteration meets NaN or infinity.
+        If the iteration meets NaN or infinity, or the scale of A, of damp or of the solution
+        leaves the range of the dtype.
 
     References
     ----------
@@ -111,8 +113,8 @@ def lsqr(
 class LSQR:
     """The recurrences of Paige and Saunders; names as in their section 4 and 5."""
 
-    def __init__(self, pair: Bidiagonalization, damp: float) -> None:
-        self.pair, self.damp = pair, damp
+    def __init__(self, pair: Bidiagonalization, damp: float, gain: float = 1.0) -> None:
+        self.pair, self.damp, self.gain = pair, damp, gain
         self.w = pair.v.clone()
         self.phi_bar, self.rho_bar = pair.beta, pair.alpha
         self.norm_squared = self.inverse_squared = self.damped_squared = 0.0
@@ -131,7 +133,7 @@ class LSQR:
         cosine, sine, rho = rotation(rho_bar, pair.beta)
         theta, self.rho_bar = sine * pair.alpha, -cosine * pair.alpha
         phi, self.phi_bar = cosine * phi_bar, sine * phi_bar
-        add_scaled(x, phi / rho, self.w)
+        add_scaled(x, phi / rho * self.gain, self.w)
         add_scaled(pair.v, -theta / rho, self.w, into=self.w)
         self.inverse_squared += (length / rho) ** 2
         self.damped_squared += psi**2

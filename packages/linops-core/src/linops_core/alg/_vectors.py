@@ -215,13 +215,14 @@ def _in_other_unit(owner: str, vector: Tensor) -> float:
     return float(norm(vector / unit).item()) * unit
 
 
-def unit_of(owner: str, y: Tensor) -> float:
-    """Return the power of two below the largest part of y; 1 for zeros.
+def unit_of(owner: str, y: Tensor, is_output: bool = False) -> float:
+    """Return the power of two below the largest part of y, maybe an output; 1 for zeros.
 
     In this unit no square of a norm leaves the range of the dtype, and to change to it and back
     rounds nothing.
     """
-    largest = finite(owner, largest_part(y).item()) if y.numel() else 0.0
+    dtype = y.dtype if is_output else None
+    largest = finite(owner, largest_part(y).item(), dtype) if y.numel() else 0.0
     # The inverse of a unit must be in the range as well: some devices multiply by it.
     lowest = torch.finfo(y.dtype).tiny
     return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
