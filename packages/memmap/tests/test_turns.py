@@ -336,6 +336,29 @@ def test_a_second_interrupt_while_things_are_brought_back_is_told(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("fails_at", range(5))
+def test_a_gradient_that_is_exchanged_as_a_whole_is_put_back(
+    fails_at: int, allocations: Allocations
+) -> None:
+    whole = torch.arange(5.0)
+    module = Holder(first=torch.ones(2), gradient=whole[:3], p=torch.nn.Parameter(torch.ones(3)))
+    module.p.grad = gradient = module.gradient
+    module.last = torch.nn.Buffer(torch.ones(4))
+    del whole
+    before = look_of(module)
+    watch(allocations, module)
+    allocations.fails_at = fails_at
+    if fails_at < 4:
+        with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
+            to_double(module)
+        assert look_of(module) == before
+    else:
+        to_double(module)
+        assert gradient.dtype == torch.float64
+        assert not all(allocations.alive[-1]), "and its memory was given up"
+    assert module.p.grad is gradient and module.gradient is gradient
+
+
 @BETA
 def test_parts_of_a_sparse_tensor_change_together(allocations: Allocations) -> None:
     module = Holder(s=torch.eye(4).to_sparse(), t=torch.ones(3), c=torch.eye(3).to_sparse_csr())

@@ -68,8 +68,8 @@ class _Copied:
 def _look_of(tensor: torch.Tensor) -> tuple[object, ...]:
     """All that a copy of a tensor takes over, but values and attributes."""
     look: list[object] = [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
-    for part in _parts_of(tensor):
-        look += [part.dtype, part.untyped_storage()._cdata, view_of(part)]
+    for part, view in _parts_of(tensor):
+        look += [part.dtype, part.untyped_storage()._cdata, view]
     gradient = tensor.grad if tensor.is_leaf else None
     return *look, None if gradient is None else _look_of(gradient)
 
@@ -78,16 +78,15 @@ def _storages_of(tensor: torch.Tensor) -> list[torch.UntypedStorage]:
     parts = _parts_of(tensor)
     if tensor.is_leaf and tensor.grad is not None:
         parts += _parts_of(tensor.grad)
-    return [part.untyped_storage() for part in parts]
+    return [part.untyped_storage() for part, _ in parts]
 
 
-def _parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """The strided tensors that a tensor is made of."""
+def _parts_of(tensor: torch.Tensor) -> list[tuple[torch.Tensor, View]]:
+    """The strided tensors that a tensor is made of, and where they lie."""
     with suppress(TypeError):
-        view_of(tensor)
-        return [tensor]
+        return [(tensor, view_of(tensor))]
     groups = plan_of([Found(tensor, None, True)], detach=True).groups
-    return [piece.tensor for group in groups for piece in group.pieces]
+    return [(piece.tensor, piece.view) for group in groups for piece in group.pieces]
 
 
 class ModuleMemoryMap:
