@@ -96,9 +96,11 @@ def memory_aware_deepcopy(
     if id(module) in storages.reached:
         return reconstruct(module, memo)
     reached = reach(module)
-    cloned = _cloned_by_torch(reached.found, memo, storages)
+    found, cloned = reached.found, []
+    if not is_outermost:
+        cloned = _cloned_by_torch(found, memo, storages)
+        found = [item for item in found if id(item.tensor) not in memo] + cloned
     known = {id(item.tensor) for item in cloned}
-    found = [item for item in reached.found if id(item.tensor) not in memo] + cloned
     lone, others = split_lone(found) if storages.is_empty() else (Lone([], []), found)
     plan = plan_of(others, detach)
     if known:
@@ -116,7 +118,8 @@ def memory_aware_deepcopy(
     copied = copy_tensors(
         plan, storages.copy_groups(plan.groups, pack), memo, storages.counters, known=known
     )
-    storages.made.update({id(source): memo[id(source)] for source in copied})
+    ours = copied if is_outermost else [item.tensor for item in lone.items] + copied
+    storages.made.update({id(source): memo[id(source)] for source in ours})
     sources = [item.tensor for item in lone.items] + copied
     laden = [source for source in sources if hooks or id(source) in reached.laden]
     # Parameters that torch has cloned lack what they carry.
@@ -215,9 +218,7 @@ def _clone(lone: Lone, memo: dict[int, Any], storages: CopiedStorages) -> None:
         for source, copied in zip(sources, made, strict=True):
             if source.requires_grad and type(source) is torch.Tensor:
                 copied.requires_grad_()
-    by_id = dict(zip(map(id, sources), made, strict=True))
-    memo.update(by_id)
-    storages.made.update(by_id)
+    memo.update(zip(map(id, sources), made, strict=True))
     storages.clones.update(zip(lone.storages, made, strict=True))
     storages.counters.add(sources, made)
 
