@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 import pytest
@@ -71,6 +72,52 @@ def test_the_unit_of_the_operator_does_not_matter(exponent: int) -> None:
     A = torch.diag(torch.tensor([1.0, 3.0])) * 2.0**exponent
     _, eigenvalue = power_method(A.mv, torch.ones(2) * 2.0**-exponent, 100)
     assert float(eigenvalue) == pytest.approx(3 * 2.0**exponent)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponents"),
+    [
+        (torch.float32, (-100, -75, -52, 52, 75, 120)),
+        (torch.complex64, (-100, 100)),
+        (torch.float64, (-960, -525, 525, 1000)),
+    ],
+)
+@pytest.mark.parametrize("as_function", [False, True])
+def test_the_unit_of_the_operator_does_not_matter_for_its_norm(
+    dtype: torch.dtype, exponents: tuple[int, ...], as_function: bool
+) -> None:
+    """Where A^H A leaves the range of the dtype, and the norm does not; with gradients."""
+    matrix = randn(4, 3, dtype=dtype, seed=0)
+    start = randn(3, dtype=dtype, seed=1)
+
+    def found(exponent: int) -> tuple[Tensor, Tensor, Record]:
+        weight, record = (matrix * 2.0**exponent).requires_grad_(), Record()
+        if as_function:
+            norm = operator_norm(weight.mv, start, adjoint=weight.mH.mv, callback=record)
+        else:
+            norm = operator_norm(Dense.from_einstr(weight, "MN,N->M"), start, callback=record)
+        (gradient,) = torch.autograd.grad(norm, weight)
+        return norm.detach() / 2.0**exponent, gradient, record
+
+    norm, gradient, told = found(0)
+    assert float(norm) == pytest.approx(float(torch.linalg.matrix_norm(matrix, 2)), rel=1e-4)
+    for exponent in exponents:
+        scaled, scaled_gradient, record = found(exponent)
+        torch.testing.assert_close(scaled, norm, rtol=1e-6, atol=0)
+        torch.testing.assert_close(scaled_gradient, gradient, rtol=1e-4, atol=1e-5)
+        squares = [value / 2.0**exponent / 2.0**exponent for value in record.values["eigenvalue"]]
+        if 2.0**-500 < 2.0**exponent < 2.0**500:
+            assert squares == pytest.approx(told.values["eigenvalue"])
+
+
+def test_a_scale_that_leaves_the_range_is_named() -> None:
+    for scale, message in (
+        (1e-35, r"the scale of A must be at least 9.9e-32, for the precision of torch.float32"),
+        (1e39, r"values must stay finite, got inf; the scale of A may be past what"),
+    ):
+        scaled = partial(torch.mul, torch.tensor(scale))
+        with pytest.raises(ArithmeticError, match=rf"operator_norm: {message}"):
+            operator_norm(scaled, torch.ones(2), adjoint=torch.clone)
 
 
 def test_a_real_vector_becomes_complex_where_the_operator_needs_it() -> None:

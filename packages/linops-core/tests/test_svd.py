@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 import pytest
@@ -115,6 +116,48 @@ def test_all_singular_values_of_a_unitary_operator_are_one() -> None:
 def test_zero_has_orthonormal_vectors_too() -> None:
     found = svd(Zero(("N",), ("M",), sizes={"N": 4, "M": 3}), 2)
     check(found, torch.zeros(3, 4), 2, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponents"),
+    [
+        (torch.float32, (-95, -60, 60, 120)),
+        (torch.complex64, (-95, 100)),
+        (torch.float64, (-960, 1000)),
+        (torch.complex128, (-965, 1000)),
+    ],
+)
+def test_the_unit_of_the_operator_does_not_matter(
+    dtype: torch.dtype, exponents: tuple[int, ...]
+) -> None:
+    matrix = with_values(7, 5, torch.linspace(1, 0.2, 5, dtype=torch.float64), dtype, 0)
+
+    def found(exponent: int) -> tuple[SVD, Step]:
+        record = Record()
+        result = svd(
+            Dense.from_einstr(matrix * 2.0**exponent, "MN,N->M"), 3, seed=1, callback=record
+        )
+        assert record.last is not None
+        return result, record.last
+
+    plain, told = found(0)
+    for exponent in exponents:
+        scaled, step = found(exponent)
+        torch.testing.assert_close(scaled.S / 2.0**exponent, plain.S)
+        torch.testing.assert_close(scaled.U, plain.U)
+        torch.testing.assert_close(scaled.V, plain.V)
+        assert torch.equal(step.x, scaled.S)
+        assert step.values["norm"] / 2.0**exponent == pytest.approx(told.values["norm"])
+
+
+def test_a_scale_that_leaves_the_range_is_named() -> None:
+    for scale, message in (
+        (1e-35, r"the scale of A must be at least 9.9e-32, for the precision of torch.float32"),
+        (1e39, r"values must stay finite, got inf; the scale of A may be past what"),
+    ):
+        scaled = partial(torch.mul, torch.tensor(scale))
+        with pytest.raises(ArithmeticError, match=rf"svd: {message}"):
+            svd(scaled, 1, torch.ones(2), adjoint=torch.clone)
 
 
 def test_no_gradients_are_recorded() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -10,14 +13,16 @@ from torch import Tensor
 from ._items import BatchDims, items_of
 from ._progress import Progress
 from ._random import random_input
-from ._step import Callback, StopReason
+from ._step import Callback, Step, StopReason
 from ._vectors import (
     Operator,
     check_count,
+    check_scale,
     check_vector,
     finite,
     in_own_space,
     normal_of,
+    unit_of,
     with_adjoint,
 )
 
@@ -103,7 +108,7 @@ def power_method(
         for iteration in range(1, max_iters + 1):
             image = in_own_space(owner, A, v)
             eigenvalue, numbers = items.magnitude(image)
-            finite(owner, float(numbers.sum()))
+            finite(owner, float(numbers.sum()), image.dtype)
             if (numbers > 0).all():
                 v = image / eigenvalue
             else:
@@ -141,7 +146,8 @@ def operator_norm(
     r"""The norm :math:`\max |A x| / |x|`, by the power method on :math:`A^H A`.
 
     It is approached from below: the result is at most the norm, but for rounding. Memory and
-    waits are those of :func:`power_method`; gradients flow through the steps.
+    waits are those of :func:`power_method`; gradients flow through the steps. Where squares leave
+    the range of the dtype, A and its adjoint are applied in another unit.
 
     Parameters
     ----------
@@ -176,7 +182,7 @@ def operator_norm(
     ValueError
         If v_init is zero, a size is not known, or the adjoint returns another shape.
     ArithmeticError
-        If the iteration meets NaN or infinity.
+        If the iteration meets NaN or infinity, or the scale of A leaves the range of the dtype.
 
     Examples
     --------
@@ -192,8 +198,33 @@ def operator_norm(
     check_vector(owner, "v_init", v)
 
     normal = normal_of(A, forward, backward)
-    image = normal(v)
-    if image.dtype != v.dtype and image.is_complex():
-        v = v.to(image.dtype)
+    image = forward(v)
+    size = unit_of(owner, image, is_output=True)
+    scale = size / unit_of(owner, v) if image.any() else 1.0
+    back = backward(image / size)
+    if back.dtype != v.dtype and back.is_complex():
+        v = v.to(back.dtype)
+    check_scale(owner, scale, back.dtype)
+    unit = 1.0 if _has_squares(scale, back.dtype) else scale
+    if unit != 1.0:
+        normal = partial(_scaled_normal, forward, backward, unit)
+        callback = callback and partial(_tell_in_own_unit, callback, unit)
     _, square = power_method(normal, v, max_iters, tol, tqdm_kwargs=tqdm_kwargs, callback=callback)
-    return square.sqrt()
+    return square.sqrt() * unit
+
+
+def _has_squares(unit: float, dtype: torch.dtype) -> bool:
+    """Whether the square of the unit is far enough within the range to be rounded finely."""
+    information = torch.finfo(dtype)
+    lowest = math.sqrt(information.tiny / information.eps)
+    return lowest < unit < 1 / lowest
+
+
+def _scaled_normal(forward: Operator, backward: Operator, unit: float, x: Tensor) -> Tensor:
+    return backward(forward(x) / unit) / unit
+
+
+def _tell_in_own_unit(callback: Callback, unit: float, step: Step) -> None:
+    """Report the square of the norm, which may be too large, or too small, for any number."""
+    values = {**step.values, "eigenvalue": step.values["eigenvalue"] * unit * unit}
+    callback(dataclasses.replace(step, values=values))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -11,7 +12,17 @@ from torch import Tensor
 from ._progress import Progress
 from ._random import random_input, random_like
 from ._step import Callback, StopReason
-from ._vectors import Operator, check_count, check_vector, finite, norm, with_adjoint
+from ._vectors import (
+    Operator,
+    check_count,
+    check_scale,
+    check_vector,
+    finite,
+    is_moderate,
+    norm,
+    unit_of,
+    with_adjoint,
+)
 
 _NAME = "svd"
 
@@ -92,7 +103,7 @@ def svd(
     ValueError
         If k is more than there is, a number is out of its range, or a size is not known.
     ArithmeticError
-        If values are NaN or infinite.
+        If values are NaN or infinite, or the scale of A leaves the range of the dtype.
 
     References
     ----------
@@ -129,11 +140,14 @@ def svd(
     right = _Basis(like.numel(), like)
     newest = right.extend(random_like(like, generator, min(k + oversampling, most)), 0.0)
     matrix = like.new_zeros(0, 0)
-    scale = 0.0
+    scale, unit = 0.0, 1.0
     with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
         for iteration in range(1, max_num_iters + 1):
             images = torch.stack([A(row.reshape(like.shape)).flatten() for row in newest])
-            scale = max(scale, finite(_NAME, norm(images).item()))
+            if iteration == 1:
+                unit = _unit(images)
+            images = _divided(images, unit)
+            scale = max(scale, finite(_NAME, norm(images).item(), images.dtype))
             first = left.count
             new_left = left.extend(images, scale)
             if left.count < k and len(new_left) < len(newest):
@@ -146,7 +160,8 @@ def svd(
                 images = torch.stack(
                     [adjoint(row.reshape(output.shape)).flatten() for row in new_left]
                 )
-                finite(_NAME, norm(images).item())
+                images = _divided(images, unit)
+                finite(_NAME, norm(images).item(), images.dtype)
                 newest = right.extend(images, scale)
                 rest = images @ newest.mH
                 residual = _largest(rest.mT @ P[first : first + len(new_left), :k])
@@ -159,13 +174,24 @@ def svd(
                 reason = StopReason.CONVERGED if goal == tol else StopReason.ROUNDING
             elif iteration == max_num_iters:
                 reason = StopReason.MAX_ITERATIONS
-            values = {"norm": float(S[0]), "residual": relative}
-            progress.tell(iteration, S[:k].clone, values, reason)
+            values = {"norm": float(S[0]) * unit, "residual": relative}
+            progress.tell(iteration, partial(torch.mul, S[:k], unit), values, reason)
             if reason is not None:
                 break
     U = left.combined(P[:, :k].mT).reshape(-1, *output.shape)
     V = right.combined(Qh[:k].conj()).reshape(-1, *like.shape)
-    return SVD(U, S[:k], V)
+    return SVD(U, S[:k] * unit, V)
+
+
+def _unit(images: Tensor) -> float:
+    """Return a unit of A in which squares are within the range; 1 unless A is extreme."""
+    unit = unit_of(_NAME, images, is_output=True)
+    check_scale(_NAME, unit, images.dtype)
+    return 1.0 if is_moderate(unit) else unit
+
+
+def _divided(images: Tensor, unit: float) -> Tensor:
+    return images if unit == 1.0 else images.div_(unit)
 
 
 def _largest(columns: Tensor) -> float:
