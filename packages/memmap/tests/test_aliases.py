@@ -137,6 +137,23 @@ def test_tensors_that_a_module_reads_differently_are_no_strangers() -> None:
     memory_aware_to(module, "meta", strict=True)
 
 
+def test_a_view_with_elements_smaller_than_a_byte_is_no_stranger_to_a_copy() -> None:
+    bytes_ = torch.arange(4, dtype=torch.uint8)
+    small = bytes_.view(vars(torch)["uint4"])
+    module = Holder(u=bytes_, s=small)
+    made = memory_aware_deepcopy(module)
+    assert made.s.untyped_storage()._cdata == made.u.untyped_storage()._cdata
+    module.register_buffer("part", bytes_[1:])
+    memory_aware_deepcopy(module)
+    del module
+    with pytest.warns(AliasWarning, match=r"other holders for u"):
+        memory_aware_deepcopy(Holder(u=bytes_))
+    other = bytes_[2:].data
+    with pytest.warns(AliasWarning, match=r"other holders for u \(by 1\)"):
+        memory_aware_deepcopy(Holder(u=bytes_, s=small))
+    assert other.tolist() == [2, 3]
+
+
 def test_long_lists_are_cut() -> None:
     flat = torch.zeros(40)
     module = Holder(**{f"t{i}": flat[i : i + 2] for i in range(20)})

@@ -14,26 +14,30 @@ from ._errors import AliasError, AliasWarning
 from ._holders import outside_holders
 from ._plan import Group, Piece, Plan
 from ._reach import Found, path_text
+from ._rebuild import PLAIN_TENSORS
+from ._view import SUB_BYTE_DTYPES
 
 Named: TypeAlias = Found | Piece
 
 _MAX_NAMES = 8
 
 
-def held_outside(plans: Iterable[Plan]) -> dict[int, int]:
+def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> dict[int, int]:
     """How many tensors hold the storages of some plans, beside those that are planned.
 
     Parameters
     ----------
     plans : iterable of Plan
         All tensors that are known.
+    kept : iterable of torch.Tensor, optional
+        Further strided tensors that may hold these storages.
 
     Returns
     -------
     dict of int to int
         By the identity of a storage; see `outside_holders`.
     """
-    pieces: list[torch.Tensor] = []
+    pieces: list[torch.Tensor] = list(kept)
     inner: list[torch.Tensor] = []
     for plan in plans:
         pieces += [piece.tensor for group in plan.groups for piece in group.pieces]
@@ -82,13 +86,19 @@ def tell_of_copy(plan: Plan, lone: Sequence[Found]) -> None:
     lone : sequence of Found
         Further tensors that are copied, none of which shares memory with another.
     """
-    outside = held_outside([plan]) | outside_holders(item.tensor for item in lone)
+    # Left to torch, which keeps them with the storages that are copied here.
+    kept = [item.tensor for item in plan.unknown if _has_small_elements(item.tensor)]
+    outside = held_outside([plan], kept) | outside_holders(item.tensor for item in lone)
     text = _text_of([*map(_tensors_of, plan.groups), *([item] for item in lone)], outside)
     if text:
         _warn(
             "memory to be copied should be held by the module alone, else its copy is taken apart "
             f"from what is outside; got other holders for {text}"
         )
+
+
+def _has_small_elements(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in SUB_BYTE_DTYPES and type(tensor) in PLAIN_TENSORS
 
 
 def _tensors_of(group: Group) -> Sequence[Named]:
