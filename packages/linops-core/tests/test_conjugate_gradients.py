@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -242,6 +242,7 @@ def test_an_operator_that_is_not_symmetric_is_noticed_or_solved(
         )
 
 
+@example(5, torch.float64, 16.0, False, 1787)
 @given(
     st.integers(2, 40),
     st.sampled_from([torch.float32, torch.float64, torch.complex64, torch.complex128]),

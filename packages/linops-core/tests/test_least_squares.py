@@ -388,3 +388,13 @@ def test_what_is_out_of_reach_but_for_rounding_is_no_wrong_adjoint(
     left = torch.linalg.svd(matrix).U
     x = method(matrix.mv, left[:, -1].clone(), adjoint=matrix.mH.mv)
     assert float(x.norm()) < 1e-4
+
+
+@METHODS
+def test_no_step_is_made_of_the_rounding_of_the_adjoint(method: Any) -> None:
+    """It is in the null space of A here, where a step would be as long as it is small."""
+    matrix, rounding = torch.ones(2, 2), torch.tensor([1.0, -1.0]) * 1e-8
+    record = Record()
+    y = torch.tensor([1.0, -1.0])
+    x = method(matrix.mv, y, adjoint=lambda z: matrix.mT @ z + z[0] * rounding, callback=record)
+    assert not x.any() and record.reason is StopReason.LEAST_SQUARES

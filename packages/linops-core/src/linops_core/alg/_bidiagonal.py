@@ -45,6 +45,8 @@ class Bidiagonalization:
     def begin(self) -> None:
         """Apply A to the first v, which its first step needs, and choose the unit of A by it.
 
+        Where A^H u shows itself to be nothing but rounding, alpha is 0 from then on.
+
         Raises
         ------
         ValueError
@@ -72,12 +74,15 @@ class Bidiagonalization:
         generator = torch.Generator().manual_seed(0)
         other = random_like(self.v, generator)
         size = norm(self.A(other / norm(other)) / self.unit).item()
-        if not apart <= 256 * precision * math.sqrt(other.numel()) * size:
+        rounding = 256 * precision * math.sqrt(other.numel()) * size
+        if not apart <= rounding:
             raise ValueError(
                 f"{self.owner}: the adjoint must be that of A (dottest compares them), got "
                 f"<A^H u, v> = {self.alpha * self.unit:.6g} and <u, A v> = "
                 f"{complex(*numbers) * self.unit:.6g} for the first u and v"
             )
+        if self.alpha <= rounding:
+            self.alpha = 0.0
 
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors on this occasion."""

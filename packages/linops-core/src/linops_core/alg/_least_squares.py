@@ -179,6 +179,8 @@ def _solve(
         return found if x0 is None else found.add_(x0)
 
     reason = StopReason.MAX_ITERATIONS if max_num_iters == 0 else None
+    if pair.alpha and reason is None:
+        pair.begin()
     if not pair.alpha:
         reason = StopReason.LEAST_SQUARES if pair.beta else StopReason.CONVERGED
     with watched(max_num_iters) as progress:
@@ -187,7 +189,6 @@ def _solve(
             progress.tell(0, result, {**values, "condition": 1.0}, reason)
             return result()
         y, precision = pair.beta, torch.finfo(x.dtype).eps
-        pair.begin()
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
         ratio = max(0, _exponent(problem.damp) - _exponent(pair.unit)) if problem.damp else 0
         if ratio > _MOST_DAMPED:
