@@ -40,8 +40,9 @@ def memory_aware_deepcopy(
     Parameters
     ----------
     module : torch.nn.Module
-        What to copy. Its own ``__deepcopy__`` is not called (so it may call this); the methods
-        of the reduce protocol (``__getstate__``, ``__setstate__``) are.
+        What to copy. Its own ``__deepcopy__`` is not called (so it may call this), unless it comes
+        from torch (graphs, TorchScript); the methods of the reduce protocol (``__getstate__``,
+        ``__setstate__``) are.
     memo : dict, optional
         The memo of a surrounding `copy.deepcopy`.
     pack : bool, optional
@@ -50,8 +51,8 @@ def memory_aware_deepcopy(
     detach : bool, optional
         Whether tensors with a history are copied without it, instead of being refused.
     hooks : bool, optional
-        Whether the hooks of tensors are registered on the copies, too. Hooks of modules are
-        copied with them in any case.
+        Whether the hooks of tensors are copied, too: a bound method of the module is bound to the
+        copy then. Hooks of modules are copied with them in any case.
 
     Returns
     -------
@@ -68,13 +69,14 @@ def memory_aware_deepcopy(
     AliasWarning
         If memory is also held outside of the module (by another tensor, a graph): from that, the
         copy is apart. Inside of a larger copy, with `memo`, there is no such warning: what else
-        the larger copy holds stays related, and is not known before its end.
+        the larger copy holds may stay related, and is not known before its end.
 
     Notes
     -----
     An object with a ``__deepcopy__`` of its own is left to copy itself; tensors in it stay
-    related to those of the module. Tensors of unknown layout (opaque tensors, wrapper subclasses
-    without ``__tensor_flatten__``) are copied one by one by their own ``__deepcopy__``.
+    related to those of the module, as far as attributes and items lead to them. NumPy arrays are
+    copied by NumPy, apart from all tensors. Tensors of unknown layout (opaque tensors, wrapper
+    subclasses without ``__tensor_flatten__``) are copied one by one by their own ``__deepcopy__``.
 
     Examples
     --------
