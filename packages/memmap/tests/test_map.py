@@ -354,3 +354,11 @@ def test_what_is_no_module_is_refused(module: Any) -> None:
     with pytest.raises(TypeError, match=match):
         ModuleMemoryMap(module)
     assert memory_map.groups == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_copy_for_a_device_of_what_holds_its_tensors_elsewhere_is_refused() -> None:
+    scripted = torch.jit.script(torch.nn.Linear(2, 2))
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), scripted)
+    with pytest.raises(MoveError, match=r"^1: a module to be moved must hold its tensors itself"):
+        ModuleMemoryMap(module).copy_to(module, "meta")

@@ -13,7 +13,14 @@ from ._cooperate import CopiedStorages
 from ._counters import Counters
 from ._deepcopy import copy_attachments, copy_tensors, memory_aware_deepcopy
 from ._footprint import union_nbytes
-from ._move import NOT_BOTH, check_arrival, check_module_type, device_of, move
+from ._move import (
+    NOT_BOTH,
+    check_arrival,
+    check_holds_its_tensors,
+    check_module_type,
+    device_of,
+    move,
+)
 from ._placement import Gaps, Placements
 from ._plan import Group, plan_of
 from ._reach import Found, path_text, reach
@@ -318,13 +325,14 @@ class ModuleMemoryMap:
         ValueError
             If `gaps` is none of the three.
         MoveError
-            If a meta tensor would need data, or torch has no meta tensor like one that is to go
-            to ``meta``.
+            If a meta tensor would need data, torch has no meta tensor like one that is to go to
+            ``meta``, or a module does not hold its tensors itself (TorchScript, FSDP).
         StorageError
             As for `memory_aware_to`.
         """
         check_module_type("ModuleMemoryMap", module)
         _check_gaps(gaps)
+        check_holds_its_tensors(module)
         target = device_of(device)
         self._know(module, target)
         reached = reach(module)

@@ -170,7 +170,7 @@ def move(
     MoveError
         As for `memory_aware_to`; nothing has changed then.
     """
-    _check_module(module)
+    check_holds_its_tensors(module)
     found = state_tensors(module)
     if attributes:
         known = {id(item.tensor) for item in found}
@@ -264,7 +264,7 @@ def _check_dtype(dtype: torch.dtype | None) -> None:
         raise TypeError(f"memory_aware_to: dtype must be a floating or complex type, got {dtype}")
 
 
-def _check_module(module: torch.nn.Module) -> None:
+def check_holds_its_tensors(module: torch.nn.Module) -> None:
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule) or _is_sharded(part):
             raise MoveError(
