@@ -19,6 +19,12 @@ class Weighted(SliceableLinop):
         super().__init__(NamedShape(("A", "B"), weight_shape=dims))
         self.register_weight("weight", weight, "weight_shape", tuple(map(ND, broadcast)))
 
+    @staticmethod
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+        return x
+
+    adj_fn = fn
+
 
 def part(linop: NamedLinop) -> Tensor:
     assert isinstance(linop, SliceableLinop)
