@@ -1,0 +1,174 @@
+"""Streams and events of any kind of device, behind one small interface.
+
+A device works on streams: queues, each of which does one thing after the other, whenever it gets to
+it. All that this package asks of streams goes through a `StreamBackend`, so that the same code runs
+on what `torch.accelerator` knows, on a CPU, where a call has happened when it returns, and on the
+simulated devices that prove the order right.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor
+
+
+class Event(Protocol):
+    """A point in the work of a stream, to wait for; of the kind of :class:`torch.Event`."""
+
+    def record(self, stream: Stream) -> None:
+        """Be the point at which ``stream`` has done all that it was given so far."""
+
+    def synchronize(self) -> None:
+        """Let the host wait for it."""
+
+
+class Stream(Protocol):
+    """A queue of work on a device; of the kind of :class:`torch.Stream`."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it works."""
+
+    def wait_event(self, event: Event) -> None:
+        """Let what it is given from now on wait for ``event``; the host goes on."""
+
+    def synchronize(self) -> None:
+        """Let the host wait for all that it was given."""
+
+
+class StreamBackend(Protocol):
+    """What a kind of device says of its streams."""
+
+    def current_stream(self, device: torch.device) -> Stream:
+        """Return the stream on which the caller's work on ``device`` goes."""
+
+    def new_stream(self, device: torch.device) -> Stream:
+        """Return a stream of its own."""
+
+    def new_event(self, device: torch.device) -> Event:
+        """Return an event that has not been recorded."""
+
+    def using(self, stream: Stream) -> AbstractContextManager[object]:
+        """Make ``stream`` the current one of its device inside the block."""
+
+    def record_use(self, tensor: Tensor, stream: Stream) -> None:
+        """Keep the memory of ``tensor`` until ``stream`` is done with what it was given so far."""
+
+    def can_reach(self, device: torch.device, peer: torch.device) -> bool:
+        """Whether ``device`` can read and write the memory of ``peer`` by itself."""
+
+    def empty_pinned(self, like: Tensor) -> Tensor:
+        """Return host memory for a contiguous copy of ``like`` that the device can reach."""
+
+
+class AcceleratorBackend:
+    """The streams of whatever `torch.accelerator` stands for here."""
+
+    def current_stream(self, device: torch.device) -> Stream:
+        """Return the stream on which the caller's work on ``device`` goes."""
+        return cast(Stream, torch.accelerator.current_stream(device))
+
+    def new_stream(self, device: torch.device) -> Stream:
+        """Return a stream from torch's pool."""
+        return cast(Stream, torch.Stream(device))
+
+    def new_event(self, device: torch.device) -> Event:
+        """Return an event that has not been recorded."""
+        return cast(Event, torch.Event(device))
+
+    def using(self, stream: Stream) -> AbstractContextManager[object]:
+        """Make ``stream`` the current one of its device inside the block."""
+        return cast(torch.Stream, stream)
+
+    def record_use(self, tensor: Tensor, stream: Stream) -> None:
+        """Keep the memory of ``tensor`` until ``stream`` is done with what it was given so far."""
+        tensor.record_stream(cast(torch.Stream, stream))
+
+    def can_reach(self, device: torch.device, peer: torch.device) -> bool:
+        """Whether ``device`` can read and write the memory of ``peer`` by itself.
+
+        Only CUDA says; of others torch takes care itself.
+        """
+        if device.type != peer.type:
+            return False
+        return device.type != "cuda" or torch.cuda.can_device_access_peer(device, peer)
+
+    def empty_pinned(self, like: Tensor) -> Tensor:
+        """Return host memory for a contiguous copy of ``like`` that the device can reach."""
+        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+
+
+class HostBackend:
+    """Where what was called has happened: a CPU, and devices of which there are only shapes."""
+
+    def current_stream(self, device: torch.device) -> Stream:
+        """Return the one stream that there is."""
+        return _HostStream(device)
+
+    new_stream = current_stream
+
+    def new_event(self, device: torch.device) -> Event:
+        """Return an event that is always past."""
+        return _HostEvent()
+
+    def using(self, stream: Stream) -> AbstractContextManager[object]:
+        """Change nothing."""
+        return nullcontext()
+
+    def record_use(self, tensor: Tensor, stream: Stream) -> None:
+        """Change nothing: nothing is ever left to do."""
+
+    def can_reach(self, device: torch.device, peer: torch.device) -> bool:
+        """Whether both are one device: there is nothing else to reach."""
+        return device == peer
+
+    def empty_pinned(self, like: Tensor) -> Tensor:
+        """Return memory for a contiguous copy of ``like``."""
+        return torch.empty(like.shape, dtype=like.dtype)
+
+
+class _HostStream:
+    """The thread that calls."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def wait_event(self, event: Event) -> None:
+        """Let the host wait: what comes next on this stream is what comes next."""
+        event.synchronize()
+
+    def synchronize(self) -> None:
+        pass
+
+
+class _HostEvent:
+    """A point that is past when it is recorded."""
+
+    def record(self, stream: Stream) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+_BACKENDS: dict[str, StreamBackend] = {}
+_HOST, _ACCELERATOR = HostBackend(), AcceleratorBackend()
+
+
+def register_backend(device_type: str, backend: StreamBackend) -> None:
+    """Have the streams of all devices of a type go through ``backend``."""
+    _BACKENDS[device_type] = backend
+
+
+def backend_of(device: torch.device) -> StreamBackend:
+    """Return what knows the streams of ``device``."""
+    backend = _BACKENDS.get(device.type)
+    if backend is not None:
+        return backend
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    # A device that is not there can only be that of fake tensors, whose work is never done.
+    there = accelerator is not None and accelerator.type == device.type
+    return _ACCELERATOR if there else _HOST
