@@ -6,6 +6,7 @@ import timeit
 from collections.abc import Callable
 from functools import partial
 from statistics import median
+from typing import TypeAlias
 
 import torch
 from interleaved import interleaved, print_timings
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop
 from linops_split import batch_linop, split_linop
+
+Work: TypeAlias = Callable[[], object]
 
 C, N = 8, 256
 SIDE = 64
@@ -88,7 +91,7 @@ def small_tiles() -> None:
     for name, (linop, dim, y, by_hand) in jobs.items():
         batched = batch_linop(linop, {dim: 1})
         check(batched(y), by_hand(), name)
-        ways = {"a loop by hand": by_hand, "in tiles": partial(batched, y)}
+        ways: dict[str, Work] = {"a loop by hand": by_hand, "in tiles": partial(batched, y)}
         print_timings(f"{name}, {N_TILES} tiles", interleaved(ways, rounds=11))
 
 
@@ -109,7 +112,7 @@ def sense() -> None:
         return total
 
     check(by_hand(), A.N(image), "SENSE by hand")
-    ways = {
+    ways: dict[str, Work] = {
         "whole": partial(A.N, image),
         "coil by coil": partial(batched.N, image),
         "coil by coil, by hand": by_hand,
