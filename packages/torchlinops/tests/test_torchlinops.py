@@ -13,7 +13,14 @@ import torch
 
 import torchlinops as tl
 
-PACKAGES = ["nameddim", "memmap", "linops_core", "linops_split", "linops_multigpu"]
+PACKAGES = [
+    "nameddim",
+    "memmap",
+    "linops_core",
+    "linops_core.alg",
+    "linops_split",
+    "linops_multigpu",
+]
 MODULES = {
     "torchlinops.nameddim": "nameddim",
     "torchlinops.memmap": "memmap",
@@ -21,7 +28,11 @@ MODULES = {
     "torchlinops.linops.split": "linops_split",
     "torchlinops.linops.device": "linops_multigpu",
     "torchlinops.alg": "linops_core.alg",
+    "torchlinops.testing": "linops_core.testing",
+    "torchlinops.testing.strategies": "linops_core.testing.strategies",
 }
+# Modules of the umbrella, which are no names of the packages.
+OF_THE_UMBRELLA = {"linops", "memmap", "nameddim", "testing", "utils"}
 
 
 def public(name: str) -> dict[str, object]:
@@ -39,7 +50,7 @@ def test_every_name_of_a_package_is_here_and_is_that_of_the_package(package: str
 
 def test_every_name_here_is_one_of_a_package_or_a_module() -> None:
     known = {name for package in PACKAGES for name in public(package)}
-    assert set(tl.__all__) - known <= {"alg", "linops", "memmap", "nameddim"}
+    assert set(tl.__all__) - known == OF_THE_UMBRELLA
     assert len(set(tl.__all__)) == len(tl.__all__)
 
 
@@ -52,7 +63,7 @@ def test_two_packages_give_one_name_to_one_thing(one: str, other: str) -> None:
 
 def test_no_name_of_a_package_is_hidden_by_a_module_of_the_umbrella() -> None:
     for package in PACKAGES:
-        for name in public(package).keys() & {"linops", "memmap", "nameddim"}:
+        for name in public(package).keys() & OF_THE_UMBRELLA:
             raise AssertionError(f"{package}.{name} cannot be seen in torchlinops")
 
 
@@ -69,10 +80,12 @@ def test_the_modules_of_the_umbrella_have_the_names_of_their_packages(
 
 def test_a_module_is_the_same_however_it_is_reached() -> None:
     """In a fresh interpreter: an import later on must not put another module in its place."""
-    attributes = "[tl.nameddim, tl.memmap, tl.linops, tl.linops.split, tl.linops.device, tl.alg]"
+    paths = ["torchlinops.config", "torchlinops.utils", *MODULES]
+    paths.remove("torchlinops.testing.strategies")  # which needs hypothesis
+    attributes = f"[{', '.join(path.replace('torchlinops', 'tl', 1) for path in paths)}]"
     code = (
         f"import importlib, torchlinops as tl\nbefore = {attributes}\n"
-        f"imported = [importlib.import_module(path) for path in {[*MODULES]}]\n"
+        f"imported = [importlib.import_module(path) for path in {paths}]\n"
         f"assert before == imported == {attributes}, (before, imported)\n"
         "import sys\nassert 'hypothesis' not in sys.modules  # only tests need it"
     )
@@ -97,6 +110,35 @@ def test_the_paths_of_the_reference_library_work() -> None:
     x = torch.rand(2)
     assert torch.equal(linops[0](x), part(x))
     assert conjugate_gradients is tl.alg.conjugate_gradients
+
+
+def test_settings_take_effect_by_every_path_to_them() -> None:
+    import linops_core.config
+    import torchlinops.config
+
+    A = tl.Diagonal(torch.rand(3), ("N",))
+    with torchlinops.config.using(cache_adjoint_normal=False):
+        assert A.N is not A.N
+    try:
+        tl.config.cache_adjoint_normal = False
+        assert linops_core.config.cache_adjoint_normal is False
+        assert A.H is not A.H
+    finally:
+        tl.config.cache_adjoint_normal = True
+    assert A.H is A.H
+
+
+def test_a_setting_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(AttributeError, match="a setting must be one of cache_adjoint_normal"):
+        tl.config.cache_adjoint = False  # type: ignore[attr-defined]
+
+
+def test_the_helpers_are_those_of_the_packages() -> None:
+    from linops_core.testing import inner, is_adjoint
+
+    assert tl.utils.inner is inner and tl.utils.is_adjoint is is_adjoint
+    for name in set(tl.utils.__all__) - {"inner", "is_adjoint"}:
+        assert getattr(tl.utils, name) is public("memmap")[name]
 
 
 def installed(folder: Path, distribution: str, version: str) -> None:

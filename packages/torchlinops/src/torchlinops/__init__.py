@@ -2,8 +2,8 @@
 
 The packages behind it can be used alone: ``nameddim``, ``memmap``, ``linops_core``,
 ``linops_split`` and ``linops_multigpu``. Their names are here flat, and in the modules
-``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device`` and
-``.alg``.
+``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device``,
+``.alg``, ``.utils``, ``.testing`` and ``.config``.
 """
 
 from torchlinops._conflict import refuse_other_distribution
@@ -11,24 +11,32 @@ from torchlinops._conflict import refuse_other_distribution
 refuse_other_distribution()
 
 from linops_core import *  # noqa: E402, F403
+from linops_core.alg import *  # noqa: E402, F403
 from linops_multigpu import *  # noqa: E402, F403
 from linops_split import *  # noqa: E402, F403
 from memmap import *  # noqa: E402, F403
 from nameddim import *  # noqa: E402, F403
 
 # isort: split
-# Last, so that `alg` is the module of this package and not that of linops_core.
+# Last, so that `alg` and `config` are modules of this package and not those of linops_core.
 import torchlinops.alg as alg  # type: ignore[no-redef]  # noqa: E402
+import torchlinops.config as config  # type: ignore[no-redef]  # noqa: E402
 import torchlinops.linops as linops  # noqa: E402
 import torchlinops.memmap as memmap  # noqa: E402
 import torchlinops.nameddim as nameddim  # noqa: E402
+import torchlinops.testing as testing  # noqa: E402
+import torchlinops.utils as utils  # noqa: E402
 
 __all__ = [
     "alg",
+    "config",
     "linops",
     "memmap",
     "nameddim",
-    *(name for name in linops.__all__ if name != "alg"),
+    "testing",
+    "utils",
+    *(name for name in linops.__all__ if name not in ("alg", "config")),
+    *alg.__all__,
     *(name for name in linops.split.__all__ if name not in linops.__all__),
     *linops.device.__all__,
     *memmap.__all__,
