@@ -122,6 +122,7 @@ def test_settings_take_effect_by_every_path_to_them() -> None:
     try:
         tl.config.cache_adjoint_normal = False
         assert linops_core.config.cache_adjoint_normal is False
+        assert tl.config.cache_adjoint_normal is False
         assert A.H is not A.H
     finally:
         tl.config.cache_adjoint_normal = True
