@@ -7,6 +7,7 @@ from ._adapters import from_scipy as from_scipy
 from ._adapters import from_sigpy as from_sigpy
 from ._adapters import to_pylops as to_pylops
 from ._adapters import to_sigpy as to_sigpy
+from ._accumulate import writing_is_safe as writing_is_safe
 from ._add import Add as Add
 from ._blocks import ArrayToBlocks as ArrayToBlocks
 from ._blocks import BlocksToArray as BlocksToArray
@@ -78,4 +79,5 @@ __all__ = [
     "from_sigpy",
     "to_pylops",
     "to_sigpy",
+    "writing_is_safe",
 ]

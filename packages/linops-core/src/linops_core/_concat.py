@@ -107,12 +107,11 @@ class Concat(Composite):
         self._output = self._divided("odim", odim, self.oshape, osizes)
         self.threaded, self.num_workers = threaded, num_workers
         for dim in divided & set(self.ishape) & set(self.oshape):
-            if self.idim != self.odim or self._block_sizes("i") != self._block_sizes("o"):
+            if self.idim != self.odim or self.isizes != self.osizes:
                 raise ValueError(
                     f"{self.name}: {dim} is in the input and in the output ({self.shape}), so it "
                     "must be both idim and odim with the same blocks, "
-                    f"got idim={self.idim} {self._block_sizes('i')}, "
-                    f"odim={self.odim} {self._block_sizes('o')}"
+                    f"got idim={self.idim} {self.isizes}, odim={self.odim} {self.osizes}"
                 )
 
     def _divided(
@@ -142,10 +141,6 @@ class Concat(Composite):
                 )
         return Blocks(names.index(dim), tuple(length for length in lengths if length is not None))
 
-    def _block_sizes(self, side: str) -> tuple[int, ...]:
-        blocks = self._input if side == "i" else self._output
-        return () if blocks is None else blocks.sizes
-
     @property
     def idim(self) -> NamedDimension | None:
         """The input dimension along which the operands stand side by side."""
@@ -156,12 +151,22 @@ class Concat(Composite):
         """The output dimension along which the operands stand side by side."""
         return None if self._output is None else self.oshape[self._output.position]
 
+    @property
+    def isizes(self) -> tuple[int, ...]:
+        """Length of each operand's block along ``idim``; empty where that is None."""
+        return () if self._input is None else self._input.sizes
+
+    @property
+    def osizes(self) -> tuple[int, ...]:
+        """Length of each operand's block along ``odim``; empty where that is None."""
+        return () if self._output is None else self._output.sizes
+
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``: the sum of its blocks, or what an operand knows."""
         if dim == self.idim:
-            return sum(self._block_sizes("i"))
+            return sum(self.isizes)
         if dim == self.odim:
-            return sum(self._block_sizes("o"))
+            return sum(self.osizes)
         return super().size(dim)
 
     def _check_sizes(self, shape: torch.Size) -> None:
