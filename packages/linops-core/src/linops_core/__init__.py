@@ -2,12 +2,12 @@
 
 from . import alg as alg
 from . import config as config
+from ._accumulate import writing_is_safe as writing_is_safe
 from ._adapters import from_pylops as from_pylops
 from ._adapters import from_scipy as from_scipy
 from ._adapters import from_sigpy as from_sigpy
 from ._adapters import to_pylops as to_pylops
 from ._adapters import to_sigpy as to_sigpy
-from ._accumulate import writing_is_safe as writing_is_safe
 from ._add import Add as Add
 from ._blocks import ArrayToBlocks as ArrayToBlocks
 from ._blocks import BlocksToArray as BlocksToArray

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
 
 from linops_core import NamedLinop
 from nameddim import NamedDimension
 
 from ._assemble import assemble
+from ._narrowed import narrowed
 from ._split import split_linop, tile_grid, tile_lengths
+from ._tiled import Tiled
 
 
 def batch_linop(
-    linop: NamedLinop, batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int]
+    linop: NamedLinop,
+    batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int],
+    *,
+    tqdm_kwargs: Mapping[str, object] | None = None,
 ) -> NamedLinop:
     """Return an operator equal to ``linop`` that works tile by tile on the same device.
 
@@ -24,6 +32,9 @@ def batch_linop(
     linop : NamedLinop
     batch_sizes : mapping of dimension to int
         As in :func:`split_linop`; the first dimension is the outermost loop.
+    tqdm_kwargs : mapping, optional
+        Options of a progress bar over the tiles of each call, as in ``{"leave": False}``; none is
+        shown by default.
 
     Returns
     -------
@@ -45,4 +56,7 @@ def batch_linop(
     """
     grid = tile_grid(linop, batch_sizes)
     tiles, _, _ = split_linop(linop, batch_sizes)
-    return assemble(tiles, tuple(batch_sizes), lengths=tile_lengths(grid))
+    for position in np.ndindex(tiles.shape):
+        tiles[position] = narrowed(cast(NamedLinop, tiles[position]))
+    whole = assemble(tiles, tuple(batch_sizes), lengths=tile_lengths(grid))
+    return Tiled(whole, tqdm_kwargs)

@@ -1,0 +1,179 @@
+"""Tiles that read a part of their input, or write a part of their output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from linops_core import Composite, NamedLinop, Role, Window, Zero
+from nameddim import ND, NamedDimension
+
+from ._axes import axis_of
+
+
+class Narrowed(Composite):
+    r"""An operator that works on a part of its vectors, as the operator on all of them that it is.
+
+    What it does not read does not matter, and what it does not write is zero. So a tile of a
+    convolution, which reads its own slice of the grid and a halo around it, need not be handed the
+    rest, and need not be on the device where the rest is.
+
+    Parameters
+    ----------
+    part : NamedLinop
+        Between the parts.
+    windows : mapping of dimension to (slice, int)
+        Of dimensions that are either in its input or in its output: what it reads or writes of
+        them, and how long they are.
+    """
+
+    def __init__(
+        self, part: NamedLinop, windows: Mapping[NamedDimension, tuple[slice, int]]
+    ) -> None:
+        super().__init__(part.shape, [part])
+        self._windows = dict(windows)
+
+    @property
+    def part(self) -> NamedLinop:
+        """The operator between what is read and what is written."""
+        return self.linops[0]
+
+    @property
+    def full_sizes(self) -> dict[NamedDimension, int]:
+        """How long the dimensions are of which it uses a part."""
+        return {dim: size for dim, (_, size) in self._windows.items()}
+
+    @property
+    def reads(self) -> Window:
+        """What it reads: a slice for each dimension of the input of which it does not read all."""
+        return {dim: piece for dim, (piece, _) in self._windows.items() if dim in self.ishape}
+
+    @property
+    def writes(self) -> Window:
+        """What it writes: a slice for each dimension of the output that is zero elsewhere."""
+        return {dim: piece for dim, (piece, _) in self._windows.items() if dim in self.oshape}
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, of which the operator may use a part."""
+        window = self._windows.get(ND.infer(dim))
+        return super().size(dim) if window is None else window[1]
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A x: what the part returns for its part of x, with zeros around."""
+        for dim, piece in linop.reads.items():
+            x = x.narrow(axis_of(dim, linop.ishape), piece.start, piece.stop - piece.start)
+        y: Tensor = linop.part(x)
+        writes = linop.writes
+        if not writes:
+            return y
+        shape, index = list(y.shape), [slice(None)] * y.ndim
+        for dim, piece in writes.items():
+            axis = axis_of(dim, linop.oshape)
+            shape[axis], index[axis] = linop.size(dim), piece
+        whole = y.new_zeros(shape)
+        whole[tuple(index)] = y
+        return whole
+
+    adj_fn = fn  # the part of an adjoint is the adjoint, with the same windows
+
+    def _around(
+        self, part: NamedLinop, names: Mapping[NamedDimension, NamedDimension] | None = None
+    ) -> Narrowed:
+        other = self.with_operands([part], part.shape)
+        windows = {(names or {}).get(dim, dim): window for dim, window in self._windows.items()}
+        vars(other)["_windows"] = windows
+        return other
+
+    def adjoint(self) -> NamedLinop:
+        """Return the adjoint, which reads what this one writes."""
+        return self._around(self.part.H)
+
+    def conj(self) -> NamedLinop:
+        """Return the conjugate, on the same parts."""
+        return self._around(self.part.conj())
+
+    def own_normal(self) -> NamedLinop:
+        """Return the normal operator of the part, which reads and writes what this one reads."""
+        normal = self.part.normal()
+        windows = {}
+        for here, there in zip(normal.ishape, normal.oshape, strict=True):
+            if here in self._windows:
+                windows[here] = windows[there] = self._windows[here]
+        return Narrowed(normal, windows)
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
+        """Return the operator with other names for its dimensions; it shares all tensors."""
+        return self._around(self.part.renamed(names), names)
+
+    def resolved(
+        self,
+        ishape: tuple[NamedDimension, ...] | None = None,
+        oshape: tuple[NamedDimension, ...] | None = None,
+    ) -> NamedLinop:
+        """Return the operator with its wildcards replaced by what they stand for."""
+        if self.shape.resolve(ishape=ishape, oshape=oshape) == self.shape:
+            return self
+        return self._around(self.part.resolved(ishape=ishape, oshape=oshape))
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: as in the part."""
+        return self.part.why_opaque(dim)
+
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return what is used of ``dim``."""
+        window = self._windows.get(ND.infer(dim))
+        return None if window is None else window[0]
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the part of the operator between slices; see :meth:`NamedLinop.split`."""
+        return linop._cut(dict(linop.own_window(tile)))  # type: ignore[no-any-return]
+
+    def _cut(self, window: dict[NamedDimension, slice]) -> NamedLinop:
+        sizes = {dim: piece.stop - piece.start for dim, piece in window.items()}
+        windows = dict(self._windows)
+        inside = dict(window)
+        for dim in window.keys() & windows.keys():
+            piece, cut = windows.pop(dim)[0], window[dim]
+            start, stop = max(piece.start, cut.start), min(piece.stop, cut.stop)
+            if start >= stop:
+                return _zero_like(self, sizes)
+            inside[dim] = slice(start - piece.start, stop - piece.start)
+            if stop - start < cut.stop - cut.start:
+                windows[dim] = slice(start - cut.start, stop - cut.start), sizes[dim]
+        part = self.part
+        part = part.split(part, inside)
+        return Narrowed(part, windows) if windows else part
+
+
+def narrowed(linop: NamedLinop) -> NamedLinop:
+    """Return the operator, working on no more than it reads and writes, where it says what.
+
+    Raises
+    ------
+    SplitError
+        If it cannot be cut there after all.
+    """
+    windows = {}
+    for dim in linop.shape.dims:
+        piece, size = linop.support(dim), linop.size(dim)
+        if piece is None or size is None or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
+            continue
+        if piece.start >= piece.stop:
+            return _zero_like(linop, {})
+        if piece.stop - piece.start < size:
+            windows[dim] = piece, size
+    if not windows:
+        return linop
+    part = linop.split(linop, {dim: piece for dim, (piece, _) in windows.items()})
+    return Narrowed(part, windows)
+
+
+def _zero_like(linop: NamedLinop, sizes: Mapping[NamedDimension, int]) -> NamedLinop:
+    """Return the operator that is zero between the same spaces, but for other ``sizes``."""
+    known = {dim: linop.size(dim) for dim in linop.shape.dims} | dict(sizes)
+    found = {dim: size for dim, size in known.items() if size is not None}
+    return Zero(linop.ishape, linop.oshape, sizes=found)

@@ -1,0 +1,159 @@
+"""An operator that is run tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from linops_core import Add, Composite, Concat, NamedLinop, writing_is_safe
+from nameddim import NamedDimension, NamedShape
+
+from ._tiling import Part, Tiling
+
+
+class Tiled(Composite):
+    r"""An operator put together of tiles, run one tile after the other on one device.
+
+    The output is allocated once, and each result goes where it belongs as soon as it is there:
+    beside input and output there is the workspace of one tile. Where autograd has to keep what the
+    tiles return, or under a transform of ``torch.func`` or a compiler, the operands are called as
+    they are, with the same result.
+
+    Parameters
+    ----------
+    whole : NamedLinop
+        Of tiles put together by Add and Concat.
+    tqdm_kwargs : mapping, optional
+        Options of a progress bar over the tiles; none is shown by default.
+
+    Examples
+    --------
+    >>> from linops_core import Diagonal
+    >>> A = Diagonal(torch.arange(2.0), ("N",))
+    >>> Tiled(Concat(A, A, idim="N", odim="N"))(torch.ones(4))
+    tensor([0., 1., 0., 1.])
+    """
+
+    def __init__(self, whole: NamedLinop, tqdm_kwargs: Mapping[str, object] | None = None) -> None:
+        super().__init__(whole.shape, [whole])
+        self._is_endomorphism = whole.is_endomorphism
+        self._tqdm_kwargs = tqdm_kwargs
+        self._tiling: Tiling | None = None
+
+    @property
+    def whole(self) -> NamedLinop:
+        """The tiles, put together by Add and Concat."""
+        return self.linops[0]
+
+    def tiling(self) -> Tiling:
+        """Return the tiles in a row."""
+        tiling = self._tiling
+        if tiling is None or not tiling.holds:
+            tiling = Tiling(self.whole)
+            vars(self)["_tiling"] = tiling
+        return tiling
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A x, of one tile after the other."""
+        recorded = x.requires_grad and torch.is_grad_enabled()
+        y: Tensor | None = None if recorded or not writing_is_safe() else linop._written(x)
+        if y is None:
+            y = linop.whole(x)
+        return y
+
+    adj_fn = fn  # what an adjoint is put together of are adjoints
+
+    def _written(self, x: Tensor) -> Tensor | None:
+        """Return A x, or None where autograd has to keep a result: it must not be written into."""
+        tiling = self.tiling()
+        views = tiling.inputs(x)
+        y: Tensor | None = None
+        for number, part in enumerate(self._watched(tiling.parts)):
+            result = part.linop(views[number])
+            if result.requires_grad:
+                return None
+            if y is None:
+                y = tiling.output_for(result)
+                places = tiling.outputs(y)
+            elif result.dtype != y.dtype and torch.promote_types(y.dtype, result.dtype) != y.dtype:
+                y = y.to(torch.promote_types(y.dtype, result.dtype))
+                places = tiling.outputs(y)
+            place = places[number]
+            if result.shape != place.shape:
+                raise ValueError(
+                    f"{part.linop.signature}: a tile must return shape {tuple(place.shape)}, "
+                    f"got {tuple(result.shape)}"
+                )
+            if part.adds or not tiling.fills:
+                place.add_(result)
+            else:
+                place.copy_(result)
+            del result  # before the next one is made
+        return y
+
+    def _watched(self, parts: Sequence[Part]) -> Iterable[Part]:
+        if self._tqdm_kwargs is None:
+            return parts
+        options: dict[str, Any] = {"desc": str(self.shape), **self._tqdm_kwargs}
+        bar: Iterable[Part] = tqdm(parts, **options)
+        return bar
+
+    def _check_sizes(self, shape: torch.Size) -> None:
+        NamedLinop._check_sizes(self, shape)
+
+    def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
+        """Return the same of other tiles."""
+        other = super().with_operands(linops, shape)
+        vars(other)["_tiling"] = None
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without what is made again."""
+        return {**super().__getstate__(), "_tiling": None}
+
+    def adjoint(self) -> NamedLinop:
+        """Return the adjoint, tile by tile."""
+        return self.with_operands([self.whole.H], self.shape.H)
+
+    def conj(self) -> NamedLinop:
+        """Return the conjugate, tile by tile."""
+        return self.with_operands([self.whole.conj()], self.shape)
+
+    def own_normal(self) -> NamedLinop:
+        """Return the normal operator: of normals of the tiles, or as there and back by tiles."""
+        normal = self.whole.normal()
+        if type(normal) in (Add, Concat):
+            return self.with_operands([normal], normal.shape)
+        return super().own_normal()
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the operator for data whose centre is first; see :meth:`NamedLinop.uncentred`."""
+        whole = self.whole.uncentred(dims)
+        return None if whole is None else self.with_operands([whole], self.shape)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: as in the whole."""
+        return self.whole.why_opaque(dim)
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the part of the whole between slices; see :meth:`NamedLinop.split`."""
+        whole = linop.whole
+        return whole.split(whole, linop.own_window(tile))  # type: ignore[no-any-return]
+
+    def resolved(
+        self,
+        ishape: tuple[NamedDimension, ...] | None = None,
+        oshape: tuple[NamedDimension, ...] | None = None,
+    ) -> NamedLinop:
+        """Return the operator with its wildcards replaced by what they stand for."""
+        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
+        if shape == self.shape:
+            return self
+        whole = self.whole.resolved(ishape=shape.ishape, oshape=shape.oshape)
+        return self.with_operands([whole], shape)

@@ -1,0 +1,142 @@
+"""Tiles in a row: what each reads of the input of the whole, and where its output belongs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from linops_core import Add, Concat, NamedLinop, Zero
+from nameddim import NamedDimension
+
+from ._axes import axis_of
+from ._layout import Divided, Layout, Shared, Within
+from ._narrowed import Narrowed
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tile of a tiling."""
+
+    linop: NamedLinop
+    """From what the tile reads to what it writes."""
+    adds: bool
+    """Whether what it returns is added to what is there: an earlier tile writes there too."""
+
+
+class Tiling:
+    """An operator put together by Add and Concat, taken apart again: its tiles in a row.
+
+    What each tile returns for its view of the input, written to its view of the output or, where
+    it adds, added to what is there, is what the operator returns.
+
+    Parameters
+    ----------
+    whole : NamedLinop
+
+    Attributes
+    ----------
+    parts : list of Part
+        The tiles, in the order in which results are summed.
+    fills : bool
+        Whether they write all of the output. If not, it must begin as zeros, and all add.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Diagonal
+    >>> A = Diagonal(torch.arange(2.0), ("N",))
+    >>> tiling = Tiling(Concat(A, A, idim="N", odim="N"))
+    >>> [view.tolist() for view in tiling.inputs(torch.arange(4.0))]
+    [[0.0, 1.0], [2.0, 3.0]]
+    """
+
+    def __init__(self, whole: NamedLinop) -> None:
+        self.parts: list[Part] = []
+        self.fills = True
+        self._lengths: dict[int, int] = {}  # of the output, along each axis that is divided
+        self._joints: list[NamedLinop] = []
+        self._input, self._output = self._taken_apart(whole, adds=False)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it may be used: nobody has hooked into what was taken apart."""
+        return not any(has_hooks(joint) for joint in self._joints)
+
+    def inputs(self, x: Tensor) -> list[Tensor]:
+        """Return the view of the input ``x`` that each tile reads."""
+        views: list[Tensor] = []
+        self._input.hand_out(x, views)
+        return views
+
+    def outputs(self, y: Tensor) -> list[Tensor]:
+        """Return the view of the output ``y`` that each tile writes."""
+        views: list[Tensor] = []
+        self._output.hand_out(y, views)
+        return views
+
+    def output_for(self, result: Tensor) -> Tensor:
+        """Return memory for the output, given what the first tile returned."""
+        shape = list(result.shape)
+        for axis, length in self._lengths.items():
+            shape[axis] = length
+        return result.new_empty(shape) if self.fills else result.new_zeros(shape)
+
+    def _taken_apart(self, node: NamedLinop, adds: bool) -> tuple[Layout, Layout]:
+        """Append the tiles of ``node``; return how its input and its output are handed to them."""
+        # A subclass may do something else with its operands; and one with threads has to be asked.
+        is_joint = type(node) is Add or type(node) is Concat
+        if not isinstance(node, (Add, Concat)) or not is_joint or node.threaded or has_hooks(node):
+            return self._tile(node, adds)
+        self._joints.append(node)
+        idim, odim = (node.idim, node.odim) if isinstance(node, Concat) else (None, None)
+        isizes, osizes = (node.isizes, node.osizes) if isinstance(node, Concat) else ((), ())
+        if odim is not None:
+            # The outermost one comes first, and is as long as the whole.
+            self._lengths.setdefault(axis_of(odim, node.oshape), sum(osizes))
+        inputs, outputs = [], []
+        for linop in node.linops:
+            of_input, of_output = self._taken_apart(linop, adds)
+            inputs.append(of_input)
+            outputs.append(of_output)
+            adds = adds or odim is None
+        return (
+            _layout(inputs, idim, node.ishape, isizes),
+            _layout(outputs, odim, node.oshape, osizes),
+        )
+
+    def _tile(self, linop: NamedLinop, adds: bool) -> tuple[Layout, Layout]:
+        if adds and isinstance(linop, Zero):
+            return Shared(), Shared()  # by no tile at all
+        if not isinstance(linop, Narrowed):
+            self.parts.append(Part(linop, adds))
+            return Within(), Within()
+        self.parts.append(Part(linop.part, adds))
+        self.fills = self.fills and not linop.writes
+        for dim in linop.writes:
+            self._lengths.setdefault(axis_of(dim, linop.oshape), linop.full_sizes[dim])
+        return (
+            Within(tuple((axis_of(dim, linop.ishape), p) for dim, p in linop.reads.items())),
+            Within(tuple((axis_of(dim, linop.oshape), p) for dim, p in linop.writes.items())),
+        )
+
+
+def has_hooks(linop: NamedLinop) -> bool:
+    """Whether somebody wants to know of the calls of an operator, or to change them."""
+    return bool(
+        linop._forward_hooks
+        or linop._forward_pre_hooks
+        or linop._backward_hooks
+        or linop._backward_pre_hooks
+    )
+
+
+def _layout(
+    layouts: list[Layout],
+    dim: NamedDimension | None,
+    names: tuple[NamedDimension, ...],
+    sizes: tuple[int, ...],
+) -> Layout:
+    if dim is None:
+        return Shared(tuple(layouts))
+    return Divided(tuple(layouts), axis_of(dim, names), sizes)
