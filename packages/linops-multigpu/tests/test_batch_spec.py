@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from linops_multigpu import BatchSpec
+from linops_multigpu import BatchSpec, DeviceSpec
 from nameddim import ND
 
 names = st.sampled_from(["cpu", "meta", "cuda:0", "cuda:1"])
@@ -24,7 +24,10 @@ def matrices(draw: st.DrawFn) -> tuple[Any, Any]:
     texts = np.array(draw(st.lists(names, min_size=27, max_size=27))[: int(np.prod(shape))])
     texts = texts.reshape(shape)
     devices = np.array([torch.device(name) for name in texts.flat], dtype=object).reshape(shape)
-    forms = [texts, devices, devices.tolist(), _tuples(texts.tolist())]
+    specs = np.empty(shape, dtype=object)
+    for position, name in np.ndenumerate(texts):
+        specs[position] = DeviceSpec(str(name))
+    forms = [texts, devices, devices.tolist(), _tuples(texts.tolist()), specs, specs.tolist()]
     return texts.tolist(), draw(st.sampled_from(forms))
 
 
@@ -52,6 +55,9 @@ def test_the_matrix_has_the_shape_and_the_devices_that_were_given(matrix: tuple[
     assert found is not None
     assert found.shape == np.array(matrix[0]).shape
     assert [str(device) for device in found.flat] == np.array(matrix[0]).ravel().tolist()
+    specs = BatchSpec({}, matrix[1]).device_specs()
+    assert specs is not None and specs.shape == found.shape
+    assert [spec.device for spec in specs.flat] == [*found.flat]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +96,52 @@ def test_a_spec_does_not_change() -> None:
 
 
 def test_no_matrix_is_no_array() -> None:
-    assert BatchSpec({"C": 1}).devices() is None
+    assert BatchSpec({"C": 1}).devices() is None is BatchSpec({"C": 1}).device_specs()
+
+
+def test_streams_are_part_of_the_value(paper: Any) -> None:
+    base, transfer = (paper.new_stream(torch.device("cuda:0")) for _ in range(2))
+    spec = BatchSpec({"C": 1}, ["cpu"], "cuda:0", base, transfer)
+    assert (spec.base_stream, spec.transfer_stream) == (base, transfer)
+    assert spec == BatchSpec({"C": 1}, ["cpu:0"], "cuda:0", base, transfer)
+    assert spec != BatchSpec({"C": 1}, ["cpu"], "cuda:0", transfer, base)
+    assert spec != BatchSpec({"C": 1}, ["cpu"], "cuda:0")
+    assert copy.copy(spec) is copy.deepcopy(spec) is spec
+    with pytest.raises(TypeError, match="BatchSpec: streams belong to one process"):
+        pickle.dumps(spec)
+
+
+def test_streams_of_devices_are_part_of_the_value(paper: Any) -> None:
+    work = DeviceSpec("cuda:1", paper.new_stream(torch.device("cuda:1")))
+    spec = BatchSpec({"C": 1}, ["cuda:0", work])
+    found = spec.device_specs()
+    assert found is not None and found[1] is work
+    assert spec == BatchSpec({"C": 1}, np.array([DeviceSpec("cuda:0"), work], dtype=object))
+    assert spec != BatchSpec({"C": 1}, ["cuda:0", "cuda:1"])
+    with pytest.raises(TypeError, match="DeviceSpec: streams belong to one process"):
+        pickle.dumps(spec)
+
+
+def test_the_base_is_where_its_streams_are(paper: Any) -> None:
+    stream = paper.new_stream(torch.device("cuda:1"))
+    for names in ({"base_stream": stream}, {"transfer_stream": stream}):
+        assert BatchSpec({}, **names).base_device == torch.device("cuda:1")
+
+
+@pytest.mark.parametrize("name", ["base_stream", "transfer_stream"])
+def test_a_stream_that_is_not_of_the_base_is_refused(paper: Any, name: str) -> None:
+    stream = paper.new_stream(torch.device("cuda:1"))
+    message = f"BatchSpec: {name} must be a stream of cuda:0, got one of cuda:1"
+    with pytest.raises(ValueError, match=message):
+        BatchSpec({}, None, "cuda:0", **{name: stream})
+    with pytest.raises(ValueError, match=f"{name} must be left out for cpu, which has no streams"):
+        BatchSpec({}, None, "cpu", **{name: stream})
+    for base in (None, "cuda:0"):
+        with pytest.raises(TypeError, match=f"BatchSpec: {name} must be a stream, got 'cuda:0'"):
+            BatchSpec({}, None, base, **{name: "cuda:0"})  # type: ignore[arg-type]
+    other = {"base_stream": stream, "transfer_stream": paper.new_stream(torch.device("cuda:0"))}
+    with pytest.raises(ValueError, match="transfer_stream must be a stream of cuda:1, got one of"):
+        BatchSpec({}, **other)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 
 from nameddim import ND, NamedDimension
 
+from ._device_spec import DeviceSpec, refuse_to_pickle, stream_of
 from ._devices import as_device
+from ._streams import Stream, as_stream
 
 DeviceMatrix: TypeAlias = (
-    str | torch.device | Sequence["DeviceMatrix"] | NDArray[np.object_] | NDArray[np.str_]
+    str
+    | torch.device
+    | DeviceSpec
+    | Sequence["DeviceMatrix"]
+    | NDArray[np.object_]
+    | NDArray[np.str_]
 )
 """One device, or devices in nested sequences of equal lengths, or in an array."""
 
@@ -25,7 +32,8 @@ DeviceMatrix: TypeAlias = (
 class BatchSpec:
     """How to cut an operator, and on which devices its tiles are to work.
 
-    Specs are values: they cannot be changed and compare by what they hold.
+    Specs are values: they cannot be changed and compare by what they hold. One with streams
+    belongs to the process that made them: its copies are the spec itself, and it has no pickle.
 
     Parameters
     ----------
@@ -33,14 +41,24 @@ class BatchSpec:
         How long a tile is in each dimension; the first dimension is the outermost.
     device_matrix : device, or nested sequences or array of devices, optional
         Laid over the grid of tiles from its last axis, repeated and truncated as needed:
-        two devices over four tiles take turns. Without it tiles stay on the base device.
+        two devices over four tiles take turns. Without it tiles stay on the base device. A
+        :class:`DeviceSpec` says which streams to use there.
     base_device : torch.device or str, optional
-        Where inputs come from and outputs go. By default where the operator is.
+        Where inputs come from and outputs go. By default where the streams of the base are, or
+        where the operator is.
+    base_stream : stream, optional
+        Where outputs are put together on the base device. The current one by default.
+    transfer_stream : stream, optional
+        Where copies to and from the base device go. By default one stream for each direction,
+        which all operators of the process share.
 
     Raises
     ------
     ValueError
-        If a device has no such name, or the matrix is ragged or empty.
+        If a device has no such name, the matrix is ragged or empty, or a stream is not one of
+        the base device.
+    TypeError
+        If a stream is none.
 
     Examples
     --------
@@ -49,25 +67,36 @@ class BatchSpec:
     """
 
     batch_sizes: Mapping[NamedDimension, int]
-    device_matrix: tuple[object, ...] | torch.device | None
+    device_matrix: tuple[object, ...] | DeviceSpec | None
     base_device: torch.device | None
+    base_stream: Stream | None
+    transfer_stream: Stream | None
 
     def __init__(
         self,
         batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int],
         device_matrix: DeviceMatrix | None = None,
         base_device: torch.device | str | None = None,
+        base_stream: Stream | torch.Stream | None = None,
+        transfer_stream: Stream | torch.Stream | None = None,
     ) -> None:
         sizes = {ND.infer(dim): size for dim, size in batch_sizes.items()}
         devices = None if device_matrix is None else _nested(device_matrix)
-        base = None if base_device is None else as_device(base_device)
-        object.__setattr__(self, "batch_sizes", MappingProxyType(sizes))
-        object.__setattr__(self, "device_matrix", devices)
-        object.__setattr__(self, "base_device", base)
+        base = _base_of(base_device, base_stream, transfer_stream)
+        own: dict[str, object] = {
+            "batch_sizes": MappingProxyType(sizes),
+            "device_matrix": devices,
+            "base_device": None if base is None else base.device,
+            "base_stream": None if base is None else base.compute_stream,
+            "transfer_stream": None if base is None else base.transfer_stream,
+        }
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     def _key(self) -> tuple[object, ...]:
         # With the order of the dimensions: it is the order of the loops.
-        return tuple(self.batch_sizes.items()), self.device_matrix, self.base_device
+        streams = self.base_stream, self.transfer_stream
+        return tuple(self.batch_sizes.items()), self.device_matrix, self.base_device, *streams
 
     def __eq__(self, other: object) -> bool:
         """Whether the other one cuts and places alike."""
@@ -77,23 +106,67 @@ class BatchSpec:
         """Hash by value."""
         return hash(self._key())
 
+    def __copy__(self) -> Self:
+        """Return the spec itself, which cannot be changed."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the spec itself, which cannot be changed."""
+        return self
+
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the call that makes it: a read-only mapping has no pickle of its own."""
+        """Pickle as the call that makes it: a read-only mapping has no pickle of its own.
+
+        Raises
+        ------
+        TypeError
+            If it holds streams.
+        """
+        refuse_to_pickle("BatchSpec", self.base_stream, self.transfer_stream)
         return BatchSpec, (dict(self.batch_sizes), self.device_matrix, self.base_device)
 
     def devices(self) -> NDArray[np.object_] | None:
         """Return the device matrix as an array of torch.device."""
+        specs = self.device_specs()
+        if specs is None:
+            return None
+        devices = np.empty(specs.shape, dtype=object)
+        for position, spec in np.ndenumerate(specs):
+            devices[position] = spec.device
+        return devices
+
+    def device_specs(self) -> NDArray[np.object_] | None:
+        """Return the device matrix as an array of DeviceSpec."""
         if self.device_matrix is None:
             return None
         return np.array(self.device_matrix, dtype=object)
 
 
-def _nested(devices: object) -> tuple[object, ...] | torch.device:
-    """Return ``devices`` as nested tuples of normalised devices, all of one length a level."""
+def _base_of(
+    device: torch.device | str | None, base_stream: object, transfer_stream: object
+) -> DeviceSpec | None:
+    """Return the base device with its streams, if one is named or a stream is given."""
+    for what, stream in (("base_stream", base_stream), ("transfer_stream", transfer_stream)):
+        if device is None and stream is not None:
+            device = as_stream(f"BatchSpec: {what}", stream).device
+    if device is None:
+        return None
+    found = as_device(device)
+    return DeviceSpec(
+        found,
+        stream_of("BatchSpec: base_stream", base_stream, found),
+        stream_of("BatchSpec: transfer_stream", transfer_stream, found),
+    )
+
+
+def _nested(devices: object) -> tuple[object, ...] | DeviceSpec:
+    """Return ``devices`` as nested tuples of DeviceSpec, all of one length a level."""
     if isinstance(devices, np.ndarray):
         devices = devices.tolist()
+    if isinstance(devices, DeviceSpec):
+        return devices
     if isinstance(devices, (str, torch.device)):
-        return as_device(devices)
+        return DeviceSpec(devices)
     if not isinstance(devices, (list, tuple)) or not devices:
         raise ValueError(
             f"BatchSpec: device_matrix must hold devices, in sequences of at least one, "

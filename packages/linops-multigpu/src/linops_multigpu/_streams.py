@@ -9,7 +9,7 @@ simulated devices that prove the order right.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ class Event(Protocol):
         """Let the host wait for it."""
 
 
+@runtime_checkable
 class Stream(Protocol):
     """A queue of work on a device; of the kind of :class:`torch.Stream`."""
 
@@ -154,12 +155,29 @@ class _HostEvent:
         pass
 
 
+def as_stream(what: str, stream: object) -> Stream:
+    """Return ``stream``, which somebody gave.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    """
+    if not isinstance(stream, Stream):
+        raise TypeError(f"{what} must be a stream, got {stream!r}")
+    return stream
+
+
 _BACKENDS: dict[str, StreamBackend] = {}
 _HOST, _ACCELERATOR = HostBackend(), AcceleratorBackend()
 
 
 def register_backend(device_type: str, backend: StreamBackend) -> None:
-    """Have the streams of all devices of a type go through ``backend``."""
+    """Have the streams of all devices of a type go through ``backend``.
+
+    What was made for its devices (streams, staging memory, what is known of the ways between
+    them) is kept with the backend: with another one all of it is made anew.
+    """
     _BACKENDS[device_type] = backend
 
 

@@ -1,0 +1,87 @@
+"""Events that are recorded again and again."""
+
+from __future__ import annotations
+
+import torch
+
+from ._devices import as_device
+from ._streams import Event, Stream, as_stream, backend_of
+
+
+class RepeatedEvent:
+    """An event that can be recorded any number of times: a fresh one each time.
+
+    What :meth:`record` returns stands for that one point, whatever is recorded later, and is what
+    to wait for: ``stream.wait_event(token)``. Only the last one is kept here. A copy, or what is
+    unpickled, has not been recorded yet.
+
+    Parameters
+    ----------
+    device : torch.device or str, optional
+        Whose current stream is meant where none is given. By default that of the current
+        accelerator, or of the CPU where there is none.
+
+    Examples
+    --------
+    >>> start = RepeatedEvent()
+    >>> token = start.record()
+    >>> start.wait()
+    >>> start.record() is token
+    False
+    """
+
+    def __init__(self, device: torch.device | str | None = None) -> None:
+        self.device = None if device is None else as_device(device)
+        self._last: Event | None = None
+
+    def record(self, stream: Stream | torch.Stream | None = None) -> Event:
+        """Return a fresh event: the point at which ``stream`` has done what it was given so far.
+
+        Parameters
+        ----------
+        stream : stream, optional
+            The current one of the device by default.
+        """
+        stream = self._stream(stream)
+        event = backend_of(stream.device).new_event(stream.device)
+        event.record(stream)
+        self._last = event
+        return event
+
+    def wait(self, stream: Stream | torch.Stream | None = None) -> None:
+        """Let ``stream`` wait for what was recorded last; the host goes on.
+
+        Parameters
+        ----------
+        stream : stream, optional
+            The current one of the device by default.
+
+        Raises
+        ------
+        RuntimeError
+            If nothing has been recorded: devices take such a wait for none.
+        """
+        if self._last is None:
+            raise RuntimeError("RepeatedEvent: wait must come after record, got no record yet")
+        self._stream(stream).wait_event(self._last)
+
+    def _stream(self, stream: object) -> Stream:
+        if stream is None:
+            device = self.device or _current_device()
+            return backend_of(device).current_stream(device)
+        return as_stream("RepeatedEvent: stream", stream)
+
+    def __repr__(self) -> str:
+        """Return whether it was recorded."""
+        return f"RepeatedEvent({'not ' * (self._last is None)}recorded)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle and copy as one that was not recorded: a point in a stream has no copy."""
+        return RepeatedEvent, (self.device,)
+
+
+def _current_device() -> torch.device:
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None:
+        return torch.device("cpu")
+    return torch.device(accelerator.type, torch.accelerator.current_device_index())

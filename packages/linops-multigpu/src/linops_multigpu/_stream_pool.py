@@ -1,0 +1,64 @@
+"""The streams that all operators of a process share."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+
+import torch
+
+from ._device_spec import DeviceSpec
+from ._streams import Stream, StreamBackend, backend_of
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStreams:
+    """A device and its streams for one call.
+
+    Streams for copies of their own let a device copy while it computes; one for each direction
+    lets it send while it receives.
+    """
+
+    device: torch.device
+    backend: StreamBackend
+    compute: Stream
+    incoming: Stream
+    outgoing: Stream
+
+
+def streams_on(device: torch.device, spec: DeviceSpec | None = None) -> DeviceStreams:
+    """Return the streams to use now: the caller's current one to compute, pooled ones to copy.
+
+    Parameters
+    ----------
+    device : torch.device
+    spec : DeviceSpec, optional
+        Names streams to use instead.
+    """
+    backend = backend_of(device)
+    compute = None if spec is None else spec.compute_stream
+    if compute is None:
+        compute = backend.current_stream(device)
+    if spec is None or spec.transfer_stream is None:
+        incoming, outgoing = _pooled(device, backend)
+    else:
+        incoming = outgoing = spec.transfer_stream
+    return DeviceStreams(device, backend, compute, incoming, outgoing)
+
+
+_Pairs = dict[torch.device, tuple[Stream, Stream]]
+_LOCK = threading.Lock()
+_POOL = weakref.WeakKeyDictionary[StreamBackend, _Pairs]()
+
+
+def _pooled(device: torch.device, backend: StreamBackend) -> tuple[Stream, Stream]:
+    pairs = _POOL.get(backend)
+    pair = None if pairs is None else pairs.get(device)
+    if pair is None:
+        with _LOCK:
+            pairs = _POOL.setdefault(backend, {})
+            if device not in pairs:
+                pairs[device] = backend.new_stream(device), backend.new_stream(device)
+            pair = pairs[device]
+    return pair
