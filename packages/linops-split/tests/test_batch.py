@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from linops_core import Add, Concat, Dense, Diagonal, NamedLinop, Scalar, SplitError
 from linops_core.testing.strategies import Known, trees
-from linops_split import batch_linop, split_linop
+from linops_split import Tiled, batch_linop, split_linop
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes, cuttable_dims
 from nameddim import ND, NamedDimension
 
@@ -166,7 +166,7 @@ def test_the_law_finds_derived_operators_that_are_wrong(
 ) -> None:
     name = {"H": "adjoint", "N": "normal"}[kind]
     twice = property(lambda linop: 2 * getattr(linop, name)())
-    monkeypatch.setattr(Concat, kind, twice)
+    monkeypatch.setattr(Tiled, kind, twice)
     with pytest.raises(AssertionError, match=f"the {name} of Dense"):
         assert_tiles_make_the_whole(matrix(), {"N": 2})
 

@@ -126,7 +126,7 @@ class Tiled(Composite):
 
     def own_normal(self) -> NamedLinop:
         """Return the normal operator: of normals of the tiles, or as there and back by tiles."""
-        normal = self.whole.normal()
+        normal = self.whole.N
         if type(normal) in (Add, Concat):
             return self.with_operands([normal], normal.shape)
         return super().own_normal()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate, repeat
 
 from torch import Tensor
 
-from linops_core import Add, Concat, NamedLinop, Zero
+from linops_core import Add, Concat, NamedLinop, Window, Zero
 from nameddim import NamedDimension
 
 from ._axes import axis_of
@@ -22,6 +25,10 @@ class Part:
     """From what the tile reads to what it writes."""
     adds: bool
     """Whether what it returns is added to what is there: an earlier tile writes there too."""
+    reads: Window
+    """Which slice of each dimension of the input; all of those that are left out."""
+    writes: Window
+    """Which slice of each dimension of the output."""
 
 
 class Tiling:
@@ -56,7 +63,7 @@ class Tiling:
         self.fills = True
         self._lengths: dict[int, int] = {}  # of the output, along each axis that is divided
         self._joints: list[NamedLinop] = []
-        self._input, self._output = self._taken_apart(whole, adds=False)
+        self._input, self._output = self._taken_apart(whole, False, {}, {})
 
     @property
     def holds(self) -> bool:
@@ -82,12 +89,17 @@ class Tiling:
             shape[axis] = length
         return result.new_empty(shape) if self.fills else result.new_zeros(shape)
 
-    def _taken_apart(self, node: NamedLinop, adds: bool) -> tuple[Layout, Layout]:
-        """Append the tiles of ``node``; return how its input and its output are handed to them."""
+    def _taken_apart(
+        self, node: NamedLinop, adds: bool, reads: Window, writes: Window
+    ) -> tuple[Layout, Layout]:
+        """Append the tiles of ``node``; return how its input and its output are handed to them.
+
+        It reads and writes within windows of the whole.
+        """
         # A subclass may do something else with its operands; and one with threads has to be asked.
         is_joint = type(node) is Add or type(node) is Concat
         if not isinstance(node, (Add, Concat)) or not is_joint or node.threaded or has_hooks(node):
-            return self._tile(node, adds)
+            return self._tile(node, adds, reads, writes)
         self._joints.append(node)
         idim, odim = (node.idim, node.odim) if isinstance(node, Concat) else (None, None)
         isizes, osizes = (node.isizes, node.osizes) if isinstance(node, Concat) else ((), ())
@@ -95,8 +107,9 @@ class Tiling:
             # The outermost one comes first, and is as long as the whole.
             self._lengths.setdefault(axis_of(odim, node.oshape), sum(osizes))
         inputs, outputs = [], []
-        for linop in node.linops:
-            of_input, of_output = self._taken_apart(linop, adds)
+        windows = zip(_blocks(reads, idim, isizes), _blocks(writes, odim, osizes), strict=False)
+        for linop, (read, written) in zip(node.linops, windows, strict=False):
+            of_input, of_output = self._taken_apart(linop, adds, read, written)
             inputs.append(of_input)
             outputs.append(of_output)
             adds = adds or odim is None
@@ -105,13 +118,17 @@ class Tiling:
             _layout(outputs, odim, node.oshape, osizes),
         )
 
-    def _tile(self, linop: NamedLinop, adds: bool) -> tuple[Layout, Layout]:
+    def _tile(
+        self, linop: NamedLinop, adds: bool, reads: Window, writes: Window
+    ) -> tuple[Layout, Layout]:
         if adds and isinstance(linop, Zero):
             return Shared(), Shared()  # by no tile at all
         if not isinstance(linop, Narrowed):
-            self.parts.append(Part(linop, adds))
+            self.parts.append(Part(linop, adds, reads, writes))
             return Within(), Within()
-        self.parts.append(Part(linop.part, adds))
+        reads = reduce(_within, linop.reads.items(), reads)
+        writes = reduce(_within, linop.writes.items(), writes)
+        self.parts.append(Part(linop.part, adds, reads, writes))
         self.fills = self.fills and not linop.writes
         for dim in linop.writes:
             self._lengths.setdefault(axis_of(dim, linop.oshape), linop.full_sizes[dim])
@@ -129,6 +146,22 @@ def has_hooks(linop: NamedLinop) -> bool:
         or linop._backward_hooks
         or linop._backward_pre_hooks
     )
+
+
+def _blocks(window: Window, dim: NamedDimension | None, sizes: tuple[int, ...]) -> Iterator[Window]:
+    """Yield the window of each block along ``dim``; without end the whole where there is none."""
+    if dim is None:
+        yield from repeat(window)
+    else:
+        for size, stop in zip(sizes, accumulate(sizes), strict=True):
+            yield _within(window, (dim, slice(stop - size, stop)))
+
+
+def _within(window: Window, part: tuple[NamedDimension, slice]) -> Window:
+    """Return a window inside of a window."""
+    dim, piece = part
+    offset = window[dim].start if dim in window else 0
+    return {**window, dim: slice(offset + piece.start, offset + piece.stop)}
 
 
 def _layout(
