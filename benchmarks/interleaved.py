@@ -23,25 +23,37 @@ class Timing:
     low: float
     high: float
     """Smallest and largest of these ratios without the outermost tenths."""
+    least: float
+    """Ratio of the smallest times: what is left where nothing else ran on the machine."""
 
 
-def interleaved(ways: Mapping[str, Callable[[], object]], rounds: int = 15) -> dict[str, Timing]:
-    """Return the timing of each way; each runs once per round, after one round to warm up."""
+def interleaved(
+    ways: Mapping[str, Callable[[], object]], rounds: int = 15, number: int = 1
+) -> dict[str, Timing]:
+    """Return the timing of each way; in each round, after one to warm up, it runs ``number`` times.
+
+    Work of microseconds needs many: a single call finds the caches as the other way left them.
+    """
     times: dict[str, list[float]] = {name: [] for name in ways}
     for counted in [False] + [True] * rounds:
         for name, work in ways.items():
             start = time.perf_counter()
-            work()
+            for _ in range(number):
+                work()
             elapsed = time.perf_counter() - start
             if counted:
-                times[name].append(elapsed)
+                times[name].append(elapsed / number)
     base = next(iter(times.values()))
     timings = {}
     for name, own in times.items():
         ratios = sorted(a / b for a, b in zip(own, base, strict=True))
         tail = len(ratios) // 10
         timings[name] = Timing(
-            statistics.median(own), statistics.median(ratios), ratios[tail], ratios[-1 - tail]
+            statistics.median(own),
+            statistics.median(ratios),
+            ratios[tail],
+            ratios[-1 - tail],
+            min(own) / min(base),
         )
     return timings
 

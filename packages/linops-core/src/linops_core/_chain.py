@@ -56,7 +56,7 @@ class Chain(Composite):
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A_n ... A_1 x."""
         modules = linop._modules
-        if hooks_are_possible():
+        if hooks_are_possible(x):
             for number in linop._operands:
                 x = modules[number](x)
         else:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Self, cast
 
 import torch
-from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from memmap import union_nbytes
 from nameddim import NamedDimension, NamedShape
@@ -15,9 +13,10 @@ from nameddim import NamedDimension, NamedShape
 from ._copying import linked
 from ._description import bytes_text
 from ._linop import NamedLinop
+from ._remembering import RememberingLinop
 
 
-class Composite(NamedLinop):
+class Composite(RememberingLinop):
     """An operator that is built from others, its operands.
 
     The operands are submodules named "0", "1", ...; they are what holds weights.
@@ -27,7 +26,6 @@ class Composite(NamedLinop):
         self, shape: NamedShape, linops: Iterable[NamedLinop], name: str | None = None
     ) -> None:
         super().__init__(shape, name)
-        self._admitted: torch.Size | None = None
         operands = {str(position): linop for position, linop in enumerate(linops)}
         self._operands = tuple(operands)  # another module that someone attaches is none
         for number, linop in operands.items():
@@ -75,22 +73,6 @@ class Composite(NamedLinop):
             return self
         operands = [linop.renamed(names) for linop in self.linops]
         return self.with_operands(operands, self.shape.rename(names))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return A x; see :meth:`NamedLinop.forward`."""
-        if not self._admits(x):
-            self._admit(x)
-        return self.fn(self, x)
-
-    def _admits(self, x: Tensor) -> bool:
-        if is_dynamo_compiling():
-            return False
-        return isinstance(x, Tensor) and x.shape == self._admitted
-
-    def _admit(self, x: Tensor) -> None:
-        self._check_input(x)
-        if not is_dynamo_compiling():
-            vars(self)["_admitted"] = x.shape
 
     def _check_sizes(self, shape: torch.Size) -> None:
         # By the operands, each of which says its own name.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling
 from torch.nn.modules import module as torch_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from torch import Tensor
 
     from ._linop import NamedLinop
 
@@ -18,23 +17,34 @@ if TYPE_CHECKING:
 _any_global_hook: Callable[[], bool] = getattr(torch_module, "_has_any_global_hook", lambda: True)
 
 
-def hooks_are_possible() -> bool:
-    """Whether hooks of all modules may have to run, or a compiler wants to see each call."""
-    return is_dynamo_compiling() or _any_global_hook()
+def hooks_are_possible(x: Tensor) -> bool:
+    """Whether hooks of all modules may have to run, or somebody wants to see each call.
+
+    Who traces modules puts a function of its own in the place of ``nn.Module.__call__``, and sends
+    in what is no plain tensor.
+    """
+    return type(x) is not Tensor or is_dynamo_compiling() or _any_global_hook()
+
+
+def called(linop: NamedLinop, x: Tensor) -> Tensor:
+    """Return linop(x): past the machinery of modules, when it has nothing to do.
+
+    That machinery costs as much as a small operation.
+    """
+    if hooks_are_possible(x):
+        return cast(Tensor, nn.Module.__call__(linop, x))
+    return applied(linop, x)
 
 
 def applied(linop: NamedLinop, x: Tensor) -> Tensor:
-    """Return linop(x), when no hooks of all modules have to run; its own do.
-
-    The call of a module costs as much as a small operation. In a composition of many, that is
-    half of what the composition costs.
-    """
+    """Return linop(x), where :func:`hooks_are_possible` was asked; its own hooks run."""
+    own = linop.__dict__  # each attribute of a module that is looked up by itself costs as much
     if (
-        linop._forward_hooks
-        or linop._forward_pre_hooks
-        or linop._backward_hooks
-        or linop._backward_pre_hooks
-        or linop._compiled_call_impl is not None
+        own["_forward_hooks"]
+        or own["_forward_pre_hooks"]
+        or own["_backward_hooks"]
+        or own["_backward_pre_hooks"]
+        or own.get("_compiled_call_impl") is not None
     ):
-        return linop(x)
+        return cast(Tensor, nn.Module.__call__(linop, x))
     return linop.forward(x)

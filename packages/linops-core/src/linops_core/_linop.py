@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from ._arithmetic import Arithmetic
 from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
 from ._description import described, tensor_text
+from ._hooks import called
 from ._inheritance import forget_what_no_longer_holds
 from ._module import OperatorModule
 from ._slicing import Slicing
@@ -145,9 +146,9 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
 
     # Calls
 
-    if TYPE_CHECKING:  # nn.Module.__call__ returns Any
-
-        def __call__(self, x: Tensor) -> Tensor: ...
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return A x, after and before the hooks of the module; see :meth:`forward`."""
+        return called(self, x)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x.

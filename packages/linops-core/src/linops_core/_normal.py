@@ -56,11 +56,9 @@ class Normal(Composite):
 
     # normal_fn is called past the check of A, and would broadcast what A refuses.
 
-    def _admits(self, x: Tensor) -> bool:
-        return self.linop._admits(x)
-
     def _admit(self, x: Tensor) -> None:
-        self.linop._admit(x)
+        if not self.linop._admits(x):
+            self.linop._admit(x)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:

@@ -48,9 +48,6 @@ class SampleCounts(Normal):
                 return int(piece.stop - piece.start)
         return super().size(dim)
 
-    def _admits(self, x: Tensor) -> bool:
-        return False
-
     def _admit(self, x: Tensor) -> None:
         self._check_rank(x)
         NamedLinop._check_sizes(self, x.shape)

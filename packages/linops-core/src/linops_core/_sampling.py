@@ -200,7 +200,7 @@ class Sampling(SliceableLinop):
             parts[axis] = (parts[axis] + (size - size // 2)) % size
         flat, *others = parts
         for size, indices in zip(self.input_size[1:], others, strict=True):
-            flat = flat * size + indices
+            flat = torch.add(indices, flat, alpha=size)  # in one pass
         return flat
 
     def counts(self, dtype: torch.dtype) -> Tensor:

@@ -14,10 +14,11 @@ from nameddim import NamedDimension, NamedShape
 from ._copying import linked, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
+from ._remembering import RememberingLinop, may_be_remembered
 from ._roles import Role
 
 
-class SliceableLinop(NamedLinop):
+class SliceableLinop(RememberingLinop):
     """An operator whose weights carry named dimensions, which gives ``split`` and ``size``.
 
     A subclass registers its weights with :meth:`register_weight` and reads them in ``fn`` and
@@ -50,7 +51,6 @@ class SliceableLinop(NamedLinop):
         self._cut_from: dict[str, torch.Size] = {}
         self._broadcast: dict[str, frozenset[int]] = {}
         self._uncentred: dict[str, tuple[int, ...]] = {}
-        self._admitted: torch.Size | None = None
         self._seen_shapes: dict[str, torch.Size] = {}
 
     def register_weight(
@@ -104,32 +104,18 @@ class SliceableLinop(NamedLinop):
         self._weight_shapes[name] = shape_key
         self._broadcast[name] = frozenset(dims.index(dim) for dim in broadcast_dims)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return A x; see :meth:`NamedLinop.forward`."""
-        # `_admits`, written out: a composition of many feels each call.
-        if is_dynamo_compiling() or not isinstance(x, Tensor) or x.shape != self._admitted:
-            self._admit(x)
-        return self.fn(self, x)
-
-    def _admits(self, x: Tensor) -> bool:
-        # Most inputs are like the last one; `weight_part` sees when a weight is not.
-        if is_dynamo_compiling():
-            return False
-        return isinstance(x, Tensor) and x.shape == self._admitted
-
     def _admit(self, x: Tensor) -> None:
-        self._check_input(x)
+        super()._admit(x)
         if is_dynamo_compiling():
-            self._check_weights()
-        else:
-            vars(self)["_admitted"] = x.shape
+            self._check_weights()  # else `weight_part` sees when one is another
 
     def _see(self, name: str, weight: Tensor) -> None:
         """Check a weight whose shape is not the last one, and the input with it."""
         self._check_weights()
         if self._admitted is not None:
             self._check_sizes(self._admitted)
-        vars(self)["_seen_shapes"] = {**self._seen_shapes, name: weight.shape}
+        if may_be_remembered(weight.shape):
+            vars(self)["_seen_shapes"] = {**self._seen_shapes, name: weight.shape}
 
     def _check_weights(self) -> None:
         """Check that the weights, which may be replaced, are such as they were registered."""
@@ -168,10 +154,14 @@ class SliceableLinop(NamedLinop):
             size than 1 along a dimension to broadcast, of a size that the input does not have,
             or, in a tile, of another shape.
         """
-        weight = self._weight(name)
-        if not is_dynamo_compiling() and weight.shape != self._seen_shapes.get(name):
+        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
+        weight: Tensor | None = own["_parameters"].get(name)
+        if weight is None:
+            weight = own["_buffers"][name]
+        assert weight is not None
+        if not is_dynamo_compiling() and weight.shape != own["_seen_shapes"].get(name):
             self._see(name, weight)
-        return self._part(name, weight) if self._cuts or self._uncentred else weight
+        return self._part(name, weight) if own["_cuts"] or own["_uncentred"] else weight
 
     def _part(self, name: str, weight: Tensor) -> Tensor:
         cut, axes = self._cuts.get(name), self._uncentred.get(name)

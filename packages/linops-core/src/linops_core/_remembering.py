@@ -1,0 +1,42 @@
+"""Operators that check an input once, and know the next one by its shape."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from nameddim import NamedShape
+
+from ._linop import NamedLinop
+
+
+class RememberingLinop(NamedLinop):
+    """An operator that remembers the shape of the last input that it checked.
+
+    It is for those whose sizes do not change unseen. What changes them forgets the shape.
+    """
+
+    def __init__(self, shape: NamedShape, name: str | None = None) -> None:
+        super().__init__(shape, name)
+        self._admitted: torch.Size | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return A x; see :meth:`NamedLinop.forward`."""
+        # `_admits`, written out: a composition of many feels each call.
+        if is_dynamo_compiling() or type(x) is not Tensor or x.shape != self._admitted:
+            self._admit(x)
+        return self.fn(self, x)
+
+    def _admits(self, x: Tensor) -> bool:
+        return not is_dynamo_compiling() and type(x) is Tensor and x.shape == self._admitted
+
+    def _admit(self, x: Tensor) -> None:
+        self._check_input(x)
+        if may_be_remembered(x.shape):
+            vars(self)["_admitted"] = x.shape
+
+
+def may_be_remembered(shape: torch.Size) -> bool:
+    """Whether a shape is made of numbers; for who traces it is made of what stands for others."""
+    return not is_dynamo_compiling() and all(type(length) is int for length in shape)
