@@ -27,7 +27,9 @@ class DeviceStreams:
     outgoing: Stream
 
 
-def streams_on(device: torch.device, spec: DeviceSpec | None = None) -> DeviceStreams:
+def streams_on(
+    device: torch.device, spec: DeviceSpec | None = None, peer: torch.device | None = None
+) -> DeviceStreams:
     """Return the streams to use now: the caller's current one to compute, pooled ones to copy.
 
     Parameters
@@ -35,30 +37,34 @@ def streams_on(device: torch.device, spec: DeviceSpec | None = None) -> DeviceSt
     device : torch.device
     spec : DeviceSpec, optional
         Names streams to use instead.
+    peer : torch.device, optional
+        The device to copy to or from: what goes to one need not wait for what goes to another.
     """
     backend = backend_of(device)
     compute = None if spec is None else spec.compute_stream
     if compute is None:
         compute = backend.current_stream(device)
     if spec is None or spec.transfer_stream is None:
-        incoming, outgoing = _pooled(device, backend)
+        incoming, outgoing = _pooled(device, peer, backend)
     else:
         incoming = outgoing = spec.transfer_stream
     return DeviceStreams(device, backend, compute, incoming, outgoing)
 
 
-_Pairs = dict[torch.device, tuple[Stream, Stream]]
+_Pairs = dict[tuple[torch.device, torch.device | None], tuple[Stream, Stream]]
 _LOCK = threading.Lock()
 _POOL = weakref.WeakKeyDictionary[StreamBackend, _Pairs]()
 
 
-def _pooled(device: torch.device, backend: StreamBackend) -> tuple[Stream, Stream]:
+def _pooled(
+    device: torch.device, peer: torch.device | None, backend: StreamBackend
+) -> tuple[Stream, Stream]:
     pairs = _POOL.get(backend)
-    pair = None if pairs is None else pairs.get(device)
+    pair = None if pairs is None else pairs.get((device, peer))
     if pair is None:
         with _LOCK:
             pairs = _POOL.setdefault(backend, {})
-            if device not in pairs:
-                pairs[device] = backend.new_stream(device), backend.new_stream(device)
-            pair = pairs[device]
+            if (device, peer) not in pairs:
+                pairs[device, peer] = backend.new_stream(device), backend.new_stream(device)
+            pair = pairs[device, peer]
     return pair

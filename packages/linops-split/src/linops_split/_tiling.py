@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, repeat
@@ -82,11 +82,16 @@ class Tiling:
         self._output.hand_out(y, views)
         return views
 
-    def output_for(self, result: Tensor) -> Tensor:
-        """Return memory for the output, given what the first tile returned."""
-        shape = list(result.shape)
+    def output_shape(self, of_first: Sequence[int]) -> list[int]:
+        """Return the shape of the output, given that of what the first tile returned."""
+        shape = list(of_first)
         for axis, length in self._lengths.items():
             shape[axis] = length
+        return shape
+
+    def output_for(self, result: Tensor) -> Tensor:
+        """Return memory for the output, given what the first tile returned."""
+        shape = self.output_shape(result.shape)
         return result.new_empty(shape) if self.fills else result.new_zeros(shape)
 
     def _taken_apart(
