@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import FFT, Convolution, NamedLinop
+from linops_core import FFT, Convolution, NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests
-from nameddim import ND
+from nameddim import ND, NamedDimension
 
 
 def values(*lengths: int) -> Tensor:
@@ -22,6 +24,28 @@ class TestConvolution(BaseNamedLinopTests):
 
     def sizes(self) -> Mapping[str, int]:
         return {"Nx": 3, "Ny": 4, "Nx1": 3, "Ny1": 4}
+
+
+class TestTileOfAConvolution(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        A = Convolution(nn.Parameter(values(3, 2)), ("C",), grid_size=[5, 4])
+        return A.split_forward(
+            [slice(0, 2), slice(1, 4), slice(2, 4)], [slice(0, 2), slice(0, 2), slice(0, 3)]
+        )
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"C": 2}
+
+
+class TestTileOverTheEndOfARing(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        kernels = nn.Parameter(values(2, 3, 2))
+        A = Convolution(
+            kernels, ("C",), None, None, "circular", kernel_batch_shape=("C",), method="fft",
+            grid_size=[5, 4],
+        )  # fmt: skip
+        coil, rows = slice(1, 2), slice(None)
+        return A.split_forward([coil, slice(0, 4), rows], [coil, slice(4, 5), rows])
 
 
 class TestRealCircularConvolution(BaseNamedLinopTests):
@@ -110,10 +134,99 @@ def test_names_are_those_of_images_with_the_next_free_index_in_the_output() -> N
     assert taken.shape.out_grid_shape == ("Nx2",)
 
 
-def test_the_grid_cannot_be_sliced() -> None:
+def test_a_grid_of_unknown_size_cannot_be_sliced() -> None:
     A = Convolution(torch.ones(3), ("C",))
     assert [str(A.role(dim)) for dim in ("C", "Nx", "Nx1")] == ["batch", "opaque", "opaque"]
-    assert A.why_opaque("Nx") == A.why_opaque("Nx1") == "a convolution mixes neighbours on its grid"
+    assert A.size("Nx") is A.size("Nx1") is None
+    assert A.support("Nx") is None
+    with pytest.raises(SplitError, match=r"Nx1 cannot be split: .*; give grid_size$"):
+        A.split(A, {ND("Nx1"): slice(0, 2)})
+
+
+def test_a_name_on_both_sides_cannot_be_sliced() -> None:
+    A = Convolution(torch.ones(3, 3), (), ("X", "Y"), ("X", "Z"), grid_size=[4, 5])
+    assert [str(A.role(dim)) for dim in "XYZ"] == ["opaque", "input", "output"]
+    assert [A.size(dim) for dim in "XYZ"] == [4, 5, 5]
+    assert A.support("X") is None
+    with pytest.raises(SplitError, match=r"X cannot be split: .*; rename one of them$"):
+        A.split(A, {ND("X"): slice(0, 2)})
+
+
+@st.composite
+def convolutions_on_grids(draw: st.DrawFn) -> Convolution:
+    ndim = draw(st.integers(1, 2))
+    grid, taps = ([draw(st.integers(1, 5)) for _ in range(ndim)] for _ in range(2))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
+    kernel = torch.randn(taps, dtype=torch.complex128, generator=generator)
+    mode = draw(st.sampled_from(["zeros", "circular"]))
+    method = draw(st.sampled_from(["direct", "fft"]))
+    return Convolution(kernel, (), None, None, mode, method=method, grid_size=grid)
+
+
+def windows_in(linop: NamedLinop) -> st.SearchStrategy[dict[NamedDimension, slice]]:
+    pieces = {dim: slices_in(linop.size(dim) or 0) for dim in linop.dims}
+    return st.fixed_dictionaries({}, optional=pieces)
+
+
+@st.composite
+def slices_in(draw: st.DrawFn, size: int) -> slice:
+    start = draw(st.integers(0, size - 1))
+    return slice(start, draw(st.integers(start + 1, size)))
+
+
+@given(st.data())
+def test_a_tile_of_a_tile_is_that_block_of_the_matrix(data: st.DataObject) -> None:
+    A = data.draw(convolutions_on_grids())
+    blocks = A.to_dense().reshape([A.size(dim) or 0 for dim in (*A.oshape, *A.ishape)])
+    tile: NamedLinop = A
+    for _ in range(2):
+        window = data.draw(windows_in(tile))
+        tile = tile.split(tile, window)
+        blocks = blocks[tuple(window.get(dim, slice(None)) for dim in (*A.oshape, *A.ishape))]
+        assert isinstance(tile, Convolution)
+        matrix = tile.to_dense()
+        torch.testing.assert_close(matrix, blocks.reshape(matrix.shape))
+        torch.testing.assert_close(tile.H.to_dense(), matrix.mH)
+        torch.testing.assert_close(tile.N.to_dense(), matrix.mH @ matrix)
+
+
+@given(st.data())
+def test_the_support_of_a_tile_is_what_it_touches(data: st.DataObject) -> None:
+    A = data.draw(convolutions_on_grids())
+    tile = A.split(A, data.draw(windows_in(A)))
+    blocks = tile.to_dense().reshape([tile.size(dim) or 0 for dim in (*A.oshape, *A.ishape)])
+    found = [tile.support(dim) for dim in (*A.oshape, *A.ishape)]
+    assert found == [tile.H.support(dim) for dim in (*A.oshape, *A.ishape)]
+    touching = (blocks.abs() > 1e-9).nonzero()
+    if len(touching):
+        ends = zip(touching.amin(0).tolist(), touching.amax(0).tolist(), strict=True)
+        assert found == [slice(first, last + 1) for first, last in ends]
+    else:  # along one axis nothing touches
+        assert any(piece is not None and piece.stop - piece.start == 1 for piece in found)
+
+
+def test_the_halo_of_a_periodic_grid_is_all_of_it_at_the_ends_alone() -> None:
+    A = Convolution(torch.ones(3), padding_mode="circular", grid_size=[8])
+    tiles = [A.split(A, {ND("Nx1"): slice(start, start + 2)}) for start in (0, 4)]
+    assert [tile.support("Nx") for tile in tiles] == [slice(0, 8), slice(3, 7)]
+    assert A.split(A, {ND("Nx"): slice(0, 2)}).support("Nx1") == slice(0, 8)
+
+
+def test_cutting_follows_a_kernel_of_another_size() -> None:
+    A = Convolution(nn.Parameter(torch.ones(3)), (), grid_size=[6])
+    tile = A.split(A, {ND("Nx1"): slice(2, 3)})
+    A.kernel = nn.Parameter(torch.ones(5))
+    assert tile.to_dense().tolist() == [[1, 1, 1, 1, 1, 0]]
+    assert tile.support("Nx") == slice(0, 5)
+
+
+def test_the_size_of_the_grid_is_checked_when_it_is_given() -> None:
+    A = Convolution(torch.ones(3), grid_size=[4])
+    with pytest.raises(ValueError, match="Convolution: Nx must have size 4, got 5"):
+        A(torch.ones(5))
+    tile = A.split(A, {ND("Nx1"): slice(0, 1)})
+    with pytest.raises(ValueError, match="Convolution: Nx1 must have size 1, got 4"):
+        tile.H(torch.ones(4))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
@@ -136,6 +249,13 @@ def test_autocast_halves_the_precision_of_real_values_alone(dtype: torch.dtype) 
         ((torch.ones(3),), {"method": "winograd"}, r"method must be one of .* got 'winograd'"),
         ((torch.ones(()),), {}, r"1, 2 or 3 dimensions .* got shape \(\)"),
         ((torch.ones(1, 1, 1, 1),), {}, r"got shape \(1, 1, 1, 1\)"),
+        ((torch.ones(3),), {"grid_size": [3, 4]}, r"must have 1 positive numbers, got \(3, 4\)"),
+        ((torch.ones(3),), {"grid_size": [0]}, r"must have 1 positive numbers, got \(0,\)"),
+        (
+            (torch.ones(3, 3), None, ("A", "B"), ("B", "C")),
+            {"grid_size": [3, 4]},
+            r"one size in grid_size, got 4 and 3 for B in",
+        ),
         ((torch.ones(3, 0),), {}, r"the kernel must have elements, .* got shape \(3, 0\)"),
         ((torch.ones(3), None, ("A", "B")), {}, r"must have 1 dimensions .* got \('A', 'B'\)"),
         ((torch.ones(3), None, ("A",), ("B", "C")), {}, r"must have 1 dimensions"),

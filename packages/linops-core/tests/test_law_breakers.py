@@ -91,6 +91,11 @@ class ConjugateOfItself(Diagonal):
         return self
 
 
+class SupportTooNarrow(Dense):
+    def support(self, dim: Any) -> slice | None:
+        return slice(0, 1) if dim == "N" else None
+
+
 class SlicedGrid(FFT):
     def why_opaque(self, dim: str) -> str | None:
         return None
@@ -311,6 +316,10 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     (
         lambda: SlicedGrid(1, (), norm="backward"),
         "tiles_make_up_the_whole_along_every_dimension_that_is_not_opaque",
+    ),
+    (
+        lambda: SupportTooNarrow(values(2, 3)),
+        "nothing_is_read_or_written_outside_of_the_supports",
     ),
     (diagonal(Rewrapped), "constructors_keep_parameters_as_they_are"),
     (diagonal(SharedDictionaries), "shallow_copy_shares_tensors_and_no_dictionary"),

@@ -84,9 +84,15 @@ class OpaqueWithoutWords(Dense):
         return ""
 
 
+class SupportTooNarrow(Dense):
+    def support(self, dim: str) -> slice | None:
+        return slice(0, 1) if dim == "N" and self.size("N") == 2 else None
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
+        (SupportTooNarrow, r"the part within \{'N': slice\(0, 1, None\)\}: the matrix must be"),
         (WrongAdjoint, r"whole: the matrix must be"),
         (WrongNormal, r"whole: the matrix must be"),
         (WrongTile, r"M in tiles of 1: the matrix must be"),

@@ -160,6 +160,14 @@ def test_the_law_finds_tiles_that_are_wrong(monkeypatch: pytest.MonkeyPatch) -> 
         assert_tiles_make_the_whole(matrix(), {"N": 2})
 
 
+def test_the_law_finds_supports_that_are_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Dense, "support", lambda A, dim: slice(0, 1) if dim == "M" else None)
+    with pytest.raises(
+        AssertionError, match=r"within its supports \{'M': slice\(0, 1, None\)\}: off"
+    ):
+        assert_tiles_make_the_whole(matrix(), {"N": 2})
+
+
 @pytest.mark.parametrize("kind", ["H", "N"])
 def test_the_law_finds_derived_operators_that_are_wrong(
     kind: str, monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,9 @@ from ._accumulate import accumulate
 from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._linop import NamedLinop
+from ._roles import Role
 from ._same_space import same_space, why_not_alike
+from ._support import support_of_all
 from ._threads import check_workers, combined
 from ._zero import Zero
 
@@ -83,6 +85,12 @@ class Add(Composite):
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
         return why_not_alike(self, dim)
+
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return what holds the supports of all terms; see :meth:`NamedLinop.support`."""
+        if self.role(dim) in (None, Role.OPAQUE):
+            return None
+        return support_of_all(self.linops, dim)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape
+from nameddim import ND, NamedDimension, NamedShape
 
 from ._composite import Composite
 from ._endomorphism import following
@@ -17,6 +17,8 @@ from ._linop import NamedLinop
 from ._normal import fit_inner
 from ._roles import Role
 from ._scalar import Scalar
+from ._support import common
+from ._tile import Window, within
 
 
 class Chain(Composite):
@@ -132,13 +134,42 @@ class Chain(Composite):
             )
         return None
 
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return what the operands have in common, once the dimensions between them are narrow.
+
+        See :meth:`NamedLinop.support`. What one reads of what is between it and the one before is
+        all that the other has to write, and so on to both ends.
+        """
+        if self.role(dim) in (None, Role.OPAQUE):
+            return None
+        linop = self
+        inside: dict[NamedDimension, slice] = {}
+        while pieces := linop._supports_inside():
+            linop = linop._cut(pieces)
+            inside |= {name: within(inside.get(name), piece) for name, piece in pieces.items()}
+        return inside.get(ND.infer(dim)) or linop._common_support(dim)
+
+    def _supports_inside(self) -> dict[NamedDimension, slice]:
+        """Return the supports that are not all, of the dimensions that are in neither shape."""
+        found = {}
+        for dim in self.dims:
+            size = self.size(dim) if self.role(dim) is Role.INNER else None
+            piece = None if size is None else self._common_support(dim)
+            if piece is not None and (piece.start, piece.stop) != (0, size):
+                found[dim] = piece
+        return found
+
+    def _common_support(self, dim: NamedDimension | str) -> slice | None:
+        return common(linop.support(dim) for linop in self.linops if dim in linop.dims)
+
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the chain of the parts; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        if not window:
-            return linop  # type: ignore[no-any-return]
-        return linop.with_operands([part.split(part, window) for part in linop.linops])  # type: ignore[no-any-return]
+        return linop._cut(window) if window else linop  # type: ignore[no-any-return]
+
+    def _cut(self, window: Window) -> Self:
+        return self.with_operands([part.split(part, window) for part in self.linops])
 
     def resolved(
         self,

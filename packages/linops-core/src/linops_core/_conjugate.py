@@ -64,6 +64,10 @@ class Conjugate(Composite):
         """Return why ``dim`` cannot be sliced: what A says."""
         return self.linop.why_opaque(dim)
 
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return the support of A."""
+        return self.linop.support(dim)
+
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the conjugate of the part of A; see :meth:`NamedLinop.split`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from torch import Tensor
@@ -10,7 +10,12 @@ from torch import Tensor
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, get_nd_shape
 
 from ._align import aligned
+from ._copying import linked
 from ._correlate import correlated
+from ._halo import Axis
+from ._linop import NamedLinop
+from ._roles import Role, why_on_both_sides
+from ._shift import Shift
 from ._sliceable import SliceableLinop
 
 Shape: TypeAlias = Sequence[NamedDimension | str]
@@ -35,10 +40,11 @@ class Convolution(SliceableLinop):
         Real or complex, of any size, also larger than the grid: first the dimensions of
         ``kernel_batch_shape``, then one, two or three along the grid.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the grid, which can be sliced; any by default. The grid cannot.
+        Dimensions before the grid, which can be sliced; any by default.
     in_grid_shape, out_grid_shape : sequence of dimensions, optional
         Of the grid in the input, Nx, Ny, Nz by default, and in the output, the same names with
-        an index that is free by default (Nx1, ...).
+        an index that is free by default (Nx1, ...). With ``grid_size`` those that are in one of
+        them alone can be sliced.
     padding_mode : {"zeros", "circular"}
         What the input is outside of the grid: zero, or the grid again.
     kernel_batch_shape : sequence of dimensions, optional
@@ -48,12 +54,23 @@ class Convolution(SliceableLinop):
         "fft" multiplies spectra, with an error relative to the largest value of the input, which
         also carries an infinite value everywhere. "auto" takes the faster one for the size of the
         kernel: products for kernels of up to 256 bytes, on small grids, and in half precision.
+    grid_size : sequence of int, optional
+        Size of the grid, without which it may have any, and cannot be sliced: where a slice ends
+        on a ring, and how long the other side is, follow from it.
 
     Raises
     ------
     ValueError
         If the kernel is empty or has not the dimensions said, padding_mode or method is none of
-        those, or a dimension of the kernel's batch is not in the batch.
+        those, a dimension of the kernel's batch is not in the batch, or grid_size is not one
+        positive number per dimension.
+
+    Notes
+    -----
+    A tile of the output reads its slice of the input and the halo about it, a tile of the input
+    writes as far as it reaches; :meth:`support` says what that is. It is computed as a small
+    convolution of just that, also by "fft". At the ends of a periodic grid the halo is at the
+    other end, so that the support is all of it.
 
     Examples
     --------
@@ -63,6 +80,9 @@ class Convolution(SliceableLinop):
     tensor([1., 2., 3., 0.])
     >>> A.H(torch.tensor([0.0, 1.0, 0.0, 0.0]))
     tensor([3., 2., 1., 0.])
+    >>> A = Convolution(torch.ones(3), grid_size=[8])
+    >>> A.split(A, {"Nx1": slice(4, 6)}).support("Nx")
+    slice(3, 7, None)
     """
 
     kernel: Tensor
@@ -77,6 +97,7 @@ class Convolution(SliceableLinop):
         *,
         kernel_batch_shape: Shape = (),
         method: str = "auto",
+        grid_size: Sequence[int] | None = None,
     ) -> None:
         if padding_mode not in _PADDING:
             raise ValueError(
@@ -116,25 +137,55 @@ class Convolution(SliceableLinop):
         super().__init__(shape)
         self.ndim, self.padding_mode, self.method = ndim, padding_mode, method
         self.register_weight("kernel", kernel, "kernel_shape")
+        self.grid_size = None if grid_size is None else tuple(grid_size)
+        self._shifts = None if self.grid_size is None else _unmoved(self.grid_size)
+        self._check_grid_size()
+
+    def _check_grid_size(self) -> None:
+        if self.grid_size is None:
+            return
+        if len(self.grid_size) != self.ndim or min(self.grid_size) < 1:
+            raise ValueError(
+                f"Convolution: grid_size must have {self.ndim} positive numbers, "
+                f"got {self.grid_size}"
+            )
+        sizes: dict[NamedDimension, int] = {}
+        for grid in ("in_grid_shape", "out_grid_shape"):
+            for dim, size in zip(self.shape.other_shapes[grid], self.grid_size, strict=True):
+                if sizes.setdefault(dim, size) != size:
+                    raise ValueError(
+                        f"Convolution: a dimension must have one size in grid_size, got "
+                        f"{sizes[dim]} and {size} for {dim} in {self.shape}"
+                    )
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return k * x: the correlation with the flipped kernel."""
-        kernel = linop.aligned_kernel(x.ndim)
-        axes = tuple(range(-linop.ndim, 0))
-        before = [kernel.shape[axis] - 1 - kernel.shape[axis] // 2 for axis in axes]
-        return linop.correlate(x, kernel.flip(axes), before)  # type: ignore[no-any-return]
+        kernel = linop.aligned_kernel(x.ndim).flip(tuple(range(-linop.ndim, 0)))
+        return correlated(x, kernel, linop.axes(linop.shifts(x)), linop.method)
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return the correlation of x with conj(k)."""
-        kernel = linop.aligned_kernel(x.ndim)
-        before = [kernel.shape[axis] // 2 for axis in range(-linop.ndim, 0)]
-        return linop.correlate(x, kernel.conj().resolve_conj(), before)  # type: ignore[no-any-return]
+        kernel = linop.aligned_kernel(x.ndim).conj().resolve_conj()
+        axes = [axis.reverse for axis in linop.axes(linop.shifts(x))]
+        return correlated(x, kernel, axes, linop.method)
 
-    def correlate(self, x: Tensor, weight: Tensor, before: Sequence[int]) -> Tensor:
-        """Return the correlation in the way that was asked for."""
-        return correlated(x, weight, before, self.padding_mode == "circular", self.method)
+    def shifts(self, x: Tensor) -> tuple[Shift, ...]:
+        """Return which part of the grid input and output are, for an input of either way."""
+        return _unmoved(x.shape[x.ndim - self.ndim :]) if self._shifts is None else self._shifts
+
+    def axes(self, shifts: Sequence[Shift]) -> list[Axis]:
+        """Return the axes of the correlation with the flipped kernel."""
+        taps = self.kernel.shape[self.kernel.ndim - self.ndim :]
+        axes = [
+            Axis(shift.n_input, shift.n_output, n, n - 1 - n // 2 + shift.offset)
+            for shift, n in zip(shifts, taps, strict=True)
+        ]
+        if self.padding_mode == "zeros":
+            return axes
+        periods = [axis.n_input for axis in axes] if self.grid_size is None else self.grid_size
+        return [axis._replace(period=n) for axis, n in zip(axes, periods, strict=True)]
 
     def aligned_kernel(self, ndim: int) -> Tensor:
         """Return a view of the kernel whose batch fits an input of ``ndim`` axes."""
@@ -146,15 +197,62 @@ class Convolution(SliceableLinop):
         return aligned(kernel, shapes["kernel_shape"], target, ndim)
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim`` in the kernel's batch; the grid may have any."""
-        return None if dim in self.shape.other_shapes["in_grid_shape"] else super().size(dim)
+        """Return the length of ``dim``: in the kernel's batch, or of the grid where it is given."""
+        here, there = self._grids()
+        if dim not in (*here, *there):
+            return super().size(dim)
+        if self._shifts is None:
+            return None
+        if dim in here:
+            return self._shifts[here.index(dim)].n_input
+        return self._shifts[there.index(dim)].n_output
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is of the grid, where neighbours are mixed."""
+        """Return why ``dim`` cannot be sliced: it is of a grid of which too little is known."""
+        here, there = self._grids()
+        if dim not in (*here, *there):
+            return None
+        if self._shifts is None:
+            return "a slice of the grid has neighbours where its size says; give grid_size"
+        return why_on_both_sides(self.shape, dim)
+
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return what a tile reads or writes along the grid; see :meth:`NamedLinop.support`."""
+        if self._shifts is None or self.role(dim) in (None, Role.OPAQUE):
+            return None
+        here, there = self._grids()
+        axes = self.axes(self._shifts)
+        if dim in here:
+            return axes[here.index(dim)].read
+        return axes[there.index(dim)].written if dim in there else None
+
+    def _grids(self) -> tuple[tuple[NamedDimension, ...], tuple[NamedDimension, ...]]:
         shapes = self.shape.other_shapes
-        if dim in shapes["in_grid_shape"] or dim in shapes["out_grid_shape"]:
-            return "a convolution mixes neighbours on its grid"
-        return None
+        return shapes["in_grid_shape"], shapes["out_grid_shape"]
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        here, there = linop._grids()
+        of_grid = window.keys() & {*here, *there}
+        # The axes of the kernel are called as the grid is, and are not cut with it.
+        others = {dim: piece for dim, piece in window.items() if dim not in of_grid}
+        piece = SliceableLinop.split(linop, others)
+        if of_grid:
+            piece = linked(piece)
+            vars(piece)["_shifts"] = tuple(
+                shift.cut(window.get(dim), window.get(other))
+                for shift, dim, other in zip(linop._shifts, here, there, strict=True)
+            )
+        return piece
+
+    adj_split = split
+
+
+def _unmoved(sizes: Sequence[int]) -> tuple[Shift, ...]:
+    """Return that input and output are the whole grid."""
+    return tuple(Shift(axis - len(sizes), size, size, 0) for axis, size in enumerate(sizes))
 
 
 def _others(

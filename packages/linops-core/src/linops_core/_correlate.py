@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
+from itertools import product
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from ._halo import Axis
 
 _CONVOLUTIONS = (functional.conv1d, functional.conv2d, functional.conv3d)
 
@@ -20,79 +24,134 @@ _SMALLEST_TRANSFORMED = 2**10
 _TRANSFORMED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
-def correlated(
-    x: Tensor, weight: Tensor, before: Sequence[int], circular: bool, method: str = "auto"
-) -> Tensor:
-    r"""Return :math:`y_n = \sum_j w_j x_{n + j - b}`, of the size of x.
+def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "auto") -> Tensor:
+    r"""Return :math:`y_p = \sum_j w_j x_{p + j - b}` between parts of a grid.
+
+    What is read and what is computed are no more than touch: the halo of the output, and those
+    outputs that the input reaches.
 
     Parameters
     ----------
     x : Tensor
-        Shape (..., grid).
+        Shape (..., sizes of the input along the grid).
     weight : Tensor
         Shape (batches, sizes along the grid): batches of size 1 broadcast against those of x, as
         do none.
-    before : sequence of int
-        The shift b along each axis of the grid, at least 0 and less than the size of the weight.
-    circular : bool
-        Whether x goes on periodically; it is zero outside otherwise.
+    axes : sequence of Axis
+        One per axis of the grid.
     method : {"auto", "direct", "fft"}
 
     Returns
     -------
     Tensor
-        Of the shape of x; a new one.
+        Shape (..., sizes of the output along the grid); a new one.
     """
     dtype = torch.promote_types(x.dtype, weight.dtype)
-    if not x.numel():  # an empty batch, which torch's convolutions refuse
-        return x.to(dtype)
-    if method == "auto":
-        size = torch.Size(weight.shape[weight.ndim - len(before) :]).numel() * dtype.itemsize
-        points = torch.Size(x.shape[x.ndim - len(before) :]).numel()
-        is_large = size > _LARGEST_DIRECT and points >= _SMALLEST_TRANSFORMED
-        method = "fft" if is_large and dtype in _TRANSFORMED else "direct"
-    if method == "fft":
-        return _by_transform(x.to(dtype), weight.to(dtype), before, circular)
+    batch = x.shape[: x.ndim - len(axes)]
+    # An empty batch is refused by torch's convolutions.
+    if not batch.numel() or not all([axis.images for axis in axes]):
+        return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
+    if all([axis.is_ring for axis in axes]) and _way(weight, axes, dtype, method) == "fft":
+        shifts = [axis.before for axis in axes]
+        return _by_transform(x.to(dtype), weight.to(dtype), shifts, x.shape[len(batch) :])
+    straight = []
+    for number, axis in enumerate(axes, len(batch)):
+        if axis.n_input == axis.period:
+            reach = axis.n_output + axis.taps - 1
+            x = _around(x, number, -axis.before, reach)
+            straight.append(Axis(reach, axis.n_output, axis.taps, 0))
+        else:
+            straight.append(axis)
+    terms = []
+    for images in product(*[axis.images for axis in straight]):
+        parts = [
+            Axis(axis.n_input, axis.n_output, axis.taps, image)
+            for axis, image in zip(straight, images, strict=True)
+        ]
+        terms.append(_straight(x, weight, parts, dtype, method))
+    return reduce(torch.add, terms)
+
+
+def _way(weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str) -> str:
+    """Return the method that was asked for, or the faster one."""
+    if method != "auto":
+        return method
+    size = math.prod([axis.taps for axis in axes]) * dtype.itemsize
+    is_large = size > _LARGEST_DIRECT and _points(axes) >= _SMALLEST_TRANSFORMED
+    return "fft" if is_large and dtype in _TRANSFORMED else "direct"
+
+
+def _points(axes: Sequence[Axis]) -> int:
+    return math.prod([axis.n_output for axis in axes])
+
+
+def _straight(
+    x: Tensor, weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str
+) -> Tensor:
+    """Return the correlation with zeros outside, computed where it is not zero."""
+    inside: list[Axis] = []
+    margins: list[int] = []
+    for number, axis in enumerate(axes, x.ndim - len(axes)):
+        read, written = axis.read, axis.written
+        n_read, n_written = read.stop - read.start, written.stop - written.start
+        if n_read < axis.n_input:
+            x = x.narrow(number, read.start, n_read)
+        shift = axis.before + read.start - written.start
+        inside.append(Axis(n_read, n_written, axis.taps, shift))
+        margins[:0] = [written.start, axis.n_output - written.stop]
+    y = _touched(x, weight, inside, dtype, method)
+    return torch.constant_pad_nd(y, margins) if any(margins) else y
+
+
+def _touched(
+    x: Tensor, weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str
+) -> Tensor:
+    """Return the correlation of what touches: every shift is at least 0 and below the taps."""
+    if _way(weight, axes, dtype, method) == "fft":
+        # So long that what comes round does not reach the output.
+        lengths = [
+            _fast_length(max(n_in + before, n_out + taps - 1 - before))
+            for n_in, n_out, taps, before, _ in axes
+        ]
+        shifts = [axis.before for axis in axes]
+        y = _by_transform(x.to(dtype), weight.to(dtype), shifts, lengths)
+        for number, axis in enumerate(axes, x.ndim - len(axes)):
+            y = y.narrow(number, 0, axis.n_output)
+        return y
     # Not dtype.to_real(), which the compiler does not know.
     x = x.to(dtype if x.is_complex() else torch.promote_types(x.dtype, weight.real.dtype))
     device = x.device.type
     autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     if not dtype.is_complex or not autocast:
-        return _direct(x, weight, before, circular)
+        return _direct(x, weight, axes)
     with torch.autocast(device, enabled=False):  # parts of half the precision make no complex
-        return _direct(x, weight, before, circular)
+        return _direct(x, weight, axes)
 
 
-def _direct(x: Tensor, weight: Tensor, before: Sequence[int], circular: bool) -> Tensor:
+def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
     """Return the correlation by torch's own real one, of real and imaginary parts."""
     if weight.is_complex():
-        parts = [_direct(x, part, before, circular) for part in (weight.real, weight.imag)]
+        parts = [_direct(x, part, axes) for part in (weight.real, weight.imag)]
         if not x.is_complex():
             return torch.complex(*parts)
         return torch.add(*parts, alpha=1j)
-    ndim = len(before)
-    grid = x.shape[x.ndim - ndim :]
+    ndim = len(axes)
+    batch, grid = x.shape[: x.ndim - ndim], x.shape[x.ndim - ndim :]
     # Each plane is a channel with a kernel of its own: torch is at its fastest there, by far.
     taps = weight.shape[weight.ndim - ndim :]
     planes = x.reshape(1, -1, *grid)
-    kernels = weight.to(x.real.dtype).expand(*x.shape[: x.ndim - ndim], *taps)
-    kernels = kernels.reshape(-1, 1, *taps)
+    kernels = weight.to(x.real.dtype).expand(*batch, *taps).reshape(-1, 1, *taps)
     if x.is_complex():
         planes, kernels = _parts(planes), kernels.repeat_interleave(2, dim=0)
-    after = [size - 1 - first for size, first in zip(taps, before, strict=True)]
-    if circular:
-        for axis, ends in enumerate(zip(before, after, strict=True), 2):
-            planes = _wrapped(planes, axis, *ends)
-        padding = [0] * ndim
-    else:
-        padding = [max(ends) for ends in zip(before, after, strict=True)]
+    # Torch pads alike on both sides, so that one may have too much.
+    padding = [max(before, out + t - 1 - before - n) for n, out, t, before, _ in axes]
     y = _CONVOLUTIONS[ndim - 1](planes, kernels, padding=padding, groups=len(kernels))
-    if not circular:  # torch pads alike on both sides
-        for axis, (size, first, pad) in enumerate(zip(grid, before, padding, strict=True), 2):
-            y = y.narrow(axis, pad - first, size)
+    for number, (axis, pad) in enumerate(zip(axes, padding, strict=True), 2):
+        y = y.narrow(number, pad - axis.before, axis.n_output)
+    sizes = [axis.n_output for axis in axes]
     if x.is_complex():
-        y = torch.view_as_complex(y.reshape(1, -1, 2, *grid).movedim(2, -1).contiguous())
-    return y.reshape(x.shape)
+        y = torch.view_as_complex(y.reshape(1, -1, 2, *sizes).movedim(2, -1).contiguous())
+    return y.reshape(*batch, *sizes)
 
 
 def _parts(planes: Tensor) -> Tensor:
@@ -106,41 +165,34 @@ def _parts(planes: Tensor) -> Tensor:
     return torch.view_as_real(planes.resolve_conj()).squeeze(1).movedim(-1, 1)
 
 
-def _wrapped(x: Tensor, axis: int, before: int, after: int) -> Tensor:
-    """Return x with its end before its start and its start behind its end."""
-    size = x.shape[axis]
-    if before <= size and after <= size:
-        ends = (x.narrow(axis, size - before, before), x, x.narrow(axis, 0, after))
-        return torch.cat([part for part in ends if part.shape[axis]], dim=axis)
-    around = torch.arange(-before, size + after, device=x.device) % size
-    return x.index_select(axis, around)
+def _around(x: Tensor, number: int, start: int, length: int) -> Tensor:
+    """Return a part of an axis that goes on periodically: a view where it is within one period."""
+    period = x.shape[number]
+    parts = []
+    while length:
+        at = start % period
+        part = x.narrow(number, at, min(period - at, length))
+        parts.append(part)
+        start, length = start + part.shape[number], length - part.shape[number]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=number)
 
 
-def _by_transform(x: Tensor, weight: Tensor, before: Sequence[int], circular: bool) -> Tensor:
-    """Return the correlation as a product in the Fourier domain; both are of one dtype."""
-    ndim = len(before)
-    axes = tuple(range(-ndim, 0))
-    grid, taps = x.shape[x.ndim - ndim :], weight.shape[weight.ndim - ndim :]
-    if circular:
-        sizes = list(grid)
-    else:  # so large that what comes round does not reach the grid
-        reach = [max(b, n - 1 - b) for b, n in zip(before, taps, strict=True)]
-        sizes = [_fast_length(n + more) for n, more in zip(grid, reach, strict=True)]
-    for axis, size in zip(axes, sizes, strict=True):
-        weight = _on_ring(weight, axis, size)
+def _by_transform(
+    x: Tensor, weight: Tensor, shifts: Sequence[int], lengths: Sequence[int]
+) -> Tensor:
+    """Return the correlation of what has these periods; x and the kernel are of one dtype."""
+    axes = tuple(range(-len(shifts), 0))
+    for axis, length in zip(axes, lengths, strict=True):
+        weight = _on_ring(weight, axis, length)
     # A correlation is a product with the conjugate of the transform of conj(w).
-    weight = weight.conj().roll([-b for b in before], dims=axes)
+    weight = weight.conj().roll([-shift for shift in shifts], dims=axes)
     if x.is_complex():
-        spectrum = torch.fft.fftn(x, s=sizes, dim=axes)
-        product = spectrum * torch.fft.fftn(weight, dim=axes).conj()
-        y: Tensor = torch.fft.ifftn(product, dim=axes)
-    else:
-        spectrum = torch.fft.rfftn(x, s=sizes, dim=axes)
-        product = spectrum * torch.fft.rfftn(weight, dim=axes).conj()
-        y = torch.fft.irfftn(product, s=sizes, dim=axes)
-    for axis, size in zip(axes, grid, strict=True):
-        y = y.narrow(axis, 0, size)
-    return y
+        spectrum = torch.fft.fftn(x, s=lengths, dim=axes)
+        filtered = spectrum * torch.fft.fftn(weight, dim=axes).conj()
+        return torch.fft.ifftn(filtered, dim=axes)  # type: ignore[no-any-return]
+    spectrum = torch.fft.rfftn(x, s=lengths, dim=axes)
+    filtered = spectrum * torch.fft.rfftn(weight, dim=axes).conj()
+    return torch.fft.irfftn(filtered, s=lengths, dim=axes)  # type: ignore[no-any-return]
 
 
 def _on_ring(weight: Tensor, axis: int, size: int) -> Tensor:

@@ -83,6 +83,10 @@ class Normal(Composite):
             return self.linop.why_opaque(dim)
         return "the closed form of a normal operator needs all of what it sums over"
 
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return the support of A: what A does not read, its adjoint does not write."""
+        return None if self.role(dim) in (None, Role.OPAQUE) else self.linop.support(dim)
+
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the normal of the part of A; see :meth:`NamedLinop.split`."""

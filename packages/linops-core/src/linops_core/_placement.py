@@ -13,9 +13,10 @@ from ._copying import linked
 from ._identity import Identity
 from ._linop import NamedLinop
 from ._normal import Normal
-from ._roles import Role
+from ._roles import Role, why_on_both_sides
 from ._shift import Shift, Steps, masking_steps, steps
 from ._sliceable import SliceableLinop
+from ._support import nearest
 
 
 class Placement(SliceableLinop):
@@ -112,7 +113,21 @@ class Placement(SliceableLinop):
         places = {i for i, own, _ in self._placed_sides() if own == dim}
         both = all(dim in self.shape.other_shapes[grid] for grid in ("from_grid", "to_grid"))
         if both and (len(places) > 1 or not self._shifts[places.pop()].moves_nothing):
-            return "the input and the output have it, and a slice of one is no slice of the other"
+            return why_on_both_sides(self.shape, dim)
+        return None
+
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return what has a place on the other side; see :meth:`NamedLinop.support`."""
+        if self.role(dim) in (None, Role.OPAQUE):
+            return None
+        shapes = self.shape.other_shapes
+        for grid, shifts in (
+            ("from_grid", self._shifts),
+            ("to_grid", [shift.reverse for shift in self._shifts]),
+        ):
+            if dim in shapes[grid]:
+                shift = shifts[shapes[grid].index(dim)]
+                return nearest(shift.start, shift.stop, shift.n_input)
         return None
 
     def _placed_sides(self) -> Iterable[tuple[int, NamedDimension, int]]:

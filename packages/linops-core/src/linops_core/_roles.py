@@ -37,3 +37,13 @@ def membership(shape: NamedShape, dim: NamedDimension | str) -> Role:
     if dim in shape.ishape:
         return Role.BATCH if dim in shape.oshape else Role.INPUT
     return Role.OUTPUT if dim in shape.oshape else Role.INNER
+
+
+def why_on_both_sides(shape: NamedShape, dim: NamedDimension | str) -> str | None:
+    """Return why ``dim`` of a grid that is another one in the output cannot be sliced there."""
+    if dim in shape.ishape and dim in shape.oshape:
+        return (
+            "the input and the output have it, and a slice of one is no slice of the other; "
+            "rename one of them"
+        )
+    return None

@@ -16,6 +16,7 @@ from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
 from ._remembering import RememberingLinop, may_be_remembered
 from ._roles import Role
+from ._tile import within
 
 
 class SliceableLinop(RememberingLinop):
@@ -235,7 +236,7 @@ class SliceableLinop(RememberingLinop):
             cuts[name] = tuple(
                 old[axis]
                 if dim not in window or axis in linop._broadcast[name]
-                else _within(old[axis], window[dim])
+                else within(old[axis], window[dim])
                 for axis, dim in enumerate(dims)
             )
         piece = linked(linop)
@@ -252,9 +253,3 @@ class SliceableLinop(RememberingLinop):
         other = with_changed_tensors(self, change, parts)
         vars(other).update(_cuts={}, _uncentred={}, _admitted=None, _seen_shapes={})
         return other
-
-
-def _within(outer: slice, inner: slice) -> slice:
-    """Return ``inner``, counted from the start of ``outer``, counted from zero."""
-    offset = outer.start or 0
-    return slice(offset + inner.start, offset + inner.stop)

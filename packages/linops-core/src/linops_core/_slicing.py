@@ -45,6 +45,27 @@ class Slicing:
             return Role.OPAQUE
         return membership(self.shape, dim)
 
+    def support(self: Any, dim: NamedDimension | str) -> slice | None:
+        """Return the slice of ``dim`` outside of which the operator neither reads nor writes.
+
+        Outside of it the input does not matter and the output is zero, so that the operator is
+        ``A.split(A, {dim: A.support(dim)})`` with zeros around: what has to be at hand for a tile
+        is its support alone, the halo included. All supports hold together.
+
+        Returns
+        -------
+        slice or None
+            With both ends, and never empty: it is one element where the operator is zero. None
+            where it is all, or not known, and where ``dim`` cannot be sliced.
+
+        Examples
+        --------
+        >>> from linops_core import PadLast
+        >>> PadLast([6], [2]).support("Nx1")
+        slice(2, 4, None)
+        """
+        return None
+
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the part of the operator that maps the tile's input to the tile's output.

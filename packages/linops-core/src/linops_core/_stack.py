@@ -15,8 +15,10 @@ from ._accumulate import accumulate, concatenate
 from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
+from ._roles import Role
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
+from ._support import support_of_all
 from ._threads import check_workers, combined
 from ._tile import Window
 from ._zero import Zero
@@ -191,6 +193,12 @@ class Stack(Composite):
                 "say that it is one of the other"
             )
         return None
+
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return what holds those of all operands; see :meth:`NamedLinop.support`."""
+        if dim in (self.idim, self.odim) or self.role(dim) in (None, Role.OPAQUE):
+            return None
+        return support_of_all(self.linops, dim)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

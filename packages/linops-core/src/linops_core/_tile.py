@@ -59,3 +59,15 @@ def normalized_slice(piece: slice, size: int | None, where: str) -> slice | None
 def named_window(tile: Mapping[NamedDimension, slice] | Mapping[str, slice]) -> Window:
     """Return ``tile`` with :class:`~nameddim.NamedDimension` keys."""
     return {ND.infer(dim): piece for dim, piece in tile.items()}
+
+
+def within(outer: slice | None, inner: slice) -> slice:
+    """Return ``inner``, counted from the start of ``outer``, counted from zero.
+
+    Examples
+    --------
+    >>> within(slice(2, 6), slice(1, 3)), within(None, slice(1, 3))
+    (slice(3, 5, None), slice(1, 3, None))
+    """
+    offset = 0 if outer is None else outer.start or 0
+    return slice(offset + inner.start, offset + inner.stop)

@@ -12,7 +12,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import NamedLinop, Role
+from linops_core import NamedLinop, Role, Window
 from nameddim import ND, NamedDimension
 
 from ._batch import batch_linop
@@ -87,8 +87,9 @@ def assert_tiles_make_the_whole(
     """Check that the tiles of an operator are its parts, and are it when put together again.
 
     Each tile, put into an array of zeros at the place that ``split_linop`` names, and added up
-    gives the operator, whatever the roles of the dimensions are. The operator that works tile by
-    tile has the same matrix, the same adjoint and the same normal operator.
+    gives the operator, whatever the roles of the dimensions are. It needs no more than its
+    supports. The operator that works tile by tile has the same matrix, the same adjoint and the
+    same normal operator.
 
     Parameters
     ----------
@@ -120,7 +121,11 @@ def assert_tiles_make_the_whole(
         *(a.flat for a in split_linop(linop, batch_sizes)), strict=True
     ):
         pieces = [piece.indices(length) for piece, length in zip(ibatch, lengths, strict=True)]
-        total[(*obatch, *ibatch)] += dense_blocks(tile, [stop - start for start, stop, _ in pieces])
+        block = dense_blocks(tile, [stop - start for start, stop, _ in pieces])
+        if window := _supports(tile):
+            narrow = _narrow_blocks(tile, window, block)
+            _assert_close(narrow, block, f"{tile.signature} within its supports {dict(window)}")
+        total[(*obatch, *ibatch)] += block
     where = f"{linop.signature} cut by {dict(batch_sizes)}"
     _assert_close(total, whole, f"the tiles of {where}")
     batched = batch_linop(linop, batch_sizes)
@@ -132,6 +137,23 @@ def assert_tiles_make_the_whole(
     normal = dense_blocks(batched.N, lengths)
     normal_matrix = normal.reshape(matrix.shape[1], matrix.shape[1])
     _assert_close(normal_matrix, matrix.mH @ matrix, f"the normal of {where}")
+
+
+def _supports(tile: NamedLinop) -> Window:
+    supports = {dim: tile.support(dim) for dim in tile.dims}
+    return {dim: piece for dim, piece in supports.items() if piece is not None}
+
+
+def _narrow_blocks(tile: NamedLinop, window: Window, blocks: Tensor) -> Tensor:
+    """Return the matrix of what is within ``window``, with zeros around, as large as ``blocks``."""
+    lengths = blocks.shape[blocks.ndim - len(tile.ishape) :]
+    reads = [window.get(dim, slice(0, n)) for dim, n in zip(tile.ishape, lengths, strict=True)]
+    writes = [window.get(dim, slice(None)) for dim in tile.oshape]
+    found = torch.zeros_like(blocks)
+    found[(*writes, *reads)] = dense_blocks(
+        tile.split(tile, window), [piece.stop - piece.start for piece in reads]
+    )
+    return found
 
 
 def _assert_close(found: Tensor, wanted: Tensor, what: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from nameddim import NamedDimension
 
 from .._linop import NamedLinop
-from .._roles import Role
+from .._tile import Window
 
 Tiles = Sequence[tuple[slice, NamedLinop]]
 
@@ -28,24 +28,36 @@ def whole_of(
     tiles: Tiles, linop: NamedLinop, dim: NamedDimension, sizes: Mapping[str, int]
 ) -> Tensor:
     """Return the matrix that ``tiles`` make up by the role of ``dim`` in ``linop``."""
-    lengths = [[sizes[name] for name in names] for names in (linop.oshape, linop.ishape)]
-    n_rows, n_columns = (torch.Size(side).numel() for side in lengths)
+    return sum(
+        (placed(tile, linop, {dim: piece}, sizes) for piece, tile in tiles),
+        start=torch.zeros((), dtype=torch.complex128),
+    )
+
+
+def placed(part: NamedLinop, linop: NamedLinop, window: Window, sizes: Mapping[str, int]) -> Tensor:
+    """Return the matrix of the part of ``linop`` between slices, with zeros around it."""
+    if (part.ishape, part.oshape) != (linop.ishape, linop.oshape):
+        raise ValueError(f"{linop.signature}: a tile must have that shape, got {part.shape}")
+    rows, columns = (_positions(side, window, sizes) for side in (linop.oshape, linop.ishape))
+    n_rows, n_columns = (
+        torch.Size([sizes[dim] for dim in side]).numel() for side in (linop.oshape, linop.ishape)
+    )
     whole = torch.zeros(n_rows, n_columns, dtype=torch.complex128)
-    role = linop.role(dim)
-    for piece, tile in tiles:
-        if (tile.ishape, tile.oshape) != (linop.ishape, linop.oshape):
-            raise ValueError(f"{linop.signature}: a tile must have that shape, got {tile.shape}")
-        part = tile.to_dense({**sizes, str(dim): piece.stop - piece.start})
-        rows, columns = torch.arange(n_rows), torch.arange(n_columns)
-        if role in (Role.BATCH, Role.OUTPUT):
-            rows = _positions(lengths[0], linop.oshape.index(dim), piece)
-        if role in (Role.BATCH, Role.INPUT):
-            columns = _positions(lengths[1], linop.ishape.index(dim), piece)
-        whole[rows[:, None], columns] += part
+    own = {str(dim): piece.stop - piece.start for dim, piece in window.items()}
+    whole[rows[:, None], columns] = part.to_dense({**sizes, **own}).to(whole.dtype)
     return whole
 
 
-def _positions(lengths: Sequence[int], axis: int, piece: slice) -> Tensor:
-    """Return where, in the flattened side, the elements of a slice along one axis are."""
-    all_positions = torch.arange(torch.Size(lengths).numel()).reshape(list(lengths))
-    return all_positions.narrow(axis, piece.start, piece.stop - piece.start).flatten()
+def supports_of(linop: NamedLinop) -> Window:
+    """Return the support of each dimension along which it is known."""
+    supports = {dim: linop.support(dim) for dim in linop.dims}
+    return {dim: piece for dim, piece in supports.items() if piece is not None}
+
+
+def _positions(
+    names: tuple[NamedDimension, ...], window: Window, sizes: Mapping[str, int]
+) -> Tensor:
+    """Return where, in the flattened side, the elements between slices are."""
+    lengths = [sizes[dim] for dim in names]
+    all_positions = torch.arange(torch.Size(lengths).numel()).reshape(lengths)
+    return all_positions[tuple(window.get(dim, slice(None)) for dim in names)].flatten()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from nameddim import ELLIPSES, NamedDimension
@@ -10,7 +12,7 @@ from ..._batch import batch_axes
 from ..._linop import NamedLinop
 from ..._roles import Role
 from .._dottest import dottest
-from .._tiles import tiles_of, whole_of
+from .._tiles import placed, supports_of, tiles_of, whole_of
 from ._factories import LinopFactories
 
 
@@ -117,7 +119,20 @@ class MatrixLaws(LinopFactories):
         known = self.all_sizes(linop)
         for length in range(1, known[dim] + 1):
             tiles = tiles_of(linop, dim, length, known)
+            for piece, tile in tiles:
+                self.check_supports(tile, {**known, dim: piece.stop - piece.start})
             assert self.close(whole_of(tiles, linop, dim, known), linop.to_dense(known))
+
+    def test_nothing_is_read_or_written_outside_of_the_supports(self) -> None:
+        A = self.make_linop()
+        for linop in (A, A.H, A.N):  # and of all tiles, by the test above
+            self.check_supports(linop, self.all_sizes(linop))
+
+    def check_supports(self, linop: NamedLinop, sizes: Mapping[str, int]) -> None:
+        """Check that ``linop`` is its part within the supports, with zeros around it."""
+        window = supports_of(linop)
+        part = linop.split(linop, window)
+        assert self.close(placed(part, linop, window, sizes), linop.to_dense(sizes))
 
 
 def check_refused(kind: type[Exception], linop: NamedLinop, x: object) -> None:

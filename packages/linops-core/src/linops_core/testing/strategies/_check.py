@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..._linop import NamedLinop
 from ..._roles import Role
-from .._tiles import tiles_of, whole_of
+from .._tiles import placed, supports_of, tiles_of, whole_of
 from ._known import Known
 
 
@@ -19,7 +19,8 @@ def check(known: Known, rtol: float = 1e-9) -> None:
     """Check an operator, its adjoint and both normal operators, whole and cut in every way.
 
     Along each dimension tiles of every length are put together by hand, by the role of the
-    dimension. One that is opaque must be known to be.
+    dimension. One that is opaque must be known to be. Nothing is read or written outside of the
+    support of the operator or of a tile.
 
     Parameters
     ----------
@@ -43,6 +44,7 @@ def check(known: Known, rtol: float = 1e-9) -> None:
     with torch.no_grad():
         for linop, matrix in ((A, M), (A.H, M.mH), (A.N, M.mH @ M), (A.H.N, M @ M.mH)):
             sizes = sizes_of(linop, known)
+            _check_supports(linop, sizes, rtol)
             _check_matrix(linop.to_dense(sizes), matrix, rtol, f"{linop!r}\nwhole")
             for dim in sorted(linop.dims):
                 if linop.role(dim) is Role.OPAQUE:
@@ -50,6 +52,8 @@ def check(known: Known, rtol: float = 1e-9) -> None:
                     continue
                 for length in range(1, sizes[dim] + 1):
                     tiles = tiles_of(linop, dim, length, sizes)
+                    for piece, tile in tiles:
+                        _check_supports(tile, {**sizes, dim: piece.stop - piece.start}, rtol)
                     whole = whole_of(tiles, linop, dim, sizes)
                     _check_matrix(whole, matrix, rtol, f"{linop!r}\n{dim} in tiles of {length}")
 
@@ -72,6 +76,13 @@ def _check_matrix(found: Tensor, matrix: Tensor, rtol: float, what: str) -> None
         if error <= rtol * max(1.0, float(matrix.abs().max())):
             return
     raise LawError(f"{what}: the matrix must be\n{matrix}, got\n{found}")
+
+
+def _check_supports(linop: NamedLinop, sizes: dict[str, int], rtol: float) -> None:
+    if window := supports_of(linop):
+        matrix = linop.to_dense(sizes).to(torch.complex128)
+        narrow = placed(linop.split(linop, window), linop, window, sizes)
+        _check_matrix(narrow, matrix, rtol, f"{linop!r}\nthe part within {dict(window)}")
 
 
 def _check_reason(linop: NamedLinop, name: str, index: int, known: Known) -> None:

@@ -145,6 +145,8 @@ def convolutions(draw: st.DrawFn, where: Spaces | None = None) -> Known:
     taps = [draw(st.integers(1, 4 if n_grid < 3 else 2)) for _ in range(n_grid)]
     kernel = draw(tensors([*where.lengths(tuple(own)), *taps]))
     mode = draw(st.sampled_from(["zeros", "circular"]))
+    grid = where.lengths(here)
+    is_sized = draw(st.integers(0, 3)) > 0
     linop = Convolution(
         kernel,
         hidden(draw, batch, own),
@@ -153,8 +155,9 @@ def convolutions(draw: st.DrawFn, where: Spaces | None = None) -> Known:
         mode,
         kernel_batch_shape=own,
         method=draw(st.sampled_from(["auto", "direct", "fft"])),
+        grid_size=grid if is_sized else None,
     )
-    grid = where.lengths(here)
+    opaque = {*here} & {*there} if is_sized else {*here, *there}
 
     def entry(o: Index, i: Index) -> complex:
         if any(o[dim] != i[dim] for dim in batch):
@@ -169,7 +172,7 @@ def convolutions(draw: st.DrawFn, where: Spaces | None = None) -> Known:
                 total += complex(kernel[(*(o[dim] for dim in own), *tap)].item())
         return total
 
-    return Known(linop, matrix_of(entry, where), where, frozenset({*here, *there}))
+    return Known(linop, matrix_of(entry, where), where, frozenset(opaque))
 
 
 def convolved(where: Spaces) -> list[int]:

@@ -1,0 +1,57 @@
+"""Halos: which inputs which outputs of a correlation touch, where both are parts of a grid."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ._support import hull, nearest
+
+
+class Axis(NamedTuple):
+    r"""One axis of a correlation :math:`y_p = \sum_j w_j x_{p + j - b}`.
+
+    Input and output may be parts of a grid that lie anywhere: the shift b has any sign and size.
+    """
+
+    n_input: int
+    n_output: int
+    taps: int
+    before: int
+    """The shift b."""
+    period: int | None = None
+    """After how many elements the input comes again, with zeros in between; None if never."""
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether input and output are a whole period."""
+        return self.n_input == self.n_output == self.period
+
+    @property
+    def reverse(self) -> Axis:
+        """The way back, with the flipped kernel."""
+        before = self.taps - 1 - self.before
+        return Axis(self.n_output, self.n_input, self.taps, before, self.period)
+
+    @property
+    def images(self) -> list[int]:
+        """The shifts of those repetitions of the input that an output reads."""
+        first, last = -(self.before + self.n_input), self.n_output + self.taps - 1 - self.before
+        if self.period is None:
+            return [self.before] if first < 0 < last else []
+        rounds = range(first // self.period + 1, -(-last // self.period))
+        return [self.before + k * self.period for k in rounds]
+
+    @property
+    def read(self) -> slice:
+        """The inputs that outputs read, from the first to the last."""
+        shifts = self.images or [self.before]
+        ends = self.n_output - 1 + self.taps
+        return hull(nearest(-shift, ends - shift, self.n_input) for shift in shifts)
+
+    @property
+    def written(self) -> slice:
+        """The outputs that read an input, from the first to the last."""
+        shifts = self.images or [self.before]
+        return hull(
+            nearest(shift - self.taps + 1, shift + self.n_input, self.n_output) for shift in shifts
+        )

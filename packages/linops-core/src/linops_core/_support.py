@@ -1,0 +1,65 @@
+"""Supports: the slices of dimensions outside of which an operator neither reads nor writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nameddim import NamedDimension
+
+from ._linop import NamedLinop
+
+
+def nearest(start: int, stop: int, size: int) -> slice:
+    """Return the part of ``start`` to ``stop`` that lies within ``size``.
+
+    Where there is none it is the element that is nearest: no tile is empty, so that one of an
+    operator that is zero holds one element.
+
+    Examples
+    --------
+    >>> nearest(-2, 3, 5), nearest(7, 9, 5)
+    (slice(0, 3, None), slice(4, 5, None))
+    """
+    first = min(max(start, 0), size - 1)
+    return slice(first, max(min(stop, size), first + 1))
+
+
+def hull(pieces: Iterable[slice]) -> slice:
+    """Return the shortest slice that holds all of the pieces.
+
+    Examples
+    --------
+    >>> hull([slice(4, 6), slice(1, 2)])
+    slice(1, 6, None)
+    """
+    ends = [(piece.start, piece.stop) for piece in pieces]
+    return slice(min(start for start, _ in ends), max(stop for _, stop in ends))
+
+
+def common(pieces: Iterable[slice | None]) -> slice | None:
+    """Return what is in every piece, None being all; one element where nothing is.
+
+    Examples
+    --------
+    >>> common([slice(1, 4), None, slice(2, 6)]), common([slice(0, 2), slice(3, 4)])
+    (slice(2, 4, None), slice(3, 4, None))
+    """
+    ends = [(piece.start, piece.stop) for piece in pieces if piece is not None]
+    if not ends:
+        return None
+    start, stop = max(start for start, _ in ends), min(stop for _, stop in ends)
+    return slice(start, max(stop, start + 1))
+
+
+def support_of_all(linops: Iterable[NamedLinop], dim: NamedDimension | str) -> slice | None:
+    """Return the support of operators side by side, or of a sum: what holds that of each.
+
+    None where one has no ``dim``: it belongs to the tile that starts at 0, so none may begin later.
+    """
+    pieces = []
+    for linop in linops:
+        piece = linop.support(dim) if linop.role(dim) is not None else None
+        if piece is None:
+            return None
+        pieces.append(piece)
+    return hull(pieces)

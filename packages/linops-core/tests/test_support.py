@@ -1,0 +1,131 @@
+"""Supports of compositions, and the arithmetic of slices that they are made with."""
+
+import pytest
+import torch
+
+from linops_core import (
+    Add,
+    Chain,
+    Concat,
+    Convolution,
+    Crop,
+    Dense,
+    Diagonal,
+    NamedLinop,
+    PadLast,
+    Stack,
+    Truncate,
+)
+from linops_core._support import common, hull, nearest
+from nameddim import ND
+
+
+def blur(here: str, there: str, size: int = 9, taps: int = 3) -> Convolution:
+    return Convolution(torch.ones(taps), (), (here,), (there,), grid_size=[size])
+
+
+def part(linop: NamedLinop, **window: slice) -> NamedLinop:
+    return linop.split(linop, {ND(dim): piece for dim, piece in window.items()})
+
+
+def test_what_is_out_of_reach_is_the_nearest_element() -> None:
+    assert nearest(1, 3, 5) == slice(1, 3)
+    assert nearest(-4, 9, 5) == slice(0, 5)
+    assert nearest(-4, -2, 5) == slice(0, 1)
+    assert nearest(5, 9, 5) == slice(4, 5)
+
+
+def test_hulls_and_intersections_are_one_slice() -> None:
+    assert hull([slice(2, 3)]) == slice(2, 3)
+    assert hull([slice(2, 3), slice(0, 1), slice(5, 6)]) == slice(0, 6)
+    assert common([]) is common([None, None]) is None
+    assert common([slice(0, 4), None, slice(2, 9)]) == slice(2, 4)
+    assert common([slice(0, 2), slice(5, 6)]) == slice(5, 6)
+
+
+def test_an_operator_that_says_nothing_has_no_support() -> None:
+    A = Dense(torch.ones(2, 3))
+    assert [A.support(dim) for dim in ("M", "N", "Q")] == [None] * 3
+    assert A.N.support("M") is None
+
+
+@pytest.mark.parametrize(
+    ("linop", "supports"),
+    [
+        (PadLast([7], [3], ("N",), ("M",)), {"N": slice(0, 3), "M": slice(2, 5)}),
+        (Crop([3], [7], ("N",), ("M",)), {"N": slice(2, 5), "M": slice(0, 3)}),
+        (Truncate("N", 4, 2, ("N",), ("M",)), {"N": slice(0, 2), "M": slice(0, 2)}),
+        (part(PadLast([7], [3], ("N",), ("M",)), M=slice(5, 7)), {"N": slice(2, 3)}),
+        (PadLast([7], [3], ("N",), ("N",)), {"N": None, "Q": None}),
+    ],
+)
+def test_a_placement_supports_what_has_a_place(
+    linop: NamedLinop, supports: dict[str, slice | None]
+) -> None:
+    for derived in (linop, linop.H, linop.conj(), linop.H.H):
+        assert {dim: derived.support(dim) for dim in supports} == supports
+
+
+def test_the_normal_of_a_placement_supports_what_it_keeps() -> None:
+    assert Crop([3], [7], ("N",), ("M",)).N.support("N") == slice(2, 5)
+
+
+def test_halos_add_up_along_a_chain() -> None:
+    A = Chain(blur("A", "B"), blur("B", "C", taps=5), blur("C", "D"))
+    tile = part(A, D=slice(4, 5))
+    found = {dim: tile.support(dim) for dim in "ABCD"}
+    assert found == {"A": slice(0, 9), "B": slice(1, 8), "C": slice(3, 6), "D": slice(0, 1)}
+    assert {dim: tile.H.support(dim) for dim in "ABCD"} == found
+    narrow = part(tile, **{dim: piece for dim, piece in found.items() if piece is not None})
+    assert torch.equal(narrow.to_dense(), tile.to_dense())
+
+
+def test_the_normal_of_a_tile_stays_near_it() -> None:
+    tile = part(blur("A", "B"), B=slice(4, 6)).N
+    assert [tile.support(dim) for dim in ("A", "A1", "B")] == [
+        slice(3, 7),
+        slice(3, 7),
+        slice(0, 2),
+    ]
+    A = part(blur("A", "B").N, B=slice(4, 6))
+    assert A.support("A") == A.support("A1") == slice(3, 7)
+
+
+def test_a_chain_through_an_opaque_dimension_has_no_support() -> None:
+    A = Chain(PadLast([5], [3], ("N",), ("M",)), Crop([3], [5], ("M",), ("N",)))
+    assert A.support("N") is None  # there and again
+    assert A.support("M") == slice(1, 4)
+
+
+def test_a_sum_supports_what_any_term_does() -> None:
+    A = Add(
+        PadLast([7], [2], ("N",), ("M",)), part(PadLast([9], [2], ("N",), ("M",)), M=slice(0, 7))
+    )
+    assert A.support("M") == slice(2, 5)
+    assert Add(A, Dense(torch.ones(7, 2))).support("M") is None
+
+
+def test_a_term_without_an_inner_dimension_would_get_lost_with_the_start_of_it() -> None:
+    inside = part(blur("N", "K"), N=slice(4, 6)) @ Diagonal(torch.ones(2), ("N",))
+    terms = part(blur("K", "M"), M=slice(3, 7)) @ inside
+    assert terms.support("K") == slice(3, 7)
+    A = Add(terms, Dense(torch.ones(4, 2)))
+    assert A.support("K") is None
+
+
+def test_operators_side_by_side_support_what_any_does_but_along_their_side() -> None:
+    operands = [
+        part(blur("N", "M"), M=piece, N=slice(0, 4)) for piece in (slice(0, 2), slice(4, 6))
+    ]
+    row, column = Concat(*operands, idim="N"), Concat(*operands, odim="M")
+    assert (row.support("N"), row.support("M")) == (None, slice(0, 2))
+    assert (column.support("N"), column.support("M")) == (slice(0, 4), None)
+    for A in (Stack(*operands, idim_and_idx=("K", 0)), Stack(*operands, odim_and_idx=("K", 0))):
+        assert [A.support(dim) for dim in "KNM"] == [None, slice(0, 4), slice(0, 2)]
+
+
+def test_an_operand_that_reaches_nothing_widens_the_hull_to_its_nearest_element() -> None:
+    ends = (slice(0, 1), slice(7, 8))
+    A = Concat(*(part(blur("N", "M"), M=end, N=slice(0, 4)) for end in ends), odim="M")
+    assert A.linops[1].support("N") == slice(3, 4)
+    assert A.support("N") == slice(0, 4)
