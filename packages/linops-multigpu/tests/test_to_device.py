@@ -1,11 +1,14 @@
 import copy
 import pickle
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from linops_core import Diagonal, Identity
-from linops_multigpu import ToDevice
+from linops_multigpu import DeviceSpec, ToDevice
+from linops_multigpu._to_device import _sent
 from nameddim import ND
 
 
@@ -63,6 +66,78 @@ def test_copies_and_pickles_are_the_same_operator() -> None:
     for other in (copy.copy(A), copy.deepcopy(A), pickle.loads(pickle.dumps(A)), A.H.H):
         assert repr(other) == repr(A) == "ToDevice(cpu -> meta) (N) -> (N)"
         assert other(torch.ones(2)).device.type == "meta"
+
+
+def test_given_streams_are_swapped_by_the_adjoint(paper: Any) -> None:
+    istream, ostream = (paper.new_stream(torch.device(f"cuda:{k}")) for k in range(2))
+    A = ToDevice("cuda:0", "cuda:1", ("N",), istream, ostream)
+    assert (A.istream, A.ostream) == (istream, ostream)
+    back = A.H
+    assert isinstance(back, ToDevice) and (back.istream, back.ostream) == (ostream, istream)
+    assert ToDevice("cuda:0", "cuda:1").istream is None is ToDevice("cuda:0", "cuda:1").ostream
+
+
+def test_given_streams_are_shared_by_copies_and_not_pickled(paper: Any) -> None:
+    stream = paper.new_stream(torch.device("cuda:0"))
+    for A in (ToDevice("cuda:0", "cpu", istream=stream), ToDevice("cpu", "cuda:0", ostream=stream)):
+        for other in (copy.copy(A), copy.deepcopy(A), copy.deepcopy(A.H).H):
+            assert isinstance(other, ToDevice)
+            assert (other.istream, other.ostream) == (A.istream, A.ostream)
+        for linop in (A, A.H, A @ A.H):
+            with pytest.raises(TypeError, match="streams belong to one process and must be given"):
+                pickle.dumps(linop)
+
+
+@pytest.mark.parametrize("name", ["istream", "ostream"])
+def test_what_is_no_stream_of_its_device_is_refused(paper: Any, name: str) -> None:
+    stream = paper.new_stream(torch.device("cuda:1"))
+    with pytest.raises(ValueError, match=f"ToDevice: {name} must be a stream of cuda:0, got one"):
+        ToDevice("cuda:0", "cuda:0", **{name: stream})
+    with pytest.raises(ValueError, match=f"{name} must be left out for cpu, which has no streams"):
+        ToDevice("cpu", "cpu", **{name: stream})
+    with pytest.raises(TypeError, match=f"ToDevice: {name} must be a stream, got 1"):
+        ToDevice("cuda:0", "cuda:0", **{name: 1})  # type: ignore[arg-type]
+
+
+def sent(x: Tensor) -> Tensor:
+    """Send a vector as to another device; to the one that a test without devices has."""
+    found: Tensor = _sent(x, DeviceSpec("cpu"), DeviceSpec("cpu"))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+def test_it_is_its_own_derivative_to_any_order() -> None:
+    x = torch.rand(3, dtype=torch.complex128, requires_grad=True)
+    assert torch.autograd.gradcheck(sent, x, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda x: sent(x * x), x)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+def test_it_can_be_transformed() -> None:
+    x = torch.rand(3, 4, dtype=torch.float64)
+    for in_dim in (0, 1):
+        assert torch.equal(torch.vmap(sent, in_dim, in_dim)(x), x)
+    jacobian = torch.func.jacrev(lambda x: sent(2 * x))(x[0])
+    assert torch.equal(jacobian, 2 * torch.eye(4, dtype=torch.float64))
+    assert torch.equal(torch.func.jacfwd(lambda x: sent(2 * x))(x[0]), jacobian)
+
+
+def test_shapes_of_many_are_sent_at_once() -> None:
+    many = torch.vmap(ToDevice("cpu", "meta", ("N",)))(torch.rand(3, 4))
+    assert many.device.type == "meta" and many.shape == (3, 4)
+
+
+def test_where_nothing_is_copied_a_graph_is_not_broken() -> None:
+    A = Diagonal(torch.rand(3), ("N",)) @ ToDevice("cpu", "cpu", ("N",))
+    x = torch.rand(3)
+    compiled = torch.compile(A, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), A(x))
+
+
+def test_where_something_is_copied_it_is_outside_of_the_graph() -> None:
+    A = ToDevice("cpu", "meta", ("N",))
+    compiled = torch.compile(lambda x: A(2 * x) + 1, backend="eager")
+    assert compiled(torch.rand(3)).device.type == "meta"
 
 
 @pytest.mark.gpu

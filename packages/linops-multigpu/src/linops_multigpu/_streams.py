@@ -82,7 +82,7 @@ class AcceleratorBackend:
 
     def using(self, stream: Stream) -> AbstractContextManager[object]:
         """Make ``stream`` the current one of its device inside the block."""
-        return cast(torch.Stream, stream)
+        return _Current(cast(torch.Stream, stream))
 
     def record_use(self, tensor: Tensor, stream: Stream) -> None:
         """Keep the memory of ``tensor`` until ``stream`` is done with what it was given so far."""
@@ -99,7 +99,29 @@ class AcceleratorBackend:
 
     def empty_pinned(self, like: Tensor) -> Tensor:
         """Return host memory for a contiguous copy of ``like`` that the device can reach."""
-        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+        return torch.empty(like.shape, dtype=like.dtype, device="cpu", pin_memory=True)
+
+
+class _Current:
+    """A block in which a stream is current, and after which all is as before.
+
+    A torch.Stream is such a block itself, but one that can be entered only once at a time: no two
+    threads could use one stream.
+    """
+
+    __slots__ = ("_before", "_device", "_stream")
+
+    def __init__(self, stream: torch.Stream) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        self._device = torch.accelerator.current_device_index()
+        self._before = torch.accelerator.current_stream(self._stream.device)
+        torch.accelerator.set_stream(self._stream)
+
+    def __exit__(self, *_: object) -> None:
+        torch.accelerator.set_stream(self._before)
+        torch.accelerator.set_device_index(self._device)
 
 
 class HostBackend:
@@ -128,7 +150,7 @@ class HostBackend:
 
     def empty_pinned(self, like: Tensor) -> Tensor:
         """Return memory for a contiguous copy of ``like``."""
-        return torch.empty(like.shape, dtype=like.dtype)
+        return torch.empty(like.shape, dtype=like.dtype, device="cpu")
 
 
 class _HostStream:
@@ -170,6 +192,8 @@ def as_stream(what: str, stream: object) -> Stream:
 
 _BACKENDS: dict[str, StreamBackend] = {}
 _HOST, _ACCELERATOR = HostBackend(), AcceleratorBackend()
+# All work of "mps" goes on one queue, in which torch keeps the order.
+_WITHOUT_STREAMS = frozenset(["cpu", "meta", "mps"])
 
 
 def register_backend(device_type: str, backend: StreamBackend) -> None:
@@ -186,7 +210,11 @@ def backend_of(device: torch.device) -> StreamBackend:
     backend = _BACKENDS.get(device.type)
     if backend is not None:
         return backend
+    if device.type in _WITHOUT_STREAMS:
+        return _HOST
     accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is not None and accelerator.type == device.type:
+        register_backend(device.type, _ACCELERATOR)  # for good: it does not go away
+        return _ACCELERATOR
     # A device that is not there can only be that of fake tensors, whose work is never done.
-    there = accelerator is not None and accelerator.type == device.type
-    return _ACCELERATOR if there else _HOST
+    return _HOST

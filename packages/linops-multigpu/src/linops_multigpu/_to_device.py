@@ -7,19 +7,28 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import Function, FunctionCtx
 
 from linops_core import Identity, NamedLinop, SliceableLinop
 from nameddim import NamedDimension, NamedShape
 
+from ._device_spec import DeviceSpec, stream_of
 from ._devices import as_device
+from ._stream_pool import streams_on
+from ._streams import Stream
+from ._transfer import send
 
 
 class ToDevice(SliceableLinop):
     r"""The identity from vectors on one device to vectors on another.
 
     Its adjoint goes the opposite way, and its normal operator is the identity. Where both
-    devices are the same nothing is copied. The values have arrived when the result is used on
-    the current stream of its device; a copy to the CPU has arrived when the call returns.
+    devices are the same nothing is copied.
+
+    A copy is made by streams for copies, so that both devices can go on; for the caller it is as
+    if it were made at once. The values have arrived when the result is used on the current stream
+    of its device, and the input may be changed on the current stream of its own, or by the host
+    at once. A copy to the CPU has arrived when the call returns. The same is true of gradients.
 
     Parameters
     ----------
@@ -27,11 +36,17 @@ class ToDevice(SliceableLinop):
         Where inputs are, and where outputs are to be.
     ioshape : sequence of dimensions, optional
         Any by default.
+    istream, ostream : stream, optional
+        The streams that send and receive, of ``idevice`` and ``odevice``. By default those that
+        all operators of the process share. With them the operator cannot be pickled.
 
     Raises
     ------
     ValueError
-        If a device has no such name; when called, if the input is not on ``idevice``.
+        If a device has no such name, or a stream is that of another device; when called, if the
+        input is not on ``idevice``.
+    TypeError
+        If a stream is none.
 
     Examples
     --------
@@ -44,9 +59,37 @@ class ToDevice(SliceableLinop):
         idevice: torch.device | str,
         odevice: torch.device | str,
         ioshape: Sequence[NamedDimension | str] | None = None,
+        istream: Stream | torch.Stream | None = None,
+        ostream: Stream | torch.Stream | None = None,
     ) -> None:
         super().__init__(NamedShape(("...",) if ioshape is None else ioshape))
-        self.idevice, self.odevice = as_device(idevice), as_device(odevice)
+        here, there = as_device(idevice), as_device(odevice)
+        sending = stream_of("ToDevice: istream", istream, here)
+        receiving = stream_of("ToDevice: ostream", ostream, there)
+        self._ends = (
+            DeviceSpec(here, transfer_stream=sending),
+            DeviceSpec(there, transfer_stream=receiving),
+        )
+
+    @property
+    def idevice(self) -> torch.device:
+        """Where inputs are."""
+        return self._ends[0].device
+
+    @property
+    def odevice(self) -> torch.device:
+        """Where outputs are."""
+        return self._ends[1].device
+
+    @property
+    def istream(self) -> Stream | None:
+        """The stream that was given to send."""
+        return self._ends[0].transfer_stream
+
+    @property
+    def ostream(self) -> Stream | None:
+        """The stream that was given to receive."""
+        return self._ends[1].transfer_stream
 
     @property
     def name(self) -> str:
@@ -56,18 +99,55 @@ class ToDevice(SliceableLinop):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return x on the output device."""
-        if x.device != linop.idevice:
-            raise ValueError(f"{linop.name}: the input must be on {linop.idevice}, got {x.device}")
-        return x.to(linop.odevice)
+        here, there = linop._ends
+        if x.device != here.device:
+            raise ValueError(f"{linop.name}: the input must be on {here.device}, got {x.device}")
+        if here.device == there.device:
+            return x
+        return _sent(x, here, there)  # type: ignore[no-any-return]
 
-    adj_fn = fn  # the devices of an adjoint are exchanged
+    adj_fn = fn  # the ends of an adjoint are exchanged
 
     def adjoint(self) -> NamedLinop:
         """Return the operator from the output device to the input device."""
         other = super().adjoint()
-        vars(other).update(idevice=self.odevice, odevice=self.idevice)
+        vars(other)["_ends"] = self._ends[::-1]
         return other
 
     def own_normal(self) -> NamedLinop:
         """Return the identity: there and back."""
         return Identity(self.ishape)
+
+
+class _Sent(Function):
+    """A copy to another device that autograd, forward mode and vmap follow."""
+
+    @staticmethod
+    def forward(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
+        return send(x, streams_on(here.device, here), streams_on(there.device, there))
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, here, there = inputs
+        ctx.way_back = there, here  # type: ignore[attr-defined]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        # In a thread of autograd's, for which the streams that are current there are the ones
+        # that it waits for.
+        return _sent(gradient, *ctx.way_back), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        there, here = ctx.way_back
+        return _sent(tangent, here, there)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, here: DeviceSpec, there: DeviceSpec
+    ) -> tuple[Tensor, int | None]:
+        return _sent(x, here, there), in_dims[0]
+
+
+# Streams are no part of a graph.
+_sent = torch.compiler.disable(_Sent.apply)  # type: ignore[no-untyped-call]

@@ -1,0 +1,108 @@
+"""Pinned host memory on the way to a device.
+
+A device copies by itself only from host memory that is pinned, and it does so later. What a caller
+owns may change before that, so vectors go through memory of our own, piece by piece, through two
+buffers by turns: while the device empties one the host fills the other.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from ._streams import Event, Stream, StreamBackend
+
+PIECE_NBYTES = 1 << 25
+"""How long a piece is at most; long enough that starting a copy costs nothing beside it."""
+
+
+class Buffer:
+    """Pinned memory for one piece, which is used again and again."""
+
+    def __init__(self, backend: StreamBackend) -> None:
+        self._backend = backend
+        self._memory: Tensor | None = None
+        self._free: Event | None = None
+
+    def is_busy_until(self, event: Event) -> None:
+        """Note that devices have work with the memory, which is done at ``event``."""
+        self._free = event
+
+    def await_on_host(self) -> None:
+        """Let the host wait until no device has work with the memory."""
+        if self._free is not None:
+            self._free.synchronize()
+
+    def await_on(self, stream: Stream) -> None:
+        """Let ``stream`` wait until no device has work with the memory."""
+        if self._free is not None:
+            stream.wait_event(self._free)
+
+    def room_for(self, piece: Tensor) -> Tensor:
+        """Return memory for a contiguous copy of ``piece``."""
+        if self._memory is None or self._memory.numel() < piece.nbytes:
+            self.await_on_host()
+            size = 1 << (piece.nbytes - 1).bit_length()
+            # One made in inference mode could not be written to outside of it.
+            with torch.inference_mode(False):
+                self._memory = self._backend.empty_pinned(
+                    torch.empty(size, dtype=torch.uint8, device="meta")
+                )
+        return self._memory[: piece.nbytes].view(piece.dtype).view(piece.shape)
+
+
+class Staging:
+    """The two buffers of a device, for one transfer at a time."""
+
+    def __init__(self, backend: StreamBackend) -> None:
+        self._lock = threading.Lock()
+        self._buffers = [Buffer(backend), Buffer(backend)]
+
+    @contextmanager
+    def buffers(self) -> Iterator[Iterator[Buffer]]:
+        """Lend the buffers, by turns and without end."""
+        with self._lock:
+            yield self._turns()
+
+    def _turns(self) -> Iterator[Buffer]:
+        while True:
+            # The one that has waited longest is first, also in the next transfer.
+            self._buffers.reverse()
+            yield self._buffers[0]
+
+
+_LOCK = threading.Lock()
+_STAGINGS = weakref.WeakKeyDictionary[StreamBackend, dict[torch.device, Staging]]()
+
+
+def staging_of(device: torch.device, backend: StreamBackend) -> Staging:
+    """Return the buffers through which vectors go to ``device``."""
+    with _LOCK:
+        stagings = _STAGINGS.setdefault(backend, {})
+        if device not in stagings:
+            stagings[device] = Staging(backend)
+        return stagings[device]
+
+
+def pieces(x: Tensor, out: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the same parts of both, none of them longer than a piece, and none if there is nothing.
+
+    Parameters
+    ----------
+    x, out : Tensor
+        Of one shape and dtype.
+    """
+    if x.nbytes <= PIECE_NBYTES:
+        if x.numel():
+            yield x, out
+        return
+    axis = next(axis for axis, size in enumerate(x.shape) if size > 1)
+    n_rows = max(1, PIECE_NBYTES * x.shape[axis] // x.nbytes)
+    for start in range(0, x.shape[axis], n_rows):
+        length = min(n_rows, x.shape[axis] - start)
+        yield from pieces(x.narrow(axis, start, length), out.narrow(axis, start, length))

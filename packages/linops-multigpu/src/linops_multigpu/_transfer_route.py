@@ -1,0 +1,99 @@
+"""The way that a vector takes from one device to another."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from enum import Enum
+
+import torch
+from torch._guards import active_fake_mode
+
+from ._streams import HostBackend, StreamBackend, backend_of
+
+_LOG = logging.getLogger("linops_multigpu")
+
+
+class Route(Enum):
+    """How the bytes go; the value is what a log says."""
+
+    NONE = "nothing to send"
+    TORCH = "by torch"  # where no streams are: a CPU, shapes without values
+    TO_DEVICE = "host to device"
+    TO_HOST = "device to host"
+    DIRECT = "device to device"
+    STAGED = "through pinned host memory"
+
+
+_Routes = dict[tuple[torch.device, torch.device], Route]
+_LOCK = threading.RLock()
+_ROUTES = weakref.WeakKeyDictionary[StreamBackend, _Routes]()
+
+
+def route_between(source: torch.device, destination: torch.device) -> Route:
+    """Return the way from one device to another.
+
+    Two devices exchange data directly if they can reach each other and a test arrives as it was
+    sent; found out once a process. If not, what they exchange goes through pinned host memory, and
+    a warning says so to the logger ``linops_multigpu``.
+    """
+    if source == destination:
+        return Route.NONE
+    backend = backend_of(source)
+    routes = _ROUTES.get(backend)
+    route = None if routes is None else routes.get((source, destination))
+    if route is not None:
+        return route
+    if active_fake_mode() is not None:
+        return Route.TORCH
+    with _LOCK:
+        routes = _ROUTES.setdefault(backend, {})
+        if (source, destination) not in routes:
+            routes[source, destination] = _found(source, destination)
+        return routes[source, destination]
+
+
+def _found(source: torch.device, destination: torch.device) -> Route:
+    here, there = backend_of(source), backend_of(destination)
+    if isinstance(here, HostBackend) and isinstance(there, HostBackend):
+        return Route.TORCH
+    if "meta" in (source.type, destination.type):
+        return Route.TORCH
+    if isinstance(here, HostBackend):
+        return Route.TO_DEVICE if source.type == "cpu" else Route.TORCH
+    if isinstance(there, HostBackend):
+        return Route.TO_HOST if destination.type == "cpu" else Route.TORCH
+    reason = _why_not_direct(here, source, destination)
+    if reason is None:
+        return Route.DIRECT
+    _LOG.warning(
+        "transfers from %s to %s go through pinned host memory: %s", source, destination, reason
+    )
+    return Route.STAGED
+
+
+def _why_not_direct(
+    backend: StreamBackend, source: torch.device, destination: torch.device
+) -> str | None:
+    if backend is not backend_of(destination):
+        return "the devices are of different kinds"
+    if not backend.can_reach(source, destination):
+        return "there is no peer access"
+    if not _arrives_as_sent(source, destination):
+        return "a test between them did not arrive as it was sent"
+    return None
+
+
+# Numbers without a pattern, so that neither lost nor exchanged nor repeated words go unseen; a
+# quarter of a mebibyte, which is more than one packet of any bus.
+_N_WORDS, _MIX = 1 << 15, -7046029254386353131
+
+
+def _arrives_as_sent(source: torch.device, destination: torch.device) -> bool:
+    with torch.no_grad():
+        sent = torch.arange(1, _N_WORDS + 1, device="cpu").mul_(_MIX)
+        # What is there before is not what is sent, or a copy that does nothing might pass.
+        arrived = torch.zeros_like(sent).to(destination)
+        arrived.copy_(sent.to(source))
+        return torch.equal(arrived.cpu(), sent)

@@ -1,0 +1,72 @@
+"""What a transfer does with tensors; test_transfer_sim has the order on streams."""
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linops_multigpu._stream_pool import streams_on
+from linops_multigpu._transfer import issue, send
+
+CPU, META = torch.device("cpu"), torch.device("meta")
+
+
+def test_one_device_is_sent_nothing() -> None:
+    x = torch.rand(3)
+    y = send(x, streams_on(CPU), streams_on(CPU))
+    assert y.data_ptr() == x.data_ptr() and torch.equal(x, y)
+
+
+@given(st.booleans(), st.booleans(), st.booleans())
+def test_it_is_put_where_it_should_be_or_added(add: bool, conjugate: bool, slanted: bool) -> None:
+    x = torch.rand(3, 4, dtype=torch.complex128)
+    x = x.conj() if conjugate else x
+    whole = torch.rand(4, 6, dtype=torch.complex128).T if slanted else torch.rand(6, 4).to(x)
+    before = whole.clone()
+    into = whole[2:5]
+    found = issue(x, streams_on(CPU), streams_on(CPU), into=into, add=add).receive()
+    assert found is into
+    before[2:5] = before[2:5] * add + x
+    assert torch.equal(whole, before)
+
+
+def test_shapes_go_where_there_are_no_values() -> None:
+    y = send(torch.rand(3, 4).T, streams_on(CPU), streams_on(META))
+    assert y.device == META and y.shape == (4, 3)
+
+
+def test_autograd_does_not_follow() -> None:
+    x = torch.rand(3, requires_grad=True)
+    assert not send(x, streams_on(CPU), streams_on(CPU)).requires_grad
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"x": torch.ones(2, device="meta")}, "a vector to send must be on cpu, got meta"),
+        ({"add": True}, "a vector to add must have one to be added to, got none"),
+        ({"into": torch.ones(3)}, r"must be torch.float32 \(2,\) on cpu, got torch.float32 \(3,\)"),
+        ({"into": torch.ones(1)}, r"must be .* \(2,\) on cpu, got .* \(1,\) on cpu"),
+        ({"into": torch.ones(2).double()}, r"must be torch.float32 .*, got torch.float64"),
+        ({"into": torch.ones(2, device="meta")}, r"\(2,\) on cpu, got torch.float32 \(2,\) on met"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -> None:
+    here = streams_on(CPU)
+    with pytest.raises(ValueError, match=message):
+        issue(**{"x": torch.ones(2), "source": here, "destination": here, **arguments})
+
+
+def test_transfers_are_logged_if_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    x = torch.rand(3, dtype=torch.float64)
+    with caplog.at_level(logging.INFO):
+        send(x, streams_on(CPU), streams_on(META))
+    assert not caplog.records
+    with caplog.at_level(logging.DEBUG, "linops_multigpu.transfers"):
+        send(x, streams_on(CPU), streams_on(META))
+    assert [(record.name, record.getMessage()) for record in caplog.records] == [
+        ("linops_multigpu.transfers", "cpu -> meta: 24 bytes, by torch")
+    ]
