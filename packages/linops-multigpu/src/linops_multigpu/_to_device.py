@@ -124,7 +124,8 @@ class _Sent(Function):
 
     @staticmethod
     def forward(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
-        return send(x, streams_on(here.device, here), streams_on(there.device, there))
+        sending = streams_on(here.device, here, there.device)
+        return send(x, sending, streams_on(there.device, there, here.device))
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -9,7 +9,7 @@ use *it* knows of: it must have waited for a use on any other stream, or the all
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -111,7 +111,8 @@ def issue(
         When x has its values. By default when the stream that computes at the source has done
         what it was given so far.
     into : Tensor, optional
-        At the destination, of the shape and dtype of x, where the values are to be.
+        At the destination, of the shape and dtype of x, where the values are to be. A device
+        writes to host memory itself if that is contiguous; it should be pinned then.
     vacant : Event, optional
         When ``into`` may be written to. By default when the stream that computes at the
         destination has done what it was given so far.
@@ -148,7 +149,8 @@ def issue(
         if route is not Route.TO_DEVICE:
             source.outgoing.wait_event(ready or _now(source, source.compute))
         if route is Route.TO_HOST:
-            return replace(_to_host(x, source, destination), into=into, add=add)
+            there, arrived = _to_host(x, source, None if add else into)
+            return Transfer(x, source, destination, there, arrived, arrived, into, add)
         with destination.backend.using(destination.incoming):
             if into is None or add:
                 out = torch.empty_like(x, device=destination.device, requires_grad=False)
@@ -233,16 +235,18 @@ def _staged(
 _WAYS = {Route.DIRECT: _direct, Route.TO_DEVICE: _to_device, Route.STAGED: _staged}
 
 
-def _to_host(x: Tensor, source: DeviceStreams, destination: DeviceStreams) -> Transfer:
-    order = _memory_order(x)
-    laid_out = x.permute(order)
-    # Fresh pinned memory each time: the caller may keep it.
-    pinned = source.backend.empty_pinned(laid_out)
+def _to_host(x: Tensor, source: DeviceStreams, into: Tensor | None) -> tuple[Tensor, Event]:
+    if into is not None and into.is_contiguous():
+        there = into
+    else:
+        # Fresh pinned memory each time: the caller may keep it.
+        order = _memory_order(x)
+        there = source.backend.empty_pinned(x.permute(order))
+        if not x.is_contiguous():
+            there = there.permute(sorted(order, key=order.__getitem__))
     with source.backend.using(source.outgoing):
-        pinned.copy_(laid_out, non_blocking=True)
-    arrived = _now(source, source.outgoing)
-    there = pinned if x.is_contiguous() else pinned.permute(sorted(order, key=order.__getitem__))
-    return Transfer(x, source, destination, there, arrived, arrived)
+        there.copy_(x, non_blocking=True)
+    return there, _now(source, source.outgoing)
 
 
 def _now(streams: DeviceStreams, stream: Stream) -> Event:
