@@ -1,0 +1,124 @@
+"""Real tensors of a device type that has no memory of its own, over memory of the host.
+
+DLPack is how torch takes in memory that somebody else owns. It knows a device type for extensions,
+which is the one that torch leaves to backends out of its tree, and it tells the owner when the
+last view is gone. So a simulated tensor is an ordinary one: with a storage, views, an address.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+EXTENSION_DEVICE = 12  # kDLExtDev of dlpack.h
+KINDS = {  # DLDataTypeCode of dlpack.h; the bits are those of an element
+    torch.int8: 0,
+    torch.int16: 0,
+    torch.int32: 0,
+    torch.int64: 0,
+    torch.uint8: 1,
+    torch.uint16: 1,
+    torch.uint32: 1,
+    torch.uint64: 1,
+    torch.float16: 2,
+    torch.float32: 2,
+    torch.float64: 2,
+    torch.bfloat16: 4,
+    torch.complex32: 5,
+    torch.complex64: 5,
+    torch.complex128: 5,
+    torch.bool: 6,
+}
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int32), ("index", ctypes.c_int32))
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Array(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("n_dims", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _ManagedArray(ctypes.Structure):
+    pass
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_ManagedArray))
+_ManagedArray._fields_ = (
+    ("array", _Array),
+    ("context", ctypes.c_void_p),
+    ("deleter", _Deleter),
+)
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_CAPSULE_NAME = b"dltensor"  # a capsule keeps the address of its name
+
+_released: dict[int, tuple[_ManagedArray, Callable[[], None]]] = {}
+
+
+@_Deleter  # type: ignore[untyped-decorator]  # of ctypes
+def _release(managed: ctypes._Pointer[_ManagedArray]) -> None:
+    _, released = _released.pop(ctypes.addressof(managed.contents))
+    released()
+
+
+def tensor_over(
+    memory: Tensor, dtype: torch.dtype, index: int, released: Callable[[], None]
+) -> Tensor:
+    """Return a tensor on a simulated device that stands for memory of the host.
+
+    Parameters
+    ----------
+    memory : Tensor
+        Contiguous bytes, which the caller keeps until ``released`` is called.
+    dtype : torch.dtype
+    index : int
+        Of the device.
+    released : function
+        Called once, when the last tensor with the new storage is gone; from any thread.
+
+    Returns
+    -------
+    Tensor
+        As many elements as there is memory for; the owner of a storage of its own.
+
+    Raises
+    ------
+    TypeError
+        If there is no such element in DLPack.
+    """
+    if dtype not in KINDS:
+        raise TypeError(f"simulated: the dtype must be one that DLPack has, got {dtype}")
+    n_elements = memory.numel() // dtype.itemsize
+    shape, strides = (ctypes.c_int64 * 1)(n_elements), (ctypes.c_int64 * 1)(1)
+    array = _Array(
+        memory.data_ptr(),
+        _Device(EXTENSION_DEVICE, index),
+        1,
+        _DataType(KINDS[dtype], 8 * dtype.itemsize, 1),
+        shape,
+        strides,
+        0,
+    )
+    managed = _ManagedArray(array, None, _release)
+    address = ctypes.addressof(managed)
+    _released[address] = managed, released
+    tensor: Tensor = torch._C._from_dlpack(_new_capsule(address, _CAPSULE_NAME, None))
+    return tensor

@@ -1,0 +1,41 @@
+"""The host's own use of memory that devices copy to and from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ._registration import DEVICE_TYPE
+from ._schema import tensors_in, written_by
+from ._world import World
+
+
+class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
+    """Checks what operators read and write on the host, on the thread that entered it.
+
+    What goes past operators, such as the memory of a NumPy array, is not seen.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # of torch
+        self._world = world
+
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        options = dict(kwargs or {})
+        if not func.is_view:
+            tensors = tensors_in((args, options))
+            # Operators on devices see to what they take from the host by themselves.
+            if all(tensor.device.type != DEVICE_TYPE for tensor in tensors):
+                with self._world.entered():
+                    written = written_by(func, args, options)
+                    self._world.host_access(tensors, written, str(func))
+        return func(*args, **options)

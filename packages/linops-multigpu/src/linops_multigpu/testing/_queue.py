@@ -1,0 +1,122 @@
+"""Streams that do later what they are given now, and events between them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from ._clock import Action, Actor, Clock, learn
+
+if TYPE_CHECKING:
+    from ._world import World
+
+
+class Marker:
+    """A point in the work of a stream, and what has happened when it is reached."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = dict(clock)
+        self.reached = False
+
+
+@dataclass
+class Task:
+    """What a stream is to do: compute, reach a marker, or wait for one of another stream."""
+
+    run: Callable[[], object] | None = None
+    reaches: Marker | None = None
+    awaits: Marker | None = None
+
+
+class SimStream:
+    """A queue of work on a simulated device.
+
+    Made by :meth:`World.new_stream`.
+    """
+
+    def __init__(self, world: World, device: torch.device, actor: Actor) -> None:
+        self.device = device
+        self.actor = actor
+        self.tasks: deque[Task] = deque()
+        self._world = world
+
+    def __repr__(self) -> str:
+        return f"<{self.actor.name}>"
+
+    def wait_event(self, event: SimEvent) -> None:
+        """Let what it is given from now on wait for ``event``; the host goes on.
+
+        A wait for an event that was not recorded waits for nothing, as on a real device; here it
+        counts as a race.
+        """
+        with self._world.entered():
+            marker = event.marker
+            if marker is None:
+                self._world.checker.report(
+                    f"{self.actor.name} must wait for an event that was recorded before, got one "
+                    f"that was not ({self._world.line()})"
+                )
+                return
+            learn(self.actor.clock, marker.clock)
+            self._world.trace.wait(self, marker)
+            self._world.give(self, Task(awaits=marker))
+
+    def wait_stream(self, other: SimStream) -> None:
+        """Let what it is given from now on wait for all that ``other`` was given so far."""
+        self.wait_event(other.record_event())
+
+    def record_event(self) -> SimEvent:
+        """Return a new event that was recorded on it."""
+        event = SimEvent(self._world)
+        event.record(self)
+        return event
+
+    def synchronize(self) -> None:
+        """Let the host wait for all that it was given."""
+        self.record_event().synchronize()
+
+    def can_go_on(self) -> bool:
+        """Whether it has something to do and need not wait."""
+        if not self.tasks:
+            return False
+        awaited = self.tasks[0].awaits
+        return awaited is None or awaited.reached
+
+    def go_on(self) -> None:
+        """Do the next task."""
+        task = self.tasks.popleft()
+        if task.run is not None:
+            task.run()
+        if task.reaches is not None:
+            task.reaches.reached = True
+
+
+class SimEvent:
+    """A point in the work of a stream, to wait for.
+
+    Made by :meth:`World.new_event`. A wait is for the last record before it.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.marker: Marker | None = None
+        self._world = world
+
+    def record(self, stream: SimStream) -> None:
+        """Be the point at which ``stream`` has done all that it was given so far."""
+        with self._world.entered():
+            self._world.checker.begin(stream.actor, Action("record", self._world.line()))
+            self.marker = Marker(stream.actor.clock)
+            self._world.trace.record(stream, self.marker)
+            self._world.give(stream, Task(reaches=self.marker))
+
+    def synchronize(self) -> None:
+        """Let the host wait for it; for nothing if it was not recorded."""
+        with self._world.entered():
+            if self.marker is not None:
+                self._world.run_until(self.marker)
+                learn(self._world.checker.host.clock, self.marker.clock)
+                self._world.trace.host_wait(self.marker)

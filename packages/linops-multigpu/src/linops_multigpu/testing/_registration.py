@@ -1,0 +1,137 @@
+"""The part of torch that it does not promise to keep: how the device type comes to be.
+
+All use of private parts of torch is here and in `_dlpack`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.library import Library, fallthrough_kernel
+
+DEVICE_TYPE = "sim"
+KEY = "PrivateUse1"
+Kernel = Callable[..., Any]
+
+_NEEDED = (
+    "torch._C._from_dlpack",
+    "torch._C.DispatchKeySet",
+    "torch._C.DispatchKey.CPU",
+    "torch._C._acc.DeviceGuard",
+    "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
+    "torch.utils._python_dispatch._disable_current_modes",
+)
+_libraries: list[Library] = []  # what they register lasts as long as they do
+
+
+class DeviceModule:
+    """What torch asks of ``torch.sim``."""
+
+    def __init__(self, n_devices: Callable[[], int]) -> None:
+        self.device_count = n_devices
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def is_available(self) -> bool:
+        return self.device_count() > 0
+
+    def current_device(self) -> int:
+        return 0
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Do nothing: random numbers are drawn by the generator of the CPU."""
+
+    def _is_in_bad_fork(self) -> bool:
+        return False
+
+
+def register(kernel: Kernel, own: Iterable[OpOverload], n_devices: Callable[[], int]) -> None:
+    """Make torch know the device type, once for the whole process.
+
+    Parameters
+    ----------
+    kernel : function
+        Called with every operator that meets a tensor of the device type, and its arguments.
+    own : iterable of OpOverload
+        Those that torch would do itself, or do without a tensor of the device type.
+    n_devices : function
+        Returns how many devices there are now.
+
+    Raises
+    ------
+    RuntimeError
+        If torch is too old or too new for it, or there is another accelerator, which would be
+        the process's no longer.
+    """
+    if _libraries:
+        return
+    _check_torch()
+    import torch._meta_registrations  # shapes of the results of more operators
+    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+    class Hooks(torch._C._acc.PrivateUse1Hooks):
+        def is_available(self) -> bool:
+            return n_devices() > 0
+
+        def has_primary_context(self, index: int) -> bool:
+            return index < n_devices()
+
+        def is_built(self) -> bool:
+            return True
+
+    _setup_privateuseone_for_python_backend(
+        DEVICE_TYPE, backend_module=DeviceModule(n_devices), hook=Hooks()
+    )
+    library: Any = Library  # torch gives it no types
+    everything, aten = library("_", "IMPL"), library("aten", "IMPL")
+    everything.fallback(kernel, KEY)
+    for op in own:
+        # Where a dispatch mode was switched off half, as in `torch.tensor`, torch finds only these.
+        aten.impl(op, partial(kernel, op), KEY)
+    # A copy sees to conjugation by itself; torch would copy to a conjugated copy first, for ever.
+    for lazy in ("Conjugate", "Negative"):
+        aten.impl("_copy_from", fallthrough_kernel, lazy)
+    _libraries.extend([everything, aten])
+
+
+def _check_torch() -> None:
+    for path in _NEEDED:
+        found: object = torch
+        for name in path.split(".")[1:]:
+            found = getattr(found, name, None)
+        if found is None:
+            raise RuntimeError(f"simulated: torch must have {path}, got torch {torch.__version__}")
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is not None:
+        raise RuntimeError(
+            f"simulated: torch must know of no other accelerator in this process, got {accelerator}"
+        )
+
+
+def without_memory(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the kernel of the CPU on tensors of any device, for an operator that touches no memory.
+
+    Views are all about shapes: the kernel of the CPU makes them of any storage.
+    """
+    return op.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args, **kwargs)
+
+
+def outside_of_modes() -> AbstractContextManager[object]:
+    """Return a context in which no dispatch mode sees what is called."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()
+
+
+def conjugated_like(plain: Tensor, tensor: Tensor) -> Tensor:
+    """Return ``plain`` with the lazy conjugation and negation of ``tensor``."""
+    if tensor.is_conj():
+        plain = plain.conj()
+    return torch._neg_view(plain) if tensor.is_neg() else plain

@@ -1,0 +1,71 @@
+"""What was last done to each byte of some memory, and whether the next access comes after it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._bytes import Bytes
+from ._clock import Clock
+
+
+class Conflict(NamedTuple):
+    """An earlier access that nothing orders before the one that was asked about."""
+
+    actor: int
+    time: int
+    wrote: bool
+    nbytes: int
+
+
+class Shadow:
+    """For each byte the last write, and the last read by each actor since.
+
+    Parameters
+    ----------
+    nbytes : int
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._writer = np.zeros(nbytes, np.int32)
+        self._written = np.zeros(nbytes, np.int64)  # at no time, which is before everything
+        self._read: dict[int, NDArray[np.int64]] = {}
+
+    def conflict(self, touched: Bytes, clock: Clock, *, writes: bool) -> Conflict | None:
+        """Return an access to some of the bytes that ``clock`` does not know of, if there is one.
+
+        Two reads are never in conflict.
+        """
+        writers, written = self._writer[touched], self._written[touched]
+        if written.size == 0:
+            return None
+        known = np.zeros(int(writers.max()) + 1, np.int64)
+        for actor, time in clock.items():
+            if actor < len(known):
+                known[actor] = time
+        late = written > known[writers]
+        if late.any():
+            first = int(late.argmax())
+            return Conflict(int(writers[first]), int(written[first]), True, int(late.sum()))
+        for actor, times in self._read.items() if writes else ():
+            late = times[touched] > clock.get(actor, 0)
+            if late.any():
+                time = int(times[touched][late].max())
+                return Conflict(actor, time, False, int(late.sum()))
+        return None
+
+    def note_read(self, touched: Bytes, actor: int, time: int) -> None:
+        """Remember a read."""
+        times = self._read.get(actor)
+        if times is None:
+            times = self._read[actor] = np.zeros(len(self._written), np.int64)
+        times[touched] = time
+
+    def note_write(self, touched: Bytes, actor: int, time: int) -> None:
+        """Remember a write, and forget what it came after."""
+        self._writer[touched] = actor
+        self._written[touched] = time
+        for times in self._read.values():
+            times[touched] = 0

@@ -1,0 +1,85 @@
+"""The way in: a machine with simulated devices for as long as a block lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from linops_multigpu._streams import register_backend
+
+from ._active import activate, deactivate, kernel
+from ._active import n_devices as n_active
+from ._backend import SimBackend
+from ._host_access import HostAccess
+from ._operations import SPECIAL
+from ._registration import DEVICE_TYPE, register
+from ._world import World
+
+
+@contextmanager
+def simulated(
+    n_devices: int = 4,
+    *,
+    memory: int | None = None,
+    schedule: str = "oldest",
+    seed: int = 0,
+    check: bool = True,
+) -> Iterator[World]:
+    """Have devices ``sim:0``, ``sim:1`` and so on inside the block, simulated on the CPU.
+
+    Tensors on them are ordinary ones with real values. Their work is done later, in one of the
+    orders that the program allows, and every access to memory is checked to come after those
+    that it depends on, whichever order was taken. Inside, autograd works on the calling thread.
+
+    Parameters
+    ----------
+    n_devices : int
+    memory : int, optional
+        Bytes that each device has. Any number by default.
+    schedule : str
+        One of `SCHEDULES`: in which order streams get on.
+    seed : int
+        Of the schedule ``random``.
+    check : bool
+        Whether the block ends with an error if there was a race. It does by default.
+
+    Yields
+    ------
+    World
+        The machine, to ask and to change.
+
+    Raises
+    ------
+    RaceError
+        At the end, if accesses to memory happen in an order that nothing decides.
+    RuntimeError
+        If torch is of a version in which this does not work, if there is another accelerator in
+        this process, or if a machine is simulated already.
+    ValueError
+        If there is no such schedule.
+
+    Examples
+    --------
+    >>> with simulated(n_devices=2) as world:
+    ...     x = torch.ones(3, device="sim:0")
+    ...     y = (2 * x).to("sim:1").cpu()
+    ...     world.moved
+    [('sim:0', 'sim:1', 12), ('sim:1', 'cpu', 12)]
+    >>> y
+    tensor([2., 2., 2.])
+    """
+    register(kernel, SPECIAL, n_active)
+    world = World(n_devices, memory, schedule, seed)
+    activate(world)
+    register_backend(DEVICE_TYPE, SimBackend())
+    try:
+        # Threads of autograd's own would each have other current streams.
+        with HostAccess(world), torch.autograd.set_multithreading_enabled(False):
+            yield world
+            world.synchronize()
+    finally:
+        deactivate()
+    if check:
+        world.check()
