@@ -229,18 +229,15 @@ class SliceableLinop(RememberingLinop):
         window = linop.own_window(tile)
         if not window or not linop._weight_shapes:
             return linop  # type: ignore[no-any-return]
-        cuts = {}
+        cuts, shapes = {}, {}
         for name, shape_key in linop._weight_shapes.items():
-            dims = linop.shape.other_shapes[shape_key]
-            old = linop._cuts.get(name, (slice(None),) * len(dims))
-            cuts[name] = tuple(
-                old[axis]
-                if dim not in window or axis in linop._broadcast[name]
-                else within(old[axis], window[dim])
-                for axis, dim in enumerate(dims)
-            )
+            dims = linop._shape.other_shapes[shape_key]
+            cut = list(linop._cuts.get(name) or [slice(None)] * len(dims))
+            for axis, dim in enumerate(dims):
+                if dim in window and axis not in linop._broadcast[name]:
+                    cut[axis] = within(cut[axis], window[dim])
+            cuts[name], shapes[name] = tuple(cut), linop._weight(name).shape
         piece = linked(linop)
-        shapes = {name: getattr(linop, name).shape for name in cuts}
         vars(piece).update(_cuts=cuts, _cut_from=shapes)
         return piece  # type: ignore[no-any-return]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nameddim import ND, NamedDimension, is_wildcard
 
 from ._roles import Role, membership
-from ._tile import SplitError, Window, named_window, normalized_slice
+from ._tile import SplitError, Window, normalized_slice
 
 if TYPE_CHECKING:
     from ._linop import NamedLinop
@@ -102,18 +102,25 @@ class Slicing:
         SplitError
             As :meth:`split`.
         """
-        window = {}
-        for dim, piece in named_window(tile).items():
-            if dim not in self.dims and not is_wildcard(dim):
+        window: dict[NamedDimension, slice] = {}
+        names = self._shape.dims
+        for name, piece in tile.items():
+            dim = ND.infer(name)
+            has_name = dim in names or dim in self.dims
+            if not has_name and not is_wildcard(dim):
                 continue
-            where = f"{self.signature}: {dim}"
-            explicit = normalized_slice(piece, self.size(dim), where)
+            try:
+                explicit = normalized_slice(piece, self.size(dim))
+            except SplitError as error:
+                raise SplitError(f"{self.signature}: {dim}: {error}") from None
             if explicit is None:
                 continue
-            if is_wildcard(dim):
-                raise SplitError(f"{where} must have a name to be split along, got {explicit}")
+            if not has_name:
+                raise SplitError(
+                    f"{self.signature}: {dim} must have a name to be split along, got {explicit}"
+                )
             if (reason := self.why_opaque(dim)) is not None:
-                raise SplitError(f"{where} cannot be split: {reason}")
+                raise SplitError(f"{self.signature}: {dim} cannot be split: {reason}")
             window[dim] = explicit
         return window
 

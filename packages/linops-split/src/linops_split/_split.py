@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from numbers import Integral
 from typing import TypeAlias, cast
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from linops_core import NamedLinop, Role, SplitError
 from nameddim import ND, NamedDimension
+
+from ._cutting import cut_along, grid_of
 
 Tile: TypeAlias = Mapping[NamedDimension, tuple[int, slice]]
 """For each dimension that is cut: the position of a tile along it, and the slice it covers."""
@@ -41,14 +44,27 @@ def tile_grid(
         If the operator does not have the dimension, cannot be sliced along it or does not know
         its size, or a batch size is no positive integer.
     """
-    dims = {ND.infer(dim): batch_size for dim, batch_size in batch_sizes.items()}
-    pieces = {dim: _slices(linop, dim, batch_size) for dim, batch_size in dims.items()}
+    pieces = slices_along(linop, batch_sizes)
     grid = np.empty([len(along) for along in pieces.values()], dtype=object)
     for position in np.ndindex(grid.shape):
         grid[position] = {
             dim: (k, along[k]) for (dim, along), k in zip(pieces.items(), position, strict=True)
         }
     return grid
+
+
+def slices_along(
+    linop: NamedLinop, batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int]
+) -> dict[NamedDimension, list[slice]]:
+    """Return the slices into which batch sizes divide each of their dimensions.
+
+    Raises
+    ------
+    SplitError
+        As :func:`tile_grid`.
+    """
+    dims = {ND.infer(dim): batch_size for dim, batch_size in batch_sizes.items()}
+    return {dim: _slices(linop, dim, batch_size) for dim, batch_size in dims.items()}
 
 
 def _slices(linop: NamedLinop, dim: NamedDimension, batch_size: int) -> list[slice]:
@@ -114,15 +130,26 @@ def split_linop(
     >>> ibatches[1]
     [slice(None, None, None), slice(2, 3, None)]
     """
-    grid = tile_grid(linop, batch_sizes)
-    linops, ibatches, obatches = (np.empty(grid.shape, dtype=object) for _ in range(3))
-    for position in np.ndindex(grid.shape):
-        tile = cast(Tile, grid[position])
-        window = {dim: piece for dim, (_, piece) in tile.items()}
-        linops[position] = linop.split(linop, window)
-        ibatches[position] = [window.get(dim, slice(None)) for dim in linop.ishape]
-        obatches[position] = [window.get(dim, slice(None)) for dim in linop.oshape]
-    return linops, ibatches, obatches
+    pieces = slices_along(linop, batch_sizes)
+    linops = cut_along(linop, pieces)
+    return linops, _batches(linop.ishape, pieces), _batches(linop.oshape, pieces)
+
+
+def _batches(
+    names: tuple[NamedDimension, ...], pieces: Mapping[NamedDimension, Sequence[slice]]
+) -> NDArray[np.object_]:
+    """Return the slices of all ``names`` for each tile."""
+    axes = [names.index(dim) if dim in names else None for dim in pieces]
+
+    def lists() -> Iterator[list[slice]]:
+        for window in product(*pieces.values()):
+            batch = [slice(None)] * len(names)
+            for axis, piece in zip(axes, window, strict=True):
+                if axis is not None:
+                    batch[axis] = piece
+            yield batch
+
+    return grid_of(lists(), pieces)
 
 
 def tile_lengths(grid: NDArray[np.object_]) -> dict[NamedDimension, list[int]]:

@@ -1,0 +1,89 @@
+"""Cutting an operator along several dimensions, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linops_core import NamedLinop, SplitError, Window
+from nameddim import NamedDimension
+
+
+def cut_along(
+    linop: NamedLinop, pieces: Mapping[NamedDimension, Sequence[slice]]
+) -> NDArray[np.object_]:
+    """Return the tiles of ``linop`` between the slices of each dimension.
+
+    A row of tiles is cut off along the first dimension, and then along the next, so that what a
+    row has in common is cut once. A row that cannot be cut like the whole, of an operator whose
+    tiles do not say how to split them again, is not used: there each tile is cut from the whole.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+    pieces : mapping of dimension to sequence of slices
+        One axis of the result for each.
+
+    Raises
+    ------
+    SplitError
+        If an operator cannot be cut there after all, or returns what cannot be its tile.
+    """
+    return grid_of(_tiles(linop, {}, list(pieces.items())), pieces)
+
+
+def grid_of(
+    values: Iterable[object], pieces: Mapping[NamedDimension, Sequence[slice]]
+) -> NDArray[np.object_]:
+    """Return an array of one value per tile, with one axis for each dimension of ``pieces``."""
+    shape = [len(along) for along in pieces.values()]
+    grid = np.empty(prod(shape), dtype=object)
+    for position, value in enumerate(values):
+        grid[position] = value
+    return grid.reshape(shape)
+
+
+def _tiles(
+    source: NamedLinop, window: Window, rest: Sequence[tuple[NamedDimension, Sequence[slice]]]
+) -> Iterator[NamedLinop]:
+    """Yield what is within ``window`` of ``source``, cut along the rest."""
+    if not rest:
+        yield source
+        return
+    (dim, pieces), later = rest[0], rest[1:]
+    for piece in pieces:
+        inside = {**window, dim: piece}
+        part = _part(source, inside)
+        if all(part.role(other) is source.role(other) for other, _ in later):
+            yield from _tiles(part, {}, later)
+        else:
+            yield from _tiles(source, inside, later)
+
+
+def _part(linop: NamedLinop, window: Window) -> NamedLinop:
+    """Return the tile that the operator's ``split`` makes, if it can be one.
+
+    Raises
+    ------
+    SplitError
+        If it is no operator, or not one between slices of that size of the operator's spaces.
+    """
+    tile = linop.split(linop, window)
+    if not isinstance(tile, NamedLinop):
+        raise SplitError(f"{linop.signature}: split must return a NamedLinop, got {tile!r}")
+    if tile.ishape != linop.ishape or tile.oshape != linop.oshape:
+        raise SplitError(
+            f"{linop.signature}: split must return an operator between the same dimensions, "
+            f"got {tile.signature}"
+        )
+    for dim, piece in window.items():
+        length = piece.stop - piece.start
+        if tile.size(dim) not in (None, length):
+            raise SplitError(
+                f"{linop.signature}: split must return an operator in which {dim} has the size "
+                f"{length} of {piece}, got {tile.size(dim)}"
+            )
+    return tile
