@@ -27,15 +27,6 @@ class Slicing:
             return None
         return "the operator does not say how to split it (override split(linop, tile))"
 
-    def support(self: Any, dim: NamedDimension | str) -> slice | None:
-        """Return the part of ``dim`` outside of which the operator reads and writes nothing.
-
-        Of a dimension of the input alone: what is outside of it does not matter. Of one of the
-        output alone: outside of it the output is zero. None where it is all of the dimension, or
-        the operator does not say.
-        """
-        return None
-
     def role(self: Any, dim: NamedDimension | str) -> Role | None:
         """Return how ``dim`` behaves here, or None if the operator does not have it."""
         dim = ND.infer(dim)
