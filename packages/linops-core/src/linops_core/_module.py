@@ -12,6 +12,7 @@ from memmap import memory_aware_deepcopy, memory_aware_to
 
 from ._copying import shallow_copy
 from ._dtype import in_precision_of
+from ._state import forget_repeated, repeat_all
 
 _DERIVED = ("_adjoint", "_normal")
 
@@ -88,6 +89,40 @@ class OperatorModule(nn.Module):
         for found in super().named_modules(listed, prefix, remove_duplicate):
             if is_first or found[1] is not self:
                 yield found
+
+    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
+        """Return the tensors by name; one that is used several times by the name of the first use.
+
+        ``named_parameters`` has the same names.
+        """
+        state = super().state_dict(*args, prefix=prefix, **kwargs)
+        forget_repeated(self, state, args[1] if len(args) > 1 else prefix)
+        return state
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load the own tensors, and give to the parts by all names what is there by one.
+
+        Torch hands each module a dictionary of its own, in which the parts find theirs.
+        """
+        error_msgs += repeat_all(self, state_dict, prefix)
+        super()._load_from_state_dict(
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
 
     def to(  # type: ignore[override]
         self,
