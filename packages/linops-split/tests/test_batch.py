@@ -139,6 +139,17 @@ def test_what_is_cut_follows_the_weight() -> None:
         torch.testing.assert_close(linop.to_dense(), wanted.to_dense())
 
 
+def test_with_other_weights_it_computes_with_those() -> None:
+    A = matrix()
+    batched = batch_linop(A, {"M": 3, "N": 4})
+    for linop in (batched, batched.H):
+        x = torch.rand([linop.size(dim) or 0 for dim in linop.ishape], dtype=torch.complex128)
+        with torch.no_grad():
+            wanted = 2 * linop(x)
+            found = linop.with_weights(lambda weight: 2 * weight)(x)
+        torch.testing.assert_close(found, wanted)
+
+
 def test_it_works_with_the_workspace_of_one_tile(peak: Callable[[Callable[[], Any]], int]) -> None:
     """Beside input, output and sum: for each tile its coil image, once as input, once as output."""
     maps, x = torch.rand(16, 1000), torch.rand(1000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -109,6 +109,12 @@ class Tiled(Composite):
     def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
         """Return the same of other tiles."""
         other = super().with_operands(linops, shape)
+        vars(other)["_tiling"] = None
+        return other
+
+    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
+        """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
+        other = super().with_weights(change)
         vars(other)["_tiling"] = None
         return other
 
