@@ -69,7 +69,7 @@ def test_one_transfer_at_a_time_has_the_buffers(paper: Any) -> None:
 
 
 def test_a_buffer_is_waited_for_until_it_is_free(paper: Any) -> None:
-    buffer, stream = Buffer(paper), paper.new_stream(CUDA)
+    buffer, stream = Buffer(), paper.new_stream(CUDA)
     buffer.await_on_host()
     buffer.await_on(stream)
     assert not paper.asked
@@ -81,18 +81,18 @@ def test_a_buffer_is_waited_for_until_it_is_free(paper: Any) -> None:
 
 
 def test_the_memory_grows_when_nothing_works_with_it_and_stays(paper: Any) -> None:
-    buffer = Buffer(paper)
-    first = buffer.room_for(torch.empty(3, 2, dtype=torch.complex64))
+    buffer = Buffer()
+    first = buffer.room_for(torch.empty(3, 2, dtype=torch.complex64), paper)
     assert first.shape == (3, 2) and first.dtype == torch.complex64 and first.is_contiguous()
-    assert buffer.room_for(torch.empty(2)).data_ptr() == first.data_ptr()
+    assert buffer.room_for(torch.empty(2), paper).data_ptr() == first.data_ptr()
     event = paper.new_event(CUDA)
     buffer.is_busy_until(event)
-    assert buffer.room_for(torch.empty(100)).data_ptr() != first.data_ptr()
+    assert buffer.room_for(torch.empty(100), paper).data_ptr() != first.data_ptr()
     assert paper.asked == [("synchronize", None, event)]
 
 
 def test_memory_made_in_inference_mode_serves_afterwards(paper: Any) -> None:
-    buffer = Buffer(paper)
+    buffer = Buffer()
     with torch.inference_mode():
-        buffer.room_for(torch.empty(2))
-    buffer.room_for(torch.empty(2)).fill_(1)
+        buffer.room_for(torch.empty(2), paper)
+    buffer.room_for(torch.empty(2), paper).fill_(1)

@@ -24,8 +24,7 @@ PIECE_NBYTES = 1 << 25
 class Buffer:
     """Pinned memory for one piece, which is used again and again."""
 
-    def __init__(self, backend: StreamBackend) -> None:
-        self._backend = backend
+    def __init__(self) -> None:
         self._memory: Tensor | None = None
         self._free: Event | None = None
 
@@ -43,14 +42,14 @@ class Buffer:
         if self._free is not None:
             stream.wait_event(self._free)
 
-    def room_for(self, piece: Tensor) -> Tensor:
+    def room_for(self, piece: Tensor, backend: StreamBackend) -> Tensor:
         """Return memory for a contiguous copy of ``piece``."""
         if self._memory is None or self._memory.numel() < piece.nbytes:
             self.await_on_host()
             size = 1 << (piece.nbytes - 1).bit_length()
             # One made in inference mode could not be written to outside of it.
             with torch.inference_mode(False):
-                self._memory = self._backend.empty_pinned(
+                self._memory = backend.empty_pinned(
                     torch.empty(size, dtype=torch.uint8, device="meta")
                 )
         return self._memory[: piece.nbytes].view(piece.dtype).view(piece.shape)
@@ -59,9 +58,9 @@ class Buffer:
 class Staging:
     """The two buffers of a device, for one transfer at a time."""
 
-    def __init__(self, backend: StreamBackend) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._buffers = [Buffer(backend), Buffer(backend)]
+        self._buffers = [Buffer(), Buffer()]
 
     @contextmanager
     def buffers(self) -> Iterator[Iterator[Buffer]]:
@@ -85,7 +84,7 @@ def staging_of(device: torch.device, backend: StreamBackend) -> Staging:
     with _LOCK:
         stagings = _STAGINGS.setdefault(backend, {})
         if device not in stagings:
-            stagings[device] = Staging(backend)
+            stagings[device] = Staging()
         return stagings[device]
 
 

@@ -199,7 +199,7 @@ def _to_device(
         for piece, place in pieces(*_in_memory_order(x, out)):
             buffer = next(buffers)
             buffer.await_on_host()
-            pinned = buffer.room_for(piece)
+            pinned = buffer.room_for(piece, destination.backend)
             pinned.copy_(piece)
             place.copy_(pinned, non_blocking=True)
             buffer.is_busy_until(_now(destination, destination.incoming))
@@ -214,7 +214,7 @@ def _staged(
     with staging.buffers() as buffers:
         for piece, place in pieces(*_in_memory_order(x, out)):
             buffer = next(buffers)
-            pinned = buffer.room_for(piece)
+            pinned = buffer.room_for(piece, destination.backend)
             if of_one_kind:
                 buffer.await_on(source.outgoing)
             else:
@@ -222,7 +222,7 @@ def _staged(
             with source.backend.using(source.outgoing):
                 pinned.copy_(piece, non_blocking=True)
             filled = _now(source, source.outgoing)
-            buffer.is_busy_until(filled)
+            buffer.is_busy_until(filled)  # should the next copy not even start
             if of_one_kind:
                 destination.incoming.wait_event(filled)
             else:
@@ -243,7 +243,11 @@ def _to_host(x: Tensor, source: DeviceStreams, into: Tensor | None) -> tuple[Ten
         order = _memory_order(x)
         there = source.backend.empty_pinned(x.permute(order))
         if not x.is_contiguous():
-            there = there.permute(sorted(order, key=order.__getitem__))
+            strides = there.permute(sorted(order, key=order.__getitem__)).stride()
+            # No view, which autograd would not let its owner write to.
+            there = torch.empty(0, dtype=x.dtype, device="cpu").set_(
+                there.untyped_storage(), 0, x.shape, strides
+            )
     with source.backend.using(source.outgoing):
         there.copy_(x, non_blocking=True)
     return there, _now(source, source.outgoing)
