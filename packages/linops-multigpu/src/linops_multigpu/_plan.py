@@ -1,0 +1,268 @@
+"""What a batched operator does when it is applied, as data: the order of its execution."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias, cast
+
+import torch
+
+from linops_core import Window
+from linops_split import Tiling
+from nameddim import NamedDimension
+
+Key: TypeAlias = frozenset[tuple[NamedDimension, int, int]]
+"""A window as a value."""
+
+
+class Kind(StrEnum):
+    """What an action does."""
+
+    SEND = "send"
+    """Copy what a tile reads of the input from the base device to the tile's."""
+    COMPUTE = "compute"
+    """Apply a tile; on the base device, put the result where it belongs."""
+    COLLECT = "collect"
+    """Copy a result, or the sum of a device's results, to the base device."""
+    ADD = "add"
+    """Add to the output what was collected."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step of an execution.
+
+    Actions are issued in the order of the plan, each to a stream of its own kind: that of a device
+    for what is sent to it, for what it computes, for what is collected from it, and the caller's on
+    the base device. There it starts when the ones before it on that stream, and those that it
+    waits for, are done.
+    """
+
+    kind: Kind
+    tile: int
+    """Position of the tile in the tiling; of a sum of several, the last."""
+    device: torch.device
+    """That of the tile."""
+    window: Window
+    """Which part of the input is sent or read, or which part of the output is written."""
+    after: tuple[int, ...] = ()
+    """Positions in the plan of the actions it waits for."""
+    uses: int | None = None
+    """Position of the action whose tensor it reads."""
+    drops: tuple[int, ...] = ()
+    """Positions of the actions whose tensors nobody needs once this one has waited."""
+    onto: int | None = None
+    """Position of the action to whose result this one adds its own, on the same device."""
+    adds: bool = False
+    """Whether its result is added to what is in the output."""
+    slot: int | None = None
+    """Of an action that collects what is to be added: which of the buffers holds it."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The actions of one application, in the order in which they are issued.
+
+    Parameters
+    ----------
+    actions : tuple of Action
+    base : torch.device
+        Where the input is and the output goes.
+    fills : bool
+        Whether the output needs no zeros to begin with.
+    n_slots : int
+        How many buffers on the base device hold what was collected and is to be added.
+    """
+
+    actions: tuple[Action, ...]
+    base: torch.device
+    fills: bool
+    n_slots: int
+
+    def __str__(self) -> str:
+        """Return a line for each action."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        devices = sorted({str(action.device) for action in self.actions})
+        tiles = len({a.tile for a in self.actions if a.kind is Kind.COMPUTE})
+        yield f"{tiles} tiles on {', '.join(devices)}; input and output on {self.base}"
+        for number, action in enumerate(self.actions):
+            of = "y" if action.kind in (Kind.COLLECT, Kind.ADD) else "x"
+            window = ", ".join(f"{d} {p.start}:{p.stop}" for d, p in action.window.items())
+            after = ", ".join(map(str, action.after))
+            yield (
+                f"{number:4}  {action.kind:8} tile {action.tile:<4} {action.device!s:8} "
+                f"{of}[{window or 'all'}]" + (f"  after {after}" if after else "")
+            )
+
+
+def planned(
+    tiling: Tiling, devices: Sequence[torch.device], base: torch.device, max_in_flight: int
+) -> Plan:
+    """Return the plan of applying the tiles of ``tiling``, each on its device.
+
+    What several tiles of a device read is sent to it once; what several of them add up is added
+    there and collected once. On each device there are at most ``max_in_flight`` inputs and as many
+    results at a time, beside those that later tiles still need.
+
+    Parameters
+    ----------
+    tiling : Tiling
+    devices : sequence of torch.device
+        Of each tile.
+    base : torch.device
+    max_in_flight : int
+    """
+    return _Planner(tiling, devices, base, max_in_flight).plan()
+
+
+@dataclass
+class _Lane:
+    """What is on one device while a plan is made."""
+
+    sent: dict[Key, int] = field(default_factory=dict)
+    """The action that sends what tiles read, of what is there."""
+    sums: dict[Key, int] = field(default_factory=dict)
+    """The action that computed the last of the results that are added up."""
+    collected: list[int] = field(default_factory=list)
+    """The actions that collect the results that are there, oldest first."""
+
+
+class _Planner:
+    def __init__(
+        self,
+        tiling: Tiling,
+        devices: Sequence[torch.device],
+        base: torch.device,
+        max_in_flight: int,
+    ) -> None:
+        self.parts, self.devices, self.base = tiling.parts, devices, base
+        self.max_in_flight = max_in_flight
+        self.reads = [_key(part.reads) for part in tiling.parts]
+        self.writes = [_key(part.writes) for part in tiling.parts]
+        whole = {key for key, part in zip(self.writes, tiling.parts, strict=True) if not part.adds}
+        # Where tiles write parts of what others do, who comes first would matter.
+        self.fills = tiling.fills and whole.issuperset(self.writes)
+        places = list(zip(devices, self.reads, strict=True))
+        self.last_reader = {place: tile for tile, place in enumerate(places)}
+        self.n_to_add = Counter(zip(devices, self.writes, strict=True))
+        self.actions: list[Action] = []
+        self.lanes: dict[torch.device, _Lane] = {}
+        self.computed: dict[int, int] = {}
+        self.written: set[Key] = set()
+        self.slots: list[int] = []
+
+    def plan(self) -> Plan:
+        tiles = range(len(self.parts))
+        # First what only has to be issued; what the host itself computes would keep it waiting.
+        for tile in sorted(tiles, key=lambda tile: self.devices[tile] == self.base):
+            if self.devices[tile] == self.base:
+                self.compute_here(tile)
+            else:
+                self.compute_there(tile)
+        n_slots = len({action.slot for action in self.actions} - {None})
+        return Plan(tuple(self.actions), self.base, self.fills, n_slots)
+
+    def issue(self, action: Action) -> int:
+        self.actions.append(action)
+        return len(self.actions) - 1
+
+    def adds(self, tile: int) -> bool:
+        """Whether what a tile returns is added; it is there from now on."""
+        key = self.writes[tile]
+        first = self.fills and key not in self.written
+        self.written.add(key)
+        return not first
+
+    def compute_here(self, tile: int) -> None:
+        part, adds = self.parts[tile], self.adds(tile)
+        self.issue(Action(Kind.COMPUTE, tile, self.base, part.reads, adds=adds))
+
+    def compute_there(self, tile: int) -> None:
+        device, key = self.devices[tile], self.writes[tile]
+        lane = self.lanes.setdefault(device, _Lane())
+        source = self.send(tile, lane)
+        earlier = lane.sums.get(key)
+        after, drops = [source], list[int]()
+        if earlier is None and len(lane.collected) + len(lane.sums) >= self.max_in_flight:
+            for oldest in lane.collected[:1]:
+                after.append(oldest)
+                drops.append(cast(int, self.actions[oldest].uses))
+            del lane.collected[:1]
+        number = self.issue(
+            Action(
+                Kind.COMPUTE,
+                tile,
+                device,
+                self.parts[tile].reads,
+                after=tuple(after),
+                uses=source,
+                drops=tuple(drops),
+                onto=earlier,
+            )
+        )
+        self.computed[tile] = number
+        lane.sums[key] = number
+        self.n_to_add[device, key] -= 1
+        if not self.n_to_add[device, key]:
+            lane.collected.append(self.collect(tile, lane.sums.pop(key)))
+
+    def send(self, tile: int, lane: _Lane) -> int:
+        key, device = self.reads[tile], self.devices[tile]
+        if key in lane.sent:
+            return lane.sent[key]
+        after, drops = list[int](), list[int]()
+        if len(lane.sent) >= self.max_in_flight:
+            for old, sent in lane.sent.items():
+                reader = self.computed.get(self.last_reader[device, old])
+                if reader is not None:
+                    after.append(reader)
+                    drops.append(sent)
+                    del lane.sent[old]
+                    break
+        lane.sent[key] = self.issue(
+            Action(
+                Kind.SEND,
+                tile,
+                device,
+                self.parts[tile].reads,
+                after=tuple(after),
+                drops=tuple(drops),
+            )
+        )
+        return lane.sent[key]
+
+    def collect(self, tile: int, source: int) -> int:
+        device, window, adds = self.devices[tile], self.parts[tile].writes, self.adds(tile)
+        slot, after = None, [source]
+        if adds:
+            slot = len(self.slots)
+            if slot >= self.max_in_flight:
+                slot %= self.max_in_flight
+                after.append(self.slots[-self.max_in_flight])
+        number = self.issue(
+            Action(
+                Kind.COLLECT,
+                tile,
+                device,
+                window,
+                after=tuple(after),
+                uses=source,
+                adds=adds,
+                slot=slot,
+            )
+        )
+        if adds:
+            action = Action(
+                Kind.ADD, tile, device, window, after=(number,), uses=number, adds=True, slot=slot
+            )
+            self.slots.append(self.issue(action))
+        return number
+
+
+def _key(window: Window) -> Key:
+    return frozenset((dim, piece.start, piece.stop) for dim, piece in window.items())
