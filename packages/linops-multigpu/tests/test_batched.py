@@ -20,7 +20,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from linops_core import (
     FFT,
-    Chain,
     Concat,
     Dense,
     Diagonal,
@@ -30,7 +29,7 @@ from linops_core import (
     SplitError,
 )
 from linops_core.testing.strategies import trees
-from linops_multigpu import BatchSpec, Placed, ToDevice, create_batched_linop
+from linops_multigpu import BatchSpec, Placed, Remote, create_batched_linop
 from linops_split import split_linop
 from linops_split.testing import batch_sizes
 
@@ -60,8 +59,9 @@ def placed(A: NamedLinop) -> list[Placed]:
 
 
 def moves(A: NamedLinop) -> list[tuple[str, str]]:
-    found = [part for part in A.modules() if isinstance(part, ToDevice)]
-    return [(str(part.idevice), str(part.odevice)) for part in found]
+    found = [part for part in A.modules() if isinstance(part, Remote)]
+    ends = [(str(part.base.device), str(part.device.device)) for part in found]
+    return [way for here, there in ends for way in ((here, there), (there, here))]
 
 
 SPECS: list[BatchSpec | list[BatchSpec]] = [
@@ -142,8 +142,8 @@ def test_a_list_of_one_spec_is_that_spec() -> None:
 
 def test_specs_nest_the_first_one_outermost() -> None:
     B = create_batched_linop(matrix(), [BatchSpec({"M": 2}), BatchSpec({"N": 3})])
-    assert isinstance(B, Concat) and B.odim == "M"
-    assert all(isinstance(row, Concat) and row.idim == "N" for row in B.linops)
+    assert isinstance(B.whole, Concat) and B.whole.odim == "M"
+    assert all(isinstance(row, Concat) and row.idim == "N" for row in B.whole.linops)
 
 
 def test_tiles_on_the_base_device_read_the_weights_themselves() -> None:
@@ -170,14 +170,14 @@ def test_the_operator_is_not_changed() -> None:
 def test_tiles_take_turns_on_the_devices() -> None:
     B = create_batched_linop(matrix(), BatchSpec({"M": 1, "N": 2}, ["cpu", "meta"], "cpu"))
     assert moves(B) == [("cpu", "meta"), ("meta", "cpu")] * 4
-    rows = [row for row in B.children() if isinstance(row, Concat)]
-    assert [[type(tile) for tile in row.linops] for row in rows] == [[Dense, Chain, Dense]] * 4
+    rows = [row for row in B.whole.children() if isinstance(row, Concat)]
+    assert [[type(tile) for tile in row.linops] for row in rows] == [[Dense, Remote, Dense]] * 4
 
 
 def test_the_device_matrix_has_the_axes_of_the_grid() -> None:
     B = create_batched_linop(matrix(), BatchSpec({"M": 2, "N": 3}, [["cpu"], ["meta"]], "cpu"))
-    assert isinstance(B, Concat)
-    assert [moves(row) for row in B.linops] == [[], [("cpu", "meta"), ("meta", "cpu")] * 2]
+    assert isinstance(B.whole, Concat)
+    assert [moves(row) for row in B.whole.linops] == [[], [("cpu", "meta"), ("meta", "cpu")] * 2]
 
 
 def test_inner_specs_work_where_the_outer_ones_sent_them() -> None:
@@ -309,7 +309,7 @@ def test_mistakes_are_found_before_anything_is_sent(
         raise AssertionError("something was sent")
 
     A = matrix()
-    monkeypatch.setattr("linops_multigpu._batched.placed_together", fail)
+    monkeypatch.setattr("linops_multigpu._create.placed_together", fail)
     with pytest.raises(AssertionError, match="something was sent"):
         create_batched_linop(A, BatchSpec({"M": 1}, ["meta"], "cpu"))
     with pytest.raises(error, match=message):

@@ -1,188 +1,152 @@
-"""From an operator and batch specs to one operator that works on several devices."""
+"""Operators whose tiles work on several devices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterable
+from typing import Any, Self, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.function import Function, FunctionCtx
 
-from linops_core import Chain, NamedLinop
-from linops_split import assemble, fuzzy_broadcast_to, split_linop, tile_grid, tile_lengths
-from nameddim import NamedDimension
+from linops_core import NamedLinop, writing_is_safe
+from linops_split import Tiled, Tiling
+from nameddim import NamedShape
 
-from ._batch_spec import BatchSpec
-from ._devices import as_device, probed
-from ._placed import Placed, placed_together
-from ._to_device import ToDevice
+from ._device_spec import DeviceSpec
+from ._events import RepeatedEvent
+from ._execute import CannotBeWritten, Worker, execute
+from ._plan import Plan, planned
+from ._remote import Remote
 
 
-def create_batched_linop(
-    linop: NamedLinop,
-    batch_specs: BatchSpec | Sequence[BatchSpec],
-    default_device: torch.device | str | None = None,
-) -> NamedLinop:
-    """Return an operator equal to ``linop`` that works tile by tile, on the devices of a spec.
+class BatchedLinop(Tiled):
+    r"""An operator put together of tiles, each on its device, that work at the same time.
 
-    The operator is cut into tiles; each works on its device, to which its input is sent and
-    from which its output returns; the outputs are put together on the base device. A device
-    receives the bytes of the weights that its tiles read, once, however many of them share
-    them; tiles on the device of the weights read the weights themselves. The operator is not
-    changed, and its parameters are those of the result: what is written to them later is
-    followed, and gradients reach them, from every device.
-
-    With several specs the tiles of the first are cut again by the second, and so on: across
-    devices first, then within each to save memory.
+    What tiles read is sent from the base device, and what they return is collected there, by
+    streams for copies, while others compute. All transfers start at an event that is recorded when
+    the operator is applied. The result is the same, to the bit, on every run.
 
     Parameters
     ----------
-    linop : NamedLinop
-    batch_specs : BatchSpec or sequence of BatchSpec
-    default_device : torch.device or str, optional
-        The base device of a first spec that names none. Where the operator's tensors are by
-        default, or the CPU if it has none.
+    whole : NamedLinop
+        Tiles put together by Add and Concat; of those on other devices :class:`Remote`.
+    base : DeviceSpec
+        Where input and output are.
+    max_in_flight : int
+        How many inputs, and how many results, are on each device at a time.
 
-    Returns
-    -------
-    NamedLinop
-        From the base device to the base device.
-
-    Raises
-    ------
-    SplitError
-        If the operator cannot be cut so; see :func:`linops_split.split_linop`.
-    ValueError
-        If there is no spec, a device matrix does not fit its grid of tiles, or there is no such
-        device. Nothing has been sent then.
-
-    Examples
-    --------
-    >>> from linops_core import Diagonal
-    >>> A = Diagonal(torch.arange(4.0), ("N",))
-    >>> B = create_batched_linop(A, BatchSpec({"N": 1}, ["cpu", "cpu"]))
-    >>> B(torch.ones(4))
-    tensor([0., 1., 2., 3.])
+    Attributes
+    ----------
+    start_event : RepeatedEvent
+        The event at which the transfers of the last call could start.
     """
-    specs = [batch_specs] if isinstance(batch_specs, BatchSpec) else list(batch_specs)
-    if not specs:
-        raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
-    base = specs[0].base_device or as_device(default_device or _device_of(linop))
-    plan = _planned(linop, specs, base)
-    for device in {base, *plan.devices()}:
-        probed(device)
-    _place(plan.tiles())
-    return plan.built(base)
 
+    def __init__(self, whole: NamedLinop, base: DeviceSpec, max_in_flight: int = 2) -> None:
+        super().__init__(whole)
+        self.base, self.max_in_flight = base, max_in_flight
+        self.start_event = RepeatedEvent(base.device)
+        self._plan: tuple[Tiling, Plan, list[Worker]] | None = None
+        self._holders: list[nn.Module] | None = None
 
-@dataclass
-class _Tile:
-    """A tile that is cut no further, and where it is to work."""
+    def plan(self) -> Plan:
+        """Return what is done when the operator is applied, in the order in which it is issued.
 
-    linop: NamedLinop
-    device: torch.device
+        Examples
+        --------
+        >>> from linops_core import Diagonal
+        >>> from linops_multigpu import BatchSpec, create_batched_linop
+        >>> A = Diagonal(torch.ones(4), ("N",))
+        >>> B = create_batched_linop(A, BatchSpec({"N": 2}, ["meta"], base_device="cpu"))
+        >>> print(B.plan())
+        2 tiles on meta; input and output on cpu
+           0  send     tile 0    meta     x[N 0:2]
+           1  compute  tile 0    meta     x[N 0:2]  after 0
+           2  collect  tile 0    meta     y[N 0:2]  after 1
+           3  send     tile 1    meta     x[N 2:4]
+           4  compute  tile 1    meta     x[N 2:4]  after 3
+           5  collect  tile 1    meta     y[N 2:4]  after 4
+        """
+        return self._made_plan()[1]
 
-    def tiles(self) -> Iterator[_Tile]:
-        yield self
+    def _made_plan(self) -> tuple[Tiling, Plan, list[Worker]]:
+        tiling = self.tiling()
+        made = self._plan
+        if made is None or made[0] is not tiling:
+            workers = [self._worker(part.linop) for part in tiling.parts]
+            devices = [worker.device.device for worker in workers]
+            plan = planned(tiling, devices, self.base.device, self.max_in_flight)
+            made = tiling, plan, workers
+            vars(self)["_plan"] = made
+        return made
 
-    def devices(self) -> Iterator[torch.device]:
-        yield self.device
+    def _worker(self, linop: NamedLinop) -> Worker:
+        if isinstance(linop, Remote):
+            return Worker(linop.there, linop.device, linop.base)
+        return Worker(linop, self.base, self.base)
 
-    def built(self, base: torch.device) -> NamedLinop:
-        return _between(self.linop, self.device, base)
-
-
-@dataclass
-class _Grid:
-    """Tiles of one operator, and the device on which their outputs are put together."""
-
-    parts: NDArray[np.object_]
-    dims: tuple[NamedDimension, ...]
-    lengths: dict[NamedDimension, list[int]]
-    device: torch.device
-
-    def tiles(self) -> Iterator[_Tile]:
-        for part in self.parts.flat:
-            yield from cast(_Tile | _Grid, part).tiles()
-
-    def devices(self) -> Iterator[torch.device]:
-        yield self.device
-        for part in self.parts.flat:
-            yield from cast(_Tile | _Grid, part).devices()
-
-    def built(self, base: torch.device) -> NamedLinop:
-        linops = np.empty(self.parts.shape, dtype=object)
-        for position in np.ndindex(self.parts.shape):
-            linops[position] = cast(_Tile | _Grid, self.parts[position]).built(self.device)
-        return _between(assemble(linops, self.dims, lengths=self.lengths), self.device, base)
-
-
-def _planned(linop: NamedLinop, specs: Sequence[BatchSpec], base: torch.device) -> _Tile | _Grid:
-    """Cut ``linop`` as the specs say, the first one first. No tensor is allocated or sent."""
-    if not specs:
-        return _Tile(linop, base)
-    spec, *others = specs
-    base = spec.base_device or base
-    grid = tile_grid(linop, spec.batch_sizes)
-    linops, _, _ = split_linop(linop, spec.batch_sizes)
-    wanted = spec.devices()
-    if wanted is not None and wanted.ndim > grid.ndim:
-        raise ValueError(
-            f"BatchSpec: device_matrix must have at most one axis per dimension of "
-            f"({', '.join(map(str, spec.batch_sizes))}), got shape {wanted.shape}"
-        )
-    devices = fuzzy_broadcast_to(
-        np.array(base, dtype=object) if wanted is None else wanted, grid.shape
-    )
-    parts = np.empty(grid.shape, dtype=object)
-    for position in np.ndindex(grid.shape):
-        tile, device = cast(NamedLinop, linops[position]), cast(torch.device, devices[position])
-        parts[position] = _planned(tile, others, device)
-    return _Grid(parts, tuple(spec.batch_sizes), tile_lengths(grid), base)
-
-
-def _place(tiles: Iterable[_Tile]) -> None:
-    """Give every tile whose weights are elsewhere a copy of what it reads on its device.
-
-    All tiles of a device are sent together, so that what they share is sent once.
-    """
-    elsewhere: dict[torch.device, list[_Tile]] = {}
-    for tile in tiles:
-        if any(tensor.device != tile.device for tensor in _all_tensors(tile.linop)):
-            elsewhere.setdefault(tile.device, []).append(tile)
-    for tile in (tile for members in elsewhere.values() for tile in members):
-        if any(isinstance(part, (Placed, ToDevice)) for part in tile.linop.modules()):
+    def run(self, x: Tensor) -> Tensor:
+        """Return A x, computed on all devices."""
+        if x.device != self.base.device:
             raise ValueError(
-                f"create_batched_linop: an operator must be placed once, with all specs in one "
-                f"list, got one that moves between devices by itself: {tile.linop.signature}"
+                f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
             )
-    for device, members in elsewhere.items():
-        placed = placed_together([tile.linop for tile in members], device)
-        for tile, linop in zip(members, placed, strict=True):
-            tile.linop = linop
+        recorded = x.requires_grad and torch.is_grad_enabled() and writing_is_safe()
+        if recorded and not self.has_recorded_weights():
+            y: Tensor = _Applied.apply(x, self)  # type: ignore[no-untyped-call] # torch's own
+            return y
+        return super().run(x)
 
-
-def _between(linop: NamedLinop, device: torch.device, base: torch.device) -> NamedLinop:
-    """Return ``linop``, which works on ``device``, as an operator on vectors on ``base``."""
-    if device == base:
-        return linop
-    there = ToDevice(base, device, linop.ishape)
-    back = ToDevice(device, base, linop.oshape)
-    return Chain(there, linop, back)
-
-
-def _all_tensors(linop: NamedLinop) -> list[Tensor]:
-    return [*linop.parameters(), *linop.buffers()]
-
-
-def _device_of(linop: NamedLinop) -> torch.device:
-    devices = {tensor.device for tensor in _all_tensors(linop)}
-    if len(devices) > 1:
-        raise ValueError(
-            f"create_batched_linop: the base device must be given for an operator on several "
-            f"devices, got {sorted(map(str, devices))}"
+    def has_recorded_weights(self) -> bool:
+        """Whether autograd follows a weight."""
+        if self._holders is None:
+            holders = [m for m in self.modules() if m._parameters or m._buffers]
+            vars(self)["_holders"] = holders
+        return any(
+            tensor is not None and tensor.requires_grad
+            for module in cast(list[nn.Module], self._holders)
+            for tensor in (*module._parameters.values(), *module._buffers.values())
         )
-    return devices.pop() if devices else torch.device("cpu")
+
+    def written(self, x: Tensor) -> Tensor | None:
+        """Return A x as the plan says, or None where that cannot be done; see :class:`Tiled`."""
+        tiling, plan, workers = self._made_plan()
+        if all(worker.device.device == self.base.device for worker in workers):
+            return super().written(x)
+        try:
+            return execute(plan, tiling, workers, x, self.start_event.record)
+        except CannotBeWritten:
+            return None
+
+    def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
+        """Return the same of other tiles."""
+        other = super().with_operands(linops, shape)
+        vars(other).update(_plan=None, _holders=None, start_event=RepeatedEvent(self.base.device))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without what is made again."""
+        return {**super().__getstate__(), "_plan": None, "_holders": None}
+
+
+class _Applied(Function):
+    """A batched operator applied to an input that autograd follows: its gradient is by A^H."""
+
+    @staticmethod
+    def forward(x: Tensor, linop: BatchedLinop) -> Tensor:
+        y = linop.written(x)
+        return linop.whole(x) if y is None else y
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, ctx.linop = inputs  # type: ignore[attr-defined]
+        ctx.is_real = not x.is_complex()  # type: ignore[attr-defined]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        of_x = ctx.linop.H(gradient)
+        return of_x.real if ctx.is_real and of_x.is_complex() else of_x, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return ctx.linop(tangent)  # type: ignore[no-any-return]

@@ -1,21 +1,21 @@
-"""Carrying out a plan: copies, work and sums, issued by one thread to the streams of all devices."""
+"""Carrying out a plan: what one thread issues to the streams of all devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import torch
 from torch import Tensor
 
 from linops_split import Tiling
 
 from ._device_spec import DeviceSpec
+from ._output import Lane, Output, output_on
 from ._plan import Action, Kind, Plan
 from ._stream_pool import DeviceStreams, streams_on
-from ._streams import Event
-from ._transfer import send
+from ._streams import Event, Stream
+from ._transfer import Transfer, issue
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,13 @@ class Worker:
     """A tile where it works."""
 
     apply: Callable[[Tensor], Tensor]
+    """From what the tile reads to what it writes, both on its device."""
     device: DeviceSpec
     base: DeviceSpec
 
 
 class CannotBeWritten(Exception):
-    """A result is such that it cannot be written into the output of the ones before."""
+    """A result does not go into an output like those before: its dtype, or autograd follows it."""
 
 
 def execute(
@@ -36,23 +37,23 @@ def execute(
     tiling: Tiling,
     workers: Sequence[Worker],
     x: Tensor,
-    record_start: Callable[[object], Event],
+    record_start: Callable[[Stream], Event],
 ) -> Tensor:
     """Return what the tiles make of ``x``, as the plan says.
 
-    The result may be used on the current stream of the base device. All that a call needs to know
-    is its own, so that several threads may apply one operator at once.
+    The result may be used on the current stream of the base device, or by the host if that is it.
+    What a call has to remember is its own, so that several threads may apply one operator at once.
 
     Parameters
     ----------
     plan : Plan
     tiling : Tiling
     workers : sequence of Worker
-        The tiles.
+        The tiles of the tiling.
     x : Tensor
         On the base device.
     record_start : function
-        Returns the event at which all transfers may start, recorded on the stream it is given.
+        Returns an event, recorded on the stream it is given: all transfers start at it.
 
     Raises
     ------
@@ -63,26 +64,19 @@ def execute(
     try:
         for number, action in enumerate(plan.actions):
             execution.carry_out(number, action)
+        return execution.joined()
     except BaseException:
+        # What is dropped now may still be in use anywhere.
         execution.synchronize()
         raise
-    return execution.join()
-
-
-@dataclass(frozen=True)
-class _Lane:
-    """The streams between the base and one device."""
-
-    here: DeviceStreams
-    there: DeviceStreams
 
 
 class _Execution:
     """One application of a plan.
 
-    The memory of a tensor belongs to the stream on which it was allocated, and is used again as
-    soon as the host lets go of it, by what comes next on that stream. So a tensor is dropped when
-    that stream has been told to wait for all that use it, and no sooner.
+    The memory of a tensor belongs to the stream on which it was allocated, and is used again, once
+    the host has let go of it, by what comes next on that stream. So a tensor is dropped when that
+    stream has been told to wait for all that use it.
     """
 
     def __init__(
@@ -91,21 +85,27 @@ class _Execution:
         tiling: Tiling,
         workers: Sequence[Worker],
         x: Tensor,
-        record_start: Callable[[object], Event],
+        record_start: Callable[[Stream], Event],
     ) -> None:
         self.plan, self.tiling, self.workers = plan, tiling, workers
         self.base = streams_on(plan.base, workers[0].base)
+        self.lanes = {
+            worker.device: Lane(
+                streams_on(plan.base, worker.base, worker.device.device),
+                streams_on(worker.device.device, worker.device, plan.base),
+            )
+            for worker in workers
+            if worker.device.device != plan.base
+        }
         self.inputs = tiling.inputs(x)
-        self.lanes: dict[torch.device, _Lane] = {}
-        self.tensors: dict[int, Tensor] = {}
-        self.done: dict[int, Event | None] = {}
-        self.y: Tensor | None = None
-        self.outputs: list[Tensor] = []
-        self.slots: list[Tensor] = []
+        self.output: Output | None = None
+        self.results: dict[int, Tensor] = {}
+        self.transfers: dict[int, Transfer] = {}
+        self.done: dict[int, Event] = {}
         self.start = record_start(self.base.compute)
-        self.allocated = self.start
 
     def carry_out(self, number: int, action: Action) -> None:
+        """Issue an action to its stream."""
         if action.kind is Kind.SEND:
             self.send(number, action)
         elif action.kind is Kind.COLLECT:
@@ -115,79 +115,108 @@ class _Execution:
         elif action.device == self.plan.base:
             self.compute_here(action)
         else:
-            self.compute(number, action)
+            self.compute_there(number, action)
 
     def send(self, number: int, action: Action) -> None:
         lane = self.lane(action)
-        self.wait(lane.there.incoming, action)
-        transfer = send(self.inputs[action.tile], lane.here, lane.there, ready=self.start)
-        self.tensors[number], self.done[number] = transfer.copy, transfer.arrived
+        self.prepare(lane.there.incoming, action)
+        transfer = issue(self.inputs[action.tile], lane.here, lane.there, ready=self.start)
+        self.transfers[number] = transfer
+        self.note(number, transfer.arrived)
 
-    def compute(self, number: int, action: Action) -> None:
+    def compute_there(self, number: int, action: Action) -> None:
         there = self.lane(action).there
-        self.wait(there.compute, action)
+        self.prepare(there.compute, action)
+        x = self.transfers[cast(int, action.uses)].copy
         with there.backend.using(there.compute):
-            result = self.workers[action.tile].apply(self.tensors[cast(int, action.uses)])
-            self.check(result)
+            result = self.workers[action.tile].apply(x)
+            self.admit(result)
+            if result.untyped_storage()._cdata == x.untyped_storage()._cdata:
+                # Its memory belongs to another stream than that of other results.
+                there.backend.record_use(result, there.outgoing)
             if action.onto is not None:
                 result = self.summed(action.onto, result)
-        self.tensors[number], self.done[number] = result, recorded(there)
-        self.allocate(result)
+        self.results[number] = result
+        self.note(number, _recorded(there))
 
     def summed(self, onto: int, result: Tensor) -> Tensor:
-        total = self.tensors.pop(onto)
-        first = self.plan.actions[onto].onto is None
-        # The first result may be the input or a weight.
-        return total + result if first else total.add_(result)
+        total = self.results.pop(onto)
+        if self.plan.actions[onto].onto is None:
+            return total + result  # the first may be the input or a weight
+        return total.add_(result)
 
     def collect(self, number: int, action: Action) -> None:
-        lane = self.lane(action)
-        uses = cast(int, action.uses)
-        self.wait(lane.here.incoming, action)
-        result, place = self.tensors[uses], self.place(action)
-        transfer = send(
-            result,
-            lane.there,
-            lane.here,
-            ready=self.done[uses],
-            into=place,
-            vacant=self.allocated,
-        )
-        self.done[number] = transfer.arrived
-
-    def place(self, action: Action) -> Tensor:
-        """Return where to put what is collected: in the output, or in a buffer."""
-        output = self.outputs[action.tile]
-        if action.slot is None:
-            return output
-        return self.slots[action.slot][: output.numel()].view(output.shape)
+        lane, uses = self.lane(action), cast(int, action.uses)
+        self.prepare(lane.here.incoming, action)
+        assert self.output is not None
+        result, ready = self.results[uses], self.done[uses]
+        transfer = self.output.collect(result, action, lane, ready)
+        self.transfers[number] = transfer
+        self.note(number, transfer.arrived)
 
     def add(self, number: int, action: Action) -> None:
-        self.wait(self.base.compute, action)
-        with self.base.backend.using(self.base.compute):
-            self.outputs[action.tile].add_(self.place(action))
-        self.done[number] = recorded(self.base)
+        self.prepare(self.base.compute, action)
+        assert self.output is not None
+        self.output.add(action)
+        self.note(number, _recorded(self.base))
 
     def compute_here(self, action: Action) -> None:
         with self.base.backend.using(self.base.compute):
             result = self.workers[action.tile].apply(self.inputs[action.tile])
-            self.check(result)
-            self.allocate(result)
-            place = self.outputs[action.tile]
-            if action.adds:
-                place.add_(result)
-            else:
-                place.copy_(result)
+            self.admit(result).put(result, action)
 
-    def check(self, result: Tensor) -> None:
-        if result.requires_grad or (self.y is not None and self.y.dtype != result.dtype):
+    def lane(self, action: Action) -> Lane:
+        return self.lanes[self.workers[action.tile].device]
+
+    def note(self, number: int, event: Event | None) -> None:
+        """Remember when an action is done, if it is not already."""
+        if event is not None:
+            self.done[number] = event
+
+    def prepare(self, stream: Stream, action: Action) -> None:
+        """Let the stream wait for what the action needs, and drop what nobody needs then."""
+        for number in action.after:
+            if number in self.done:
+                stream.wait_event(self.done[number])
+        for number in action.drops:
+            self.results.pop(number, None)
+            self.transfers.pop(number, None)
+
+    def admit(self, result: Tensor) -> Output:
+        """Return the output, made for the first result; refuse one that does not go into it."""
+        if self.output is None:
+            self.output = output_on(self.base)(self.plan, self.tiling, self.base, result)
+        if result.requires_grad or self.output.y.dtype != result.dtype:
             raise CannotBeWritten
+        return self.output
 
-    def allocate(self, result: Tensor) -> None:
-        """Allocate the output, and the buffers of what is added to it, once there is a result."""
-        if self.y is not None:
-            return
-        with self.base.backend.using(self.base.compute):
-            ...
+    def joined(self) -> Tensor:
+        """Return the output, for which the caller's stream on the base device waits.
 
-    def wait(self, stream: object, action: Action) -> None: ...
+        Nor may a stream use again what is dropped now before all is done that uses it here.
+        """
+        assert self.output is not None
+        self.output.finish()
+        for number, event in self.done.items():
+            action = self.plan.actions[number]
+            if action.kind is Kind.COMPUTE:
+                self.lane(action).there.incoming.wait_event(event)
+            elif action.kind is Kind.COLLECT:
+                self.lane(action).there.compute.wait_event(event)
+                self.base.compute.wait_event(event)
+        return self.output.y
+
+    def synchronize(self) -> None:
+        """Let the host wait for all streams."""
+        for lane in self.lanes.values():
+            for streams in (lane.here, lane.there):
+                streams.incoming.synchronize()
+                streams.outgoing.synchronize()
+                streams.compute.synchronize()
+        self.base.compute.synchronize()
+
+
+def _recorded(streams: DeviceStreams) -> Event:
+    event = streams.backend.new_event(streams.device)
+    event.record(streams.compute)
+    return event

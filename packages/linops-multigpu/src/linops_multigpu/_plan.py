@@ -75,12 +75,15 @@ class Plan:
         Whether the output needs no zeros to begin with.
     n_slots : int
         How many buffers on the base device hold what was collected and is to be added.
+    max_in_flight : int
+        How many inputs, and how many results, are on each device at a time.
     """
 
     actions: tuple[Action, ...]
     base: torch.device
     fills: bool
     n_slots: int
+    max_in_flight: int
 
     def __str__(self) -> str:
         """Return a line for each action."""
@@ -165,7 +168,7 @@ class _Planner:
             else:
                 self.compute_there(tile)
         n_slots = len({action.slot for action in self.actions} - {None})
-        return Plan(tuple(self.actions), self.base, self.fills, n_slots)
+        return Plan(tuple(self.actions), self.base, self.fills, n_slots, self.max_in_flight)
 
     def issue(self, action: Action) -> int:
         self.actions.append(action)
@@ -191,7 +194,7 @@ class _Planner:
         if earlier is None and len(lane.collected) + len(lane.sums) >= self.max_in_flight:
             for oldest in lane.collected[:1]:
                 after.append(oldest)
-                drops.append(cast(int, self.actions[oldest].uses))
+                drops += [oldest, cast(int, self.actions[oldest].uses)]
             del lane.collected[:1]
         number = self.issue(
             Action(

@@ -5,6 +5,7 @@ from linops_core import SplitError as SplitError
 from ._assemble import assemble as assemble
 from ._batch import batch_linop as batch_linop
 from ._fuzzy import fuzzy_broadcast_to as fuzzy_broadcast_to
+from ._narrowed import Narrowed as Narrowed
 from ._narrowed import narrowed as narrowed
 from ._split import Tile as Tile
 from ._split import split_linop as split_linop
@@ -15,6 +16,7 @@ from ._tiling import Part as Part
 from ._tiling import Tiling as Tiling
 
 __all__ = [
+    "Narrowed",
     "Part",
     "SplitError",
     "Tile",

@@ -79,9 +79,10 @@ class Narrowed(Composite):
 
     adj_fn = fn  # the part of an adjoint is the adjoint, with the same windows
 
-    def _around(
+    def around(
         self, part: NamedLinop, names: Mapping[NamedDimension, NamedDimension] | None = None
     ) -> Narrowed:
+        """Return the same windows around another part, in which dimensions may have new names."""
         other = self.with_operands([part], part.shape)
         windows = {(names or {}).get(dim, dim): window for dim, window in self._windows.items()}
         vars(other)["_windows"] = windows
@@ -89,11 +90,11 @@ class Narrowed(Composite):
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, which reads what this one writes."""
-        return self._around(self.part.H)
+        return self.around(self.part.H)
 
     def conj(self) -> NamedLinop:
         """Return the conjugate, on the same parts."""
-        return self._around(self.part.conj())
+        return self.around(self.part.conj())
 
     def own_normal(self) -> NamedLinop:
         """Return the normal operator of the part, which reads and writes what this one reads."""
@@ -106,7 +107,7 @@ class Narrowed(Composite):
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""
-        return self._around(self.part.renamed(names), names)
+        return self.around(self.part.renamed(names), names)
 
     def resolved(
         self,
@@ -116,7 +117,7 @@ class Narrowed(Composite):
         """Return the operator with its wildcards replaced by what they stand for."""
         if self.shape.resolve(ishape=ishape, oshape=oshape) == self.shape:
             return self
-        return self._around(self.part.resolved(ishape=ishape, oshape=oshape))
+        return self.around(self.part.resolved(ishape=ishape, oshape=oshape))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: as in the part."""

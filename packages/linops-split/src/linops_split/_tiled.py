@@ -61,15 +61,18 @@ class Tiled(Composite):
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A x, of one tile after the other."""
         recorded = x.requires_grad and torch.is_grad_enabled()
-        y: Tensor | None = None if recorded or not writing_is_safe() else linop._written(x)
+        y: Tensor | None = None if recorded or not writing_is_safe() else linop.written(x)
         if y is None:
             y = linop.whole(x)
         return y
 
     adj_fn = fn  # what an adjoint is put together of are adjoints
 
-    def _written(self, x: Tensor) -> Tensor | None:
-        """Return A x, or None where autograd has to keep a result: it must not be written into."""
+    def written(self, x: Tensor) -> Tensor | None:
+        """Return A x, written into one output, or None where that cannot be done.
+
+        Where autograd has to keep what a tile returns, it must not be written into.
+        """
         tiling = self.tiling()
         views = tiling.inputs(x)
         y: Tensor | None = None

@@ -1,0 +1,139 @@
+"""The output of a batched operator: the memory on the base device, and how results get there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from linops_split import Tiling
+
+from ._plan import Action, Kind, Plan
+from ._stream_pool import DeviceStreams
+from ._streams import Event, HostBackend
+from ._transfer import Transfer, issue
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The streams between the base device and another one."""
+
+    here: DeviceStreams
+    there: DeviceStreams
+
+
+class Output(ABC):
+    """The output, allocated when the first result is there to say of what kind it is.
+
+    Parameters
+    ----------
+    plan : Plan
+    tiling : Tiling
+    base : DeviceStreams
+    first : Tensor
+        What the first tile returned.
+    """
+
+    def __init__(self, plan: Plan, tiling: Tiling, base: DeviceStreams, first: Tensor) -> None:
+        self.plan, self.base = plan, base
+        make = torch.empty if plan.fills else torch.zeros
+        with base.backend.using(base.compute):
+            shape = tiling.output_shape(first.shape)
+            self.y = make(shape, dtype=first.dtype, device=base.device)
+        self.places = tiling.outputs(self.y)
+
+    def put(self, result: Tensor, action: Action) -> None:
+        """Write or add to the output, on the stream that computes on the base device."""
+        with self.base.backend.using(self.base.compute):
+            if action.adds:
+                self.places[action.tile].add_(result)
+            else:
+                self.places[action.tile].copy_(result)
+
+    @abstractmethod
+    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event) -> Transfer:
+        """Start the way of a result from its device to the output."""
+
+    @abstractmethod
+    def add(self, action: Action) -> None:
+        """Add to the output what was collected."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Wait until all is there that was collected."""
+
+
+class DeviceOutput(Output):
+    """An output on a device: results are copied to their places, or to buffers to be added."""
+
+    def __init__(self, plan: Plan, tiling: Tiling, base: DeviceStreams, first: Tensor) -> None:
+        super().__init__(plan, tiling, base, first)
+        lengths = [0] * plan.n_slots
+        for action in plan.actions:
+            if action.slot is not None:
+                lengths[action.slot] = max(lengths[action.slot], self.places[action.tile].numel())
+        with base.backend.using(base.compute):
+            self.slots = [self.y.new_empty(length) for length in lengths]
+        self.vacant = base.backend.new_event(base.device)
+        self.vacant.record(base.compute)
+
+    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event) -> Transfer:
+        """Start the way of a result to its place, or to a buffer."""
+        into = self.places[action.tile] if action.slot is None else self.buffer(action)
+        return issue(result, lane.there, lane.here, ready=ready, into=into, vacant=self.vacant)
+
+    def buffer(self, action: Action) -> Tensor:
+        """Return the part of a buffer that holds what is to be added."""
+        assert action.slot is not None
+        place = self.places[action.tile]
+        return self.slots[action.slot][: place.numel()].view(place.shape)
+
+    def add(self, action: Action) -> None:
+        """Add what is in the buffer."""
+        self.put(self.buffer(action), action)
+
+    def finish(self) -> None:
+        """Do nothing: who uses the output waits for the copies to it."""
+
+
+class HostOutput(Output):
+    """An output on the host, which puts what arrives where it belongs, in the order of the plan.
+
+    It does so as late as it can, for it has to wait then: when so many results are on their way
+    that no more pinned memory should be taken for them.
+    """
+
+    def __init__(self, plan: Plan, tiling: Tiling, base: DeviceStreams, first: Tensor) -> None:
+        super().__init__(plan, tiling, base, first)
+        n_lanes = len({action.device for action in plan.actions if action.kind is Kind.COLLECT})
+        self.on_the_way: deque[tuple[Transfer, Action]] = deque()
+        self.n_at_most = n_lanes * plan.max_in_flight
+
+    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event) -> Transfer:
+        """Start the way of a result to pinned memory."""
+        if len(self.on_the_way) >= self.n_at_most:
+            self.land()
+        transfer = issue(result, lane.there, lane.here, ready=ready)
+        self.on_the_way.append((transfer, action))
+        return transfer
+
+    def land(self) -> None:
+        """Put the result where it belongs that has been on the way for longest."""
+        transfer, action = self.on_the_way.popleft()
+        self.put(transfer.receive(), action)
+
+    def add(self, action: Action) -> None:
+        """Do nothing: it is added in its turn, when it is there."""
+
+    def finish(self) -> None:
+        """Put all where it belongs."""
+        while self.on_the_way:
+            self.land()
+
+
+def output_on(base: DeviceStreams) -> type[Output]:
+    """Return the kind of output for a base device."""
+    return HostOutput if isinstance(base.backend, HostBackend) else DeviceOutput
