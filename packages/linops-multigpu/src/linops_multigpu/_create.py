@@ -93,7 +93,7 @@ def create_batched_linop(
         )
     base = _base_of(specs[0]) or DeviceSpec(default_device or _device_of(linop))
     whole = _cut(linop, specs, base, max_in_flight)
-    for device in {base.device, *(tile.device.device for tile in whole.tiles())}:
+    for device in {base.device, *whole.devices()}:
         probed(device)
     _place(whole.tiles())
     return BatchedLinop(whole.put_together(base), base, max_in_flight)
@@ -109,6 +109,10 @@ class _Tile:
     def tiles(self) -> Iterator[_Tile]:
         """Yield the tile."""
         yield self
+
+    def devices(self) -> Iterator[torch.device]:
+        """Yield where something is done."""
+        yield self.device.device
 
     def put_together(self, base: DeviceSpec) -> NamedLinop:
         """Return the tile for vectors on ``base``."""
@@ -130,6 +134,12 @@ class _Grid:
         """Yield the tiles that are cut no further."""
         for part in self.parts.flat:
             yield from cast(_Part, part).content.tiles()
+
+    def devices(self) -> Iterator[torch.device]:
+        """Yield where something is done."""
+        yield self.device.device
+        for part in self.parts.flat:
+            yield from cast(_Part, part).content.devices()
 
     def put_together(self, base: DeviceSpec) -> NamedLinop:
         """Return the operator of which these are the tiles, for vectors on ``base``."""

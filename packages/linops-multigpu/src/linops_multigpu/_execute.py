@@ -161,6 +161,7 @@ class _Execution:
         self.note(number, _recorded(self.base))
 
     def compute_here(self, action: Action) -> None:
+        self.prepare(self.base.compute, action)
         with self.base.backend.using(self.base.compute):
             result = self.workers[action.tile].apply(self.inputs[action.tile])
             self.admit(result).put(result, action)

@@ -156,7 +156,7 @@ class _Planner:
         self.actions: list[Action] = []
         self.lanes: dict[torch.device, _Lane] = {}
         self.computed: dict[int, int] = {}
-        self.written: set[Key] = set()
+        self.written: dict[Key, tuple[int, ...]] = {}
         self.slots: list[int] = []
 
     def plan(self) -> Plan:
@@ -174,16 +174,15 @@ class _Planner:
         self.actions.append(action)
         return len(self.actions) - 1
 
-    def adds(self, tile: int) -> bool:
-        """Whether what a tile returns is added; it is there from now on."""
-        key = self.writes[tile]
-        first = self.fills and key not in self.written
-        self.written.add(key)
-        return not first
+    def is_written(self, tile: int) -> bool:
+        """Whether there is something where a tile writes, to which its result must be added."""
+        return not self.fills or self.writes[tile] in self.written
 
     def compute_here(self, tile: int) -> None:
-        part, adds = self.parts[tile], self.adds(tile)
-        self.issue(Action(Kind.COMPUTE, tile, self.base, part.reads, adds=adds))
+        adds, reads, key = self.is_written(tile), self.parts[tile].reads, self.writes[tile]
+        # What this device computes, it computes in order.
+        after = self.written.setdefault(key, ())
+        self.issue(Action(Kind.COMPUTE, tile, self.base, reads, after=after, adds=adds))
 
     def compute_there(self, tile: int) -> None:
         device, key = self.devices[tile], self.writes[tile]
@@ -240,7 +239,7 @@ class _Planner:
         return lane.sent[key]
 
     def collect(self, tile: int, source: int) -> int:
-        device, window, adds = self.devices[tile], self.parts[tile].writes, self.adds(tile)
+        device, window, adds = self.devices[tile], self.parts[tile].writes, self.is_written(tile)
         slot, after = None, [source]
         if adds:
             slot = len(self.slots)
@@ -260,10 +259,20 @@ class _Planner:
             )
         )
         if adds:
+            after = [number, *self.written.get(self.writes[tile], ())]
             action = Action(
-                Kind.ADD, tile, device, window, after=(number,), uses=number, adds=True, slot=slot
+                Kind.ADD,
+                tile,
+                device,
+                window,
+                after=tuple(after),
+                uses=number,
+                adds=True,
+                slot=slot,
             )
             self.slots.append(self.issue(action))
+        else:
+            self.written[self.writes[tile]] = (number,)
         return number
 
 

@@ -60,13 +60,15 @@ class Tiled(Composite):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A x, of one tile after the other."""
-        recorded = x.requires_grad and torch.is_grad_enabled()
-        y: Tensor | None = None if recorded or not writing_is_safe() else linop.written(x)
-        if y is None:
-            y = linop.whole(x)
-        return y
+        return linop.run(x)  # type: ignore[no-any-return]
 
     adj_fn = fn  # what an adjoint is put together of are adjoints
+
+    def run(self, x: Tensor) -> Tensor:
+        """Return A x: written into one output where that can be, or as the tree returns it."""
+        recorded = x.requires_grad and torch.is_grad_enabled()
+        y = None if recorded or not writing_is_safe() else self.written(x)
+        return self.whole(x) if y is None else y
 
     def written(self, x: Tensor) -> Tensor | None:
         """Return A x, written into one output, or None where that cannot be done.
