@@ -33,7 +33,7 @@ def test_what_is_read_and_written_is_what_touches(axis: Axis) -> None:
         assert axis.read == slice(min(inputs), max(inputs) + 1)
         assert axis.written == slice(min(outputs), max(outputs) + 1)
     else:
-        assert axis.read.stop - axis.read.start == axis.written.stop - axis.written.start == 1
+        assert axis.read == axis.written == slice(0, 0)
 
 
 @given(axes())

@@ -16,7 +16,7 @@ from linops_core import (
     Stack,
     Truncate,
 )
-from linops_core._support import common, hull, nearest
+from linops_core._support import clipped, common, hull
 from nameddim import ND
 
 
@@ -28,11 +28,11 @@ def part(linop: NamedLinop, **window: slice) -> NamedLinop:
     return linop.split(linop, {ND(dim): piece for dim, piece in window.items()})
 
 
-def test_what_is_out_of_reach_is_the_nearest_element() -> None:
-    assert nearest(1, 3, 5) == slice(1, 3)
-    assert nearest(-4, 9, 5) == slice(0, 5)
-    assert nearest(-4, -2, 5) == slice(0, 1)
-    assert nearest(5, 9, 5) == slice(4, 5)
+def test_what_is_outside_is_cut_off() -> None:
+    assert clipped(1, 3, 5) == slice(1, 3)
+    assert clipped(-4, 9, 5) == slice(0, 5)
+    assert clipped(-4, -2, 5) == slice(0, 0)
+    assert clipped(5, 9, 5) == slice(5, 5)
 
 
 def test_hulls_and_intersections_are_one_slice() -> None:
@@ -40,7 +40,9 @@ def test_hulls_and_intersections_are_one_slice() -> None:
     assert hull([slice(2, 3), slice(0, 1), slice(5, 6)]) == slice(0, 6)
     assert common([]) is common([None, None]) is None
     assert common([slice(0, 4), None, slice(2, 9)]) == slice(2, 4)
-    assert common([slice(0, 2), slice(5, 6)]) == slice(5, 6)
+    assert common([slice(0, 2), slice(5, 6)]) == slice(5, 5)
+    assert hull([slice(3, 3)]) == hull([]) == slice(0, 0)
+    assert hull([slice(9, 9), slice(2, 3)]) == slice(2, 3)
 
 
 def test_an_operator_that_says_nothing_has_no_support() -> None:
@@ -55,7 +57,7 @@ def test_an_operator_that_says_nothing_has_no_support() -> None:
         (PadLast([7], [3], ("N",), ("M",)), {"N": slice(0, 3), "M": slice(2, 5)}),
         (Crop([3], [7], ("N",), ("M",)), {"N": slice(2, 5), "M": slice(0, 3)}),
         (Truncate("N", 4, 2, ("N",), ("M",)), {"N": slice(0, 2), "M": slice(0, 2)}),
-        (part(PadLast([7], [3], ("N",), ("M",)), M=slice(5, 7)), {"N": slice(2, 3)}),
+        (part(PadLast([7], [3], ("N",), ("M",)), M=slice(5, 7)), {"N": slice(3, 3)}),
         (PadLast([7], [3], ("N",), ("N",)), {"N": None, "Q": None}),
     ],
 )
@@ -124,8 +126,17 @@ def test_operators_side_by_side_support_what_any_does_but_along_their_side() -> 
         assert [A.support(dim) for dim in "KNM"] == [None, slice(0, 4), slice(0, 2)]
 
 
-def test_an_operand_that_reaches_nothing_widens_the_hull_to_its_nearest_element() -> None:
+def test_an_operand_that_reaches_nothing_does_not_widen_the_hull() -> None:
     ends = (slice(0, 1), slice(7, 8))
     A = Concat(*(part(blur("N", "M"), M=end, N=slice(0, 4)) for end in ends), odim="M")
-    assert A.linops[1].support("N") == slice(3, 4)
-    assert A.support("N") == slice(0, 4)
+    assert A.linops[1].support("N") == slice(0, 0)
+    assert A.support("N") == slice(0, 2)
+
+
+def test_a_chain_of_what_does_not_meet_is_zero() -> None:
+    A = Chain(
+        part(PadLast([9], [2], ("N",), ("K",)), N=slice(0, 1)),
+        part(blur("K", "M"), M=slice(0, 1)),
+    )
+    assert [A.support(dim) for dim in "NKM"] == [slice(0, 0)] * 3
+    assert not A.to_dense().any()

@@ -17,7 +17,7 @@ from ._linop import NamedLinop
 from ._normal import fit_inner
 from ._roles import Role
 from ._scalar import Scalar
-from ._support import common
+from ._support import common, is_empty
 from ._tile import Window, within
 
 
@@ -138,13 +138,16 @@ class Chain(Composite):
         """Return what the operands have in common, once the dimensions between them are narrow.
 
         See :meth:`NamedLinop.support`. What one reads of what is between it and the one before is
-        all that the other has to write, and so on to both ends.
+        all that the other has to write, and so on to both ends. Where that is nothing, the chain
+        is zero.
         """
         if self.role(dim) in (None, Role.OPAQUE):
             return None
         linop = self
         inside: dict[NamedDimension, slice] = {}
         while pieces := linop._supports_inside():
+            if any(map(is_empty, pieces.values())):
+                return slice(0, 0)
             linop = linop._cut(pieces)
             inside |= {name: within(inside.get(name), piece) for name, piece in pieces.items()}
         return inside.get(ND.infer(dim)) or linop._common_support(dim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ._support import hull, nearest
+from ._support import clipped, hull
 
 
 class Axis(NamedTuple):
@@ -43,15 +43,14 @@ class Axis(NamedTuple):
 
     @property
     def read(self) -> slice:
-        """The inputs that outputs read, from the first to the last."""
-        shifts = self.images or [self.before]
+        """The inputs that outputs read, from the first to the last; empty if there are none."""
         ends = self.n_output - 1 + self.taps
-        return hull(nearest(-shift, ends - shift, self.n_input) for shift in shifts)
+        return hull(clipped(-shift, ends - shift, self.n_input) for shift in self.images)
 
     @property
     def written(self) -> slice:
-        """The outputs that read an input, from the first to the last."""
-        shifts = self.images or [self.before]
+        """The outputs that read an input, from the first to the last; empty if there are none."""
         return hull(
-            nearest(shift - self.taps + 1, shift + self.n_input, self.n_output) for shift in shifts
+            clipped(shift - self.taps + 1, shift + self.n_input, self.n_output)
+            for shift in self.images
         )

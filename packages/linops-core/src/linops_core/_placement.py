@@ -16,7 +16,7 @@ from ._normal import Normal
 from ._roles import Role, why_on_both_sides
 from ._shift import Shift, Steps, masking_steps, steps
 from ._sliceable import SliceableLinop
-from ._support import nearest
+from ._support import clipped
 
 
 class Placement(SliceableLinop):
@@ -127,7 +127,7 @@ class Placement(SliceableLinop):
         ):
             if dim in shapes[grid]:
                 shift = shifts[shapes[grid].index(dim)]
-                return nearest(shift.start, shift.stop, shift.n_input)
+                return clipped(shift.start, shift.stop, shift.n_input)
         return None
 
     def _placed_sides(self) -> Iterable[tuple[int, NamedDimension, int]]:

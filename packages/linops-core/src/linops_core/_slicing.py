@@ -46,8 +46,8 @@ class Slicing:
         Returns
         -------
         slice or None
-            With both ends, and never empty: it is one element where the operator is zero. None
-            where it is all, or not known, and where ``dim`` cannot be sliced.
+            With both ends. Empty if the operator is known to be zero, which is no slice to split
+            along. None where it is all, or not known, and where ``dim`` cannot be sliced.
 
         Examples
         --------

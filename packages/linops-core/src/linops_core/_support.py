@@ -9,19 +9,21 @@ from nameddim import NamedDimension
 from ._linop import NamedLinop
 
 
-def nearest(start: int, stop: int, size: int) -> slice:
-    """Return the part of ``start`` to ``stop`` that lies within ``size``.
-
-    Where there is none it is the element that is nearest: no tile is empty, so that one of an
-    operator that is zero holds one element.
+def clipped(start: int, stop: int, size: int) -> slice:
+    """Return the part of ``start`` to ``stop`` that lies within ``size``; it may be empty.
 
     Examples
     --------
-    >>> nearest(-2, 3, 5), nearest(7, 9, 5)
-    (slice(0, 3, None), slice(4, 5, None))
+    >>> clipped(-2, 3, 5), clipped(7, 9, 5)
+    (slice(0, 3, None), slice(5, 5, None))
     """
-    first = min(max(start, 0), size - 1)
-    return slice(first, max(min(stop, size), first + 1))
+    first = min(max(start, 0), size)
+    return slice(first, max(min(stop, size), first))
+
+
+def is_empty(piece: slice) -> bool:
+    """Whether an explicit slice has no elements."""
+    return bool(piece.start >= piece.stop)
 
 
 def hull(pieces: Iterable[slice]) -> slice:
@@ -29,26 +31,28 @@ def hull(pieces: Iterable[slice]) -> slice:
 
     Examples
     --------
-    >>> hull([slice(4, 6), slice(1, 2)])
+    >>> hull([slice(4, 6), slice(1, 2), slice(9, 9)])
     slice(1, 6, None)
     """
-    ends = [(piece.start, piece.stop) for piece in pieces]
+    ends = [(piece.start, piece.stop) for piece in pieces if not is_empty(piece)]
+    if not ends:
+        return slice(0, 0)
     return slice(min(start for start, _ in ends), max(stop for _, stop in ends))
 
 
 def common(pieces: Iterable[slice | None]) -> slice | None:
-    """Return what is in every piece, None being all; one element where nothing is.
+    """Return what is in every piece, None being all; it may be empty.
 
     Examples
     --------
     >>> common([slice(1, 4), None, slice(2, 6)]), common([slice(0, 2), slice(3, 4)])
-    (slice(2, 4, None), slice(3, 4, None))
+    (slice(2, 4, None), slice(3, 3, None))
     """
     ends = [(piece.start, piece.stop) for piece in pieces if piece is not None]
     if not ends:
         return None
     start, stop = max(start for start, _ in ends), min(stop for _, stop in ends)
-    return slice(start, max(stop, start + 1))
+    return slice(start, max(stop, start))
 
 
 def support_of_all(linops: Iterable[NamedLinop], dim: NamedDimension | str) -> slice | None:

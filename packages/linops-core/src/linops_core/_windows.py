@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ._support import clipped, is_empty
+
 
 def _recorded(x: Tensor) -> bool:
     """Whether autograd follows x, and should rather know that each is the other's adjoint.
@@ -19,12 +21,57 @@ def _recorded(x: Tensor) -> bool:
 
 
 class Windows(NamedTuple):
-    """Equally spaced windows along one axis: element j of window i is ``offset + i stride + j``."""
+    """Equally spaced windows along one axis: element j of window i is ``offset + i stride + j``.
+
+    Where that is not of an axis of a given size, which may be a part of a longer one, it is zero.
+    """
 
     offset: int
     n_windows: int
     stride: int
     length: int
+
+    @property
+    def span(self) -> int:
+        """Length from the start of the first window to the end of the last."""
+        return (self.n_windows - 1) * self.stride + self.length
+
+    def are_within(self, size: int) -> bool:
+        """Whether all of them are on an axis of that size."""
+        return self.offset >= 0 and self.offset + self.span <= size
+
+    def touching(self, size: int) -> slice:
+        """Return which windows have an element of the axis, from the first to the last."""
+        first = -(self.offset + self.length) // self.stride + 1
+        return clipped(first, -((self.offset - size) // self.stride), self.n_windows)
+
+    def covered(self, size: int) -> slice:
+        """Return which elements of the axis are in windows, from the first to the last."""
+        start, last = self._first_and_last(size)
+        return clipped(start, last + self.length, size)
+
+    def used(self, size: int) -> slice:
+        """Return which elements of a window are of the axis in any, from the first to the last."""
+        start, last = self._first_and_last(size)
+        return clipped(-last, size - start, self.length)
+
+    def _first_and_last(self, size: int) -> tuple[int, int]:
+        """Return where the first and the last window start that touch; behind the end if none."""
+        which = self.touching(size)
+        if is_empty(which):
+            return size, -self.length
+        return self.offset + which.start * self.stride, self.offset + (which.stop - 1) * self.stride
+
+    def cut(
+        self, which: slice | None = None, within: slice | None = None, of_axis: slice | None = None
+    ) -> Windows:
+        """Return some of the windows, a part of each of them, as a part of the axis sees them."""
+        offset, count, stride, length = self
+        if which is not None:
+            offset, count = offset + which.start * stride, which.stop - which.start
+        if within is not None:
+            offset, length = offset + within.start, within.stop - within.start
+        return Windows(offset - (of_axis.start if of_axis else 0), count, stride, length)
 
 
 def unfolded(x: Tensor, windows: Sequence[Windows]) -> Tensor:

@@ -146,10 +146,12 @@ def _supports(tile: NamedLinop) -> Window:
 
 def _narrow_blocks(tile: NamedLinop, window: Window, blocks: Tensor) -> Tensor:
     """Return the matrix of what is within ``window``, with zeros around, as large as ``blocks``."""
+    found = torch.zeros_like(blocks)
+    if any(piece.start >= piece.stop for piece in window.values()):
+        return found
     lengths = blocks.shape[blocks.ndim - len(tile.ishape) :]
     reads = [window.get(dim, slice(0, n)) for dim, n in zip(tile.ishape, lengths, strict=True)]
     writes = [window.get(dim, slice(None)) for dim in tile.oshape]
-    found = torch.zeros_like(blocks)
     found[(*writes, *reads)] = dense_blocks(
         tile.split(tile, window), [piece.stop - piece.start for piece in reads]
     )

@@ -54,6 +54,16 @@ def supports_of(linop: NamedLinop) -> Window:
     return {dim: piece for dim, piece in supports.items() if piece is not None}
 
 
+def within_supports(linop: NamedLinop, window: Window, sizes: Mapping[str, int]) -> Tensor:
+    """Return the matrix of what is within the supports, with zeros around; zero if one is empty."""
+    if any(piece.start >= piece.stop for piece in window.values()):
+        rows, columns = (
+            torch.Size([sizes[d] for d in side]).numel() for side in (linop.oshape, linop.ishape)
+        )
+        return torch.zeros(rows, columns, dtype=torch.complex128)
+    return placed(linop.split(linop, window), linop, window, sizes)
+
+
 def _positions(
     names: tuple[NamedDimension, ...], window: Window, sizes: Mapping[str, int]
 ) -> Tensor:

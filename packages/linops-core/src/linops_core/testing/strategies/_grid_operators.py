@@ -42,7 +42,7 @@ def blocks(draw: st.DrawFn, where: Spaces | None = None) -> Known:
         axes = zip(array, inner[:ndim], strides, inner[ndim:], strict=True)
         return all(i[dim] == o[block] * stride + o[at] for dim, block, stride, at in axes)
 
-    return Known(linop, matrix_of(entry, where), where, frozenset(array))
+    return Known(linop, matrix_of(entry, where), where)
 
 
 def strides_between(where: Spaces) -> list[tuple[int, tuple[int, ...]]]:
@@ -110,7 +110,7 @@ def _blocks_of_arrays(draw: st.DrawFn) -> Known:
         same_batch = all(o[dim] == i[dim] for dim in batch)
         return same_batch and [i[dim] for dim in array] == place
 
-    return Known(linop, matrix_of(entry, where), where, frozenset(array))
+    return Known(linop, matrix_of(entry, where), where)
 
 
 def _reversed(known: Known) -> Known:
