@@ -45,11 +45,6 @@ class Block:
         actor = self.stream.actor
         self.shadow.note_write(slice(None), actor.number, len(actor.actions))
 
-    @property
-    def place(self) -> str:
-        """Where it is, in words."""
-        return str(self.stream.device)
-
 
 class Allocator:
     """The memory of one device.

@@ -62,7 +62,7 @@ def _from_host(world: World, source: Tensor, destination: Tensor, non_blocking: 
     else:
         world.host_access([source], [], name)
         taken = source.detach().clone()
-        target = world.twin(destination)
+        target = world.memory.twin(destination)
         run = partial(_copy_now, target, taken)
         world.launch(stream, name, run, writes=[destination], link=link)
     _note(world, source, destination)
@@ -102,7 +102,7 @@ def _copy_now(destination: Tensor, source: Tensor, corrupt: bool = False) -> Non
 
 
 def _on_host(world: World, tensor: Tensor) -> Tensor:
-    return world.twin(tensor) if _is_simulated(tensor) else tensor.data
+    return world.memory.twin(tensor) if _is_simulated(tensor) else tensor.data
 
 
 def _note(world: World, source: Tensor, destination: Tensor) -> None:
@@ -116,9 +116,14 @@ def _is_one_run(source: Tensor, destination: Tensor) -> bool:
         source.dtype == destination.dtype
         and source.is_conj() == destination.is_conj()
         and source.is_neg() == destination.is_neg()
-        and source.is_contiguous()
-        and destination.is_contiguous()
+        and source.stride() == destination.stride()
+        and _is_dense(source)
     )
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return sum((length - 1) * stride for length, stride in pairs) + 1 == tensor.numel()
 
 
 def _is_simulated(tensor: Tensor) -> bool:

@@ -77,12 +77,12 @@ def _compute(world: World, op: OpOverload, args: Arguments, kwargs: Options) -> 
     def stand_in(result: Tensor) -> Tensor:
         if result.device.type == DEVICE_TYPE:
             return result
-        tensor = world.empty(device, result.size(), result.stride(), result.dtype)
+        tensor = world.memory.empty(device, result.size(), result.stride(), result.dtype)
         made.append(tensor)
         return conjugated_like(tensor, result)
 
     results = tree_map_only(Tensor, stand_in, shapes)
-    targets = [world.twin(tensor) for tensor in made]
+    targets = [world.memory.twin(tensor) for tensor in made]
     fill = partial(_fill, compute, targets, op)
     world.launch(stream, str(op), fill, reads=read, writes=[*written, *made])
     return results
@@ -114,7 +114,7 @@ def _now(
     if waits_for_values(op):
         stream.synchronize()
     else:
-        world.finish(stream)
+        world.scheduler.finish(stream)
     return found[0]
 
 
@@ -122,8 +122,8 @@ def _with_shapes_of(world: World, device: torch.device, values: Any) -> Any:
     """Return tensors on ``device`` with the values that were found on the host."""
 
     def sent(value: Tensor) -> Tensor:
-        tensor = world.empty(device, value.size(), value.stride(), value.dtype)
-        run = partial(world.twin(tensor).copy_, value)
+        tensor = world.memory.empty(device, value.size(), value.stride(), value.dtype)
+        run = partial(world.memory.twin(tensor).copy_, value)
         world.launch(world.current_stream(device), "result", run, writes=[tensor])
         return tensor
 
@@ -178,7 +178,7 @@ def _common_device(op: OpOverload, args: Arguments, kwargs: Options) -> torch.de
 
 def _twin_or_scalar(world: World, tensor: Tensor) -> Tensor:
     if tensor.device.type == DEVICE_TYPE:
-        return world.twin(tensor)
+        return world.memory.twin(tensor)
     world.host_access([tensor], [], "number")
     return tensor.detach().clone()
 
@@ -193,7 +193,7 @@ def _empty(
     **options: object,
 ) -> Tensor:
     like = torch.empty(size, device="meta", memory_format=memory_format)
-    return world.empty(device, size, like.stride(), dtype or torch.get_default_dtype())
+    return world.memory.empty(device, size, like.stride(), dtype or torch.get_default_dtype())
 
 
 def _empty_strided(
@@ -205,7 +205,7 @@ def _empty_strided(
     device: torch.device,
     **options: object,
 ) -> Tensor:
-    return world.empty(device, size, stride, dtype or torch.get_default_dtype())
+    return world.memory.empty(device, size, stride, dtype or torch.get_default_dtype())
 
 
 def _copy_from(
@@ -217,7 +217,7 @@ def _copy_from(
 
 def _item(world: World, tensor: Tensor) -> Any:
     op = aten._local_scalar_dense.default
-    compute = partial(op, world.twin(tensor))
+    compute = partial(op, world.memory.twin(tensor))
     return _now(world, op, tensor.device, compute, [tensor], [])
 
 
@@ -232,7 +232,7 @@ def _resize(world: World, tensor: Tensor, size: Any, **options: object) -> Tenso
                 f"simulated: a tensor to be resized must be empty or have the memory for it, got "
                 f"{tuple(tensor.shape)} to become {tuple(size)}"
             )
-        storage = world.empty(tensor.device, size, stride, tensor.dtype).untyped_storage()
+        storage = world.memory.empty(tensor.device, size, stride, tensor.dtype).untyped_storage()
         offset = 0
     op = aten.set_.source_Storage_storage_offset
     without_memory(op, (tensor, storage, offset, size, stride), {})
@@ -254,7 +254,7 @@ def _to_copy(
         tensor, dtype=dtype, device="meta", memory_format=memory_format or torch.preserve_format
     )
     if target.type == DEVICE_TYPE:
-        made = world.empty(target, like.size(), like.stride(), like.dtype)
+        made = world.memory.empty(target, like.size(), like.stride(), like.dtype)
     else:
         made = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=target)
         if non_blocking:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ._clock import Action, Actor, Clock, learn
+from ._source import calling_line
 
 if TYPE_CHECKING:
     from ._world import World
@@ -58,12 +59,12 @@ class SimStream:
             if marker is None:
                 self._world.checker.report(
                     f"{self.actor.name} must wait for an event that was recorded before, got one "
-                    f"that was not ({self._world.line()})"
+                    f"that was not ({calling_line()})"
                 )
                 return
             learn(self.actor.clock, marker.clock)
             self._world.trace.wait(self, marker)
-            self._world.give(self, Task(awaits=marker))
+            self._world.scheduler.give(self, Task(awaits=marker))
 
     def wait_stream(self, other: SimStream) -> None:
         """Let what it is given from now on wait for all that ``other`` was given so far."""
@@ -108,15 +109,15 @@ class SimEvent:
     def record(self, stream: SimStream) -> None:
         """Be the point at which ``stream`` has done all that it was given so far."""
         with self._world.entered():
-            self._world.checker.begin(stream.actor, Action("record", self._world.line()))
+            self._world.checker.begin(stream.actor, Action("record", calling_line()))
             self.marker = Marker(stream.actor.clock)
             self._world.trace.record(stream, self.marker)
-            self._world.give(stream, Task(reaches=self.marker))
+            self._world.scheduler.give(stream, Task(reaches=self.marker))
 
     def synchronize(self) -> None:
         """Let the host wait for it; for nothing if it was not recorded."""
         with self._world.entered():
             if self.marker is not None:
-                self._world.run_until(self.marker)
+                self._world.scheduler.run_until(self.marker)
                 learn(self._world.checker.host.clock, self.marker.clock)
                 self._world.trace.host_wait(self.marker)

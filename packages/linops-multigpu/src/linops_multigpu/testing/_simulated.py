@@ -73,7 +73,7 @@ def simulated(
     register(kernel, SPECIAL, n_active)
     world = World(n_devices, memory, schedule, seed)
     activate(world)
-    register_backend(DEVICE_TYPE, SimBackend())
+    register_backend(DEVICE_TYPE, SimBackend(world))
     try:
         # Threads of autograd's own would each have other current streams.
         with HostAccess(world), torch.autograd.set_multithreading_enabled(False):
