@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ._registration import DEVICE_TYPE
 from ._schema import tensors_in, written_by
-from ._world import World
+
+if TYPE_CHECKING:
+    from ._world import World
 
 
 class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch

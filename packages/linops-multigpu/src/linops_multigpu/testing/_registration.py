@@ -5,9 +5,11 @@ All use of private parts of torch is here and in `_dlpack`.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from torch.library import Library, fallthrough_kernel
 
 DEVICE_TYPE = "sim"
 KEY = "PrivateUse1"
+_CPU, _PRIVATE_USE_1 = 0, 20  # c10::DeviceType
 Kernel = Callable[..., Any]
 
 _NEEDED = (
@@ -99,6 +102,7 @@ def register(kernel: Kernel, own: Iterable[OpOverload], n_devices: Callable[[], 
     for lazy in ("Conjugate", "Negative"):
         aten.impl("_copy_from", fallthrough_kernel, lazy)
     _libraries.extend([everything, aten])
+    _let_storages_fail()
 
 
 def _check_torch() -> None:
@@ -113,6 +117,23 @@ def _check_torch() -> None:
         raise RuntimeError(
             f"simulated: torch must know of no other accelerator in this process, got {accelerator}"
         )
+
+
+def _let_storages_fail() -> None:
+    """Let torch refuse to make storages on the devices by itself, as `copy.deepcopy` wants to.
+
+    Without an allocator it would end the process. With that of the host the storage is on the
+    host, and no tensor of a device takes it.
+    """
+    path = next(Path(torch.__file__).parent.glob("lib/*c10.*"), None)
+    c10 = None if path is None else ctypes.CDLL(str(path))
+    get = getattr(c10, "_ZN3c1012GetAllocatorERKNS_10DeviceTypeE", None)
+    put = getattr(c10, "_ZN3c1012SetAllocatorENS_10DeviceTypeEPNS_9AllocatorEh", None)
+    if get is None or put is None:  # another compiler names them otherwise
+        return
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    put.restype, put.argtypes = None, [ctypes.c_int8, ctypes.c_void_p, ctypes.c_uint8]
+    put(_PRIVATE_USE_1, get(ctypes.byref(ctypes.c_int8(_CPU))), 0)
 
 
 def without_memory(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

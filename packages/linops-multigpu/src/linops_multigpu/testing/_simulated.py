@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 from linops_multigpu._streams import register_backend
 
 from ._active import activate, deactivate, kernel
 from ._active import n_devices as n_active
 from ._backend import SimBackend
-from ._host_access import HostAccess
-from ._operations import SPECIAL
 from ._registration import DEVICE_TYPE, register
+from ._special import SPECIAL
 from ._world import World
 
 
@@ -62,6 +59,7 @@ def simulated(
 
     Examples
     --------
+    >>> import torch
     >>> with simulated(n_devices=2) as world:
     ...     x = torch.ones(3, device="sim:0")
     ...     y = (2 * x).to("sim:1").cpu()
@@ -75,8 +73,7 @@ def simulated(
     activate(world)
     register_backend(DEVICE_TYPE, SimBackend(world))
     try:
-        # Threads of autograd's own would each have other current streams.
-        with HostAccess(world), torch.autograd.set_multithreading_enabled(False):
+        with world.attached():
             yield world
             world.synchronize()
     finally:

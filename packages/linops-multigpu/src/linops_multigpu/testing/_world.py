@@ -14,6 +14,7 @@ from ._checker import Checker, RaceError
 from ._clock import Action, Actor
 from ._cost import Interval, Trace, busiest, makespan
 from ._host import HostMemory, host_tensors
+from ._host_access import HostAccess
 from ._memory import Memory
 from ._queue import SimEvent, SimStream, Task
 from ._registration import DEVICE_TYPE
@@ -79,6 +80,16 @@ class World:
         races = self.races
         if races:
             raise RaceError(f"{len(races)} race(s):\n" + "\n".join(races))
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Check what this thread does with memory of the host, and keep autograd on it.
+
+        The thread that called :func:`simulated` is attached; another one has to say so.
+        """
+        # Threads of autograd's own would each have other current streams.
+        with HostAccess(self), torch.autograd.set_multithreading_enabled(False):
+            yield
 
     def synchronize(self) -> None:
         """Let the host wait for all streams."""
