@@ -20,10 +20,15 @@ settings.load_profile(
 # The ```python blocks of a README or a page are tests: one namespace a file, from top to bottom.
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
-    patterns=["README.md", "CONTRIBUTING.md", "docs/**/*.md"],
+    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/**/*.md"],
 ).pytest()
 
-collect_ignore_glob = ["docs/*.py", "docs/_build", "docs/_extensions"]  # Sphinx's, not ours to test
+collect_ignore_glob = [
+    "docs/*.py",
+    "docs/_build",
+    "docs/_extensions",
+    "docs/gallery",
+]  # Sphinx's, not ours to test
 
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 

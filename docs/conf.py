@@ -12,15 +12,36 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+    "checked_pages",
     "docstrings",
     "mathjax_file",
     "public_names",
 ]
 html_theme = "furo"
 html_title = "torchlinops"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+
+# Every script is run at each build; one that raises, or warns, ends it.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "within_subsection_order": "FileNameSortKey",
+    "filename_pattern": r"/plot_\d",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "image_scrapers": ("matplotlib",),
+    "min_reported_time": 1e9,  # how long a script took says more of the machine than of the script
+    "remove_config_comments": True,
+    "reset_modules": ("matplotlib",),
+    "run_stale_examples": True,  # a script that has not changed may show a library that has
+    "show_signature": False,
+    "write_computation_times": False,
+}
 
 default_role = "code"
 autodoc_member_order = "groupwise"

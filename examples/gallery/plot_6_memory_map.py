@@ -1,0 +1,123 @@
+"""
+The memory map of a model
+=========================
+
+A model lists tensors; what it takes is bytes. The two differ where tensors share memory: tied
+weights, views of one matrix, slices of a table. ``memmap`` draws who lies where, and copies and
+moves models so that what shared memory still does.
+"""
+
+# %%
+# A small language model
+# ----------------------
+# The embedding is also the last layer, as in many language models; queries, keys and values are
+# views of one matrix, so that one product makes all three; and the positions are the first rows
+# of a table that is four times as long.
+
+import base64
+import copy
+import tempfile
+from pathlib import Path
+
+import torch
+from matplotlib import pyplot
+from torch import nn
+
+from memmap import MemoryReport, ModuleMemoryMap, memory_aware_deepcopy, same_storage
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.q, self.k, self.v = map(nn.Parameter, torch.randn(3 * width, width).chunk(3))
+
+
+class Model(nn.Module):
+    def __init__(self, words: int, width: int, length: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.attention = Attention(width)
+        self.head = nn.Linear(width, words, bias=False)
+        self.head.weight = self.embedding.weight
+        self.positions = nn.Buffer(torch.randn(4 * length, width)[:length])
+
+
+model = Model(words=500, width=64, length=64)
+report = MemoryReport(model)
+print(report)
+
+# %%
+# Five tensors have six names and three storages: one with two names, one of which a quarter is
+# used (the rest is wasted), one that three parameters share. The same as a picture:
+
+
+class Picture:
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def _repr_html_(self) -> str:
+        data = base64.b64encode(self.svg.encode()).decode()
+        return f'<img alt="Map of the storages" src="data:image/svg+xml;base64,{data}">'
+
+
+Picture(report.to_svg())
+
+# %%
+# Copies
+# ------
+# ``copy.deepcopy`` copies the parameters one by one. Each is right, and the matrix is gone: to
+# get queries, keys and values takes three products from now on. And the whole table is copied, of
+# which a quarter is used.
+
+by_torch = copy.deepcopy(model)
+print(same_storage(model.attention.q, model.attention.v))
+print(same_storage(by_torch.attention.q, by_torch.attention.v))
+Picture(MemoryReport(by_torch).to_svg())
+
+# %%
+# ``memory_aware_deepcopy`` copies storage by storage: a buffer from the first byte that a tensor
+# touches to the last, and in it every tensor as the same view.
+
+twin = memory_aware_deepcopy(model)
+print(same_storage(twin.attention.q, twin.attention.v))
+print(same_storage(twin.attention.q, model.attention.q))
+Picture(MemoryReport(twin).to_svg())
+
+# %%
+# A device gets the bytes that are touched there, each once, and the model here stays as it is.
+# (The device ``meta`` has no memory, but its tensors say where they would lie. With ``"cuda:0"``
+# it is the same.)
+
+memory_map = ModuleMemoryMap()
+memory_map.register_module(model, device="meta")
+there = memory_map.copy_to(model, "meta")
+ways = {
+    "as it is": report.totals,
+    "copy.deepcopy": MemoryReport(by_torch).totals,
+    "memory_aware_deepcopy": MemoryReport(twin).totals,
+    "on a device": MemoryReport(there).totals,
+}
+
+figure, axes = pyplot.subplots(figsize=(7, 2.4), layout="constrained")
+touched = [numbers.touched / 1024 for numbers in ways.values()]
+axes.barh([*ways], touched, label="touched")
+axes.barh([*ways], [n.wasted / 1024 for n in ways.values()], left=touched, label="wasted")
+axes.invert_yaxis()
+axes.set_xlabel("KiB")
+axes.legend(loc="lower left")
+
+assert ways["memory_aware_deepcopy"].wasted == ways["on a device"].wasted == 0
+
+# %%
+# Checkpoints
+# -----------
+# A file is described without executing anything from it, in Python or by ``memmap report
+# model.pt`` on the command line. ``torch.save`` writes whole storages, so the file has the unused
+# rows, too.
+
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder, "model.pt")
+    torch.save(model.state_dict(), path)
+    print(MemoryReport.from_file(path))
+
+# sphinx_gallery_thumbnail_number = 1
