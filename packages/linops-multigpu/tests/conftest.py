@@ -74,3 +74,11 @@ def paper(monkeypatch: pytest.MonkeyPatch) -> PaperBackend:
     backend = PaperBackend()
     monkeypatch.setitem(_streams._BACKENDS, "cuda", backend)
     return backend
+
+
+@pytest.fixture
+def simulation() -> None:
+    """Needs a process in which simulated devices can be: one without an accelerator."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is not None and accelerator.type != "sim":
+        pytest.skip(f"simulated devices need a process without an accelerator, got {accelerator}")

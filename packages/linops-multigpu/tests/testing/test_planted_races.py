@@ -11,6 +11,8 @@ from torch import Tensor
 
 from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
 
+pytestmark = pytest.mark.usefixtures("simulation")
+
 N = 4
 Program = Callable[[World, str], Tensor]
 

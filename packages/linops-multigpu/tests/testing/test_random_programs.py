@@ -7,11 +7,14 @@ it is in conflict with. Then one wait is dropped.
 import itertools
 from dataclasses import dataclass
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from linops_multigpu.testing import SCHEDULES, SimEvent, simulated
+
+pytestmark = pytest.mark.usefixtures("simulation")
 
 N = 5
 N_STREAMS = 3
