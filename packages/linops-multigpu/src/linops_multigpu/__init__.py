@@ -11,6 +11,8 @@ from ._plan import Action as Action
 from ._plan import Kind as Kind
 from ._plan import Plan as Plan
 from ._remote import Remote as Remote
+from ._timeline import Span as Span
+from ._timeline import Timeline as Timeline
 from ._to_device import ToDevice as ToDevice
 
 __all__ = [
@@ -24,6 +26,8 @@ __all__ = [
     "Plan",
     "Remote",
     "RepeatedEvent",
+    "Span",
+    "Timeline",
     "ToDevice",
     "create_batched_linop",
 ]

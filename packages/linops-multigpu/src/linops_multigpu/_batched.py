@@ -16,8 +16,9 @@ from nameddim import NamedShape
 from ._device_spec import DeviceSpec
 from ._events import RepeatedEvent
 from ._execute import CannotBeWritten, Worker, execute
-from ._plan import Plan, planned
+from ._plan import Kind, Plan, planned
 from ._remote import Remote
+from ._timeline import Timeline, timeline
 
 
 class BatchedLinop(Tiled):
@@ -68,6 +69,34 @@ class BatchedLinop(Tiled):
            5  collect  tile 1    meta     y[N 2:4]  after 4
         """
         return self._made_plan()[1]
+
+    def timeline(
+        self, *, send: float = 1.0, compute: float = 1.0, collect: float = 1.0, add: float = 0.0
+    ) -> Timeline:
+        """Return when each action of the plan would run, if all of one kind took the same time.
+
+        Parameters
+        ----------
+        send, compute, collect, add : float
+            How long each takes, in any unit.
+
+        Examples
+        --------
+        >>> from linops_core import Diagonal
+        >>> from linops_multigpu import BatchSpec, create_batched_linop
+        >>> A = Diagonal(torch.ones(8), ("N",))
+        >>> B = create_batched_linop(A, BatchSpec({"N": 1}, ["meta"], base_device="cpu"))
+        >>> B.timeline(compute=2.0).makespan
+        18.0
+        """
+        plan = self.plan()
+        durations = {
+            Kind.SEND: send,
+            Kind.COMPUTE: compute,
+            Kind.COLLECT: collect,
+            Kind.ADD: add,
+        }
+        return timeline(plan.actions, str(plan.base), durations)
 
     def _made_plan(self) -> tuple[Tiling, Plan, list[Worker]]:
         tiling = self.tiling()

@@ -1,0 +1,127 @@
+"""A plan in time: when each action would run, and a picture of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from ._plan import Action, Kind
+
+_COLOURS = {
+    Kind.SEND: "#6baed6",
+    Kind.COMPUTE: "#74c476",
+    Kind.COLLECT: "#fd8d3c",
+    Kind.ADD: "#9e9ac8",
+}
+_LEFT, _WIDTH, _ROW, _TOP = 130, 720, 26, 26  # pixels
+
+
+@dataclass(frozen=True)
+class Span:
+    """An action and when it would run, in the unit in which durations were given."""
+
+    engine: str
+    """A device, or the way from one to another: what does one thing at a time."""
+    action: Action
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When the actions of a plan would run, if all of one kind took the same time.
+
+    A notebook shows it as a picture.
+
+    Parameters
+    ----------
+    spans : tuple of Span
+        In the order of the plan.
+    """
+
+    spans: tuple[Span, ...]
+
+    @property
+    def makespan(self) -> float:
+        """When all is done."""
+        return max((span.end for span in self.spans), default=0.0)
+
+    @property
+    def busy(self) -> dict[str, float]:
+        """How long each engine works, in the order in which they are used first."""
+        busy: dict[str, float] = {}
+        for span in self.spans:
+            busy[span.engine] = busy.get(span.engine, 0.0) + span.end - span.start
+        return busy
+
+    def to_svg(self) -> str:
+        """Return the picture: a row for each engine, a bar for each action, with its tile.
+
+        Examples
+        --------
+        >>> Timeline(()).to_svg().startswith("<svg ")
+        True
+        """
+        rows = {engine: row for row, engine in enumerate(self.busy)}
+        scale = _WIDTH / (self.makespan or 1.0)
+        height = _TOP + _ROW * len(rows) + 10
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 10}" '
+            f'height="{height}" font-family="sans-serif" font-size="11">'
+        ]
+        for position, (kind, colour) in enumerate(_COLOURS.items()):
+            x = _LEFT + 90 * position
+            parts.append(f'<rect x="{x}" y="4" width="12" height="12" fill="{colour}"/>')
+            parts.append(f'<text x="{x + 16}" y="14">{kind}</text>')
+        for engine, row in rows.items():
+            middle = _TOP + _ROW * row + _ROW * 0.65
+            parts.append(f'<text x="4" y="{middle:.1f}">{escape(engine)}</text>')
+        for span in self.spans:
+            x, y = _LEFT + span.start * scale, _TOP + _ROW * rows[span.engine]
+            width = (span.end - span.start) * scale
+            title = f"{span.action.kind} tile {span.action.tile}: {span.start:g} to {span.end:g}"
+            parts.append(
+                f'<rect x="{x:.2f}" y="{y + 2}" width="{width:.2f}" height="{_ROW - 4}" '
+                f'fill="{_COLOURS[span.action.kind]}" stroke="white"><title>{title}</title></rect>'
+            )
+            if width > 14:
+                parts.append(
+                    f'<text x="{x + width / 2:.2f}" y="{y + _ROW * 0.65:.1f}" '
+                    f'text-anchor="middle">{span.action.tile}</text>'
+                )
+        return "\n".join([*parts, "</svg>"])
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
+
+def timeline(actions: Sequence[Action], base: str, durations: Mapping[Kind, float]) -> Timeline:
+    """Return when each action would run.
+
+    It starts when the one before it on its engine is done, and those that it waits for.
+
+    Parameters
+    ----------
+    actions : sequence of Action
+    base : str
+        The base device.
+    durations : mapping of Kind to float
+    """
+    free: dict[str, float] = {}
+    spans: list[Span] = []
+    for action in actions:
+        engine = _engine(action, base)
+        start = max([free.get(engine, 0.0), *(spans[number].end for number in action.after)])
+        free[engine] = start + durations[action.kind]
+        spans.append(Span(engine, action, start, free[engine]))
+    return Timeline(tuple(spans))
+
+
+def _engine(action: Action, base: str) -> str:
+    device = str(action.device)
+    if action.kind is Kind.SEND:
+        return f"{base} → {device}"
+    if action.kind is Kind.COLLECT:
+        return f"{device} → {base}"
+    return base if action.kind is Kind.ADD else device
