@@ -1,0 +1,58 @@
+"""The checker of the documentation sees each fault that it is there for, and no other."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+EXTENSIONS = Path(__file__).parents[1] / "docs" / "_extensions"
+GOOD = '<h1 id="top">A</h1><h2>B</h2><a href="b.html#there">b</a><img src="c.png" alt="c">'
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(EXTENSIONS)
+    return importlib.import_module("pages")
+
+
+def site(folder: Path, page: str) -> Path:
+    """Write a site of two pages and a picture."""
+    (folder / "a.html").write_text(page, "utf-8")
+    (folder / "b.html").write_text('<h1>B</h1><p id="there">', "utf-8")
+    (folder / "c.png").touch()
+    return folder
+
+
+def test_pages_without_a_fault(tmp_path: Path, pages: ModuleType) -> None:
+    outside = (
+        '<a href="https://pytorch.org">there</a><a href="mailto:a@b.c">m</a><a href="#top">t</a>'
+    )
+    inline = '<img alt="" src="data:image/png;base64,AA==">'
+    assert pages.faults(site(tmp_path, GOOD + outside + inline)) == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "fault"),
+    [
+        ("<h1>C</h1>", "one heading h1, got 2"),
+        ("<h4>C</h4>", "skip a level, got h4 after h2"),
+        ('<img src="c.png">', "an alternative text, got none for c.png"),
+        ('<script src="https://cdn.org/a.js"></script>', "no network, got https://cdn.org/a.js"),
+        ('<img alt="" src="//cdn.org/a.png">', "no network, got //cdn.org/a.png"),
+        ('<link href="http://cdn.org/a.css">', "no network, got http://cdn.org/a.css"),
+        ('<script src="gone.js"></script>', "lead to a file, got gone.js"),
+        ('<a href="gone.html">', "lead to a file, got gone.html"),
+        ('<a href="b.html#gone">', "an anchor that is there, got b.html#gone"),
+        ('<a href="#gone">', "an anchor that is there, got #gone"),
+    ],
+)
+def test_a_fault_is_seen(tmp_path: Path, pages: ModuleType, planted: str, fault: str) -> None:
+    (found,) = pages.faults(site(tmp_path, GOOD + planted))
+    assert found.startswith("a.html: ") and found.endswith(fault)
+
+
+def test_a_page_without_a_heading(tmp_path: Path, pages: ModuleType) -> None:
+    assert pages.faults(site(tmp_path, "<p>")) == ["a.html: a page must have one heading h1, got 0"]
