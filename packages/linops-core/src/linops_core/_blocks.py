@@ -53,7 +53,7 @@ class ArrayToBlocks(BlockOperator):
     Notes
     -----
     A tile of blocks reads just where these are, a slice of the array is in the blocks that reach
-    into it; :meth:`support` says what that is, but for a mask as if it kept everything.
+    into it; :meth:`NamedLinop.support` says what that is, but for a mask as if it kept everything.
 
     Without a mask the result is a view of the array: nothing is copied, and it must not be written
     to. The order of summation in the adjoint never changes without a mask.
