@@ -1,4 +1,4 @@
-"""What is wrong with a folder of HTML pages: dead links, a need of a network, headings, pictures."""
+"""What is wrong with a folder of HTML pages: dead links, a network, headings, pictures."""
 
 from __future__ import annotations
 
