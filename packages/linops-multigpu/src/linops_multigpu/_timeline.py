@@ -78,16 +78,16 @@ class Timeline:
             middle = _TOP + _ROW * row + _ROW * 0.65
             parts.append(f'<text x="4" y="{middle:.1f}">{escape(engine)}</text>')
         for span in self.spans:
-            x, y = _LEFT + span.start * scale, _TOP + _ROW * rows[span.engine]
+            left, top = _LEFT + span.start * scale, _TOP + _ROW * rows[span.engine]
             width = (span.end - span.start) * scale
             title = f"{span.action.kind} tile {span.action.tile}: {span.start:g} to {span.end:g}"
             parts.append(
-                f'<rect x="{x:.2f}" y="{y + 2}" width="{width:.2f}" height="{_ROW - 4}" '
+                f'<rect x="{left:.2f}" y="{top + 2}" width="{width:.2f}" height="{_ROW - 4}" '
                 f'fill="{_COLOURS[span.action.kind]}" stroke="white"><title>{title}</title></rect>'
             )
             if width > 14:
                 parts.append(
-                    f'<text x="{x + width / 2:.2f}" y="{y + _ROW * 0.65:.1f}" '
+                    f'<text x="{left + width / 2:.2f}" y="{top + _ROW * 0.65:.1f}" '
                     f'text-anchor="middle">{span.action.tile}</text>'
                 )
         return "\n".join([*parts, "</svg>"])
