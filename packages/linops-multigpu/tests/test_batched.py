@@ -17,9 +17,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 
 from linops_core import (
     FFT,
+    Add,
     Concat,
     Dense,
     Diagonal,
@@ -30,6 +32,7 @@ from linops_core import (
 )
 from linops_core.testing.strategies import trees
 from linops_multigpu import BatchSpec, Placed, Remote, create_batched_linop
+from linops_multigpu.testing import simulated
 from linops_split import split_linop
 from linops_split.testing import batch_sizes
 
@@ -365,6 +368,31 @@ def test_gradients_reach_input_and_weights(specs: BatchSpec | list[BatchSpec]) -
     for found, wanted in zip(*gradients, strict=True):
         assert wanted is not None and wanted.abs().max() > 0
         torch.testing.assert_close(found, wanted)
+
+
+def test_gradients_reach_what_a_function_holds() -> None:
+    w = torch.rand(4, dtype=torch.complex128, requires_grad=True)
+    held = SimpleLinop(lambda x: w * x, lambda x: w.conj() * x, ishape=("N",))
+    A = held @ Diagonal(torch.rand(4, dtype=torch.complex128), ("N",))
+    B = create_batched_linop(Add(A, A), BatchSpec({}))
+    x = torch.rand(4, dtype=torch.complex128, requires_grad=True)
+    found = torch.autograd.grad(B(x).abs().sum(), [x, w])
+    torch.testing.assert_close(found, torch.autograd.grad((2 * A(x)).abs().sum(), [x, w]))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own formulas
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_gradients_to_the_input_are_those_of_the_whole(dtype: torch.dtype) -> None:
+    A = matrix()
+    with simulated(3):
+        B = create_batched_linop(A, BatchSpec({"M": 1, "N": 4}, ["sim:1", "sim:2"], "cpu"))
+        x = torch.rand(6, dtype=dtype, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda v: B(v).clone(), x)
+        assert torch.autograd.gradgradcheck(lambda v: B(v).clone(), x)
+        tangent = torch.rand(6, dtype=dtype)
+        with forward_ad.dual_level():
+            y = forward_ad.unpack_dual(B(forward_ad.make_dual(x.detach(), tangent)))
+        torch.testing.assert_close(y.tangent, A(tangent.to(A.weight.dtype)))
 
 
 def test_copies_and_pickles_are_independent_and_equal() -> None:

@@ -7,17 +7,18 @@ from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.autograd.function import Function, FunctionCtx
 
 from linops_core import NamedLinop, writing_is_safe
 from linops_split import Tiled, Tiling
 from nameddim import NamedShape
 
+from ._crew import Crew, crew_of
 from ._device_spec import DeviceSpec
 from ._events import RepeatedEvent
-from ._execute import CannotBeWritten, Worker, execute
+from ._execute import CannotBeWritten, execute
 from ._plan import Kind, Plan, planned
-from ._remote import Remote
 from ._timeline import Timeline, timeline
 
 
@@ -47,7 +48,7 @@ class BatchedLinop(Tiled):
         super().__init__(whole)
         self.base, self.max_in_flight = base, max_in_flight
         self.start_event = RepeatedEvent(base.device)
-        self._plan: tuple[Tiling, Plan, list[Worker]] | None = None
+        self._plan: tuple[Tiling, Plan, Crew] | None = None
         self._holders: list[nn.Module] | None = None
 
     def plan(self) -> Plan:
@@ -98,21 +99,15 @@ class BatchedLinop(Tiled):
         }
         return timeline(plan.actions, str(plan.base), durations)
 
-    def _made_plan(self) -> tuple[Tiling, Plan, list[Worker]]:
+    def _made_plan(self) -> tuple[Tiling, Plan, Crew]:
         tiling = self.tiling()
         made = self._plan
         if made is None or made[0] is not tiling:
-            workers = [self._worker(part.linop) for part in tiling.parts]
-            devices = [worker.device.device for worker in workers]
-            plan = planned(tiling, devices, self.base.device, self.max_in_flight)
-            made = tiling, plan, workers
+            crew = crew_of([part.linop for part in tiling.parts], self.base)
+            plan = planned(tiling, crew.devices, self.base.device, self.max_in_flight)
+            made = tiling, plan, crew
             vars(self)["_plan"] = made
         return made
-
-    def _worker(self, linop: NamedLinop) -> Worker:
-        if isinstance(linop, Remote):
-            return Worker(linop.there, linop.device, linop.base)
-        return Worker(linop, self.base, self.base)
 
     def run(self, x: Tensor) -> Tensor:
         """Return A x, computed on all devices."""
@@ -120,14 +115,20 @@ class BatchedLinop(Tiled):
             raise ValueError(
                 f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
             )
-        recorded = x.requires_grad and torch.is_grad_enabled() and writing_is_safe()
-        if recorded and not self.has_recorded_weights():
-            y: Tensor = _Applied.apply(x, self)  # type: ignore[no-untyped-call] # torch's own
-            return y
-        return super().run(x)
+        if self.has_recorded_weights() or forward_ad._current_level >= 0:
+            return self.whole(x)
+        if not x.requires_grad or not torch.is_grad_enabled() or not writing_is_safe():
+            return super().run(x)
+        y = self.written(x.detach())
+        if y is None:  # autograd follows something that is no weight of ours
+            return self.whole(x)
+        attached: Tensor = _Attached.apply(x, y, self)  # type: ignore[no-untyped-call] # torch's
+        return attached
 
     def has_recorded_weights(self) -> bool:
-        """Whether autograd follows a weight."""
+        """Whether autograd follows a weight, and is to."""
+        if not torch.is_grad_enabled():
+            return False
         if self._holders is None:
             holders = [m for m in self.modules() if m._parameters or m._buffers]
             vars(self)["_holders"] = holders
@@ -139,11 +140,11 @@ class BatchedLinop(Tiled):
 
     def written(self, x: Tensor) -> Tensor | None:
         """Return A x as the plan says, or None where that cannot be done; see :class:`Tiled`."""
-        tiling, plan, workers = self._made_plan()
-        if all(worker.device.device == self.base.device for worker in workers):
+        tiling, plan, crew = self._made_plan()
+        if not crew.places:
             return super().written(x)
         try:
-            return execute(plan, tiling, workers, x, self.start_event.record)
+            return execute(plan, tiling, crew, x, self.start_event.record)
         except CannotBeWritten:
             return None
 
@@ -158,24 +159,19 @@ class BatchedLinop(Tiled):
         return {**super().__getstate__(), "_plan": None, "_holders": None}
 
 
-class _Applied(Function):
-    """A batched operator applied to an input that autograd follows: its gradient is by A^H."""
+class _Attached(Function):
+    """The result of a batched operator as a function of its input: the gradient is by A^H."""
 
     @staticmethod
-    def forward(x: Tensor, linop: BatchedLinop) -> Tensor:
-        y = linop.written(x)
-        return linop.whole(x) if y is None else y
+    def forward(x: Tensor, y: Tensor, linop: BatchedLinop) -> Tensor:
+        return y
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, ctx.linop = inputs  # type: ignore[attr-defined]
+        x, _, ctx.linop = inputs  # type: ignore[attr-defined]
         ctx.is_real = not x.is_complex()  # type: ignore[attr-defined]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         of_x = ctx.linop.H(gradient)
-        return of_x.real if ctx.is_real and of_x.is_complex() else of_x, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
-        return ctx.linop(tangent)  # type: ignore[no-any-return]
+        return of_x.real if ctx.is_real and of_x.is_complex() else of_x, None, None

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import cast
 
 from torch import Tensor
 
 from linops_split import Tiling
 
-from ._device_spec import DeviceSpec
+from ._crew import Crew
 from ._output import Lane, Output, output_on
 from ._plan import Action, Kind, Plan
 from ._stream_pool import DeviceStreams, streams_on
 from ._streams import Event, Stream
 from ._transfer import Transfer, issue
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A tile where it works."""
-
-    apply: Callable[[Tensor], Tensor]
-    """From what the tile reads to what it writes, both on its device."""
-    device: DeviceSpec
-    base: DeviceSpec
 
 
 class CannotBeWritten(Exception):
@@ -35,7 +24,7 @@ class CannotBeWritten(Exception):
 def execute(
     plan: Plan,
     tiling: Tiling,
-    workers: Sequence[Worker],
+    crew: Crew,
     x: Tensor,
     record_start: Callable[[Stream], Event],
 ) -> Tensor:
@@ -48,7 +37,7 @@ def execute(
     ----------
     plan : Plan
     tiling : Tiling
-    workers : sequence of Worker
+    crew : Crew
         The tiles of the tiling.
     x : Tensor
         On the base device.
@@ -60,7 +49,7 @@ def execute(
     CannotBeWritten
         If autograd follows a result, or they are of several dtypes.
     """
-    execution = _Execution(plan, tiling, workers, x, record_start)
+    execution = _Execution(plan, tiling, crew, x, record_start)
     try:
         for number, action in enumerate(plan.actions):
             execution.carry_out(number, action)
@@ -83,20 +72,19 @@ class _Execution:
         self,
         plan: Plan,
         tiling: Tiling,
-        workers: Sequence[Worker],
+        crew: Crew,
         x: Tensor,
         record_start: Callable[[Stream], Event],
     ) -> None:
-        self.plan, self.tiling, self.workers = plan, tiling, workers
-        self.base = streams_on(plan.base, workers[0].base)
-        self.lanes = {
-            worker.device: Lane(
-                streams_on(plan.base, worker.base, worker.device.device),
-                streams_on(worker.device.device, worker.device, plan.base),
+        self.plan, self.tiling, self.workers = plan, tiling, crew.workers
+        self.base = streams_on(plan.base, crew.base)
+        self.lanes = [
+            Lane(
+                streams_on(plan.base, place.base, place.device.device),
+                streams_on(place.device.device, place.device, plan.base),
             )
-            for worker in workers
-            if worker.device.device != plan.base
-        }
+            for place in crew.places
+        ]
         self.inputs = tiling.inputs(x)
         self.output: Output | None = None
         self.results: dict[int, Tensor] = {}
@@ -167,7 +155,7 @@ class _Execution:
             self.admit(result).put(result, action)
 
     def lane(self, action: Action) -> Lane:
-        return self.lanes[self.workers[action.tile].device]
+        return self.lanes[cast(int, self.workers[action.tile].place)]
 
     def note(self, number: int, event: Event | None) -> None:
         """Remember when an action is done, if it is not already."""
@@ -209,7 +197,7 @@ class _Execution:
 
     def synchronize(self) -> None:
         """Let the host wait for all streams."""
-        for lane in self.lanes.values():
+        for lane in self.lanes:
             for streams in (lane.here, lane.there):
                 streams.incoming.synchronize()
                 streams.outgoing.synchronize()

@@ -1,0 +1,62 @@
+"""The tiles of a batched operator, where they work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from linops_core import NamedLinop
+
+from ._device_spec import DeviceSpec
+from ._remote import Remote
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A tile where it works."""
+
+    apply: Callable[[Tensor], Tensor]
+    """From what the tile reads to what it writes, both on its device."""
+    place: int | None
+    """Position of its place among those of the crew; None for the base device."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Another device than the base, and the streams to use there and on the base for it."""
+
+    device: DeviceSpec
+    base: DeviceSpec
+
+
+@dataclass(frozen=True)
+class Crew:
+    """All tiles of a tiling, in its order."""
+
+    workers: Sequence[Worker]
+    places: Sequence[Place]
+    base: DeviceSpec
+
+    @property
+    def devices(self) -> list[torch.device]:
+        """The device of each tile."""
+        return [
+            self.base.device if worker.place is None else self.places[worker.place].device.device
+            for worker in self.workers
+        ]
+
+
+def crew_of(tiles: Iterable[NamedLinop], base: DeviceSpec) -> Crew:
+    """Return the tiles where they work: those that are :class:`Remote`, on their devices."""
+    places: dict[Place, int] = {}
+    workers = []
+    for tile in tiles:
+        if isinstance(tile, Remote):
+            place = places.setdefault(Place(tile.device, tile.base), len(places))
+            workers.append(Worker(tile.there, place))
+        else:
+            workers.append(Worker(tile, None))
+    return Crew(workers, list(places), base)
