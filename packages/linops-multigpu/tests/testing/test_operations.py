@@ -79,22 +79,22 @@ def test_random_numbers_without_a_generator_are_refused() -> None:
     with simulated(1):
         x = torch.ones(N, device="sim:0")
         with pytest.raises(RuntimeError, match="random numbers must come from a generator"):
-            torch.native_dropout(x, 0.5, True)
+            torch.ops.aten.native_dropout(x, 0.5, True)
 
 
 @pytest.mark.parametrize("other", ["cpu", "sim:1"])
-def test_tensors_on_several_devices_are_refused(other: str) -> None:
+@pytest.mark.parametrize("function", [torch.add, torch.dot, torch.outer])
+def test_tensors_on_several_devices_are_refused(function: Function, other: str) -> None:
     with simulated(2):
         x, y = torch.ones(N, device="sim:0"), torch.ones(N, device=other)
-        for refused in (lambda: x + y, lambda: torch.dot(x, y), lambda: torch.cat([x, y])):
-            with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-                refused()
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            function(x, y)
 
 
 def test_a_result_on_the_host_is_refused() -> None:
     with simulated(1):
         x = torch.ones(N, device="sim:0")
-        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device|out"):
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
             torch.sum(x, 0, out=torch.zeros(()))
 
 

@@ -95,13 +95,24 @@ class Allocator:
         self._cache.setdefault(key, []).append(block)
 
     def block_at(self, address: int) -> Block:
-        """Return the memory that ``address`` is in."""
+        """Return the memory that ``address`` is in.
+
+        Raises
+        ------
+        RuntimeError
+            If it is none of this device, but of one that was simulated before.
+        """
         block = self._blocks.get(address)
-        if block is None:  # the storage of a part of a storage
+        if block is None:  # a storage of a part of a storage has another address
             if self._addresses is None:
                 self._addresses = sorted(self._blocks)
             position = bisect_right(self._addresses, address)
-            block = self._blocks[self._addresses[position - 1]]
+            block = self._blocks[self._addresses[position - 1]] if position else None
+        if block is None or address >= block.address + block.nbytes:
+            raise RuntimeError(
+                f"simulated: a tensor must be of the machine that is simulated now, got one on a "
+                f"{self._device} of before"
+            )
         return block
 
     def _cached(self, stream: SimStream, nbytes: int) -> Block | None:

@@ -37,7 +37,7 @@ class Memory:
         self._world = world
         self.allocators = [Allocator(device, limit) for device in world.devices]
         # From any thread, and in the middle of anything: until it is looked at.
-        self._released: deque[Block] = deque()
+        self._released: deque[tuple[Block, str]] = deque()
 
     def empty(
         self, device: torch.device, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
@@ -56,8 +56,8 @@ class Memory:
         if is_reused:
             poison = partial(block.memory.fill_, POISON)
             self._world.scheduler.give(stream, Task(run=poison))
-        released = partial(self._released.append, block)
-        return _laid_out(tensor_over(block.memory, dtype, index, released), size, stride)
+        release = partial(self._release, block)
+        return _laid_out(tensor_over(block.memory, dtype, index, release), size, stride)
 
     def block_of(self, tensor: Tensor) -> Block:
         """Return the memory of a tensor with elements."""
@@ -83,11 +83,14 @@ class Memory:
     def free_released(self) -> None:
         """Let memory be used again whose tensors are gone."""
         while self._released:
-            self._free(self._released.popleft())
+            self._free(*self._released.popleft())
 
-    def _free(self, block: Block) -> None:
+    def _release(self, block: Block) -> None:
+        self._released.append((block, calling_line()))
+
+    def _free(self, block: Block, line: str) -> None:
         stream = block.stream
-        self._world.checker.begin(stream.actor, Action("free", calling_line()))
+        self._world.checker.begin(stream.actor, Action("free", line))
         markers = []
         for user in block.users:
             marker = Marker(user.actor.clock)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
 import torch
 
-_PLUMBING = (str(Path(__file__).parent), str(Path(torch.__file__).parent), "<string>")
+_PLUMBING = (
+    str(Path(__file__).parent),
+    str(Path(torch.__file__).parent),
+    contextlib.__file__,
+    "<string>",
+)
 
 
 def calling_line() -> str:

@@ -1,0 +1,118 @@
+"""Who waits for a copy, on which stream it runs, and what may go wrong on the way."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_multigpu.testing import SCHEDULES, World, simulated
+
+pytestmark = pytest.mark.usefixtures("simulation")
+N = 4
+under_each_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
+
+
+def counted(world: World) -> Tensor:
+    """Values on a device that are there only later."""
+    return torch.arange(float(N), device="sim:0")
+
+
+@under_each_schedule
+@pytest.mark.parametrize("non_blocking", [False, True])
+def test_the_current_streams_of_both_devices_take_part(schedule: str, non_blocking: bool) -> None:
+    with simulated(2, schedule=schedule) as world:
+        x = counted(world)
+        y = x.to("sim:1", non_blocking=non_blocking)
+        x.zero_()
+        y += 1
+        assert torch.equal(y.cpu(), torch.arange(1.0, N + 1))
+
+
+@under_each_schedule
+def test_the_source_may_be_pageable_and_change_at_once(schedule: str) -> None:
+    with simulated(1, schedule=schedule):
+        x = torch.ones(N)
+        y = x.to("sim:0", non_blocking=True)
+        x.zero_()
+        assert torch.equal(y.cpu(), torch.ones(N))
+
+
+@under_each_schedule
+def test_pageable_memory_has_the_values_when_a_copy_to_it_returns(schedule: str) -> None:
+    with simulated(1, schedule=schedule) as world:
+        y = torch.zeros(N)
+        y.copy_(counted(world), non_blocking=True)
+        assert torch.equal(y, torch.arange(float(N)))
+
+
+def test_a_copy_to_the_host_that_nobody_waits_for_is_poison_and_a_race() -> None:
+    with simulated(1, check=False) as world:
+        y = counted(world).to("cpu", non_blocking=True)
+        assert y.isnan().all()
+        world.synchronize()
+        assert torch.equal(y, torch.arange(float(N)))
+        (race,) = world.races
+        assert race.startswith("cpu: the read of 16 bytes by the host in aten.isnan.default (test_")
+
+
+@pytest.mark.parametrize("layout", ["transposed", "strided", "cast", "conjugated"])
+@pytest.mark.parametrize("way", [("sim:0", "sim:1"), ("sim:0", "cpu"), ("cpu", "sim:0")])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_values_arrive_in_any_layout(layout: str, way: tuple[str, str], is_cut: bool) -> None:
+    source, destination = way
+    x = torch.randn(3, N, dtype=torch.complex64)
+    with simulated(2) as world:
+        if is_cut:
+            world.cut_link("sim:0", "sim:1")
+        sent, place = x.to(source), torch.zeros(3, N, dtype=torch.complex64, device=destination)
+        if layout == "transposed":
+            sent, place, expected = sent.mT, place.mT, x.mT
+        elif layout == "strided":
+            sent, place, expected = sent[:, ::2], place[:, ::2], x[:, ::2]
+        elif layout == "cast":
+            place, expected = place.to(torch.complex128), x.to(torch.complex128)
+        else:
+            sent, expected = sent.conj(), x.conj()
+        place.copy_(sent, non_blocking=True)
+        world.synchronize()
+        assert torch.equal(place.cpu(), expected)
+
+
+def test_a_smaller_source_is_repeated() -> None:
+    with simulated(2):
+        y = torch.zeros(2, N, device="sim:1")
+        y.copy_(torch.arange(float(N), device="sim:0"))
+        assert torch.equal(y.cpu(), torch.arange(float(N)).expand(2, N))
+
+
+def test_shapes_need_no_copy() -> None:
+    with simulated(1) as world:
+        x = torch.ones(N, device="sim:0")
+        world.moved.clear()
+        assert x.to("meta").device.type == "meta"
+        assert world.moved == []
+
+
+def test_all_that_moved_is_counted() -> None:
+    with simulated(2) as world:
+        x = torch.ones(N, dtype=torch.float64).to("sim:1")
+        x.clone()
+        x[:2].to("sim:0")
+        x[:1].cpu()
+        assert world.moved == [("cpu", "sim:1", 32), ("sim:1", "sim:0", 16), ("sim:1", "cpu", 8)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128, torch.int64, torch.bool])
+def test_a_corrupt_link_changes_values_in_silence(dtype: torch.dtype) -> None:
+    with simulated(3) as world:
+        world.corrupt_link("sim:0", "sim:1")
+        x = torch.ones(2, N, dtype=dtype)
+        there = x.to("sim:0")
+        assert not torch.equal(there.to("sim:1").cpu(), x)
+        assert torch.equal(there.to("sim:2").to("sim:1").cpu(), x)
+
+
+def test_devices_reach_each_other_unless_their_link_is_cut() -> None:
+    with simulated(2) as world:
+        world.cut_link("sim:0", "sim:1")
+        assert not world.can_reach("sim:0", "sim:1")
+        assert world.can_reach("sim:1", "sim:0")

@@ -1,0 +1,195 @@
+"""The machine as a whole: its devices, current streams, threads, and where it cannot be."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linops_core import Dense
+from linops_multigpu import BatchSpec, _streams, create_batched_linop
+from linops_multigpu.testing import SCHEDULES, RaceError, World, _registration, simulated
+
+pytestmark = pytest.mark.usefixtures("simulation")
+N = 4
+
+
+def test_there_are_as_many_devices_as_wanted() -> None:
+    with simulated(2) as world:
+        assert world.devices == [torch.device("sim:0"), torch.device("sim:1")]
+        assert torch.ones(1, device="sim").device == world.devices[0]
+        with pytest.raises(RuntimeError, match="the device must be one of sim:0, sim:1, got sim:2"):
+            torch.ones(1, device="sim:2")
+        with pytest.raises(RuntimeError, match="the device must be one of sim:0, sim:1, got cpu"):
+            world.current_stream("cpu")
+
+
+def test_there_is_an_accelerator_only_inside() -> None:
+    with simulated(1):
+        assert torch.accelerator.is_available()
+    assert not torch.accelerator.is_available()
+    with pytest.raises(RuntimeError, match=r"must be used inside `with simulated\(\)`, got none"):
+        torch.ones(1, device="sim:0")
+
+
+def test_one_machine_is_simulated_at_a_time() -> None:
+    with simulated(1), pytest.raises(RuntimeError, match="one machine must end before the next"):
+        simulated(1).__enter__()
+    with simulated(2) as world:
+        assert len(world.devices) == 2
+
+
+def test_an_error_ends_it_too() -> None:
+    with pytest.raises(KeyError), simulated(1):
+        raise KeyError
+    with simulated(1):
+        pass
+
+
+def test_schedules_go_by_name() -> None:
+    with pytest.raises(ValueError, match=r"schedule must be one of eager, .* got 'fastest'"):
+        simulated(1, schedule="fastest").__enter__()
+
+
+def test_a_race_is_an_error_at_the_end_unless_unwanted() -> None:
+    def race(world: World) -> None:
+        x = torch.ones(N, device="sim:0")
+        with world.using(world.new_stream("sim:0")):
+            x.add_(1)
+
+    found = r"2 race\(s\):\nsim:0: the write of 16 bytes by stream 1"
+    with pytest.raises(RaceError, match=found), simulated(1) as world:
+        race(world)
+    with simulated(1, check=False) as world:
+        race(world)
+
+
+def test_streams_that_wait_for_each_other_are_told() -> None:
+    with simulated(1) as world:
+        stream, event = world.new_stream("sim:0"), world.new_event()
+        event.record(world.current_stream("sim:0"))
+        marker = event.marker
+        assert marker is not None
+        marker.reached = False
+        world.scheduler.streams.remove(world.current_stream("sim:0"))
+        with pytest.raises(RuntimeError, match="some stream must be able to go on, got none"):
+            stream.wait_event(event)
+            stream.synchronize()
+        stream.tasks.clear()
+
+
+def test_the_current_stream_is_restored() -> None:
+    with simulated(2) as world:
+        base, first, second = (
+            world.current_stream("sim:0"),
+            world.new_stream("sim:0"),
+            world.new_stream("sim:0"),
+        )
+        with world.using(first):
+            with pytest.raises(KeyError), world.using(second):
+                assert world.current_stream("sim:0") is second
+                raise KeyError
+            assert world.current_stream("sim:0") is first
+            assert world.current_stream("sim:1") is not first
+        assert world.current_stream("sim:0") is base
+        assert repr(second) == "<stream 3 of sim:0>"
+
+
+def test_the_backend_is_that_of_the_machine() -> None:
+    with simulated(2) as world:
+        there, elsewhere = world.devices
+        backend = _streams.backend_of(there)
+        stream = backend.new_stream(there)
+        with backend.using(stream):
+            assert backend.current_stream(there) is stream
+            x = torch.ones(N, device=there)
+        event = backend.new_event(there)
+        event.record(stream)
+        backend.current_stream(there).wait_event(event)
+        y = x + 1
+        backend.record_use(x, backend.current_stream(there))
+        assert backend.can_reach(there, elsewhere)
+        assert not backend.can_reach(there, torch.device("cpu"))
+        pinned = backend.empty_pinned(y)
+        assert world.host_memory.is_pinned(pinned)
+        assert not world.host_memory.is_pinned(torch.ones(N))
+        event.synchronize()
+    with simulated(1):
+        assert _streams.backend_of(there) is not backend
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_threads_have_current_streams_of_their_own(schedule: str) -> None:
+    results: dict[int, torch.Tensor] = {}
+
+    def work(number: int) -> None:
+        with world.attached(), world.using(world.new_stream("sim:0")):
+            x = torch.full((N,), float(number), device="sim:0", requires_grad=True)
+            for _ in range(5):
+                (gradient,) = torch.autograd.grad((x * x).sum(), x)
+            results[number] = gradient.cpu()
+            del x, gradient
+
+    with simulated(1, schedule=schedule) as world:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert world.leaked_nbytes("sim:0") == 0
+    for number, result in results.items():
+        assert torch.equal(result, torch.full((N,), 2.0 * number))
+
+
+@settings(max_examples=10)
+@given(st.sampled_from(SCHEDULES), st.integers(0, 99))
+def test_an_operator_in_tiles_on_devices_has_no_race(schedule: str, seed: int) -> None:
+    torch.manual_seed(0)
+    A = Dense(torch.randn(4, N, dtype=torch.complex128), ("M", "N"))
+    x = torch.randn(N, dtype=torch.complex128)
+    with simulated(2, schedule=schedule, seed=seed) as world:
+        spec = BatchSpec({"M": 2}, ["sim:0", "sim:1"])
+        B = create_batched_linop(A, spec)
+        assert torch.equal(B(x), A(x))
+        assert torch.allclose(B.H(A(x)), A.H(A(x)))
+        del B
+        assert [world.leaked_nbytes(device) for device in world.devices] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [("torch._C._no_such_thing", r"torch must have torch\._C\._no_such_thing, got torch \d")],
+)
+def test_a_torch_without_what_it_takes_is_refused(
+    monkeypatch: pytest.MonkeyPatch, missing: str, message: str
+) -> None:
+    monkeypatch.setattr(_registration, "_libraries", [])
+    monkeypatch.setattr(_registration, "_NEEDED", (missing,))
+    with pytest.raises(RuntimeError, match=message):
+        simulated(1).__enter__()
+
+
+def test_another_accelerator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(check_available: bool) -> torch.device:
+        return torch.device("cuda")
+
+    monkeypatch.setattr(_registration, "_libraries", [])
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", found)
+    with pytest.raises(RuntimeError, match="no other accelerator in this process, got cuda"):
+        simulated(1).__enter__()
+
+
+IMPORTS = """
+import sys
+import linops_multigpu
+assert "linops_multigpu.testing" not in sys.modules
+import linops_multigpu.testing
+assert "hypothesis" not in sys.modules
+"""
+
+
+def test_imports_take_only_what_they_need() -> None:
+    subprocess.run([sys.executable, "-c", IMPORTS], check=True)
