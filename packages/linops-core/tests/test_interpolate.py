@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import FFT, Interpolate, NamedLinop
+from linops_core import FFT, Interpolate, NamedLinop, SplitError
 from linops_core._kernels import beatty_beta
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
@@ -23,6 +25,20 @@ class TestInterpolate(BaseNamedLinopTests):
 
     def sizes(self) -> Mapping[str, int]:
         return {"C": 2}
+
+
+class TestTileOfAGrid(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        locs = nn.Parameter(points(3, 2))
+        A = Interpolate(locs, [4, 3], (), width=3)
+        return A.split_forward([slice(1, 3), slice(2, 3)], [slice(1, 3)])
+
+
+class TestRoundTileWithZeros(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        locs = nn.Parameter(points(3, 2))
+        A = Interpolate(locs, [4, 3], (), None, None, 3, "spline", 2, "zeros", {"order": 3})
+        return A.split_forward([slice(0, 2), slice(None)], [slice(None)])
 
 
 class TestRoundInterpolateWithZeros(BaseNamedLinopTests):
@@ -171,14 +187,64 @@ def test_one_point_and_no_point() -> None:
     assert none.H(torch.ones(5, 0)).tolist() == torch.zeros(5, 3, 2).tolist()
 
 
-def test_points_can_be_sliced_and_the_grid_cannot() -> None:
+def test_points_and_the_grid_can_be_sliced() -> None:
     A = Interpolate(torch.tensor([[2.0], [0.5], [1.0]]), [4], width=2, kernel="linear")
-    assert (str(A.role("K")), str(A.role("Kx"))) == ("output", "opaque")
-    assert A.why_opaque("Kx") == "the points may lie anywhere on the grid"
+    assert (str(A.role("K")), str(A.role("Kx"))) == ("output", "input")
     assert (A.size("K"), A.size("Kx")) == (3, 4) and set(map(str, A.dims)) == {"K", "Kx"}
     tile = A.split(A, {ND("K"): slice(1, 3)})
     assert tile(torch.tensor([5.0, 6.0, 7.0, 8.0])).tolist() == [5.5, 6]
-    assert tile.locs is A.locs
+    part = A.split(A, {ND("Kx"): slice(1, 3)})
+    assert part(torch.tensor([6.0, 7.0])).tolist() == [7, 3, 6]
+    assert part.H(torch.ones(3)).tolist() == [1.5, 1]
+    assert tile.locs is part.locs is A.locs
+    assert part.support("Kx") is None  # the points may move
+
+
+def test_a_name_that_grid_and_points_share_cannot_be_sliced() -> None:
+    A = Interpolate(points(2, 3, 2), [3, 4], (), ("X", "P"), ("X", "Y"))
+    assert [str(A.role(dim)) for dim in "XYP"] == ["opaque", "input", "output"]
+    with pytest.raises(SplitError, match=r"X cannot be split: .*; rename one of them$"):
+        A.split(A, {ND("X"): slice(0, 1)})
+
+
+@given(st.data())
+def test_a_tile_of_a_tile_is_that_block_of_the_matrix(data: st.DataObject) -> None:
+    grid = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=2))
+    A = Interpolate(
+        points(3, len(grid)), grid, (), None, None,
+        width=data.draw(st.sampled_from([2, 2.5, 7])),
+        norm=data.draw(st.sampled_from([1, 2])),
+        pad_mode=data.draw(st.sampled_from(["zeros", "circular"])),
+    )  # fmt: skip
+    dims = (*A.oshape, *A.ishape)
+    blocks = A.to_dense().reshape([A.size(dim) or 0 for dim in dims])
+    tile: NamedLinop = A
+    for _ in range(2):
+        pieces = {dim: slices_in(tile.size(dim) or 0) for dim in tile.dims}
+        window = data.draw(st.fixed_dictionaries({}, optional=pieces))
+        tile = tile.split(tile, window)
+        blocks = blocks[tuple(window.get(dim, slice(None)) for dim in dims)]
+        matrix = tile.to_dense()
+        torch.testing.assert_close(matrix, blocks.reshape(matrix.shape))
+        torch.testing.assert_close(tile.H.to_dense(), matrix.mH)
+        torch.testing.assert_close(tile.N.to_dense(), matrix.mH @ matrix)
+
+
+@st.composite
+def slices_in(draw: st.DrawFn, size: int) -> slice:
+    start = draw(st.integers(0, size - 1))
+    return slice(start, draw(st.integers(start + 1, size)))
+
+
+@pytest.mark.parametrize("mode", ["zeros", "circular"])
+@pytest.mark.parametrize("norm", [1, 2])
+def test_gradients_to_locations_are_the_sum_of_those_of_the_tiles(mode: str, norm: int) -> None:
+    A = Interpolate(nn.Parameter(points(4, 2)), [4, 3], (), width=3, norm=norm, pad_mode=mode)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    tiles = [A.split(A, {ND("Kx"): piece}) for piece in (slice(0, 1), slice(1, 4))]
+    y = tiles[0](x[:1]) + tiles[1](x[1:])
+    found, wanted = (torch.autograd.grad(z.square().sum(), A.locs)[0] for z in (y, A(x)))
+    torch.testing.assert_close(found, wanted)
 
 
 def test_names_of_any_kind_may_stand_beside_the_coordinates() -> None:

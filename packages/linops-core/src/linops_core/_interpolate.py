@@ -13,10 +13,14 @@ from torch import Tensor
 
 from nameddim import AnyDim, NamedDimension, NamedShape, get_nd_shape
 
+from ._copying import linked
 from ._gridding import gridded, interpolated, outer
 from ._kernels import kernel_of
+from ._linop import NamedLinop
+from ._roles import why_on_both_sides
 from ._sampling import default_samples
 from ._sliceable import SliceableLinop
+from ._tile import within
 
 Shape: TypeAlias = Sequence[NamedDimension | str]
 
@@ -54,7 +58,7 @@ class Interpolate(SliceableLinop):
     locs_batch_shape : sequence of dimensions, optional
         Of the points, which can be sliced. By default ``("K",)``, or ``("K", "K1", ...)``.
     grid_shape : sequence of dimensions, optional
-        Of the grid, which cannot be sliced. By default Kx, Ky, Kz.
+        Of the grid. By default Kx, Ky, Kz. Can be sliced, but those that the points have too.
     width : float
         In units of the grid's spacing, along every axis.
     kernel : {"kaiser_bessel", "spline", "linear"}
@@ -97,6 +101,10 @@ class Interpolate(SliceableLinop):
 
     Sums run over the neighbours one by one, so nothing is allocated for all neighbours of all
     points but, with ``norm=2``, their weights.
+
+    A slice of the grid has those neighbours of all points that are in it. Since locations may
+    change, and lie anywhere, a tile goes through all of them: cut along the points where that is
+    possible.
 
     References
     ----------
@@ -155,19 +163,35 @@ class Interpolate(SliceableLinop):
         )
         super().__init__(shape)
         self.grid_size, self.width, self.norm, self.pad_mode = sizes, width, norm, pad_mode
+        self._pieces = tuple(slice(0, size) for size in sizes)
         self.kernel, self._weigh = kernel, weigh
         self.register_weight("locs", locs, "locs_shape")
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``: of the grid or of the locations."""
         grid = self.shape.other_shapes["grid_shape"]
-        return self.grid_size[grid.index(dim)] if dim in grid else super().size(dim)
+        return self.lengths[grid.index(dim)] if dim in grid else super().size(dim)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: points lie anywhere on the grid."""
-        if dim in self.shape.other_shapes["grid_shape"]:
-            return "the points may lie anywhere on the grid"
-        return None
+        """Return why ``dim`` cannot be sliced: the grid and the points have one name for it."""
+        in_grid = dim in self.shape.other_shapes["grid_shape"]
+        return why_on_both_sides(self.shape, dim) if in_grid else None
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        piece = SliceableLinop.split(linop, tile)
+        grid = linop.shape.other_shapes["grid_shape"]
+        if window.keys() & {*grid}:
+            piece = linked(piece)
+            vars(piece)["_pieces"] = tuple(
+                within(old, window[dim]) if dim in window else old
+                for dim, old in zip(grid, linop._pieces, strict=True)
+            )
+        return piece
+
+    adj_split = split
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -184,12 +208,17 @@ class Interpolate(SliceableLinop):
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(batch.numel(), locs.shape[:-1].numel())
         grid = gridded(values, linop.n_points, *linop.neighbours(locs))
-        return grid.reshape(*batch, *linop.grid_size)
+        return grid.reshape(*batch, *linop.lengths)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Size of the grid, or of what a tile has of it."""
+        return tuple([piece.stop - piece.start for piece in self._pieces])
 
     @property
     def n_points(self) -> int:
         """Number of points of the grid."""
-        return torch.Size(self.grid_size).numel()
+        return math.prod(self.lengths)
 
     def neighbours(self, locs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """Return where the grid points next to each location are, and how much they weigh.
@@ -201,18 +230,23 @@ class Interpolate(SliceableLinop):
         """
         radius = self.width / 2
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
-        strides = [*accumulate(self.grid_size[:0:-1], mul, initial=1)][::-1]
+        strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
         coordinates = locs.reshape(-1, locs.shape[-1]).unbind(-1)
+        axes = zip(coordinates, self.grid_size, self._pieces, strides, strict=True)
         positions, squares, outside = [], [], []
-        for at, size, stride in zip(coordinates, self.grid_size, strides, strict=True):
+        for at, size, piece, stride in axes:
             nodes = (at.detach() - radius).floor() + 1 + reach.unsqueeze(-1)
-            positions.append(nodes.long() % size * stride)
+            places = nodes.long() % size
             squares.append(((nodes - at) / radius).square())
-            outside.append((nodes < 0) | (nodes >= size))
+            there = nodes if self.pad_mode == "zeros" else places
+            outside.append((there < piece.start) | (there >= piece.stop))
+            if piece != slice(0, size):  # what is outside has no weight, and needs some position
+                places = (places - piece.start).clamp(0, piece.stop - piece.start - 1)
+            positions.append(places * stride)
         if self.norm == 2:
             squares, outside = [outer(squares, add)], [outer(outside, or_)]
         weights = [self._weigh(square) for square in squares]
-        if self.pad_mode == "zeros":
+        if self.pad_mode == "zeros" or self.lengths != self.grid_size:
             pairs = zip(outside, weights, strict=True)
             weights = [torch.where(beyond, 0, weight) for beyond, weight in pairs]
         return positions, weights

@@ -241,7 +241,7 @@ def interpolations(draw: st.DrawFn, where: Spaces | None = None) -> Known:
         ]
         return math.fsum(weight(point, node) for node in product(*near))
 
-    return Known(linop, matrix_of(entry, where), where, frozenset(grid))
+    return Known(linop, matrix_of(entry, where), where)
 
 
 def gridded_batches(where: Spaces) -> list[int]:
