@@ -18,6 +18,8 @@ from ._convolution import Convolution as Convolution
 from ._dense import Dense as Dense
 from ._diagonal import Diagonal as Diagonal
 from ._fft import FFT as FFT
+from ._hooks import applied as applied
+from ._hooks import hooks_are_possible as hooks_are_possible
 from ._identity import Identity as Identity
 from ._interpolate import Interpolate as Interpolate
 from ._linop import NamedLinop as NamedLinop
@@ -73,10 +75,12 @@ __all__ = [
     "Window",
     "Zero",
     "alg",
+    "applied",
     "config",
     "from_pylops",
     "from_scipy",
     "from_sigpy",
+    "hooks_are_possible",
     "to_pylops",
     "to_sigpy",
     "writing_is_safe",

@@ -62,6 +62,7 @@ class Contraction:
         if not summed:
             self.kind = "product"
             self.weight_axes, self.x_axes = axes_along(of_weight, result), axes_along(of_x, result)
+            self.is_aligned = self.weight_axes == self.x_axes == Axes(None, None)
         elif of_weight[1:] == of_x[-1:] and of_x[:-1] + of_weight[:1] == result:
             self.kind = "matrix"
         elif len(of_weight) == 2 and (of_weight[0], of_x[:-1] + of_weight[1]) == (of_x[-1], result):
@@ -79,6 +80,8 @@ class Contraction:
             if not x.ndim or not weight.ndim:  # no axes, no say in promotion
                 dtype = torch.promote_types(weight.dtype, x.dtype)
                 weight, x = weight.to(dtype), x.to(dtype)
+            if self.is_aligned:
+                return weight * x
             return self.weight_axes.view(weight) * self.x_axes.view(x)
         if self.kind == "sum of products" and (few := self._few_products(weight, x)) is not None:
             return few

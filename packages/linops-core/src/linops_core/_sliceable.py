@@ -18,6 +18,8 @@ from ._remembering import RememberingLinop, may_be_remembered
 from ._roles import Role
 from ._tile import within
 
+_ALL = slice(None)
+
 
 class SliceableLinop(RememberingLinop):
     """An operator whose weights carry named dimensions, which gives ``split`` and ``size``.
@@ -49,6 +51,7 @@ class SliceableLinop(RememberingLinop):
         super().__init__(shape, name)
         self._weight_shapes: dict[str, str] = {}
         self._cuts: dict[str, tuple[slice, ...]] = {}
+        self._indices: dict[str, slice | tuple[slice, ...]] = {}  # the same, as short as can be
         self._cut_from: dict[str, torch.Size] = {}
         self._broadcast: dict[str, frozenset[int]] = {}
         self._uncentred: dict[str, tuple[int, ...]] = {}
@@ -162,16 +165,19 @@ class SliceableLinop(RememberingLinop):
         assert weight is not None
         if not is_dynamo_compiling() and weight.shape != own["_seen_shapes"].get(name):
             self._see(name, weight)
-        return self._part(name, weight) if own["_cuts"] or own["_uncentred"] else weight
+        if own["_uncentred"]:
+            return self._shifted_part(name, weight)
+        index = own["_indices"].get(name)
+        return weight if index is None else weight[index]
 
-    def _part(self, name: str, weight: Tensor) -> Tensor:
+    def _shifted_part(self, name: str, weight: Tensor) -> Tensor:
         cut, axes = self._cuts.get(name), self._uncentred.get(name)
         if axes is None:
             return weight if cut is None else weight[cut]
         if cut is None:
             return torch.fft.ifftshift(weight, axes)  # type: ignore[no-any-return]
-        along = tuple(p if axis in axes else slice(None) for axis, p in enumerate(cut))
-        across = tuple(slice(None) if axis in axes else p for axis, p in enumerate(cut))
+        along = tuple(p if axis in axes else _ALL for axis, p in enumerate(cut))
+        across = tuple(_ALL if axis in axes else p for axis, p in enumerate(cut))
         return torch.fft.ifftshift(weight[across], axes)[along]  # type: ignore[no-any-return]
 
     def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
@@ -201,7 +207,7 @@ class SliceableLinop(RememberingLinop):
 
     def _is_cut(self, name: str, axes: Iterable[int]) -> bool:
         cut = self._cuts.get(name)
-        return cut is not None and any(cut[axis] != slice(None) for axis in axes)
+        return cut is not None and any(cut[axis] != _ALL for axis in axes)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim`` in the weights, or None where no weight has it."""
@@ -209,7 +215,7 @@ class SliceableLinop(RememberingLinop):
             for axis, own in enumerate(self._shape.other_shapes[shape_key]):
                 if own == dim and axis not in self._broadcast[name]:
                     cut = self._cuts.get(name)
-                    if cut is None or cut[axis] == slice(None):
+                    if cut is None or cut[axis] == _ALL:
                         return int(self._weight(name).shape[axis])
                     return int(cut[axis].stop - cut[axis].start)
         return None
@@ -219,7 +225,7 @@ class SliceableLinop(RememberingLinop):
         texts = []
         for name in self._weight_shapes:
             cut = self._cuts.get(name, ())
-            part = slices_text(cut) if any(piece != slice(None) for piece in cut) else ""
+            part = slices_text(cut) if any(piece != _ALL for piece in cut) else ""
             texts.append(tensor_text(name, self._weight(name), part))
         return ", ".join(texts)
 
@@ -229,17 +235,28 @@ class SliceableLinop(RememberingLinop):
         window = linop.own_window(tile)
         if not window or not linop._weight_shapes:
             return linop  # type: ignore[no-any-return]
-        cuts, shapes = {}, {}
+        cuts, indices = {}, {}
         for name, shape_key in linop._weight_shapes.items():
             dims = linop._shape.other_shapes[shape_key]
-            cut = list(linop._cuts.get(name) or [slice(None)] * len(dims))
+            cut = list(linop._cuts.get(name) or [_ALL] * len(dims))
             for axis, dim in enumerate(dims):
                 if dim in window and axis not in linop._broadcast[name]:
                     cut[axis] = within(cut[axis], window[dim])
-            cuts[name], shapes[name] = tuple(cut), linop._weight(name).shape
+            cuts[name] = tuple(cut)
+            if (index := _shortened(cuts[name])) != _ALL:
+                indices[name] = index
+        shapes = linop._shapes_to_keep()
         piece = linked(linop)
-        vars(piece).update(_cuts=cuts, _cut_from=shapes)
+        vars(piece).update(_cuts=cuts, _indices=indices, _cut_from=shapes, _seen_shapes=shapes)
         return piece  # type: ignore[no-any-return]
+
+    def _shapes_to_keep(self) -> dict[str, torch.Size]:
+        """Return the shapes that the weights of a tile must have; all tiles share them."""
+        if not self._cuts:
+            shapes = {name: self._weight(name).shape for name in self._weight_shapes}
+            if shapes != self._cut_from:
+                vars(self)["_cut_from"] = shapes
+        return self._cut_from
 
     # Weights are cut by name, and an adjoint has the same names: no detour through H.
     adj_split = split
@@ -248,5 +265,19 @@ class SliceableLinop(RememberingLinop):
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
         parts = {name: self.weight_part(name) for name in {*self._cuts, *self._uncentred}}
         other = with_changed_tensors(self, change, parts)
-        vars(other).update(_cuts={}, _uncentred={}, _admitted=None, _seen_shapes={})
+        vars(other).update(_cuts={}, _indices={}, _uncentred={}, _admitted=None, _seen_shapes={})
         return other
+
+
+def _shortened(index: tuple[slice, ...]) -> slice | tuple[slice, ...]:
+    """Return ``index`` without the whole axes at its end, for each of which torch takes its time.
+
+    Examples
+    --------
+    >>> _shortened((slice(1, 2), slice(None))), _shortened((slice(None), slice(1, 2)))
+    (slice(1, 2, None), (slice(None, None, None), slice(1, 2, None)))
+    """
+    length = len(index)
+    while length > 1 and index[length - 1] == _ALL:
+        length -= 1
+    return index[0] if length == 1 else index[:length]

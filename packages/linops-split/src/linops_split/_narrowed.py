@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from linops_core import Composite, NamedLinop, Role, Window, Zero
@@ -59,6 +60,10 @@ class Narrowed(Composite):
         """Return the length of ``dim``, of which the operator may use a part."""
         window = self._windows.get(ND.infer(dim))
         return super().size(dim) if window is None else window[1]
+
+    def _check_sizes(self, shape: torch.Size) -> None:
+        # The part sees no more than its own window of a dimension.
+        NamedLinop._check_sizes(self, shape)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from linops_core import Add, Composite, Concat, NamedLinop, writing_is_safe
-from nameddim import NamedDimension, NamedShape
+from linops_core import (
+    Add,
+    Composite,
+    Concat,
+    NamedLinop,
+    applied,
+    hooks_are_possible,
+    writing_is_safe,
+)
+from nameddim import NamedDimension
 
 from ._tiling import Part, Tiling
 
@@ -52,7 +60,7 @@ class Tiled(Composite):
     def tiling(self) -> Tiling:
         """Return the tiles in a row."""
         tiling = self._tiling
-        if tiling is None or not tiling.holds:
+        if tiling is None or not tiling.is_of(self.whole):
             tiling = Tiling(self.whole)
             vars(self)["_tiling"] = tiling
         return tiling
@@ -66,8 +74,12 @@ class Tiled(Composite):
 
     def run(self, x: Tensor) -> Tensor:
         """Return A x: written into one output where that can be, or as the tree returns it."""
-        recorded = x.requires_grad and torch.is_grad_enabled()
-        y = None if recorded or not writing_is_safe() else self.written(x)
+        y: Tensor | None = None
+        if writing_is_safe() and not hooks_are_possible(x):
+            recorded = torch.is_grad_enabled() and (
+                x.requires_grad or self.tiling().has_recorded_weights()
+            )
+            y = None if recorded else self.written(x)
         return self.whole(x) if y is None else y
 
     def written(self, x: Tensor) -> Tensor | None:
@@ -79,15 +91,17 @@ class Tiled(Composite):
         views = tiling.inputs(x)
         y: Tensor | None = None
         for number, part in enumerate(self._watched(tiling.parts)):
-            result = part.linop(views[number])
+            result = applied(part.linop, views[number])
             if result.requires_grad:
                 return None
             if y is None:
                 y = tiling.output_for(result)
                 places = tiling.outputs(y)
-            elif result.dtype != y.dtype and torch.promote_types(y.dtype, result.dtype) != y.dtype:
-                y = y.to(torch.promote_types(y.dtype, result.dtype))
-                places = tiling.outputs(y)
+            elif result.dtype != y.dtype:
+                dtype = torch.promote_types(y.dtype, result.dtype)
+                if dtype != y.dtype:
+                    y = y.to(dtype)
+                    places = tiling.outputs(y)
             place = places[number]
             if result.shape != place.shape:
                 raise ValueError(
@@ -110,18 +124,6 @@ class Tiled(Composite):
 
     def _check_sizes(self, shape: torch.Size) -> None:
         NamedLinop._check_sizes(self, shape)
-
-    def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
-        """Return the same of other tiles."""
-        other = super().with_operands(linops, shape)
-        vars(other)["_tiling"] = None
-        return other
-
-    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
-        """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
-        other = super().with_weights(change)
-        vars(other)["_tiling"] = None
-        return other
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without what is made again."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate, repeat
 
 from torch import Tensor
@@ -43,6 +43,8 @@ class Tiling:
 
     Attributes
     ----------
+    whole : NamedLinop
+        The operator that was taken apart.
     parts : list of Part
         The tiles, in the order in which results are summed.
     fills : bool
@@ -59,16 +61,33 @@ class Tiling:
     """
 
     def __init__(self, whole: NamedLinop) -> None:
+        self.whole = whole
         self.parts: list[Part] = []
         self.fills = True
         self._lengths: dict[int, int] = {}  # of the output, along each axis that is divided
         self._joints: list[NamedLinop] = []
         self._input, self._output = self._taken_apart(whole, False, {}, {})
 
-    @property
-    def holds(self) -> bool:
-        """Whether it may be used: nobody has hooked into what was taken apart."""
-        return not any(has_hooks(joint) for joint in self._joints)
+    def is_of(self, whole: NamedLinop) -> bool:
+        """Whether it is one of ``whole``, and nobody has hooked into what was taken apart."""
+        return self.whole is whole and not any(has_hooks(joint) for joint in self._joints)
+
+    def has_recorded_weights(self) -> bool:
+        """Whether autograd follows a weight of the tiles, which may be replaced at any time."""
+        return any(
+            tensor is not None and tensor.requires_grad
+            for tensors in self._tensors
+            for tensor in tensors.values()
+        )
+
+    @cached_property
+    def _tensors(self) -> list[Mapping[str, Tensor | None]]:
+        """The dictionaries of all weights, in which tiles of one operator look them up."""
+        found: dict[int, Mapping[str, Tensor | None]] = {}
+        for module in self.whole.modules():
+            for tensors in (module._parameters, module._buffers):
+                found[id(tensors)] = tensors
+        return [*found.values()]
 
     def inputs(self, x: Tensor) -> list[Tensor]:
         """Return the view of the input ``x`` that each tile reads."""
