@@ -16,6 +16,7 @@ extensions = [
     "checked_pages",
     "docstrings",
     "mathjax_file",
+    "pictures",
     "public_names",
 ]
 html_theme = "furo"

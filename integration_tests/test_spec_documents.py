@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import torchlinops as tl
+from linops_multigpu.testing import simulated
 from torchlinops.linops.split import split_linop
 from torchlinops.nameddim import NamedDimension as ND
 
@@ -181,9 +182,16 @@ def test_the_tile_of_a_chain_is_the_chain_of_the_tiles() -> None:
 
 
 def test_the_fields_of_a_batch_spec() -> None:
-    spec = tl.BatchSpec(batch_sizes={"C": 1}, device_matrix=["cpu", "meta"], base_device="cpu")
+    spec = tl.BatchSpec(
+        batch_sizes={"C": 1},
+        device_matrix=["cpu", "meta"],
+        base_device="cpu",
+        base_stream=None,
+        transfer_stream=None,
+    )
     assert spec.batch_sizes == {"C": 1}
     assert spec.base_device == torch.device("cpu")
+    assert spec.base_stream is spec.transfer_stream is None
 
 
 @given(st.integers(1, 6), st.lists(st.sampled_from("abc"), min_size=1, max_size=4))
@@ -237,3 +245,31 @@ def test_the_adjoint_of_to_device_goes_the_opposite_way() -> None:
     there = tl.ToDevice("cpu", "meta", ("N",))
     assert repr(there.H) == "ToDevice(meta -> cpu) (N) -> (N)"
     assert there(torch.ones(3)).device.type == "meta"
+
+
+def test_transfers_start_at_an_event_of_the_call() -> None:
+    B = tl.create_batched_linop(coils(), tl.BatchSpec({"C": 1}, ["cpu", "meta"], "cpu"))
+    assert isinstance(B.start_event, tl.RepeatedEvent)
+
+
+def test_a_repeated_event_is_a_fresh_one_each_time() -> None:
+    event = tl.RepeatedEvent("cpu")
+    first, second = event.record(), event.record()
+    assert first is not second
+
+
+def test_the_steps_of_a_forward_pass() -> None:
+    """Wait for the start, send the input, compute on the target, send the output back."""
+    with simulated(3):
+        A = tl.Diagonal(torch.arange(4.0), ("N",))
+        spec = tl.BatchSpec({"N": 1}, ["sim:1", "sim:2"], base_device="sim:0")
+        B = tl.create_batched_linop(A, spec)
+        plan = B.plan().actions
+        y = B(torch.ones(4).to("sim:0"))
+        assert y.device == torch.device("sim:0")
+        assert y.tolist() == [0, 1, 2, 3]
+    for tile in range(4):
+        send, compute, collect = (action for action in plan if action.tile == tile)
+        kinds = (send.kind, compute.kind, collect.kind)
+        assert kinds == (tl.Kind.SEND, tl.Kind.COMPUTE, tl.Kind.COLLECT)
+        assert plan.index(send) in compute.after and plan.index(compute) in collect.after
