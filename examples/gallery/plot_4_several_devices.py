@@ -35,7 +35,7 @@ torch.testing.assert_close(B(x), A(x))
 torch.testing.assert_close(B.N(x), A.N(x))
 
 # %%
-# The parameters of ``B`` are those of ``A``: what is written to them is followed on every device,
+# The weights of ``B`` are those of ``A``: what is written to them is followed on every device,
 # and gradients come back from there.
 
 with torch.no_grad():
