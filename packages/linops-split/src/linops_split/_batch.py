@@ -8,18 +8,19 @@ from typing import cast
 import numpy as np
 
 from linops_core import NamedLinop
-from nameddim import NamedDimension
 
 from ._assemble import assemble
+from ._cutting import cut_along
 from ._narrowed import narrowed
-from ._split import split_linop, tile_grid, tile_lengths
+from ._slices import Sizes, slices_along
 from ._tiled import Tiled
 
 
 def batch_linop(
     linop: NamedLinop,
-    batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int],
+    batch_sizes: Sizes,
     *,
+    sizes: Sizes | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
 ) -> NamedLinop:
     """Return an operator equal to ``linop`` that works tile by tile on the same device.
@@ -30,16 +31,17 @@ def batch_linop(
     Parameters
     ----------
     linop : NamedLinop
-    batch_sizes : mapping of dimension to int
+    batch_sizes, sizes : mapping of dimension to int
         As in :func:`split_linop`; the first dimension is the outermost loop.
     tqdm_kwargs : mapping, optional
         Options of a progress bar over the tiles of each call, as in ``{"leave": False}``; none is
-        shown by default.
+        shown by default, and none where autograd keeps what the tiles return.
 
     Returns
     -------
     NamedLinop
-        Its tiles refer to the weights of ``linop``: nothing is copied.
+        Its tiles refer to the weights of ``linop``: nothing is copied. ``linop`` itself where there
+        is one tile.
 
     Raises
     ------
@@ -54,9 +56,11 @@ def batch_linop(
     >>> batch_linop(A, {"N": 2})(torch.ones(3))
     tensor([0., 1., 2.])
     """
-    grid = tile_grid(linop, batch_sizes)
-    tiles, _, _ = split_linop(linop, batch_sizes)
+    pieces = slices_along(linop, batch_sizes, sizes)
+    tiles = cut_along(linop, pieces)
+    if tiles.size == 1:
+        return linop
     for position in np.ndindex(tiles.shape):
         tiles[position] = narrowed(cast(NamedLinop, tiles[position]))
-    whole = assemble(tiles, tuple(batch_sizes), lengths=tile_lengths(grid))
-    return Tiled(whole, tqdm_kwargs)
+    lengths = {dim: [piece.stop - piece.start for piece in along] for dim, along in pieces.items()}
+    return Tiled(assemble(tiles, tuple(pieces), lengths=lengths), tqdm_kwargs)

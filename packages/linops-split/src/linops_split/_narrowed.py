@@ -108,7 +108,7 @@ class Narrowed(Composite):
         for here, there in zip(normal.ishape, normal.oshape, strict=True):
             if here in self._windows:
                 windows[here] = windows[there] = self._windows[here]
-        return Narrowed(normal, windows)
+        return Narrowed(normal, windows) if windows else normal
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""
@@ -136,7 +136,8 @@ class Narrowed(Composite):
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the part of the operator between slices; see :meth:`NamedLinop.split`."""
-        return linop._cut(dict(linop.own_window(tile)))  # type: ignore[no-any-return]
+        window = linop.own_window(tile)
+        return linop._cut(dict(window)) if window else linop  # type: ignore[no-any-return]
 
     def _cut(self, window: dict[NamedDimension, slice]) -> NamedLinop:
         sizes = {dim: piece.stop - piece.start for dim, piece in window.items()}
@@ -165,8 +166,11 @@ def narrowed(linop: NamedLinop) -> NamedLinop:
     """
     windows = {}
     for dim in linop.shape.dims:
-        piece, size = linop.support(dim), linop.size(dim)
-        if piece is None or size is None or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
+        piece = linop.support(dim)
+        if piece is None or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
+            continue
+        size = linop.size(dim)
+        if size is None:
             continue
         if piece.start >= piece.stop:
             return _zero_like(linop, {})

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from numbers import Integral
 from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linops_core import NamedLinop, Role, SplitError
-from nameddim import ND, NamedDimension
+from linops_core import NamedLinop
+from nameddim import NamedDimension
 
 from ._cutting import cut_along, grid_of
+from ._slices import Sizes, slices_along
 
 Tile: TypeAlias = Mapping[NamedDimension, tuple[int, slice]]
 """For each dimension that is cut: the position of a tile along it, and the slice it covers."""
 
 
 def tile_grid(
-    linop: NamedLinop, batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int]
+    linop: NamedLinop, batch_sizes: Sizes, *, sizes: Sizes | None = None
 ) -> NDArray[np.object_]:
     """Return the tiles into which batch sizes divide an operator, without cutting it.
 
@@ -32,6 +32,8 @@ def tile_grid(
     batch_sizes : mapping of dimension to int
         How long a tile is in each dimension; the last one may be shorter. A size beyond that of
         the dimension means one tile.
+    sizes : mapping of dimension to int, optional
+        How long dimensions are that the operator does not know, such as the batch of an FFT.
 
     Returns
     -------
@@ -42,9 +44,10 @@ def tile_grid(
     ------
     SplitError
         If the operator does not have the dimension, cannot be sliced along it or does not know
-        its size, or a batch size is no positive integer.
+        its size, a batch size is no positive integer, or a size that is given is not the one that
+        the operator knows.
     """
-    pieces = slices_along(linop, batch_sizes)
+    pieces = slices_along(linop, batch_sizes, sizes)
     grid = np.empty([len(along) for along in pieces.values()], dtype=object)
     for position in np.ndindex(grid.shape):
         grid[position] = {
@@ -53,57 +56,15 @@ def tile_grid(
     return grid
 
 
-def slices_along(
-    linop: NamedLinop, batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int]
-) -> dict[NamedDimension, list[slice]]:
-    """Return the slices into which batch sizes divide each of their dimensions.
-
-    Raises
-    ------
-    SplitError
-        As :func:`tile_grid`.
-    """
-    dims = {ND.infer(dim): batch_size for dim, batch_size in batch_sizes.items()}
-    return {dim: _slices(linop, dim, batch_size) for dim, batch_size in dims.items()}
-
-
-def _slices(linop: NamedLinop, dim: NamedDimension, batch_size: int) -> list[slice]:
-    role = linop.role(dim)
-    if role is None:
-        hidden = ", or it is hidden behind an ellipsis" if "..." in linop.ishape else ""
-        raise SplitError(
-            f"{linop.signature}: the dimension to split must be one of "
-            f"{sorted(map(str, linop.dims))}, got {dim}{hidden}"
-        )
-    if role is Role.OPAQUE:
-        raise SplitError(f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}")
-    whole = isinstance(batch_size, Integral) and not isinstance(batch_size, bool)
-    if not whole or batch_size < 1:
-        raise SplitError(
-            f"{linop.signature}: the batch size of {dim} must be a positive integer, "
-            f"got {batch_size!r}"
-        )
-    size = linop.size(dim)
-    if size is None:
-        raise SplitError(
-            f"{linop.signature}: the size of {dim} must be known to split along it; none of the "
-            "operators holds a tensor with this dimension"
-        )
-    if size == 0:
-        raise SplitError(f"{linop.signature}: {dim} must not be empty, got size 0")
-    starts = range(0, size, int(batch_size))
-    return [slice(start, min(start + starts.step, size)) for start in starts]
-
-
 def split_linop(
-    linop: NamedLinop, batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int]
+    linop: NamedLinop, batch_sizes: Sizes, *, sizes: Sizes | None = None
 ) -> tuple[NDArray[np.object_], NDArray[np.object_], NDArray[np.object_]]:
     """Cut an operator into tiles; no tensor is allocated.
 
     Parameters
     ----------
     linop : NamedLinop
-    batch_sizes : mapping of dimension to int
+    batch_sizes, sizes : mapping of dimension to int
         As in :func:`tile_grid`.
 
     Returns
@@ -117,7 +78,7 @@ def split_linop(
     Raises
     ------
     SplitError
-        As :func:`tile_grid`.
+        As :func:`tile_grid`; also if an operator's ``split`` returns what cannot be its tile.
 
     Examples
     --------
@@ -130,7 +91,7 @@ def split_linop(
     >>> ibatches[1]
     [slice(None, None, None), slice(2, 3, None)]
     """
-    pieces = slices_along(linop, batch_sizes)
+    pieces = slices_along(linop, batch_sizes, sizes)
     linops = cut_along(linop, pieces)
     return linops, _batches(linop.ishape, pieces), _batches(linop.oshape, pieces)
 

@@ -1,0 +1,89 @@
+"""From batch sizes to slices: what a caller asks for, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import TypeAlias
+
+from linops_core import NamedLinop, Role, SplitError
+from nameddim import ND, NamedDimension
+
+Sizes: TypeAlias = Mapping[str, int] | Mapping[NamedDimension, int]
+"""A length for each of some dimensions."""
+
+
+def slices_along(
+    linop: NamedLinop, batch_sizes: Sizes, sizes: Sizes | None = None
+) -> dict[NamedDimension, list[slice]]:
+    """Return the slices into which batch sizes divide each of their dimensions.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+    batch_sizes : mapping of dimension to int
+    sizes : mapping of dimension to int, optional
+        Of dimensions that the operator does not know.
+
+    Raises
+    ------
+    SplitError
+        As :func:`tile_grid`.
+    """
+    given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    for dim, size in given.items():
+        _check_given(linop, dim, size)
+    dims = {ND.infer(dim): batch_size for dim, batch_size in batch_sizes.items()}
+    return {dim: _slices(linop, dim, size, given.get(dim)) for dim, size in dims.items()}
+
+
+def _slices(
+    linop: NamedLinop, dim: NamedDimension, batch_size: int, given: int | None
+) -> list[slice]:
+    if _has(linop, dim) is Role.OPAQUE:
+        raise SplitError(f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}")
+    if not _is_positive(batch_size):
+        raise SplitError(
+            f"{linop.signature}: the batch size of {dim} must be a positive integer, "
+            f"got {batch_size!r}"
+        )
+    size = linop.size(dim)
+    if size is None:
+        size = given
+    if size is None:
+        raise SplitError(
+            f"{linop.signature}: the size of {dim} must be known to split along it; none of the "
+            f"operators holds a tensor with this dimension; give it, as in sizes={{'{dim}': 8}}"
+        )
+    if size == 0:
+        raise SplitError(f"{linop.signature}: {dim} must not be empty, got size 0")
+    starts = range(0, int(size), int(batch_size))
+    return [slice(start, min(start + starts.step, starts.stop)) for start in starts]
+
+
+def _check_given(linop: NamedLinop, dim: NamedDimension, size: int) -> None:
+    _has(linop, dim)
+    known = linop.size(dim)
+    if not _is_positive(size):
+        raise SplitError(
+            f"{linop.signature}: the size of {dim} must be a positive integer, got {size!r}"
+        )
+    if known not in (None, size):
+        raise SplitError(f"{linop.signature}: {dim} must have size {known}, got {size} in sizes")
+
+
+def _has(linop: NamedLinop, dim: NamedDimension) -> Role:
+    """Return the role of ``dim``, which the operator must have."""
+    role = linop.role(dim)
+    if role is None:
+        hidden = ", or it is hidden behind an ellipsis" if "..." in linop.ishape else ""
+        raise SplitError(
+            f"{linop.signature}: the dimension to split must be one of "
+            f"{sorted(map(str, linop.dims))}, got {dim}{hidden}"
+        )
+    return role
+
+
+def _is_positive(number: int) -> bool:
+    whole = isinstance(number, Integral) and not isinstance(number, bool)
+    return whole and number > 0
