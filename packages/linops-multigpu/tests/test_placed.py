@@ -7,7 +7,7 @@ import copy
 import gc
 import pickle
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -24,6 +24,16 @@ from memmap import ModuleMemoryMap
 from nameddim import ND
 
 CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def copies_of_what_is_there() -> Iterator[None]:
+    """Have all weights copied, though they are on the device already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("linops_multigpu._replica.is_there", lambda *_: False)
+        yield
+
+
 PART = {ND("N"): slice(1, 3)}
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from linops_core import Diagonal, Identity
 from linops_multigpu import DeviceSpec, ToDevice
-from linops_multigpu._to_device import _sent
+from linops_multigpu._to_device import sent as sent_by_streams
 from nameddim import ND
 
 
@@ -101,7 +101,7 @@ def test_what_is_no_stream_of_its_device_is_refused(paper: Any, name: str) -> No
 
 def sent(x: Tensor) -> Tensor:
     """Send a vector as to another device; to the one that a test without devices has."""
-    found: Tensor = _sent(x, DeviceSpec("cpu"), DeviceSpec("cpu"))
+    found: Tensor = sent_by_streams(x, DeviceSpec("cpu"), DeviceSpec("cpu"))
     return found
 
 

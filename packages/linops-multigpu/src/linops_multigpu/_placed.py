@@ -13,7 +13,7 @@ from torch import Tensor
 from linops_core import Composite, NamedLinop
 from nameddim import NamedDimension
 
-from ._replica import Replica, ReplicaPart, tensors_of
+from ._replica import Replica, ReplicaPart
 
 
 class Placed(Composite):
@@ -22,8 +22,8 @@ class Placed(Composite):
     The operator as it was given, the source, stays where it is: its parameters are those of
     this module, to be trained, saved and loaded. The copies hold on the device what the source
     reads (of a tile, its slices). When a tensor of the source has been written to or replaced,
-    it is copied anew before the next use. While autograd follows a tensor of the source, the
-    tensors are sent on each call instead, by an operation through which gradients return.
+    it is copied anew before the next use. While autograd follows a tensor of the source, it follows
+    it to the copies, and gradients return: what tiles share is summed on the device and sent once.
 
     A write is seen if torch counts it: one to ``weight.data``, or to the memory of a NumPy array
     that the weight was made from, is not. What was made in inference mode is sent on each call.
@@ -74,8 +74,6 @@ class Placed(Composite):
 
     def up_to_date(self) -> NamedLinop:
         """Return the operator on the device, with the values that its weights have now."""
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors_of(self.source)):
-            return self.source.with_weights(partial(torch.Tensor.to, device=self.device))
         return self._copy()
 
     def _derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> Placed:

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from linops_core import NamedLinop
 from memmap import ModuleMemoryMap
+
+from ._call import once_a_call
+from ._followed import followed, is_transformed, sent_by_itself
+from ._snapshot import Snapshot
+from ._streams import Stream, backend_of
+from ._weights import read_by, reading
+
+# One at a time: what two threads find to be outdated is sent once.
+_SENDING = threading.RLock()
 
 
 class Replica:
     """Operators as they are, copied to one device together.
 
-    They are sent as one, so what they share arrives once. When a tensor of one that is asked
-    for has been written to, replaced or cast, all are sent again: into new memory, because
-    autograd may hold on to the old.
+    They are sent as one, so what they share arrives once; what is there already is not copied.
+    When a tensor of one has been written to, replaced or cast, all are sent again: into new
+    memory, because autograd may hold on to the old. While autograd follows a tensor of one, it
+    follows it to its copy.
 
     Parameters
     ----------
@@ -31,29 +41,102 @@ class Replica:
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
         self._sources = tuple(sources)
         self._device = device
-        self._copies: list[NamedLinop] = []
-        self._snapshots: list[_Snapshot] = []
-        self._send()
+        self._copies: _Copies | None = None
+        self._up_to_date()
 
     def copy_of(self, position: int) -> NamedLinop:
-        """Return the copy of a source with the values that its tensors have now."""
-        if not (self._snapshots and self._snapshots[position].shows(self._sources[position])):
-            self._send()
-        return self._copies[position]
+        """Return the copy of a source with the values that its tensors have now.
 
-    def _send(self) -> None:
-        # What is outdated goes first, so that the device never has to hold both.
-        self._copies, self._snapshots = [], []
-        # Tensors made in inference mode could never be used with autograd.
-        with torch.inference_mode(False), torch.no_grad():
-            snapshots = [_Snapshot(source) for source in self._sources]
-            parts = nn.ModuleList(source.with_weights(Tensor.detach) for source in self._sources)
-            copies = ModuleMemoryMap().copy_to(parts, self._device)
-        self._copies, self._snapshots = [cast(NamedLinop, copy) for copy in copies], snapshots
+        Whether they are those that were sent is found out once a call (:func:`one_call`) for all.
+        """
+        if is_transformed():
+            return sent_by_itself(self._sources[position], self._device)
+        of_call = once_a_call(
+            (self, torch.is_grad_enabled()), lambda: self._now(range(len(self._sources)))
+        )
+        if of_call is not None:
+            return of_call[position]
+        (copy,) = self._now([position])
+        return copy
+
+    def _now(self, positions: Sequence[int]) -> list[NamedLinop]:
+        copies = self._up_to_date()
+        if not (torch.is_grad_enabled() and copies.snapshot.requires_grad()):
+            return [copies.linops[position] for position in positions]
+        sources = [self._sources[position] for position in positions]
+        return followed(sources, [copies.tensors[position] for position in positions])
+
+    def _up_to_date(self) -> _Copies:
+        with _SENDING:
+            if self._copies is None or not self._copies.snapshot.shows():
+                # What is outdated goes first, so that the device never has to hold both.
+                self._copies = None
+                self._copies = _Copies(self._sources, self._device)
+            self._copies.use()
+            return self._copies
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the copies, which are made again where they are used."""
-        return {**vars(self), "_copies": [], "_snapshots": []}
+        return {**vars(self), "_copies": None}
+
+
+class _Copies:
+    """What operators read, as it was when it was sent.
+
+    Attributes
+    ----------
+    tensors : list of list of Tensor
+        What each operator reads, on the device.
+    linops : list of NamedLinop
+        The operators on it.
+    """
+
+    def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
+        # Tensors made in inference mode could never be used with autograd.
+        with torch.inference_mode(False), torch.no_grad():
+            self.snapshot = Snapshot(sources)
+            read = [[tensor.detach() for tensor in read_by(source)] for source in sources]
+            there = _sent([tensor for tensors in read for tensor in tensors], device)
+            self.tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
+            self.linops = [
+                reading(source, tensors)
+                for source, tensors in zip(sources, self.tensors, strict=True)
+            ]
+        self._backend = backend_of(device)
+        self._device = device
+        stream = self._backend.current_stream(device)
+        self._arrived = self._backend.new_event(device)
+        self._arrived.record(stream)
+        self._users: list[Stream] = [stream]
+
+    def use(self) -> None:
+        """Have the copies be there for what is given to the current stream of the device."""
+        stream = self._backend.current_stream(self._device)
+        if stream in self._users:
+            return
+        stream.wait_event(self._arrived)
+        for tensor in (tensor for tensors in self.tensors for tensor in tensors):
+            self._backend.record_use(tensor, stream)
+        self._users.append(stream)
+
+
+def _sent(tensors: Sequence[Tensor], device: torch.device) -> dict[int, Tensor]:
+    """Return what stands on a device for each tensor, by the id of the tensor."""
+    away = nn.Module()
+    for number, tensor in enumerate(tensors):
+        if not is_there(tensor, device):
+            away.register_buffer(str(number), tensor)
+    copies = ModuleMemoryMap().copy_to(away, device)._buffers
+    found = {id(tensor): tensor for tensor in tensors}
+    for name, copy in copies.items():
+        assert copy is not None
+        found[id(tensors[int(name)])] = copy
+    return found
+
+
+def is_there(tensor: Tensor, device: torch.device) -> bool:
+    """Whether a tensor is on the device already."""
+    return tensor.device == device
 
 
 class ReplicaPart:
@@ -89,38 +172,3 @@ class ReplicaPart:
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without what was derived."""
         return type(self), (self._origin, self._derive)
-
-
-def tensors_of(module: nn.Module) -> Iterator[Tensor]:
-    """Yield the tensors of a module and its parts, those of a part used twice twice."""
-    for tensor in (*module._parameters.values(), *module._buffers.values()):
-        if tensor is not None:
-            yield tensor
-    for child in module._modules.values():
-        if child is not None:
-            yield from tensors_of(child)
-
-
-class _Snapshot:
-    """The tensors of an operator at one moment, as far as a change of them can be told."""
-
-    def __init__(self, linop: NamedLinop) -> None:
-        self._seen = [(weakref.ref(tensor), _marks(tensor)) for tensor in tensors_of(linop)]
-
-    def shows(self, linop: NamedLinop) -> bool:
-        """Whether no tensor was written to, replaced, moved or cast since."""
-        tensors = list(tensors_of(linop))
-        return len(tensors) == len(self._seen) and all(
-            # Of a tensor made in inference mode nobody counts the writes.
-            not tensor.is_inference() and seen() is tensor and marks == _marks(tensor)
-            for tensor, (seen, marks) in zip(tensors, self._seen, strict=True)
-        )
-
-
-def _marks(tensor: Tensor) -> tuple[object, ...]:
-    version = None if tensor.is_inference() else tensor._version
-    # `data = ` changes the storage and not the version. A weak reference, because the address of
-    # a storage that was freed is soon that of another.
-    storage = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
-    layout = (tensor.storage_offset(), tensor.shape, tensor.stride())
-    return version, storage, *layout, tensor.dtype, tensor.device

@@ -9,6 +9,7 @@ simulated devices that prove the order right.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 import torch
@@ -153,11 +154,11 @@ class HostBackend:
         return torch.empty(like.shape, dtype=like.dtype, device="cpu")
 
 
+@dataclass(frozen=True)
 class _HostStream:
     """The thread that calls."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    device: torch.device
 
     def wait_event(self, event: Event) -> None:
         """Let the host wait: what comes next on this stream is what comes next."""

@@ -104,7 +104,7 @@ class ToDevice(SliceableLinop):
             raise ValueError(f"{linop.name}: the input must be on {here.device}, got {x.device}")
         if here.device == there.device:
             return x
-        return _sent(x, here, there)  # type: ignore[no-any-return]
+        return sent(x, here, there)  # type: ignore[no-any-return]
 
     adj_fn = fn  # the ends of an adjoint are exchanged
 
@@ -136,19 +136,19 @@ class _Sent(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         # In a thread of autograd's, for which the streams that are current there are the ones
         # that it waits for.
-        return _sent(gradient, *ctx.way_back), None, None
+        return sent(gradient, *ctx.way_back), None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
         there, here = ctx.way_back
-        return _sent(tangent, here, there)  # type: ignore[no-any-return]
+        return sent(tangent, here, there)  # type: ignore[no-any-return]
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, here: DeviceSpec, there: DeviceSpec
     ) -> tuple[Tensor, int | None]:
-        return _sent(x, here, there), in_dims[0]
+        return sent(x, here, there), in_dims[0]
 
 
 # Streams are no part of a graph.
-_sent = torch.compiler.disable(_Sent.apply)  # type: ignore[no-untyped-call]
+sent = torch.compiler.disable(_Sent.apply)  # type: ignore[no-untyped-call]

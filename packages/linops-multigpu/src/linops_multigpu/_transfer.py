@@ -19,6 +19,7 @@ from ._staging import pieces, staging_of
 from ._stream_pool import DeviceStreams
 from ._streams import Event, Stream
 from ._transfer_route import Route, route_between
+from ._weight_parts import memory_order
 
 _LOG = logging.getLogger("linops_multigpu.transfers")
 
@@ -240,7 +241,7 @@ def _to_host(x: Tensor, source: DeviceStreams, into: Tensor | None) -> tuple[Ten
         there = into
     else:
         # Fresh pinned memory each time: the caller may keep it.
-        order = _memory_order(x)
+        order = memory_order(x)
         there = source.backend.empty_pinned(x.permute(order))
         if not x.is_contiguous():
             strides = there.permute(sorted(order, key=order.__getitem__)).stride()
@@ -260,11 +261,5 @@ def _now(streams: DeviceStreams, stream: Stream) -> Event:
 
 
 def _in_memory_order(x: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    order = _memory_order(out)
+    order = memory_order(out)
     return x.permute(order), out.permute(order)
-
-
-def _memory_order(x: Tensor) -> list[int]:
-    """Return the axes as they are in memory: in that order a dense tensor is contiguous."""
-    axes = list(range(x.ndim))
-    return axes if x.is_contiguous() else sorted(axes, key=x.stride, reverse=True)

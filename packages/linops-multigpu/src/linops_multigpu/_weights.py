@@ -1,0 +1,35 @@
+"""The tensors that an operator reads, as a list, and an operator that reads others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torch import Tensor, nn
+
+from linops_core import NamedLinop
+
+
+def read_by(linop: NamedLinop) -> list[Tensor]:
+    """Return what an operator reads: of each weight the slice that is its own."""
+    found: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    linop.with_weights(note)
+    return found
+
+
+def reading(linop: NamedLinop, tensors: Iterable[Tensor]) -> NamedLinop:
+    """Return the operator that reads other tensors, given in the order of :func:`read_by`."""
+    others = iter(tensors)
+    return linop.with_weights(lambda _: next(others))
+
+
+def modules_of(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield a module and its parts, one that is used twice twice."""
+    yield module
+    for child in module._modules.values():
+        if child is not None:
+            yield from modules_of(child)
