@@ -67,6 +67,21 @@ def test_numbers_whose_product_is_extreme_stay_apart() -> None:
     assert [type(part) for part in whole.flatten()] == [Dense, Scalar, Scalar]
 
 
+def test_numbers_that_are_extreme_stay_where_they_are() -> None:
+    A = Chain(Scalar(1e200, ("N",)), matrix(), Scalar(1e-200, ("M",)))
+    for whole, numbers in (
+        (2 * A, [1e200, 1e-200, 2]),
+        (A.N, [1e200, 1e-200, 1e-200, 1e200]),
+    ):
+        found = [part.weight for part in whole.flatten() if isinstance(part, Scalar)]
+        assert found == numbers
+
+
+def test_as_few_numbers_are_left_as_go_into_one() -> None:
+    whole = composed(*[Scalar(100.0, ("N",))] * 7)
+    assert [part.weight for part in whole.flatten() if isinstance(part, Scalar)] == [1e6, 1e6, 100]
+
+
 def test_one_number_that_is_used_twice_counts_twice() -> None:
     half = Scalar(0.5, ("N",))
     assert composed(half, half).weight == 0.25

@@ -1,3 +1,4 @@
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -84,6 +85,13 @@ def test_what_only_one_side_has_gets_another_name_on_the_way_back() -> None:
     )
     assert through.N.dims == {"N", "K", "M", "K1", "N1"}
     assert all(through.N.role(dim) is not Role.OPAQUE for dim in through.N.dims)
+
+
+def test_what_appears_twice_along_a_chain_has_two_names_on_the_way_back() -> None:
+    names = ("N", "M", "N", "K", "L")
+    A = Chain(*(Dense(torch.eye(2), (o, i), (i,), (o,)) for i, o in pairwise(names)))
+    way = A.N.flatten()
+    assert [linop.oshape[0] for linop in way] == ["M", "N", "K", "L", "K1", "N1", "M1", "N2"]
 
 
 def test_an_operator_in_the_middle() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import mul
 
 from torch import Tensor
 
 from ._add import Add, flat_sum
-from ._chain import Chain, fit, flat
+from ._chain import chained, fit, flat
 from ._endomorphism import following, landing_alike
 from ._identity import Identity, is_identity
 from ._linop import NamedLinop
@@ -27,7 +25,7 @@ def composed(*linops: NamedLinop) -> NamedLinop:
         If neighbours do not fit, in names or in sizes.
     """
     fitted = fit(flat(following(linops)))
-    result = _without_zeros(fitted) or _chained(fitted)
+    result = _without_zeros(fitted) or _simplified(fitted)
     every = all(linop.is_endomorphism for linop in linops)
     return result.as_endomorphism() if every else result
 
@@ -44,27 +42,32 @@ def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
     return Zero(ishape, oshape, sizes={dim: n for dim, n in sizes.items() if n is not None})
 
 
-def _chained(fitted: Sequence[NamedLinop]) -> NamedLinop:
-    """Return the chain without identities, its numbers in one."""
-    parts = _with_one_number([linop for linop in fitted if not is_identity(linop)])
+def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
+    """Return the chain without identities, its numbers in one, or few."""
+    parts = _with_few_numbers([linop for linop in fitted if not is_identity(linop)])
     if not parts:
         return Identity(fitted[0].ishape)
-    return parts[0] if len(parts) == 1 else Chain(*parts)
+    return parts[0] if len(parts) == 1 else chained(parts)
 
 
-def _with_one_number(parts: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators with all of Python's numbers multiplied into the last of them.
+def _with_few_numbers(parts: Sequence[NamedLinop]) -> list[NamedLinop]:
+    """Return the operators with Python's numbers multiplied into the last of those before it.
 
-    Those that are very large or small stay where they are: what lies between them may be of the
-    opposite size, and the product of all in range.
+    Numbers that are very large or small, or would be, stay where they are: what lies between them
+    may be of the opposite size, and the product of all in range.
     """
-    places = [i for i, part in enumerate(parts) if is_number(part)]
-    places = [i for i in places if is_moderate(number_of(parts[i]))]
-    product = reduce(mul, [number_of(parts[i]) for i in places], 1)
-    if len(places) < 2 or not is_moderate(product):
-        return list(parts)
-    merged = {places[-1]: Scalar(product, parts[places[-1]].ishape)}
-    return [merged.get(i, part) for i, part in enumerate(parts) if i not in places[:-1]]
+    kept: dict[int, NamedLinop] = {}
+    last = None
+    for place, part in enumerate(parts):
+        if is_number(part) and is_moderate(number_of(part)):
+            if last is not None:
+                product = number_of(kept[last]) * number_of(part)
+                if is_moderate(product):
+                    del kept[last]
+                    part = Scalar(product, part.ishape)
+            last = place
+        kept[place] = part
+    return [*kept.values()]
 
 
 def scaled(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
@@ -105,9 +108,9 @@ def summed(*linops: NamedLinop) -> NamedLinop:
         If they do not share one shape, in names or in sizes.
     """
     terms = same_space("Add", landing_alike(flat_sum(linops)))
-    for place in reversed(range(len(terms))):
+    for place in [i for i, term in enumerate(terms) if isinstance(term, Zero)][::-1]:
         others = [*terms[:place], *terms[place + 1 :]]
-        if isinstance(terms[place], Zero) and others and _adds_no_size(terms[place], others):
+        if others and _adds_no_size(terms[place], others):
             terms = others
     result = terms[0] if len(terms) == 1 else Add(*terms)
     every = all(linop.is_endomorphism for linop in linops)

@@ -13,10 +13,11 @@ from nameddim import ND, NamedDimension, NamedShape
 from ._composite import Composite
 from ._endomorphism import following
 from ._hooks import applied, hooks_are_possible
+from ._identity import Identity
 from ._linop import NamedLinop
 from ._normal import fit_inner
 from ._roles import Role
-from ._scalar import Scalar
+from ._scalar import Scalar, is_number
 from ._support import common, is_empty
 from ._tile import Window, within
 
@@ -93,15 +94,12 @@ class Chain(Composite):
         """
         if inner is not None:  # names and sizes fit all along, or the message names the chain
             _, inner = fit_inner(self, inner)
-        result = inner
-        for linop in reversed(self.linops):
-            if not isinstance(linop, Scalar):
-                result = linop.normal(result)
-        for linop in self.linops:
-            if isinstance(linop, Scalar):
-                result = linop.normal() if result is None else linop.around(result)
-        assert result is not None
-        return result.as_endomorphism()
+        numbers = [linop.anywhere() for linop in self.linops if isinstance(linop, Scalar)]
+        others = [linop for linop in self.linops if not isinstance(linop, Scalar)]
+        result = _surrounded(others, inner)
+        if result is None:
+            result = Identity(self.ishape)
+        return _multiplied(result, numbers).as_endomorphism()
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where the chain takes any.
@@ -185,6 +183,48 @@ class Chain(Composite):
             return self
         fitted = fit(self.linops, shape)
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
+
+
+def chained(fitted: Sequence[NamedLinop]) -> Chain:
+    """Return the chain of operators that fit (:func:`fit`), which is not checked again."""
+    chain = Chain.__new__(Chain)
+    Composite.__init__(chain, NamedShape(fitted[0].ishape, fitted[-1].oshape), fitted)
+    vars(chain)["_is_endomorphism"] = all(linop.is_endomorphism for linop in fitted)
+    return chain
+
+
+def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> NamedLinop | None:
+    """Return the normal of a chain, first operator first, around ``inner``.
+
+    What only surrounds what is inside is put around it all at once.
+    """
+    from ._sandwich import nested
+
+    result, shells = inner, list[NamedLinop]()  # the last of them is the outermost
+    for linop in reversed(linops):
+        inside = shells[-1].ishape if shells else result and result.ishape
+        if linop._only_surrounds() and linop.oshape == inside and not isinstance(result, Identity):
+            shells.append(linop)
+        else:
+            if result is not None and shells:
+                result, shells = nested(shells[::-1], result), []
+            result = linop.normal(result)
+    return nested(shells[::-1], result) if result is not None and shells else result
+
+
+def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
+    """Return conj(w) A w for each w: ``|w|^2 A`` where that is a moderate number."""
+    from ._algebra import composed
+
+    before, after = list[NamedLinop](), list[NamedLinop]()
+    for number in numbers:
+        normal = number.normal()
+        if is_number(normal):
+            after.append(normal)
+        else:
+            before.append(number)
+            after.insert(0, number.H)
+    return composed(*before, linop, *after) if numbers else linop
 
 
 def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:

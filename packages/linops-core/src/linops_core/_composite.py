@@ -28,8 +28,7 @@ class Composite(RememberingLinop):
         super().__init__(shape, name)
         operands = {str(position): linop for position, linop in enumerate(linops)}
         self._operands = tuple(operands)  # another module that someone attaches is none
-        for number, linop in operands.items():
-            self.add_module(number, linop)
+        self._modules.update(operands)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:

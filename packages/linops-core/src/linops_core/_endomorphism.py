@@ -80,6 +80,8 @@ def _landing_on(lead: NamedLinop, linop: NamedLinop) -> NamedLinop:
 
 
 def _takes(linop: NamedLinop, names: tuple[NamedDimension, ...]) -> bool:
+    if linop.ishape == names:
+        return True
     try:
         linop.shape.resolve(ishape=names)
     except ValueError:

@@ -164,6 +164,9 @@ class FFT(SliceableLinop):
                     return sandwich(linop._plain(), shifted)
         return super().normal(inner)
 
+    def _only_surrounds(self) -> bool:
+        return not self.centered and type(self).normal is FFT.normal
+
     def own_normal(self) -> NamedLinop:
         """Return a multiple of the identity."""
         if self.norm == "ortho":

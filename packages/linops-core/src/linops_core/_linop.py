@@ -323,6 +323,10 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
             return fit_inner(self, inner)[0].own_normal().as_endomorphism()
         return sandwich(self, inner)
 
+    def _only_surrounds(self) -> bool:
+        """Whether A^H inner A is for any ``inner`` but an identity these three, one by one."""
+        return type(self).normal is NamedLinop.normal
+
     def own_normal(self) -> NamedLinop:
         """Return A^H A: through ``normal_fn`` where the class has one.
 

@@ -38,9 +38,14 @@ def same_space(
     if not linops:
         raise ValueError(f"{owner}: there must be at least one operator, got none")
     try:
-        ishape = max_shape([linop.ishape for linop in linops])
-        oshape = max_shape([linop.oshape for linop in linops])
-        fitted = [linop.resolved(ishape=ishape, oshape=oshape) for linop in linops]
+        ishape = max_shape(dict.fromkeys(linop.ishape for linop in linops))
+        oshape = max_shape(dict.fromkeys(linop.oshape for linop in linops))
+        fitted = [
+            linop
+            if linop.ishape == ishape and linop.oshape == oshape
+            else linop.resolved(ishape=ishape, oshape=oshape)
+            for linop in linops
+        ]
     except ValueError as error:
         shapes = "; ".join(f"{linop.signature}" for linop in linops)
         raise ValueError(f"{owner}: all must have one shape, got {shapes}: {error}") from error

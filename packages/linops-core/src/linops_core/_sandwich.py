@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
 from nameddim import NamedDimension, is_wildcard
 
 from ._algebra import composed
@@ -23,15 +26,32 @@ def sandwich(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
         names = names_of_return(linop, linop.oshape, frozenset())
         return composed(linop, linop.H.renamed(names)).as_endomorphism()
     linop, inner = fit_inner(linop, inner)
-    linop = linked(linop)
-    names = names_of_return(linop, inner.oshape, inner.dims)
-    return composed(linop, inner, linop.H.renamed(names)).as_endomorphism()
+    return nested([linop], inner)
+
+
+def nested(linops: Sequence[NamedLinop], inner: NamedLinop) -> NamedLinop:
+    """Return A_1^H ... A_n^H inner A_n ... A_1, made at once: it grows with n, not with its square.
+
+    Parameters
+    ----------
+    linops : sequence of NamedLinop
+        First applied first; they fit each other and ``inner``.
+    """
+    there: list[NamedLinop] = []
+    back: list[NamedLinop] = []
+    landing, taken = inner.oshape, set(inner.dims)
+    for linop in reversed(linops):
+        there.append(linked(linop))
+        back.append(linop.H.renamed(names_of_return(linop, landing, taken)))
+        landing = back[-1].oshape
+        taken |= linop.dims | back[-1].dims
+    return composed(*reversed(there), inner, *back).as_endomorphism()
 
 
 def names_of_return(
     linop: NamedLinop,
     landing: tuple[NamedDimension, ...],
-    taken: frozenset[NamedDimension],
+    taken: AbstractSet[NamedDimension],
 ) -> dict[NamedDimension, NamedDimension]:
     """Return the names that the adjoint on the way back needs.
 

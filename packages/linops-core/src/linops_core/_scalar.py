@@ -95,17 +95,15 @@ class Scalar(SliceableLinop):
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by ``|w|^2``."""
-        if not is_number(self) or not is_moderate(squared := _squared(self.weight)):
-            return super().own_normal()
-        return Scalar(squared, self.ishape)
+        if is_number(self):
+            squared = _squared(self.weight)
+            if is_moderate(squared) and bool(squared) == bool(self.weight):  # no underflow
+                return Scalar(squared, self.ishape)
+        return super().own_normal()
 
-    def around(self, linop: NamedLinop) -> NamedLinop:
-        """Return conj(w) A w for an endomorphism A: ``|w|^2 A`` where that number is moderate."""
-        anywhere = linked(self, NamedShape(("...",), weight_shape=()))
-        normal = anywhere.normal()
-        if is_number(normal):
-            return normal @ linop
-        return anywhere.H @ linop @ anywhere
+    def anywhere(self) -> Scalar:
+        """Return the multiplication by w of any tensor: numbers commute with all operators."""
+        return linked(self, NamedShape(("...",), weight_shape=()))
 
 
 def is_moderate(number: complex) -> bool:

@@ -1,0 +1,98 @@
+"""Compositions of many operators are made in a time that grows with their number."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from linops_core import FFT, Add, Chain, Concat, Diagonal, NamedLinop, Scalar, Stack, Zero
+
+MANY = 1000
+
+
+def diagonals(n: int) -> list[NamedLinop]:
+    return [Diagonal(torch.ones(2, dtype=torch.float64), ("Nx",)) for _ in range(n)]
+
+
+def layers(n: int) -> Chain:
+    """Return what an image becomes in n layers of a diagonal, a transform and a number."""
+    F = FFT(1, ())
+    there = [Chain(D, F, Scalar(2.0), F.H) for D in diagonals(n)]
+    return Chain(*there)
+
+
+def n_calls(work: Callable[[], object]) -> int:
+    """Return how many functions ``work`` calls."""
+    count = 0
+
+    def see(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(see)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def chain(n: int) -> Chain:
+    return Chain(*diagonals(n))
+
+
+def total(n: int) -> Add:
+    return Add(*diagonals(n))
+
+
+def stack(n: int) -> Stack:
+    return Stack(*diagonals(n), odim_and_idx=("K", 0))
+
+
+def concat(n: int) -> Concat:
+    return Concat(*diagonals(n), idim="Nx", odim="Nx")
+
+
+WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
+    "a chain": (diagonals, lambda parts: Chain(*parts)),
+    "its adjoint": (chain, lambda A: A.H),
+    "its transpose": (chain, lambda A: A.T),
+    "its normal": (chain, lambda A: A.N),
+    "the normal of transforms": (layers, lambda A: A.N),
+    "the normal of transforms around an operator": (layers, lambda A: A.normal(diagonals(1)[0])),
+    "the normal of a normal": (chain, lambda A: A.N.N),
+    "its product": (chain, lambda A: A @ A),
+    "its tree": (chain, repr),
+    "its role": (chain, lambda A: A.role("Nx")),
+    "a sum": (diagonals, lambda parts: Add(*parts)),
+    "the adjoint of a sum": (total, lambda A: A.H),
+    "the normal of a sum": (total, lambda A: A.N),
+    "a sum of sums": (total, lambda A: A + A),
+    "a stack": (diagonals, lambda parts: Stack(*parts, odim_and_idx=("K", 0))),
+    "the normal of a stack": (stack, lambda A: A.N),
+    "a block diagonal": (diagonals, lambda parts: Concat(*parts, idim="Nx", odim="Nx")),
+    "the normal of a block diagonal": (concat, lambda A: A.N),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_twice_as_many_operators_take_twice_as_many_steps(name: str) -> None:
+    make, work = WORK[name]
+    few, many = (n_calls(partial(work, make(n))) for n in (40, 80))
+    assert many <= 2.5 * few  # of squares it would be four times
+
+
+def test_a_thousand_operators_are_no_more_than_many() -> None:
+    A = Chain(*diagonals(MANY))
+    x = torch.randn(2, dtype=torch.float64)
+    for linop in (A, A.H, A.N, A.T, A @ A, A.N.H, A.N.N):
+        assert torch.equal(linop(x), x)
+        assert repr(linop)
+    S = Add(*diagonals(MANY))
+    for linop, number in ((S, MANY), (S.H, MANY), (S + S, 2 * MANY), (S.T, MANY), (S.N, MANY**2)):
+        torch.testing.assert_close(linop(x), number * x)
+        assert repr(linop)
+    torch.testing.assert_close(sum(diagonals(100), Zero(("Nx",)))(x), 100 * x)
