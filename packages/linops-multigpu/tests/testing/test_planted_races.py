@@ -67,7 +67,7 @@ def gathered(world: World, mistake: str) -> Tensor:
 
 def through_pinned_memory(world: World, mistake: str) -> Tensor:
     """Send from pinned memory, compute, and return to pinned memory."""
-    staged, landed = (world.host_memory.empty_pinned(torch.empty(N)) for _ in range(2))
+    staged, landed = (world.empty_pinned(torch.empty(N)) for _ in range(2))
     staged.copy_(torch.arange(float(N)))
     x = staged.to("sim:0", non_blocking=True)
     sent = world.current_stream("sim:0").record_event()

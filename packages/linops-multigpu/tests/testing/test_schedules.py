@@ -17,9 +17,9 @@ def order_of_work(schedule: str, seed: int = 0) -> list[tuple[str, str]]:
         streams = {"a": world.new_stream("sim:0"), "b": world.new_stream("sim:0")}
         for name, stream in streams.items():
             for number in "12":
-                with world.entered():
+                with world._machine.entered():
                     task = ("done", name + number)
-                    world.launch(stream, name, lambda task=task: done.append(task))  # type: ignore[misc]  # of a default
+                    world._machine.launch(stream, name, lambda task=task: done.append(task))  # type: ignore[misc]  # of a default
                 done.append(("given", name + number))
     return done
 

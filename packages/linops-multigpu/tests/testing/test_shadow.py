@@ -1,7 +1,7 @@
 """The record of who touched which byte, against one that keeps everything."""
 
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -35,6 +35,8 @@ steps = st.lists(
 clocks = st.dictionaries(st.integers(0, 2), st.integers(0, 6))
 
 
+# What a write came after is forgotten, whoever asks.
+@example([(0, {0}, False), (1, {0}, True)], {1: 2}, {0}, True)
 @given(steps, clocks, st.sets(st.integers(0, N - 1)), st.booleans())
 def test_a_conflict_is_with_an_access_that_is_not_known_of(
     done: list[tuple[int, set[int], bool]],

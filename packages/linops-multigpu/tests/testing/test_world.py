@@ -74,7 +74,7 @@ def test_streams_that_wait_for_each_other_are_told() -> None:
         marker = event.marker
         assert marker is not None
         marker.reached = False
-        world.scheduler.streams.remove(world.current_stream("sim:0"))
+        world._machine.scheduler.streams.remove(world.current_stream("sim:0"))
         with pytest.raises(RuntimeError, match="some stream must be able to go on, got none"):
             stream.wait_event(event)
             stream.synchronize()
@@ -114,8 +114,8 @@ def test_the_backend_is_that_of_the_machine() -> None:
         assert backend.can_reach(there, elsewhere)
         assert not backend.can_reach(there, torch.device("cpu"))
         pinned = backend.empty_pinned(y)
-        assert world.host_memory.is_pinned(pinned)
-        assert not world.host_memory.is_pinned(torch.ones(N))
+        assert world.is_pinned(pinned)
+        assert not world.is_pinned(torch.ones(N))
         event.synchronize()
     with simulated(1):
         assert _streams.backend_of(there) is not backend

@@ -6,13 +6,13 @@ from typing import Any
 
 from torch._ops import OpOverload
 
+from ._machine import Machine
 from ._operations import run
-from ._world import World
 
-_active: list[World] = []
+_active: list[Machine] = []
 
 
-def active_world() -> World:
+def active_machine() -> Machine:
     """Return the machine that is simulated.
 
     Raises
@@ -25,8 +25,8 @@ def active_world() -> World:
     return _active[-1]
 
 
-def activate(world: World) -> None:
-    """Let devices be those of ``world``.
+def activate(machine: Machine) -> None:
+    """Let devices be those of ``machine``.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def activate(world: World) -> None:
     """
     if _active:
         raise RuntimeError("simulated: one machine must end before the next one, got one inside")
-    _active.append(world)
+    _active.append(machine)
 
 
 def deactivate() -> None:
@@ -50,6 +50,6 @@ def n_devices() -> int:
 
 def kernel(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     """Do what an operator does that meets a simulated device."""
-    world = active_world()
-    with world.entered():
-        return run(world, op, args, kwargs)
+    machine = active_machine()
+    with machine.entered():
+        return run(machine, op, args, kwargs)

@@ -46,4 +46,4 @@ class SimBackend:
 
     def empty_pinned(self, like: Tensor) -> Tensor:
         """Return host memory for a contiguous copy of ``like`` that the device can reach."""
-        return self._world.host_memory.empty_pinned(like)
+        return self._world.empty_pinned(like)

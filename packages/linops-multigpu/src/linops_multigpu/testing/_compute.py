@@ -12,6 +12,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map_only
 
+from ._machine import Machine
 from ._registration import DEVICE_TYPE, conjugated_like, without_memory
 from ._schema import (
     returns_tensors,
@@ -20,18 +21,17 @@ from ._schema import (
     waits_for_values,
     written_by,
 )
-from ._world import World
 
 Arguments = tuple[Any, ...]
 Options = dict[str, Any]
 
 
-def compute_later(world: World, op: OpOverload, args: Arguments, kwargs: Options) -> Any:
+def compute_later(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) -> Any:
     """Return what ``op`` returns on a real device: tensors whose values will be there.
 
     Parameters
     ----------
-    world : World
+    machine : Machine
     op : OpOverload
     args, kwargs : tuple and dict
         Tensors on one simulated device, and numbers.
@@ -46,29 +46,29 @@ def compute_later(world: World, op: OpOverload, args: Arguments, kwargs: Options
     device = _common_device(op, args, kwargs, written)
     call = _Call(op, device, args, _with_random_numbers(op, kwargs), written)
     if not returns_tensors(op):
-        return compute_now(world, op, device, call.on_host(world), call.read, written)
+        return compute_now(machine, op, device, call.on_host(machine), call.read, written)
     try:
         shapes, resized = _shapes(op, args, kwargs)
     except NotImplementedError:  # torch knows the shapes only from the values
-        found = compute_now(world, op, device, call.on_host(world), call.read, written)
+        found = compute_now(machine, op, device, call.on_host(machine), call.read, written)
         if op._schema.is_mutable:
             return written[0] if len(written) == 1 else tuple(written)
-        return _with_values_of(world, device, found)
+        return _with_values_of(machine, device, found)
     for tensor, shape in resized:
-        resize(world, tensor, shape.size(), shape.stride())
+        resize(machine, tensor, shape.size(), shape.stride())
     made: list[Tensor] = []
 
     def stand_in(result: Tensor) -> Tensor:
         if result.device.type == "meta":
-            result = world.memory.empty(device, result.size(), result.stride(), result.dtype)
+            result = machine.memory.empty(device, result.size(), result.stride(), result.dtype)
             made.append(result)
         return result
 
     results = tree_map_only(Tensor, stand_in, shapes)
-    targets = [world.memory.twin(tensor) for tensor in made]
-    fill = partial(_fill, call.on_host(world), targets, op)
-    stream = world.current_stream(device)
-    world.launch(stream, str(op), fill, reads=call.read, writes=[*written, *made])
+    targets = [machine.memory.twin(tensor) for tensor in made]
+    fill = partial(_fill, call.on_host(machine), targets, op)
+    stream = machine.current_stream(device)
+    machine.launch(stream, str(op), fill, reads=call.read, writes=[*written, *made])
     return results
 
 
@@ -90,9 +90,9 @@ class _Call(NamedTuple):
             if tensor.device == self.device and not any(tensor is out for out in self.written)
         ]
 
-    def on_host(self, world: World) -> Callable[[], Any]:
+    def on_host(self, machine: Machine) -> Callable[[], Any]:
         """Return what does it in the memory of the host."""
-        twins = partial(tree_map_only, Tensor, partial(_twin_or_number, world))
+        twins = partial(tree_map_only, Tensor, partial(_twin_or_number, machine))
         options = _elsewhere(self.kwargs, "cpu")
         return partial(self.op, *twins(self.args), **twins(options))
 
@@ -126,7 +126,7 @@ def _fill(compute: Callable[[], Any], targets: list[Tensor], op: OpOverload) -> 
 
 
 def compute_now(
-    world: World,
+    machine: Machine,
     op: OpOverload,
     device: torch.device,
     compute: Callable[[], Any],
@@ -134,23 +134,23 @@ def compute_now(
     written: list[Tensor],
 ) -> Any:
     """Let the stream compute at once; the host learns the values if it would on a real device."""
-    stream = world.current_stream(device)
+    stream = machine.current_stream(device)
     found: list[Any] = []
-    world.launch(stream, str(op), lambda: found.append(compute()), reads=read, writes=written)
+    machine.launch(stream, str(op), lambda: found.append(compute()), reads=read, writes=written)
     if waits_for_values(op):
         stream.synchronize()
     else:
-        world.scheduler.finish(stream)
+        machine.scheduler.finish(stream)
     return found[0]
 
 
-def _with_values_of(world: World, device: torch.device, values: Any) -> Any:
+def _with_values_of(machine: Machine, device: torch.device, values: Any) -> Any:
     """Return tensors on ``device`` with the values that were found on the host."""
 
     def sent(value: Tensor) -> Tensor:
-        tensor = world.memory.empty(device, value.size(), value.stride(), value.dtype)
-        run = partial(world.memory.twin(tensor).copy_, value)
-        world.launch(world.current_stream(device), "result", run, writes=[tensor])
+        tensor = machine.memory.empty(device, value.size(), value.stride(), value.dtype)
+        run = partial(machine.memory.twin(tensor).copy_, value)
+        machine.launch(machine.current_stream(device), "result", run, writes=[tensor])
         return tensor
 
     return tree_map_only(Tensor, sent, values)
@@ -204,14 +204,14 @@ def _common_device(
     return next(iter(found))
 
 
-def _twin_or_number(world: World, tensor: Tensor) -> Tensor:
+def _twin_or_number(machine: Machine, tensor: Tensor) -> Tensor:
     if tensor.device.type == DEVICE_TYPE:
-        return world.memory.twin(tensor)
-    world.host_access([tensor], [], "number")
+        return machine.memory.twin(tensor)
+    machine.host_access([tensor], [], "number")
     return tensor.detach().clone()
 
 
-def resize(world: World, tensor: Tensor, size: Sequence[int], stride: Sequence[int]) -> None:
+def resize(machine: Machine, tensor: Tensor, size: Sequence[int], stride: Sequence[int]) -> None:
     """Give a tensor another size, and if it has no memory yet, memory.
 
     Raises
@@ -227,7 +227,7 @@ def resize(world: World, tensor: Tensor, size: Sequence[int], stride: Sequence[i
                 f"simulated: a tensor to be resized must be empty or have the memory for it, got "
                 f"{tuple(tensor.shape)} to become {tuple(size)}"
             )
-        storage = world.memory.empty(tensor.device, size, stride, tensor.dtype).untyped_storage()
+        storage = machine.memory.empty(tensor.device, size, stride, tensor.dtype).untyped_storage()
         offset = 0
     op = torch.ops.aten.set_.source_Storage_storage_offset
     without_memory(op, (tensor, storage, offset, size, stride), {})

@@ -14,84 +14,84 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from ._machine import Machine
 from ._queue import SimStream
 from ._registration import DEVICE_TYPE
-from ._world import World
 
 
-def copy(world: World, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
+def copy(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
     """Copy values to a tensor elsewhere, or on the same simulated device."""
     source = source.expand(destination.shape)
     if destination.numel() == 0:
         return
     if not _is_simulated(source):
-        _from_host(world, source, destination, non_blocking)
+        _from_host(machine, source, destination, non_blocking)
     elif not _is_simulated(destination):
-        _to_host(world, source, destination, non_blocking)
+        _to_host(machine, source, destination, non_blocking)
     elif source.device == destination.device:
-        _launch(world, world.current_stream(source.device), "copy", source, destination, None)
+        _launch(machine, machine.current_stream(source.device), "copy", source, destination, None)
     else:
-        _between_devices(world, source, destination)
+        _between_devices(machine, source, destination)
 
 
-def _between_devices(world: World, source: Tensor, destination: Tensor) -> None:
-    reaches = world.can_reach(source.device, destination.device)
+def _between_devices(machine: Machine, source: Tensor, destination: Tensor) -> None:
+    reaches = (source.device, destination.device) not in machine.cut_links
     if not (reaches or _is_one_run(source, destination)):
         # Only bytes can go by way of the host: the rest is done at both ends.
         packed = source.to(destination.dtype).contiguous()
         landed = torch.empty_like(destination, memory_format=torch.contiguous_format)
-        _between_devices(world, packed.resolve_conj().resolve_neg(), landed)
+        _between_devices(machine, packed.resolve_conj().resolve_neg(), landed)
         destination.copy_(landed)
         return
-    there = world.current_stream(source.device)
-    here = world.current_stream(destination.device)
+    there = machine.current_stream(source.device)
+    here = machine.current_stream(destination.device)
     there.wait_stream(here)
     link = f"link {source.device} -> {destination.device}"
     name = f"copy {source.device} -> {destination.device}"
-    _launch(world, there, name, source, destination, link)
+    _launch(machine, there, name, source, destination, link)
     here.wait_stream(there)
-    _note(world, source, destination)
+    _note(machine, source, destination)
 
 
-def _from_host(world: World, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
-    stream = world.current_stream(destination.device)
+def _from_host(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
+    stream = machine.current_stream(destination.device)
     link = f"link cpu -> {destination.device}"
     name = f"copy cpu -> {destination.device}"
-    if non_blocking and _is_one_run(source, destination) and world.host_memory.is_pinned(source):
-        _launch(world, stream, name, source, destination, link)
+    if non_blocking and _is_one_run(source, destination) and machine.host_memory.is_pinned(source):
+        _launch(machine, stream, name, source, destination, link)
     else:
-        world.host_access([source], [], name)
+        machine.host_access([source], [], name)
         taken = source.detach().clone()
-        target = world.memory.twin(destination)
+        target = machine.memory.twin(destination)
         run = partial(_copy_now, target, taken)
-        world.launch(stream, name, run, writes=[destination], link=link)
-    _note(world, source, destination)
+        machine.launch(stream, name, run, writes=[destination], link=link)
+    _note(machine, source, destination)
     if not non_blocking:
         stream.synchronize()
 
 
-def _to_host(world: World, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
-    stream = world.current_stream(source.device)
+def _to_host(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
+    stream = machine.current_stream(source.device)
     link = f"link {source.device} -> cpu"
     name = f"copy {source.device} -> cpu"
-    _launch(world, stream, name, source, destination, link)
-    _note(world, source, destination)
-    is_behind = _is_one_run(source, destination) and world.host_memory.is_pinned(destination)
+    _launch(machine, stream, name, source, destination, link)
+    _note(machine, source, destination)
+    is_behind = _is_one_run(source, destination) and machine.host_memory.is_pinned(destination)
     if not (non_blocking and is_behind):
         stream.synchronize()
 
 
 def _launch(
-    world: World,
+    machine: Machine,
     stream: SimStream,
     name: str,
     source: Tensor,
     destination: Tensor,
     link: str | None,
 ) -> None:
-    corrupt = world.is_corrupt(source.device, destination.device)
-    run = partial(_copy_now, _on_host(world, destination), _on_host(world, source), corrupt)
-    world.launch(stream, name, run, reads=[source], writes=[destination], link=link)
+    corrupt = (source.device, destination.device) in machine.corrupt_links
+    run = partial(_copy_now, _on_host(machine, destination), _on_host(machine, source), corrupt)
+    machine.launch(stream, name, run, reads=[source], writes=[destination], link=link)
 
 
 def _copy_now(destination: Tensor, source: Tensor, corrupt: bool = False) -> None:
@@ -101,13 +101,13 @@ def _copy_now(destination: Tensor, source: Tensor, corrupt: bool = False) -> Non
         first.copy_(~first if first.dtype == torch.bool else first + 1)
 
 
-def _on_host(world: World, tensor: Tensor) -> Tensor:
-    return world.memory.twin(tensor) if _is_simulated(tensor) else tensor.data
+def _on_host(machine: Machine, tensor: Tensor) -> Tensor:
+    return machine.memory.twin(tensor) if _is_simulated(tensor) else tensor.data
 
 
-def _note(world: World, source: Tensor, destination: Tensor) -> None:
+def _note(machine: Machine, source: Tensor, destination: Tensor) -> None:
     nbytes = destination.numel() * destination.element_size()
-    world.moved.append((str(source.device), str(destination.device), nbytes))
+    machine.moved.append((str(source.device), str(destination.device), nbytes))
 
 
 def _is_one_run(source: Tensor, destination: Tensor) -> bool:

@@ -12,7 +12,7 @@ from ._registration import DEVICE_TYPE
 from ._schema import tensors_in, written_by
 
 if TYPE_CHECKING:
-    from ._world import World
+    from ._machine import Machine
 
 
 class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
@@ -21,9 +21,9 @@ class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torc
     What goes past operators, such as the memory of a NumPy array, is not seen.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, machine: Machine) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # of torch
-        self._world = world
+        self._machine = machine
 
     def __torch_dispatch__(
         self,
@@ -37,7 +37,7 @@ class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torc
             tensors = tensors_in((args, options))
             # Operators on devices see to what they take from the host by themselves.
             if all(tensor.device.type != DEVICE_TYPE for tensor in tensors):
-                with self._world.entered():
+                with self._machine.entered():
                     written = written_by(func, args, options)
-                    self._world.host_access(tensors, written, str(func))
+                    self._machine.host_access(tensors, written, str(func))
         return func(*args, **options)

@@ -18,7 +18,7 @@ from ._registration import conjugated_like, without_memory
 from ._source import calling_line
 
 if TYPE_CHECKING:
-    from ._world import World
+    from ._machine import Machine
 
 _AS_STRIDED = torch.ops.aten.as_strided.default
 
@@ -28,41 +28,44 @@ class Memory:
 
     Parameters
     ----------
-    world : World
+    machine : Machine
     limit : int, optional
         Bytes that each device has.
     """
 
-    def __init__(self, world: World, limit: int | None) -> None:
-        self._world = world
-        self.allocators = [Allocator(device, limit) for device in world.devices]
+    def __init__(self, machine: Machine, limit: int | None) -> None:
+        self._machine = machine
+        self._allocators = [Allocator(device, limit) for device in machine.devices]
         # From any thread, and in the middle of anything: until it is looked at.
         self._released: deque[tuple[Block, str]] = deque()
+
+    def allocator_of(self, device: torch.device | str) -> Allocator:
+        """Return what gives the memory of a device."""
+        return self._allocators[self._machine.index_of(device)]
 
     def empty(
         self, device: torch.device, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
     ) -> Tensor:
         """Return a new tensor on ``device``, for the current stream; its values are poison."""
-        index = self._world.index_of(device)
+        index = self._machine.index_of(device)
         last = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
         nbytes = (last + 1) * dtype.itemsize if all(size) else 0
         if nbytes == 0:
             nothing = torch.empty(0, dtype=torch.uint8)
             return _laid_out(tensor_over(nothing, dtype, index, _ignore), size, stride)
-        stream = self._world.current_stream(device)
-        block, is_reused = self.allocators[index].take(stream, nbytes)
-        self._world.checker.begin(stream.actor, Action("allocation", calling_line()))
+        stream = self._machine.current_stream(device)
+        block, is_reused = self._allocators[index].take(stream, nbytes)
+        self._machine.checker.begin(stream.actor, Action("allocation", calling_line()))
         block.renew()
         if is_reused:
             poison = partial(block.memory.fill_, POISON)
-            self._world.scheduler.give(stream, Task(run=poison))
+            self._machine.scheduler.give(stream, Task(run=poison))
         release = partial(self._release, block)
         return _laid_out(tensor_over(block.memory, dtype, index, release), size, stride)
 
     def block_of(self, tensor: Tensor) -> Block:
         """Return the memory of a tensor with elements."""
-        allocator = self.allocators[self._world.index_of(tensor.device)]
-        return allocator.block_at(tensor.untyped_storage().data_ptr())
+        return self.allocator_of(tensor.device).block_at(tensor.untyped_storage().data_ptr())
 
     def twin(self, tensor: Tensor) -> Tensor:
         """Return a tensor of the host with the memory of one on a simulated device."""
@@ -90,15 +93,15 @@ class Memory:
 
     def _free(self, block: Block, line: str) -> None:
         stream = block.stream
-        self._world.checker.begin(stream.actor, Action("free", line))
+        self._machine.checker.begin(stream.actor, Action("free", line))
         markers = []
         for user in block.users:
             marker = Marker(user.actor.clock)
             markers.append(marker)
-            self._world.scheduler.give(user, Task(reaches=marker))
+            self._machine.scheduler.give(user, Task(reaches=marker))
         clock = known_after(block, markers)
-        self._world.checker.free(stream.actor, block.shadow, clock, str(stream.device))
-        self.allocators[self._world.index_of(stream.device)].give_back(block, markers)
+        self._machine.checker.free(stream.actor, block.shadow, clock, str(stream.device))
+        self.allocator_of(stream.device).give_back(block, markers)
 
 
 def _laid_out(tensor: Tensor, size: Sequence[int], stride: Sequence[int]) -> Tensor:

@@ -10,7 +10,9 @@ from linops_multigpu._streams import register_backend
 from ._active import activate, deactivate, kernel
 from ._active import n_devices as n_active
 from ._backend import SimBackend
+from ._machine import Machine
 from ._registration import DEVICE_TYPE, register
+from ._schedules import schedule_named
 from ._special import SPECIAL
 from ._world import World
 
@@ -69,8 +71,9 @@ def simulated(
     tensor([2., 2., 2.])
     """
     register(kernel, SPECIAL, n_active)
-    world = World(n_devices, memory, schedule, seed)
-    activate(world)
+    machine = Machine(n_devices, memory, schedule_named(schedule, seed))
+    world = World(machine)
+    activate(machine)
     register_backend(DEVICE_TYPE, SimBackend(world))
     try:
         with world.attached():

@@ -12,14 +12,14 @@ from torch._ops import OpOverload
 
 from ._compute import compute_now, resize
 from ._copies import copy
+from ._machine import Machine
 from ._registration import DEVICE_TYPE
-from ._world import World
 
 aten = torch.ops.aten
 
 
 def _empty(
-    world: World,
+    machine: Machine,
     size: Any,
     *,
     dtype: torch.dtype | None = None,
@@ -28,11 +28,11 @@ def _empty(
     **options: object,
 ) -> Tensor:
     like = torch.empty(size, device="meta", memory_format=memory_format)
-    return world.memory.empty(device, size, like.stride(), dtype or torch.get_default_dtype())
+    return machine.memory.empty(device, size, like.stride(), dtype or torch.get_default_dtype())
 
 
 def _empty_strided(
-    world: World,
+    machine: Machine,
     size: Any,
     stride: Any,
     *,
@@ -40,36 +40,36 @@ def _empty_strided(
     device: torch.device,
     **options: object,
 ) -> Tensor:
-    return world.memory.empty(device, size, stride, dtype or torch.get_default_dtype())
+    return machine.memory.empty(device, size, stride, dtype or torch.get_default_dtype())
 
 
 def _copy_from(
-    world: World, source: Tensor, destination: Tensor, non_blocking: bool = False
+    machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool = False
 ) -> Tensor:
-    copy(world, source, destination, non_blocking)
+    copy(machine, source, destination, non_blocking)
     return destination
 
 
 def _resize(
-    world: World,
+    machine: Machine,
     tensor: Tensor,
     size: Any,
     *,
     memory_format: torch.memory_format | None = None,
 ) -> Tensor:
     like = torch.empty(size, device="meta", memory_format=memory_format)
-    resize(world, tensor, like.size(), like.stride())
+    resize(machine, tensor, like.size(), like.stride())
     return tensor
 
 
-def _item(world: World, tensor: Tensor) -> Any:
+def _item(machine: Machine, tensor: Tensor) -> Any:
     op = aten._local_scalar_dense.default
-    compute = partial(op, world.memory.twin(tensor))
-    return compute_now(world, op, tensor.device, compute, [tensor], [])
+    compute = partial(op, machine.memory.twin(tensor))
+    return compute_now(machine, op, tensor.device, compute, [tensor], [])
 
 
 def _to_copy(
-    world: World,
+    machine: Machine,
     tensor: Tensor,
     *,
     dtype: torch.dtype | None = None,
@@ -83,15 +83,15 @@ def _to_copy(
         tensor, dtype=dtype, device="meta", memory_format=memory_format or torch.preserve_format
     )
     if target.type == DEVICE_TYPE:
-        made = world.memory.empty(target, like.size(), like.stride(), like.dtype)
+        made = machine.memory.empty(target, like.size(), like.stride(), like.dtype)
     elif target.type == "meta":
         return like
     else:
         made = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=target)
         if non_blocking:
             # As torch does for accelerators: the caller is to wait for the copy.
-            world.host_memory.pin(made)
-    copy(world, tensor, made, non_blocking)
+            machine.host_memory.pin(made)
+    copy(machine, tensor, made, non_blocking)
     return made
 
 
