@@ -73,6 +73,7 @@ class BlockOperator(SliceableLinop):
             Windows(0, count, step, length)
             for count, step, length in zip(counts, stride, block_size, strict=True)
         )
+        self._are_within = True
         if mask is not None:
             self.register_weight("kept", mask.flatten().nonzero().flatten(), "kept_shape")
 
@@ -137,14 +138,15 @@ class BlockOperator(SliceableLinop):
             size if part is None else part.stop - part.start
             for size, part in zip(linop.grid_size, of_array, strict=True)
         )
-        vars(piece).update(windows=windows, grid_size=sizes)
+        are_within = all(map(Windows.are_within, windows, sizes))
+        vars(piece).update(windows=windows, grid_size=sizes, _are_within=are_within)
         return piece
 
     adj_split = split
 
     def blocks_of(self, x: Tensor) -> Tensor:
         """Return the blocks of an array: a view where no mask keeps some and none ends outside."""
-        if self._are_within():
+        if self._are_within:
             return self._blocks_within(x, self.windows, self.grid_size)
         onto = steps(self._onto_spans(self.windows))
         spans = [axis.span for axis in self.windows]
@@ -152,7 +154,7 @@ class BlockOperator(SliceableLinop):
 
     def array_of(self, blocks: Tensor) -> Tensor:
         """Return the array into which the blocks are summed."""
-        if self._are_within():
+        if self._are_within:
             return self._array_within(blocks, self.windows, self.grid_size)
         windows = list(self.windows)
         if self.mask_of != "blocks":  # leave out those that are outside
@@ -167,10 +169,6 @@ class BlockOperator(SliceableLinop):
         spans = [axis.span for axis in windows]
         array = self._array_within(blocks, _from_zero(windows), spans)
         return steps([shift.reverse for shift in self._onto_spans(windows)]).applied(array)
-
-    def _are_within(self) -> bool:
-        pairs = zip(self.windows, self.grid_size, strict=True)
-        return all([axis.are_within(size) for axis, size in pairs])
 
     def _onto_spans(self, windows: Sequence[Windows]) -> list[Shift]:
         """Return how the axes of the array move to where the windows are."""

@@ -178,14 +178,13 @@ class Convolution(SliceableLinop):
     def axes(self, shifts: Sequence[Shift]) -> list[Axis]:
         """Return the axes of the correlation with the flipped kernel."""
         taps = self.kernel.shape[self.kernel.ndim - self.ndim :]
-        axes = [
-            Axis(shift.n_input, shift.n_output, n, n - 1 - n // 2 + shift.offset)
-            for shift, n in zip(shifts, taps, strict=True)
+        periods: Sequence[int | None] = [None] * self.ndim
+        if self.padding_mode == "circular":
+            periods = self.grid_size or [shift.n_input for shift in shifts]
+        return [
+            Axis(shift.n_input, shift.n_output, n, n - 1 - n // 2 + shift.offset, period)
+            for shift, n, period in zip(shifts, taps, periods, strict=True)
         ]
-        if self.padding_mode == "zeros":
-            return axes
-        periods = [axis.n_input for axis in axes] if self.grid_size is None else self.grid_size
-        return [axis._replace(period=n) for axis, n in zip(axes, periods, strict=True)]
 
     def aligned_kernel(self, ndim: int) -> Tensor:
         """Return a view of the kernel whose batch fits an input of ``ndim`` axes."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from itertools import product
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ._halo import Axis
+from ._halo import Axis, Term, halo_plan
 
 _CONVOLUTIONS = (functional.conv1d, functional.conv2d, functional.conv3d)
 
@@ -48,28 +47,19 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
     """
     dtype = torch.promote_types(x.dtype, weight.dtype)
     batch = x.shape[: x.ndim - len(axes)]
+    plan = halo_plan(tuple(axes))
     # An empty batch is refused by torch's convolutions.
-    if not batch.numel() or not all([axis.images for axis in axes]):
+    if not plan.terms or not batch.numel():
         return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
-    if all([axis.is_ring for axis in axes]) and _way(weight, axes, dtype, method) == "fft":
+    if plan.is_ring and _way(weight, axes, dtype, method) == "fft":
         shifts = [axis.before for axis in axes]
         return _by_transform(x.to(dtype), weight.to(dtype), shifts, x.shape[len(batch) :])
-    straight = []
-    for number, axis in enumerate(axes, len(batch)):
-        if axis.n_input == axis.period:
-            reach = axis.n_output + axis.taps - 1
-            x = _around(x, number, -axis.before, reach)
-            straight.append(Axis(reach, axis.n_output, axis.taps, 0))
-        else:
-            straight.append(axis)
-    terms = []
-    for images in product(*[axis.images for axis in straight]):
-        parts = [
-            Axis(axis.n_input, axis.n_output, axis.taps, image)
-            for axis, image in zip(straight, images, strict=True)
-        ]
-        terms.append(_straight(x, weight, parts, dtype, method))
-    return reduce(torch.add, terms)
+    for number, pieces in plan.rounds:
+        parts = [x.narrow(number, start, length) for start, length in pieces]
+        x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=number)
+    if len(plan.terms) == 1:
+        return _term(x, weight, plan.terms[0], dtype, method)
+    return reduce(torch.add, [_term(x, weight, term, dtype, method) for term in plan.terms])
 
 
 def _way(weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str) -> str:
@@ -85,22 +75,12 @@ def _points(axes: Sequence[Axis]) -> int:
     return math.prod([axis.n_output for axis in axes])
 
 
-def _straight(
-    x: Tensor, weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str
-) -> Tensor:
-    """Return the correlation with zeros outside, computed where it is not zero."""
-    inside: list[Axis] = []
-    margins: list[int] = []
-    for number, axis in enumerate(axes, x.ndim - len(axes)):
-        read, written = axis.read, axis.written
-        n_read, n_written = read.stop - read.start, written.stop - written.start
-        if n_read < axis.n_input:
-            x = x.narrow(number, read.start, n_read)
-        shift = axis.before + read.start - written.start
-        inside.append(Axis(n_read, n_written, axis.taps, shift))
-        margins[:0] = [written.start, axis.n_output - written.stop]
-    y = _touched(x, weight, inside, dtype, method)
-    return torch.constant_pad_nd(y, margins) if any(margins) else y
+def _term(x: Tensor, weight: Tensor, term: Term, dtype: torch.dtype, method: str) -> Tensor:
+    """Return the correlation of one repetition of the input."""
+    for number, start, length in term.reads:
+        x = x.narrow(number, start, length)
+    y = _touched(x, weight, term.axes, dtype, method)
+    return torch.constant_pad_nd(y, term.margins) if term.margins else y
 
 
 def _touched(
@@ -147,7 +127,8 @@ def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
     padding = [max(before, out + t - 1 - before - n) for n, out, t, before, _ in axes]
     y = _CONVOLUTIONS[ndim - 1](planes, kernels, padding=padding, groups=len(kernels))
     for number, (axis, pad) in enumerate(zip(axes, padding, strict=True), 2):
-        y = y.narrow(number, pad - axis.before, axis.n_output)
+        if y.shape[number] > axis.n_output:
+            y = y.narrow(number, pad - axis.before, axis.n_output)
     sizes = [axis.n_output for axis in axes]
     if x.is_complex():
         y = torch.view_as_complex(y.reshape(1, -1, 2, *sizes).movedim(2, -1).contiguous())
@@ -163,18 +144,6 @@ def _parts(planes: Tensor) -> Tensor:
     # One plane is two channels in the format "channels last" as it is, which is the fast one in
     # single precision. Torch recognises it by the stride of the first axis.
     return torch.view_as_real(planes.resolve_conj()).squeeze(1).movedim(-1, 1)
-
-
-def _around(x: Tensor, number: int, start: int, length: int) -> Tensor:
-    """Return a part of an axis that goes on periodically: a view where it is within one period."""
-    period = x.shape[number]
-    parts = []
-    while length:
-        at = start % period
-        part = x.narrow(number, at, min(period - at, length))
-        parts.append(part)
-        start, length = start + part.shape[number], length - part.shape[number]
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=number)
 
 
 def _by_transform(

@@ -233,20 +233,23 @@ class Interpolate(SliceableLinop):
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
         coordinates = locs.reshape(-1, locs.shape[-1]).unbind(-1)
         axes = zip(coordinates, self.grid_size, self._pieces, strides, strict=True)
+        is_masked = self.pad_mode == "zeros" or self.lengths != self.grid_size
         positions, squares, outside = [], [], []
         for at, size, piece, stride in axes:
             nodes = (at.detach() - radius).floor() + 1 + reach.unsqueeze(-1)
             places = nodes.long() % size
             squares.append(((nodes - at) / radius).square())
-            there = nodes if self.pad_mode == "zeros" else places
-            outside.append((there < piece.start) | (there >= piece.stop))
+            if is_masked:
+                there = nodes if self.pad_mode == "zeros" else places
+                outside.append((there < piece.start) | (there >= piece.stop))
             if piece != slice(0, size):  # what is outside has no weight, and needs some position
                 places = (places - piece.start).clamp(0, piece.stop - piece.start - 1)
             positions.append(places * stride)
         if self.norm == 2:
-            squares, outside = [outer(squares, add)], [outer(outside, or_)]
+            squares = [outer(squares, add)]
+            outside = [outer(outside, or_)] if is_masked else []
         weights = [self._weigh(square) for square in squares]
-        if self.pad_mode == "zeros" or self.lengths != self.grid_size:
+        if is_masked:
             pairs = zip(outside, weights, strict=True)
             weights = [torch.where(beyond, 0, weight) for beyond, weight in pairs]
         return positions, weights
