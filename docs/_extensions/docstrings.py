@@ -1,7 +1,7 @@
-"""Read the NumPy style by napoleon's reader, but a property's docstring like a method's.
+"""Read the NumPy style by napoleon's reader, but those of values like those of methods.
 
-Left to itself, napoleon takes the first line of a property for "type: text" and splits it at the
-first colon, and takes the sections that follow for text.
+Left to itself, napoleon takes the first line of a property, an attribute or a constant for
+"type: text", splits it at the first colon, and takes the sections that follow for text.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ OF_A_FIELD = "Alias for field number"  # what Python itself says of each field o
 
 
 def rewrite(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
-    kind = "method" if what == "property" else what
+    kind = "method" if what in ("attribute", "data", "property") else what
     lines[:] = NumpyDocstring(lines, app.config, app, kind, name, obj, options).lines()
 
 
