@@ -13,7 +13,7 @@ from ._crew import Crew
 from ._output import Lane, Output, output_on
 from ._plan import Action, Kind, Plan
 from ._stream_pool import DeviceStreams, streams_on
-from ._streams import Event, Stream
+from ._streams import Event, HostEvent, Stream
 from ._transfer import Transfer, issue
 
 
@@ -137,7 +137,7 @@ class _Execution:
         lane, uses = self.lane(action), cast(int, action.uses)
         self.prepare(lane.here.incoming, action)
         assert self.output is not None
-        result, ready = self.results[uses], self.done[uses]
+        result, ready = self.results[uses], self.done.get(uses)
         transfer = self.output.collect(result, action, lane, ready)
         self.transfers[number] = transfer
         self.note(number, transfer.arrived)
@@ -158,8 +158,8 @@ class _Execution:
         return self.lanes[cast(int, self.workers[action.tile].place)]
 
     def note(self, number: int, event: Event | None) -> None:
-        """Remember when an action is done, if it is not already."""
-        if event is not None:
+        """Remember when an action is done, if it is not already: what a host did is."""
+        if event is not None and not isinstance(event, HostEvent):
             self.done[number] = event
 
     def prepare(self, stream: Stream, action: Action) -> None:

@@ -54,7 +54,7 @@ class Output(ABC):
                 self.places[action.tile].copy_(result)
 
     @abstractmethod
-    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event) -> Transfer:
+    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
         """Start the way of a result from its device to the output."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class DeviceOutput(Output):
         self.vacant = base.backend.new_event(base.device)
         self.vacant.record(base.compute)
 
-    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event) -> Transfer:
+    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
         """Start the way of a result to its place, or to a buffer."""
         into = self.places[action.tile] if action.slot is None else self.buffer(action)
         return issue(result, lane.there, lane.here, ready=ready, into=into, vacant=self.vacant)
@@ -112,7 +112,7 @@ class HostOutput(Output):
         self.on_the_way: deque[tuple[Transfer, Action]] = deque()
         self.n_at_most = n_lanes * plan.max_in_flight
 
-    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event) -> Transfer:
+    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
         """Start the way of a result to pinned memory."""
         if len(self.on_the_way) >= self.n_at_most:
             self.land()

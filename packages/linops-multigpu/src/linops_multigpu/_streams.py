@@ -136,7 +136,7 @@ class HostBackend:
 
     def new_event(self, device: torch.device) -> Event:
         """Return an event that is always past."""
-        return _HostEvent()
+        return HostEvent()
 
     def using(self, stream: Stream) -> AbstractContextManager[object]:
         """Change nothing."""
@@ -168,7 +168,7 @@ class _HostStream:
         pass
 
 
-class _HostEvent:
+class HostEvent:
     """A point that is past when it is recorded."""
 
     def record(self, stream: Stream) -> None:
