@@ -14,6 +14,7 @@ from linops_core import NamedLinop, writing_is_safe
 from linops_split import Tiled, Tiling
 from nameddim import NamedShape
 
+from ._call import one_call
 from ._crew import Crew, crew_of
 from ._device_spec import DeviceSpec
 from ._events import RepeatedEvent
@@ -115,6 +116,10 @@ class BatchedLinop(Tiled):
             raise ValueError(
                 f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
             )
+        with one_call():  # so what tiles share is looked at, and sent, once
+            return self._computed(x)
+
+    def _computed(self, x: Tensor) -> Tensor:
         if self.has_recorded_weights() or forward_ad._current_level >= 0:
             return self.whole(x)
         if not x.requires_grad or not torch.is_grad_enabled() or not writing_is_safe():

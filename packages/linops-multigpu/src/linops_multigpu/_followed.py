@@ -23,8 +23,8 @@ from ._weight_parts import Part, WeightParts, weight_of
 from ._weights import read_by, reading
 
 
-def followed(sources: Sequence[NamedLinop], copies: Sequence[Sequence[Tensor]]) -> list[NamedLinop]:
-    """Return operators on copies of what they read, with gradients that reach what they read.
+class Followed:
+    """Operators on copies of what they read, with gradients that reach what they read.
 
     Parameters
     ----------
@@ -32,34 +32,42 @@ def followed(sources: Sequence[NamedLinop], copies: Sequence[Sequence[Tensor]]) 
     copies : sequence of sequence of Tensor
         What each of them reads, with its values of now, on another device.
     """
-    parts, weights = WeightParts(), list[Tensor]()
-    found = [
-        [_copy_or_number(*pair, parts, weights) for pair in zip(read_by(source), own, strict=True)]
-        for source, own in zip(sources, copies, strict=True)
-    ]
-    outputs = _Follow.apply(parts, *weights) if weights else ()  # type: ignore[no-untyped-call]
-    return [
-        reading(source, [outputs[of] if isinstance(of, int) else of for of in own])
-        for source, own in zip(sources, found, strict=True)
-    ]
 
+    def __init__(self, sources: Sequence[NamedLinop], copies: Sequence[Sequence[Tensor]]) -> None:
+        self._sources = sources
+        self._parts = WeightParts()
+        self._weights: list[Tensor] = []
+        self.can_be_kept = True
+        self._read = [
+            [self._copy_or_number(*pair) for pair in zip(read_by(source), own, strict=True)]
+            for source, own in zip(sources, copies, strict=True)
+        ]
 
-def _copy_or_number(
-    tensor: Tensor, copy: Tensor, parts: WeightParts, weights: list[Tensor]
-) -> Tensor | int:
-    """Return what stands for a tensor: the copy, one of its own, or a part of a weight."""
-    if not tensor.requires_grad:
-        return copy
-    weight = weight_of(tensor)
-    if weight is None:
-        return _sent(tensor, tensor.device, copy.device)
-    if tensor.untyped_storage()._cdata == copy.untyped_storage()._cdata:
-        return tensor  # it is there already
-    n_before = len(parts.roots)
-    number = parts.add(weight, tensor, copy)
-    if len(parts.roots) > n_before:
-        weights.append(weight)
-    return number
+    def linops(self) -> list[NamedLinop]:
+        """Return the operators; new ones, which belong to one call."""
+        followed = _Follow.apply(self._parts, *self._weights) if self._weights else ()  # type: ignore[no-untyped-call]
+        return [
+            reading(source, [followed[of] if isinstance(of, int) else of for of in own])
+            for source, own in zip(self._sources, self._read, strict=True)
+        ]
+
+    def _copy_or_number(self, tensor: Tensor, copy: Tensor) -> Tensor | int:
+        """Return what stands for a tensor: the copy, one of its own, or a part of a weight."""
+        if not tensor.requires_grad:
+            return copy
+        weight = weight_of(tensor)
+        # What was computed from leaves is computed for this call.
+        self.can_be_kept &= weight is not None and weight.is_leaf
+        if weight is None:
+            return _sent(tensor, tensor.device, copy.device)
+        if tensor.untyped_storage()._cdata == copy.untyped_storage()._cdata:
+            self.can_be_kept &= tensor.is_leaf
+            return tensor  # it is there already
+        n_before = len(self._parts.roots)
+        number = self._parts.add(weight, tensor, copy)
+        if len(self._parts.roots) > n_before:
+            self._weights.append(weight)
+        return number
 
 
 def sent_by_itself(source: NamedLinop, device: torch.device) -> NamedLinop:

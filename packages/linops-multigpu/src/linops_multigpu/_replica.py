@@ -14,7 +14,7 @@ from linops_core import NamedLinop
 from memmap import ModuleMemoryMap
 
 from ._call import once_a_call
-from ._followed import followed, is_transformed, sent_by_itself
+from ._followed import Followed, is_transformed, sent_by_itself
 from ._snapshot import Snapshot
 from ._streams import Stream, backend_of
 from ._weights import read_by, reading
@@ -42,7 +42,7 @@ class Replica:
         self._sources = tuple(sources)
         self._device = device
         self._copies: _Copies | None = None
-        self._up_to_date()
+        self._up_to_date(range(len(self._sources)))
 
     def copy_of(self, position: int) -> NamedLinop:
         """Return the copy of a source with the values that its tensors have now.
@@ -60,15 +60,14 @@ class Replica:
         return copy
 
     def _now(self, positions: Sequence[int]) -> list[NamedLinop]:
-        copies = self._up_to_date()
-        if not (torch.is_grad_enabled() and copies.snapshot.requires_grad()):
-            return [copies.linops[position] for position in positions]
-        sources = [self._sources[position] for position in positions]
-        return followed(sources, [copies.tensors[position] for position in positions])
+        copies = self._up_to_date(positions)
+        if torch.is_grad_enabled() and any(copies.recorded()):
+            return copies.followed(self._sources, positions)
+        return [copies.linops[position] for position in positions]
 
-    def _up_to_date(self) -> _Copies:
+    def _up_to_date(self, positions: Sequence[int]) -> _Copies:
         with _SENDING:
-            if self._copies is None or not self._copies.snapshot.shows():
+            if self._copies is None or not self._copies.show(positions):
                 # What is outdated goes first, so that the device never has to hold both.
                 self._copies = None
                 self._copies = _Copies(self._sources, self._device)
@@ -94,7 +93,8 @@ class _Copies:
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
         # Tensors made in inference mode could never be used with autograd.
         with torch.inference_mode(False), torch.no_grad():
-            self.snapshot = Snapshot(sources)
+            self._snapshot = Snapshot(sources)
+            self._snapshots = [Snapshot([source]) for source in sources]
             read = [[tensor.detach() for tensor in read_by(source)] for source in sources]
             there = _sent([tensor for tensors in read for tensor in tensors], device)
             self.tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
@@ -108,6 +108,30 @@ class _Copies:
         self._arrived = self._backend.new_event(device)
         self._arrived.record(stream)
         self._users: list[Stream] = [stream]
+        self._followed: dict[tuple[object, ...], Followed] = {}
+
+    def show(self, positions: Sequence[int]) -> bool:
+        """Whether what some of the operators read is as it was."""
+        if len(positions) == len(self._snapshots):
+            return self._snapshot.shows()
+        return all(self._snapshots[position].shows() for position in positions)
+
+    def recorded(self) -> tuple[bool, ...]:
+        """Return of each tensor of the operators whether autograd follows it now."""
+        return self._snapshot.recorded()
+
+    def followed(self, sources: Sequence[NamedLinop], positions: Sequence[int]) -> list[NamedLinop]:
+        """Return operators whose gradients reach what the sources read."""
+        key = tuple(positions), self.recorded()
+        found = self._followed.get(key)
+        if found is None:
+            found = Followed(
+                [sources[position] for position in positions],
+                [self.tensors[position] for position in positions],
+            )
+            if found.can_be_kept:
+                self._followed[key] = found
+        return found.linops()
 
     def use(self) -> None:
         """Have the copies be there for what is given to the current stream of the device."""

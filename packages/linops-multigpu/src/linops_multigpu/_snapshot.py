@@ -41,9 +41,9 @@ class Snapshot:
             seen.is_same() for seen in self._tensors
         )
 
-    def requires_grad(self) -> bool:
-        """Whether autograd follows one of the tensors now."""
-        return any(seen.requires_grad() for seen in self._tensors)
+    def recorded(self) -> tuple[bool, ...]:
+        """Return of each tensor whether autograd follows it now."""
+        return tuple([seen.requires_grad() for seen in self._tensors])
 
 
 class _Slots:
@@ -55,10 +55,12 @@ class _Slots:
 
     def are_same(self) -> bool:
         held = self._held
-        return len(held) == len(self._seen) and all(
-            value is (None if seen is None else seen())
-            for value, seen in zip(held.values(), self._seen, strict=True)
-        )
+        if len(held) != len(self._seen):
+            return False
+        for value, seen in zip(held.values(), self._seen, strict=True):
+            if value is not (None if seen is None else seen()):
+                return False
+        return True
 
 
 class _Seen:
