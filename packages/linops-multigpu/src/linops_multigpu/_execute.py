@@ -149,10 +149,10 @@ class _Execution:
         self.note(number, _recorded(self.base))
 
     def compute_here(self, action: Action) -> None:
-        self.prepare(self.base.compute, action)
         with self.base.backend.using(self.base.compute):
             result = self.workers[action.tile].apply(self.inputs[action.tile])
-            self.admit(result).put(result, action)
+            output = self.admit(result)
+        output.take(result, action, [self.done[n] for n in action.after if n in self.done])
 
     def lane(self, action: Action) -> Lane:
         return self.lanes[cast(int, self.workers[action.tile].place)]

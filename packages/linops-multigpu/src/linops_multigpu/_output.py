@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -45,6 +46,10 @@ class Output(ABC):
             self.y = make(shape, dtype=first.dtype, device=base.device)
         self.places = tiling.outputs(self.y)
 
+    @abstractmethod
+    def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
+        """Put a result of the base device where it belongs, once all of ``after`` have happened."""
+
     def put(self, result: Tensor, action: Action) -> None:
         """Write or add to the output, on the stream that computes on the base device."""
         with self.base.backend.using(self.base.compute):
@@ -85,6 +90,12 @@ class DeviceOutput(Output):
         into = self.places[action.tile] if action.slot is None else self.buffer(action)
         return issue(result, lane.there, lane.here, ready=ready, into=into, vacant=self.vacant)
 
+    def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
+        """Put a result of the base device where it belongs, after what was collected there."""
+        for event in after:
+            self.base.compute.wait_event(event)
+        self.put(result, action)
+
     def buffer(self, action: Action) -> Tensor:
         """Return the part of a buffer that holds what is to be added."""
         assert action.slot is not None
@@ -109,21 +120,33 @@ class HostOutput(Output):
     def __init__(self, plan: Plan, tiling: Tiling, base: DeviceStreams, first: Tensor) -> None:
         super().__init__(plan, tiling, base, first)
         n_lanes = len({action.device for action in plan.actions if action.kind is Kind.COLLECT})
-        self.on_the_way: deque[tuple[Transfer, Action]] = deque()
+        # No transfers, which would keep the memory of the devices.
+        self.on_the_way: deque[tuple[Tensor, Event | None, Action]] = deque()
         self.n_at_most = n_lanes * plan.max_in_flight
 
     def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
         """Start the way of a result to pinned memory."""
-        if len(self.on_the_way) >= self.n_at_most:
-            self.land()
+        self.make_room()
         transfer = issue(result, lane.there, lane.here, ready=ready)
-        self.on_the_way.append((transfer, action))
+        self.on_the_way.append((transfer.copy, transfer.arrived, action))
         return transfer
+
+    def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
+        """Put a result of the host where it belongs, when what is on the way has been put there."""
+        self.make_room()
+        self.on_the_way.append((result, None, action))
+
+    def make_room(self) -> None:
+        """Have at most so many results on the way that one more may be."""
+        while len(self.on_the_way) >= self.n_at_most:
+            self.land()
 
     def land(self) -> None:
         """Put the result where it belongs that has been on the way for longest."""
-        transfer, action = self.on_the_way.popleft()
-        self.put(transfer.receive(), action)
+        result, arrived, action = self.on_the_way.popleft()
+        if arrived is not None:
+            arrived.synchronize()
+        self.put(result, action)
 
     def add(self, action: Action) -> None:
         """Do nothing: it is added in its turn, when it is there."""

@@ -160,15 +160,18 @@ class _Planner:
         self.slots: list[int] = []
 
     def plan(self) -> Plan:
-        tiles = range(len(self.parts))
-        # First what only has to be issued; what the host itself computes would keep it waiting.
-        for tile in sorted(tiles, key=lambda tile: self.devices[tile] == self.base):
+        for tile in sorted(range(len(self.parts)), key=self.turn):
             if self.devices[tile] == self.base:
                 self.compute_here(tile)
             else:
                 self.compute_there(tile)
         n_slots = len({action.slot for action in self.actions} - {None})
         return Plan(tuple(self.actions), self.base, self.fills, n_slots, self.max_in_flight)
+
+    def turn(self, tile: int) -> int:
+        """Return when a tile has its turn: last the host, which can issue nothing meanwhile."""
+        device = self.devices[tile]
+        return 2 if device.type == "cpu" else int(device == self.base)
 
     def issue(self, action: Action) -> int:
         self.actions.append(action)
