@@ -104,7 +104,8 @@ class Interpolate(SliceableLinop):
 
     A slice of the grid has those neighbours of all points that are in it. Since locations may
     change, and lie anywhere, a tile goes through all of them: cut along the points where that is
-    possible.
+    possible. What is outside of the slice counts as zero times what is at its end, so that a value
+    there that is not finite reaches all points.
 
     References
     ----------
