@@ -139,6 +139,12 @@ def test_what_is_cut_follows_the_weight() -> None:
         torch.testing.assert_close(linop.to_dense(), wanted.to_dense())
 
 
+def test_one_tile_is_the_operator_itself() -> None:
+    A = matrix()
+    assert batch_linop(A, {}) is A
+    assert batch_linop(A, {"M": 4, "N": 10}) is A
+
+
 def test_with_other_weights_it_computes_with_those() -> None:
     A = matrix()
     batched = batch_linop(A, {"M": 3, "N": 4})

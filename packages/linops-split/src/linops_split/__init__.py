@@ -7,6 +7,8 @@ from ._batch import batch_linop as batch_linop
 from ._fuzzy import fuzzy_broadcast_to as fuzzy_broadcast_to
 from ._narrowed import Narrowed as Narrowed
 from ._narrowed import narrowed as narrowed
+from ._plan import BatchPlan as BatchPlan
+from ._plan import plan_batches as plan_batches
 from ._split import Tile as Tile
 from ._split import split_linop as split_linop
 from ._split import tile_grid as tile_grid
@@ -16,6 +18,7 @@ from ._tiling import Part as Part
 from ._tiling import Tiling as Tiling
 
 __all__ = [
+    "BatchPlan",
     "Narrowed",
     "Part",
     "SplitError",
@@ -26,6 +29,7 @@ __all__ = [
     "batch_linop",
     "fuzzy_broadcast_to",
     "narrowed",
+    "plan_batches",
     "split_linop",
     "tile_grid",
     "tile_lengths",

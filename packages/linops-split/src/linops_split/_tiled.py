@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from tqdm.auto import tqdm
 
 from linops_core import (
@@ -21,6 +22,8 @@ from linops_core import (
 from nameddim import NamedDimension
 
 from ._tiling import Part, Tiling
+
+_PLAIN = torch.empty(0)
 
 
 class Tiled(Composite):
@@ -75,7 +78,9 @@ class Tiled(Composite):
     def run(self, x: Tensor) -> Tensor:
         """Return A x: written into one output where that can be, or as the tree returns it."""
         y: Tensor | None = None
-        if writing_is_safe() and not hooks_are_possible(x):
+        # Without data the same is to happen as with data, so that memory can be planned.
+        plain = _PLAIN if type(x) is FakeTensor else x
+        if writing_is_safe() and not hooks_are_possible(plain):
             recorded = torch.is_grad_enabled() and (
                 x.requires_grad or self.tiling().has_recorded_weights()
             )

@@ -1,0 +1,144 @@
+"""What operations of torch allocate inside, where nobody sees a tensor.
+
+Found by comparing the storages that operations return with the allocations that torch's profiler
+records on a CPU. What is not here allocates nothing inside, or little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, reduce
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from ._peak_convolution import convolved
+
+Tensors: TypeAlias = Sequence[Tensor]
+Rule: TypeAlias = Callable[[Tensors, Tensors, Sequence[Any]], int]
+"""From the tensors that an operation is given, those that it returns and its arguments."""
+
+aten = torch.ops.aten
+
+
+def inside_nbytes(func: Any, given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+    """Return how many bytes ``func`` allocates beside what it returns, as far as is known.
+
+    Parameters
+    ----------
+    func : torch.OpOverload
+    given, made : sequences of Tensor
+        Those among its arguments, and those that it returned.
+    args : sequence
+        All its positional arguments.
+    """
+    rule = _rule(func)
+    return 0 if rule is None else rule(given, made, args)
+
+
+@cache
+def _rule(func: Any) -> Rule | None:
+    if func.overloadpacket in _RULES:
+        return _RULES[func.overloadpacket]
+    return _promoted if torch.Tag.pointwise in func.tags else None
+
+
+def _nothing(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+    return 0
+
+
+def _promoted(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+    """Operands of another dtype are converted before on a CPU; elsewhere as they are read."""
+    if made[0].device.type != "cpu" or all(t.dtype == made[0].dtype for t in given):
+        return 0
+    # A comparison makes booleans of what it compares in another dtype.
+    common = reduce(torch.promote_types, [t.dtype for t in (*given, *made) if t.ndim], torch.bool)
+    return sum(t.numel() * common.itemsize for t in given if t.ndim and t.dtype != common)
+
+
+def _accumulated(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+    """A reduction to another dtype converts all that it reduces, on a CPU."""
+    if made[0].device.type != "cpu" or given[0].dtype == made[0].dtype:
+        return 0
+    return given[0].numel() * made[0].itemsize
+
+
+def _rolled(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+    """One axis is rolled after the other; all results live until the end."""
+    dims = args[2] if len(args) > 2 else ()
+    return (len(dims) - 1) * made[0].nbytes if len(dims) > 1 else 0
+
+
+def _transformed(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+    """What MKL is not given as one row of batches is copied; cuFFT is given a workspace.
+
+    The workspace is taken to be as large as the larger of input and result, which was not measured.
+    """
+    x = given[0]
+    if made[0].device.type != "cpu":
+        return max(x.nbytes, made[0].nbytes)
+    return 0 if _has_one_batch(x, args[1]) else x.nbytes
+
+
+def _transformed_to_real(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+    """All axes but the last are transformed before, out of place."""
+    first = args[1][:-1]
+    return given[0].nbytes + _transformed(given, made, (None, first)) if first else 0
+
+
+def _has_one_batch(x: Tensor, dims: Sequence[int]) -> bool:
+    """Whether the axes that are not transformed are one axis with one stride."""
+    transformed = {dim % x.ndim for dim in dims}
+    rest = [axis for axis in range(x.ndim) if axis not in transformed and x.shape[axis] > 1]
+    rest.sort(key=x.stride, reverse=True)
+    return all(x.stride(a) == x.stride(b) * x.shape[b] for a, b in pairwise(rest))
+
+
+def _multiplied(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+    """BLAS takes a matrix by rows or by columns, and the conjugate of one by columns alone."""
+    if made[0].device.type != "cpu":
+        return 0
+    return sum(t.nbytes for t in given[-2:] if not _is_for_blas(t))
+
+
+def _is_for_blas(matrix: Tensor) -> bool:
+    rows, columns = matrix.stride()
+    if matrix.is_conj():
+        return rows == 1
+    return 1 in (rows, columns)
+
+
+def _multiplied_in_batches(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+    """Conjugates are copied whole, and what BLAS cannot take matrix by matrix."""
+    if made[0].device.type != "cpu":
+        return 0
+    factors = given[-2:]
+    return sum(
+        t.nbytes if t.is_conj() else 0 if _is_for_blas(t[0]) else t[0].nbytes
+        for t in factors
+        if len(t)
+    )
+
+
+_RULES: dict[Any, Rule] = {
+    aten.where: _nothing,
+    aten.masked_fill: _nothing,
+    aten.masked_fill_: _nothing,
+    aten.complex: _nothing,
+    aten.polar: _nothing,
+    aten.sum: _accumulated,
+    aten.mean: _accumulated,
+    aten.prod: _accumulated,
+    aten.cumsum: _accumulated,
+    aten.roll: _rolled,
+    aten._fft_c2c: _transformed,
+    aten._fft_r2c: _transformed,
+    aten._fft_c2r: _transformed_to_real,
+    aten.mm: _multiplied,
+    aten.addmm: _multiplied,
+    aten.bmm: _multiplied_in_batches,
+    aten.baddbmm: _multiplied_in_batches,
+    aten.convolution: convolved,
+}

@@ -1,0 +1,81 @@
+"""Budgets of memory: what a device has free, and bytes in words."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from pathlib import Path
+
+import torch
+
+_MEMINFO = Path("/proc/meminfo")
+
+
+def budget_on(device: torch.device, memory: int | torch.device | None) -> int:
+    """Return how many bytes work on ``device`` may take.
+
+    Parameters
+    ----------
+    memory : int, device or None
+        Bytes, or what the device has free, which has to be ``device``.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    ValueError
+        If it is negative or another device, or nobody knows what the device has free.
+    """
+    if isinstance(memory, Integral) and not isinstance(memory, bool):
+        if memory < 0:
+            raise ValueError(f"plan_batches: memory must not be negative, got {memory}")
+        return int(memory)
+    if memory is None:
+        return free_nbytes(device)
+    if not isinstance(memory, torch.device):
+        raise TypeError(
+            f"plan_batches: memory must be an integer, in bytes, or a torch.device, got {memory!r}"
+        )
+    if memory.type != device.type or memory.index not in (None, device.index):
+        raise ValueError(
+            f"plan_batches: memory must be that of the operator's device, {device}, got {memory}"
+        )
+    return free_nbytes(device)
+
+
+def free_nbytes(device: torch.device) -> int:
+    """Return how many bytes are free on a device.
+
+    On an accelerator what its driver says, and what torch holds there without use. On a CPU what
+    Linux says is available; the limits of a container are not in it.
+
+    Raises
+    ------
+    ValueError
+        If there is no way to know.
+    """
+    if device.type == "cpu" and _MEMINFO.exists():
+        lines = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is not None and accelerator.type == device.type:
+        free, _ = torch.accelerator.get_memory_info(device)
+        unused = torch.accelerator.memory_reserved(device)
+        return int(free + unused - torch.accelerator.memory_allocated(device))
+    raise ValueError(
+        f"plan_batches: memory must be given in bytes where nobody says what is free, got {device}"
+    )
+
+
+def bytes_text(n_bytes: int) -> str:
+    """Return a number of bytes as people read it.
+
+    Examples
+    --------
+    >>> bytes_text(1536)
+    '1.5 KiB'
+    """
+    value, units = float(n_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1000 and len(units) > 1:
+        value /= 1024
+        del units[0]
+    return f"{n_bytes} B" if units[0] == "B" else f"{value:.3g} {units[0]}"

@@ -1,0 +1,111 @@
+"""What is asked of an operator before it is planned: where it is, what may be cut, its input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import torch
+from torch import Tensor
+
+from linops_core import NamedLinop, Role
+from nameddim import ELLIPSES, ND, NamedDimension
+
+from ._split import tile_grid
+
+
+def device_of(
+    linop: NamedLinop, like: Tensor | None, memory: int | torch.device | None
+) -> torch.device:
+    """Return where the operator is; one without weights is where its input or the memory is.
+
+    Raises
+    ------
+    ValueError
+        If it is on several devices, or not where its input is.
+    """
+    devices = sorted({str(tensor.device) for tensor in _weights(linop)})
+    if len(devices) > 1:
+        raise ValueError(
+            f"{linop.signature}: to be planned, an operator must be on one device, "
+            f"got {', '.join(devices)}"
+        )
+    given = None if like is None or like.is_meta else like.device
+    if not devices:
+        return given or (memory if isinstance(memory, torch.device) else torch.device("cpu"))
+    device = torch.device(devices[0])
+    if given not in (None, device):
+        raise ValueError(
+            f"{linop.signature}: like must be on the operator's device, {device}, got {given}"
+        )
+    return device
+
+
+def dims_to_cut(
+    linop: NamedLinop, dims: Sequence[NamedDimension | str] | None
+) -> dict[NamedDimension, int]:
+    """Return the dimensions that may be cut and their sizes, the preferred ones first.
+
+    Raises
+    ------
+    SplitError
+        If one of ``dims`` cannot be cut.
+    """
+    if dims is None:
+        inner = sorted(linop.dims - {*linop.oshape, *linop.ishape}, key=str)
+        sides = dict.fromkeys((*linop.oshape, *linop.ishape, *inner))
+        cuttable = [dim for dim in sides if linop.role(dim) not in (None, Role.OPAQUE)]
+    else:
+        cuttable = [ND.infer(dim) for dim in dims]
+        tile_grid(linop, {dim: linop.size(dim) or 1 for dim in cuttable})  # one tile, if it can be
+    sizes = {dim: linop.size(dim) for dim in cuttable}
+    return {dim: size for dim, size in sizes.items() if size is not None and size > 1}
+
+
+def input_of(
+    linop: NamedLinop,
+    like: Tensor | None,
+    sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None,
+    dtype: torch.dtype | None,
+) -> Tensor:
+    """Return an input without data, on the meta device.
+
+    Raises
+    ------
+    ValueError
+        If what is given does not say its size and dtype, or more than that.
+    """
+    if like is not None:
+        if sizes is not None or dtype is not None:
+            raise ValueError("plan_batches: either like or sizes and dtype must be given, got both")
+        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="meta")
+    given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    if strange := given.keys() - set(linop.ishape):
+        raise ValueError(
+            f"{linop.signature}: sizes must be of dimensions of the input, got {sorted(strange)}"
+        )
+    lengths = {dim: given.get(dim, linop.size(dim)) for dim in linop.ishape}
+    unknown = [str(dim) for dim, length in lengths.items() if length is None]
+    if unknown:
+        ways = "like" if ELLIPSES in unknown else "sizes or like"
+        raise ValueError(
+            f"{linop.signature}: the sizes of the input must be known; give {ways}, "
+            f"got none for ({', '.join(unknown)})"
+        )
+    shape = [length for length in lengths.values() if length is not None]
+    return torch.empty(shape, dtype=dtype or _dtype_of(linop), device="meta")
+
+
+def _dtype_of(linop: NamedLinop) -> torch.dtype:
+    """Return the dtype of complex weights: with them all is complex, whatever the input is."""
+    dtypes = [weight.dtype for weight in _weights(linop) if weight.is_complex()]
+    if not dtypes:
+        raise ValueError(
+            f"{linop.signature}: the dtype of the input must be known where no weight is complex; "
+            "give dtype or like, got neither"
+        )
+    return reduce(torch.promote_types, dtypes)
+
+
+def _weights(linop: NamedLinop) -> list[Tensor]:
+    return [*linop.parameters(), *linop.buffers()]

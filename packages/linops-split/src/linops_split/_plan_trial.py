@@ -1,0 +1,111 @@
+"""Trying out an operator without its data: what it would allocate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from types import TracebackType
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from linops_core import NamedLinop
+from nameddim import NamedDimension
+
+from ._batch import batch_linop
+from ._peak import peak_nbytes
+
+WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
+    "forward": lambda linop: linop,
+    "adjoint": lambda linop: linop.H,
+    "normal": lambda linop: linop.N,
+}
+
+
+class Trial:
+    """An operator and its input by sizes and dtypes alone, to be run in any tiles.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+    x : Tensor
+        An input, on any device; only its size, strides and dtype matter.
+    device : torch.device
+        Where the operator is.
+    works : sequence of {"forward", "adjoint", "normal"}
+        What is run, one after another.
+
+    Raises
+    ------
+    ValueError
+        If the operator cannot run without data.
+    """
+
+    def __init__(
+        self, linop: NamedLinop, x: Tensor, device: torch.device, works: Sequence[str]
+    ) -> None:
+        # Tensors that a plain function has for itself need no data either.
+        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._signature, self._device, self._works = linop.signature, device, works
+        with self._without_data():
+            self._linop = linop.with_weights(self._fake)
+            x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
+            y = self._linop(x) if "adjoint" in works else x
+        self._inputs = {"forward": x, "adjoint": torch.empty_like(y), "normal": x}
+
+    def _fake(self, tensor: Tensor) -> Tensor:
+        return self._mode.from_tensor(tensor.detach())
+
+    def peak(self, batch_sizes: Mapping[NamedDimension, int], limit: int | None = None) -> int:
+        """Return the bytes that the hungriest of the works allocates at a time, in these tiles.
+
+        Where that is more than a limit, any number between the two.
+
+        Raises
+        ------
+        ValueError
+            If it allocates on another device than that of the operator.
+        """
+        peak = 0
+        with self._without_data():
+            batched = batch_linop(self._linop, batch_sizes)
+            for work in self._works:
+                run = partial(WORKS[work](batched), self._inputs[work])
+                found = peak_nbytes(run, limit)
+                self._refuse_others(found)
+                peak = max(peak, found.get(self._device, 0))
+                if limit is not None and peak > limit:
+                    break
+        return peak
+
+    def _refuse_others(self, devices: Iterable[torch.device]) -> None:
+        if others := sorted(str(device) for device in devices if device != self._device):
+            raise ValueError(
+                f"{self._signature}: to be planned, an operator must work on one device, "
+                f"{self._device}, got work on {', '.join(others)}"
+            )
+
+    @contextmanager
+    def _without_data(self) -> Iterator[None]:
+        with torch.inference_mode(False), torch.no_grad(), self._mode:
+            try:
+                yield
+            except RuntimeError as error:
+                raise ValueError(
+                    f"{_culprit(error.__traceback__) or self._signature}: to be planned, an "
+                    f"operator must work without the values of its tensors, got {error}"
+                ) from error
+
+
+def _culprit(traceback: TracebackType | None) -> str | None:
+    """Return the signature of the innermost operator that was at work, or None."""
+    signature = None
+    while traceback is not None:
+        code, values = traceback.tb_frame.f_code, traceback.tb_frame.f_locals
+        first = values.get(code.co_varnames[0]) if code.co_argcount else None
+        if isinstance(first, NamedLinop):
+            signature = first.signature
+        traceback = traceback.tb_next
+    return signature

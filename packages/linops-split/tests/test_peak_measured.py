@@ -1,0 +1,190 @@
+"""What is predicted without data, against the allocations that torch's profiler records.
+
+C coils, B batches, Nx Ny image, K samples.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
+
+from linops_core import (
+    FFT,
+    ArrayToBlocks,
+    Convolution,
+    Dense,
+    Diagonal,
+    Interpolate,
+    NamedLinop,
+    Sampling,
+)
+from linops_split import batch_linop
+from linops_split._peak import peak_nbytes
+from linops_split._plan import plan_batches
+
+Function = Callable[..., Tensor]
+
+
+def allocated(work: Callable[[], object]) -> int:
+    """Return the most bytes that torch's allocator hands out at a time."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        work()
+    results: Any = profiler.profiler.kineto_results
+    events = sorted(_allocations(results.experimental_event_tree()))
+    now = highest = 0
+    for _, nbytes in events:
+        now += nbytes
+        highest = max(highest, now)
+    return highest
+
+
+def _allocations(events: list[Any]) -> Iterator[tuple[int, int]]:
+    for event in events:
+        if hasattr(event.extra_fields, "alloc_size"):
+            yield event.start_time_ns, event.extra_fields.alloc_size
+        yield from _allocations(event.children)
+
+
+def predicted(function: Function, *tensors: Tensor) -> int:
+    mode = FakeTensorMode()
+    fakes = [mode.from_tensor(tensor) for tensor in tensors]
+    with mode:
+        return peak_nbytes(lambda: function(*fakes))[torch.device("cpu")]
+
+
+def complex_noise(*lengths: int) -> Tensor:
+    return torch.randn(lengths, dtype=torch.complex64)
+
+
+def test_the_measure_sees_what_is_allocated() -> None:
+    x = torch.zeros(1000)
+    assert 8000 <= allocated(lambda: (x + 1) * 2) <= 8016  # with the numbers as tensors
+    assert allocated(lambda: x[1:]) == 0
+
+
+MATRIX, BATCH, REAL = complex_noise(48, 48), complex_noise(4, 24, 24), torch.randn(48, 48)
+
+
+@pytest.mark.parametrize(
+    ("function", "tensors"),
+    [
+        (lambda a, b: a * b, (MATRIX, REAL)),
+        (lambda a, b: a + b, (MATRIX, REAL.double())),
+        (lambda a, b: a * (b > 0), (MATRIX, REAL)),
+        (lambda a: torch.where(a > 0, a, 0), (REAL,)),
+        (lambda a: torch.complex(a, a), (REAL,)),
+        (lambda a: a.sum(0, dtype=torch.float64), (REAL,)),
+        (lambda a: (a > 0).sum(), (REAL,)),
+        (lambda a: a.cumsum(0, dtype=torch.float64), (REAL,)),
+        (lambda a: a.conj() * a, (MATRIX,)),
+        (lambda a: a @ a, (MATRIX,)),
+        (lambda a: a.conj() @ a, (MATRIX,)),
+        (lambda a: a.mH @ a, (MATRIX,)),
+        (lambda a: a[::2, ::2] @ a[::2, ::2], (MATRIX,)),
+        (lambda a: a.conj() @ a[0], (MATRIX,)),
+        (lambda a: a @ a, (BATCH,)),
+        (lambda a: a.conj() @ a.mH, (BATCH,)),
+        (lambda a: a[:, ::2, ::2] @ a[:, ::2, ::2], (BATCH,)),
+        (lambda a: torch.einsum("ij,bjk->bik", a[0], a), (BATCH,)),
+        (lambda a: a.roll(1), (MATRIX,)),
+        (lambda a: a.roll(1, 0), (MATRIX,)),
+        (lambda a: a.roll((1, 2, 3), (0, 1, 2)), (BATCH,)),
+        (lambda a: torch.fft.fftshift(a), (BATCH,)),
+        (lambda a: torch.fft.fftn(a), (BATCH,)),
+        (lambda a: torch.fft.fftn(a, dim=1), (BATCH,)),
+        (lambda a: torch.fft.fftn(a, dim=0), (BATCH,)),
+        (lambda a: torch.fft.fftn(a.mT, dim=(0, 2)), (BATCH,)),
+        (lambda a: torch.fft.rfftn(a, dim=(0, 1)), (REAL,)),
+        (lambda a: torch.fft.irfftn(a, dim=-1), (BATCH,)),
+        (lambda a: torch.fft.irfftn(a, dim=(1, 2)), (BATCH,)),
+        (lambda a: torch.fft.irfftn(a), (BATCH,)),
+    ],
+)
+def test_what_operations_allocate_inside_is_known(
+    function: Function, tensors: tuple[Tensor, ...]
+) -> None:
+    assert predicted(function, *tensors) == allocated(lambda: function(*tensors))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("channels", [1, 2, 4, 24])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_what_convolutions_of_planes_allocate_inside_is_known(
+    ndim: int, channels: int, dtype: torch.dtype
+) -> None:
+    convolve = (functional.conv1d, functional.conv2d, functional.conv3d)[ndim - 1]
+    x = torch.randn(1, channels, *(16,) * ndim, dtype=dtype)
+    kernel = torch.randn(channels, 1, *(3,) * ndim, dtype=dtype)
+
+    def work(x: Tensor, kernel: Tensor) -> Tensor:
+        return convolve(x, kernel, padding=1, groups=channels)
+
+    found, measured = predicted(work, x, kernel), allocated(lambda: work(x, kernel))
+    assert found == pytest.approx(measured, rel=0.15)
+
+
+MAPS = complex_noise(8, 64, 64)
+IMAGE = ("Nx", "Ny")
+COILS = Dense(MAPS, ("C", *IMAGE), IMAGE, ("C", *IMAGE))
+MASK = torch.rand(64, 64, generator=torch.Generator().manual_seed(0)) < 0.25
+LOCS = 64 * torch.rand(2000, 2, generator=torch.Generator().manual_seed(0))
+
+OPERATORS: dict[str, tuple[NamedLinop, dict[str, int], dict[str, int]]] = {
+    "SENSE": (Sampling.from_mask(MASK) @ FFT(2, centered=True) @ COILS, {"C": 2}, {}),
+    "SENSE with a mask": (
+        Diagonal(MASK.float(), ("...", "Kx", "Ky")) @ FFT(2) @ COILS,
+        {"C": 3},
+        {},
+    ),
+    "non-Cartesian SENSE": (
+        Interpolate(LOCS, (64, 64)) @ FFT(2) @ COILS,
+        {"C": 2, "K": 500},
+        {},
+    ),
+    "matrix": (Dense(complex_noise(200, 300), ("M", "N")), {"M": 60, "N": 100}, {}),
+    "matrix, columns": (Dense(complex_noise(200, 300), ("M", "N")), {"N": 50}, {}),
+    "matrices": (
+        Dense(complex_noise(8, 30, 40), ("C", "M", "N"), ("B", "C", "N"), ("B", "C", "M")),
+        {"C": 1, "M": 7},
+        {"B": 9},
+    ),
+    "Fourier transform": (
+        FFT(2, centered=True) @ Diagonal(MAPS, ("C", *IMAGE)),
+        {"C": 3},
+        {},
+    ),
+    "convolution": (
+        Convolution(complex_noise(5, 5), ("C",)) @ Diagonal(MAPS, ("C", "Nx", "Ny")),
+        {"C": 2},
+        {},
+    ),
+    "blocks": (
+        ArrayToBlocks((64, 64), (8, 8), (4, 4), batch_shape=("C",))
+        @ Diagonal(MAPS, ("C", "Nx", "Ny")),
+        {"C": 2},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("work", ["forward", "adjoint", "normal"])
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_peaks_of_operators_are_predicted_within_15_percent(
+    name: str, is_cut: bool, work: str
+) -> None:
+    A, batch_sizes, sizes = OPERATORS[name]
+    linop = batch_linop(A, batch_sizes) if is_cut else A
+    plan = plan_batches(linop, 2**40, work=work, sizes=sizes or None)
+    x = complex_noise(*(sizes.get(str(dim), A.size(dim) or 0) for dim in A.ishape))
+    with torch.no_grad():
+        run = {"forward": linop, "adjoint": linop.H, "normal": linop.N}[work]
+        argument = A(x) if work == "adjoint" else x
+        run(argument)
+        measured = allocated(lambda: run(argument))
+    assert plan.peak == pytest.approx(measured, rel=0.15)

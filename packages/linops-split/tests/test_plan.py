@@ -1,0 +1,308 @@
+"""Planning: what is chosen fits, and is the least that does; nothing is allocated to find out.
+
+C coils, M rows, N columns, K samples.
+"""
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from linops_core import (
+    FFT,
+    Add,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    SimpleLinop,
+    SplitError,
+)
+from linops_core.testing.strategies import Known, trees
+from linops_split import BatchPlan, batch_linop, plan_batches
+from linops_split._peak import peak_nbytes
+from linops_split._plan_budget import bytes_text
+from nameddim import ND, NamedShape
+
+CPU = torch.device("cpu")
+
+
+def coils(threaded: bool = False) -> NamedLinop:
+    maps = torch.zeros(8, 16, 16, dtype=torch.complex64)
+    grid = ("Nx", "Ny")
+    terms = Dense(maps, ("C", *grid), grid, ("C", *grid))
+    return FFT(2) @ (Add(terms, terms, threaded=True) if threaded else terms)
+
+
+def matrix(dtype: torch.dtype = torch.complex128) -> Dense:
+    return Dense(nn.Parameter(torch.rand(4, 6, dtype=dtype)), ("M", "N"))
+
+
+WORKS = {
+    "forward": lambda linop: linop,
+    "adjoint": lambda linop: linop.H,
+    "normal": lambda linop: linop.N,
+}
+
+
+def held(known: Known, batch_sizes: dict[ND, int], work: str) -> int:
+    """Return what the work holds at a time, with data."""
+    linop = known.linop
+    run = WORKS[work](batch_linop(linop, batch_sizes))
+    x = torch.rand(known.spaces.lengths(known.spaces.ishape), dtype=torch.complex128)
+    with torch.no_grad():
+        x = torch.rand_like(linop(x)) if work == "adjoint" else x
+        return peak_nbytes(lambda: run(x)).get(CPU, 0)
+
+
+@settings(max_examples=10)  # each plans several times
+@given(st.data())
+def test_what_is_chosen_takes_what_was_predicted_and_is_the_least(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    linop, work = known.linop, data.draw(st.sampled_from(sorted(WORKS)))
+    assume(not any(getattr(part, "threaded", False) for part in linop.modules()))
+    x = torch.empty(known.spaces.lengths(known.spaces.ishape), dtype=torch.complex128)
+    uncut = plan_batches(linop, 2**40, work=work, like=x)
+    assert uncut.batch_sizes == {} and uncut.n_tiles == 1
+    assert uncut.peak == uncut.uncut_peak == held(known, {}, work)
+    budget = data.draw(st.integers(0, uncut.peak))
+    try:
+        plan = plan_batches(linop, budget, work=work, like=x)
+    except SplitError as error:
+        smallest = smallest_budget(error)
+        assert budget < smallest <= uncut.peak
+        assert plan_batches(linop, smallest, work=work, like=x).peak == smallest
+        with pytest.raises(SplitError, match=f"at least {smallest} bytes"):
+            plan_batches(linop, smallest - 1, work=work, like=x)
+        return
+    assert plan.peak == held(known, plan.batch_sizes, work) <= budget
+    for dim, count in plan.counts.items():
+        size = linop.size(dim) or 0
+        assert count == -(-size // plan.batch_sizes[dim]) > 1
+        longer = {**plan.batch_sizes, dim: -(-size // (count - 1))}
+        assert held(known, longer, work) > budget
+
+
+def smallest_budget(error: SplitError) -> int:
+    found = re.search(r"must be at least (\d+) bytes", str(error))
+    assert found is not None
+    return int(found[1])
+
+
+def test_all_works_have_to_fit() -> None:
+    A = matrix()
+    each = [plan_batches(A, 2**30, work=work).peak for work in ("forward", "adjoint")]
+    assert len(set(each)) == 2
+    for work in ("forward", "adjoint"), ("adjoint", "forward"):
+        assert plan_batches(A, 2**30, work=work).peak == max(each)
+    assert plan_batches(A, 2**30).work == ("forward", "adjoint")
+
+
+def test_only_the_dimensions_that_are_given_are_cut() -> None:
+    A = Dense(torch.zeros(4, 4, 4, dtype=torch.complex64), ("C", "M", "N"), ("C", "N"), ("C", "M"))
+    for dims in (["C"], ["M"], ["M", "C"], [ND("N")]):
+        with pytest.raises(SplitError) as refused:
+            plan_batches(A, 0, dims, work="adjoint")
+        budget = smallest_budget(refused.value)
+        plan = plan_batches(A, budget, dims, work="adjoint")
+        assert plan.batch_sizes and set(plan.batch_sizes) <= set(dims)
+        with pytest.raises(SplitError, match=re.escape(f"along ({', '.join(dims)}), got ")):
+            plan_batches(A, budget - 1, dims, work="adjoint")
+
+
+def test_without_dimensions_nothing_is_cut() -> None:
+    assert plan_batches(matrix(), 2**30, ()).batch_sizes == {}
+    with pytest.raises(SplitError, match=r"tiles along \(\), got 0"):
+        plan_batches(matrix(), 0, ())
+
+
+def test_a_plan_says_what_was_chosen_and_why() -> None:
+    plan = plan_batches(coils(), 9000, work="adjoint")
+    assert plan == BatchPlan({ND("C"): 1}, 8192, 9000, 49152, {ND("C"): 8}, CPU, ("adjoint",))
+    assert str(plan) == (
+        "cut C into 8 tiles of 1: adjoint takes 8 KiB of 8.79 KiB on cpu; uncut 48 KiB"
+    )
+    plan = plan_batches(coils(), 2**30)
+    assert str(plan) == "uncut: forward and adjoint take 48 KiB of 1 GiB on cpu"
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "0.977 KiB"), (2**20, "1 MiB"), (2**60, "1.05e+06 TiB")],
+)
+def test_bytes_are_written_as_people_read_them(n_bytes: int, text: str) -> None:
+    assert bytes_text(n_bytes) == text
+
+
+def test_nothing_is_allocated_and_no_value_is_read() -> None:
+    size = 10**6
+    matrix = torch.zeros(1, dtype=torch.complex64).expand(size, size)  # of 8 TB
+    A = Dense(matrix, ("M", "N"))
+    plan = plan_batches(A, 2**60, work="forward")
+    assert plan.peak == 8 * size
+    weights = torch.empty(50, 10**5, 10**5, dtype=torch.complex64, device="meta")
+    B = FFT(2) @ Diagonal(weights, ("C", "Nx", "Ny"))
+    plan = plan_batches(B, 9 * 10**12, work="forward")
+    assert (plan.device.type, plan.batch_sizes) == ("meta", {ND("C"): 17})
+
+
+def test_the_operator_stays_as_it_is() -> None:
+    A = matrix()
+    names, adjoint = list(vars(A)), A.H
+    plan_batches(A, 2**30, work=("forward", "adjoint", "normal"))
+    assert isinstance(A.weight, nn.Parameter) and A.H is adjoint and list(vars(A)) == names
+    assert A(torch.ones(6, dtype=torch.complex128)).requires_grad
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_plans_are_the_same_in_all_modes(
+    mode: Callable[[], AbstractContextManager[None]],
+) -> None:
+    expected = plan_batches(coils(), 22000)
+    with mode():
+        assert plan_batches(coils(), 22000) == expected
+
+
+@pytest.mark.parametrize("kind", ["real", "meta", "fake"])
+def test_the_input_may_be_given_with_or_without_data(kind: str) -> None:
+    x = torch.zeros(3, 16, 16, dtype=torch.complex128)
+    like = {"real": x, "meta": x.to("meta"), "fake": FakeTensorMode().from_tensor(x)}[kind]
+    assert plan_batches(FFT(2), 2**30, like=like).peak == x.nbytes
+    assert plan_batches(FFT(2), 2**30, like=like.mT).peak == x.nbytes
+
+
+def test_the_input_may_be_given_by_sizes() -> None:
+    A = FFT(1, batch_shape=("B",))
+    plan = plan_batches(A, 2**30, sizes={"B": 3, "Nx": 5}, dtype=torch.complex128)
+    assert plan.peak == 3 * 5 * 16
+
+
+def test_the_dtype_is_that_of_complex_weights() -> None:
+    D = Diagonal(torch.zeros(4, dtype=torch.complex128), ("N",))
+    E = Diagonal(torch.zeros(4, dtype=torch.complex64), ("N",))
+    assert plan_batches(D @ E, 2**30, work="forward").peak == 2 * 64
+
+
+def test_fake_weights_can_be_planned() -> None:
+    with FakeTensorMode():
+        A = Diagonal(torch.zeros(4, dtype=torch.complex128), ("N",))
+    assert plan_batches(A, 2**30, work="forward").peak == 64
+
+
+def test_functions_that_hold_tensors_can_be_planned() -> None:
+    w = torch.zeros(3, 4)
+    A = SimpleLinop(lambda x: w[1:].sum(0) * x, lambda y: w[1:].sum(0) * y, ishape=("N",))
+    found = plan_batches(A, 2**30, sizes={"N": 4}, dtype=torch.float32)
+    assert found.peak == 32
+
+
+def test_without_a_budget_it_is_what_is_free(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:  9 kB\nMemAvailable:   21 kB\nHugePages_Total:       0\n")
+    monkeypatch.setattr("linops_split._plan_budget._MEMINFO", meminfo)
+    for memory in (None, CPU):
+        assert plan_batches(coils(), memory, work="adjoint").budget == 21 * 1024
+    monkeypatch.setattr("linops_split._plan_budget._MEMINFO", tmp_path / "none")
+    with pytest.raises(ValueError, match="must be given in bytes where nobody says what is free"):
+        plan_batches(coils())
+
+
+def test_on_an_accelerator_what_torch_holds_without_use_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = torch.device("meta")
+    for name, value in {
+        "current_accelerator": device,
+        "get_memory_info": (1000, 5000),
+        "memory_reserved": 300,
+        "memory_allocated": 200,
+    }.items():
+        monkeypatch.setattr(torch.accelerator, name, lambda *_, value=value: value)
+    A = Diagonal(torch.empty(4, device=device, dtype=torch.complex64), ("N",))
+    assert plan_batches(A, device).budget == 1100
+
+
+class Reads(NamedLinop):
+    """An operator whose work depends on the values of its input."""
+
+    def __init__(self) -> None:
+        super().__init__(NamedShape(("N",)))
+
+    @staticmethod
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+        return x / x.abs().max().item()
+
+    adj_fn = fn
+
+
+class Moves(Reads):
+    """An operator that works on another device."""
+
+    @staticmethod
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+        return x.to("meta") + 1
+
+    adj_fn = fn
+
+
+X = torch.zeros(4, dtype=torch.complex64)
+TWO_DEVICES = Diagonal(X, ("N",)) @ Diagonal(X.to("meta"), ("N",))
+
+
+@pytest.mark.parametrize(
+    ("linop", "arguments", "message"),
+    [
+        (matrix(), {"memory": -1}, "memory must not be negative, got -1"),
+        (matrix(), {"memory": torch.device("meta")}, "that of the operator's device, cpu, got m"),
+        (matrix(), {"max_tiles": 0}, "max_tiles must be a positive integer, got 0"),
+        (matrix(), {"max_tiles": True}, "max_tiles must be a positive integer, got True"),
+        (matrix(), {"work": "backward"}, "work must be some of .*, got 'backward'"),
+        (matrix(), {"work": ()}, "work must be some of .*, got ()"),
+        (matrix(), {"dims": ["Q"]}, r"one of \['M', 'N'\], got Q"),
+        (FFT(1), {"dims": ["Nx"]}, "Nx cannot be split"),
+        (matrix(torch.float64), {}, "the dtype of the input must be known .* got neither"),
+        (matrix(), {"like": X, "dtype": X.dtype}, "either like or sizes and dtype .* got both"),
+        (matrix(), {"sizes": {"M": 4}}, r"sizes must be of dimensions of the input, got \['M'\]"),
+        (matrix(), {"sizes": {"N": 5}}, "N must have size 6, got 5"),
+        (matrix(), {"like": X}, "N must have size 6, got 4"),
+        (FFT(1), {}, r"sizes of the input must be known; give like, got none for \(\.\.\., Nx\)"),
+        (Identity(("N",)), {}, r"must be known; give sizes or like, got none for \(N\)"),
+        (coils(threaded=True), {}, r"Add \(Nx, Ny\) -> .* must have no threads.*got threaded=True"),
+        (Diagonal(X, ("N",)) @ Reads(), {}, r"Reads \(N\) -> \(N\): .* without the values of its"),
+        (Reads(), {"like": X}, r"Reads \(N\) -> \(N\): .* without the values"),
+        (Moves(), {"like": X}, "must work on one device, cpu, got work on meta"),
+        (TWO_DEVICES, {}, "must be on one device, got cpu, meta"),
+        (
+            Diagonal(X.to("meta"), ("N",)),
+            {"like": X},
+            "like must be on the operator's device, meta, got cpu",
+        ),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(
+    linop: NamedLinop, arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan_batches(linop, **{"memory": 2**30, **arguments})  # type: ignore[arg-type] # any
+
+
+@pytest.mark.parametrize("memory", [2.0, True, "1 GB"])
+def test_memory_must_be_bytes_or_a_device(memory: object) -> None:
+    with pytest.raises(TypeError, match=r"must be an integer, in bytes, or a torch\.device, got"):
+        plan_batches(matrix(), memory)  # type: ignore[arg-type] # that is the mistake
+
+
+def test_numpy_integers_are_integers() -> None:
+    memory = torch.tensor([2**30]).numpy()[0]
+    assert (
+        type(plan_batches(matrix(), memory, max_tiles=torch.ones(1).int().numpy()[0]).budget) is int
+    )
