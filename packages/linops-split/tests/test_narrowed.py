@@ -1,0 +1,166 @@
+"""Operators that use a part of their vectors are operators on all of them.
+
+Shapes: M rows, N columns, C batch.
+"""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from linops_core import Convolution, Dense, Zero
+from linops_split import Narrowed, batch_linop, narrowed
+from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
+from nameddim import ND, NamedDimension
+
+C, M, N = ND.infer(("C", "M", "N"))
+
+
+@st.composite
+def windows(draw: st.DrawFn, *dims: NamedDimension) -> dict[NamedDimension, tuple[slice, int]]:
+    found = {}
+    for dim in dims:
+        length = draw(st.integers(1, 5))
+        start = draw(st.integers(0, length - 1))
+        found[dim] = slice(start, draw(st.integers(start + 1, length))), length
+    return found
+
+
+def part_of(window: dict[NamedDimension, tuple[slice, int]]) -> Dense:
+    rows, columns = (window[dim][0].stop - window[dim][0].start for dim in (M, N))
+    weight = torch.rand(2, rows, columns, dtype=torch.complex128)
+    return Dense(nn.Parameter(weight), ("C", "M", "N"), ("C", "N"), ("C", "M"))
+
+
+def dense_of(linop: Narrowed, window: dict[NamedDimension, tuple[slice, int]]) -> Tensor:
+    """The matrix, made of the part's by hand."""
+    whole = torch.zeros(2, window[M][1], 2, window[N][1], dtype=torch.complex128)
+    for c in range(2):
+        whole[c, window[M][0], c, window[N][0]] = linop.part.weight.detach()[c]  # type: ignore[operator]
+    return whole.reshape(2 * window[M][1], 2 * window[N][1])
+
+
+@given(windows(M, N))
+def test_it_is_the_part_with_zeros_around(window: dict[NamedDimension, tuple[slice, int]]) -> None:
+    A = Narrowed(part_of(window), window)
+    wanted = dense_of(A, window)
+    torch.testing.assert_close(A.to_dense().detach(), wanted)
+    torch.testing.assert_close(A.H.to_dense().detach(), wanted.mH)
+    torch.testing.assert_close(A.conj().to_dense().detach(), wanted.conj())
+    torch.testing.assert_close(A.N.to_dense().detach(), wanted.mH @ wanted)
+    torch.testing.assert_close(A.H.N.to_dense().detach(), wanted @ wanted.mH)
+    assert A.H.H.to_dense().equal(A.to_dense())
+
+
+@given(windows(M, N), st.data())
+def test_it_is_cut_like_any_other(
+    window: dict[NamedDimension, tuple[slice, int]], data: st.DataObject
+) -> None:
+    A = Narrowed(part_of(window), window)
+    for linop in (A, A.H):
+        assert_tiles_make_the_whole(linop, data.draw(batch_sizes(linop)))
+    assert A.split(A, {C: slice(0, 2), M: slice(None)}) is A
+
+
+@given(windows(M, N))
+def test_its_sizes_names_and_supports_are_those_of_the_whole(
+    window: dict[NamedDimension, tuple[slice, int]],
+) -> None:
+    A = Narrowed(part_of(window), window)
+    other = A.renamed({M: ND("K"), N: ND("L")})
+    assert (other.ishape, other.oshape) == (("C", "L"), ("C", "K"))
+    torch.testing.assert_close(other.to_dense(), A.to_dense())
+    for linop, rows, columns in ((A, "M", "N"), (A.H, "M", "N"), (other, "K", "L")):
+        assert (linop.size(rows), linop.size(columns)) == (window[M][1], window[N][1])
+        assert (linop.support(rows), linop.support(columns)) == (window[M][0], window[N][0])
+        assert linop.support("C") is None
+
+
+@given(windows(M, N))
+def test_an_input_of_another_size_is_refused(
+    window: dict[NamedDimension, tuple[slice, int]],
+) -> None:
+    A = Narrowed(part_of(window), window)
+    size = window[N][1]
+    with pytest.raises(ValueError, match=f"Narrowed: N must have size {size}, got {size + 1}"):
+        A(torch.rand(2, size + 1, dtype=torch.complex128))
+
+
+@given(windows(M, N))
+def test_gradients_reach_the_weight_and_the_input(
+    window: dict[NamedDimension, tuple[slice, int]],
+) -> None:
+    A = Narrowed(part_of(window), window)
+    x = torch.rand(2, window[N][1], dtype=torch.complex128, requires_grad=True)
+    assert torch.autograd.gradcheck(A, x)
+    assert torch.autograd.gradgradcheck(A, x)
+    found = torch.autograd.grad(A(x).abs().square().sum(), [x, *A.parameters()])
+    assert all(gradient is not None for gradient in found)
+
+
+def example() -> Narrowed:
+    window = {M: (slice(1, 3), 4), N: (slice(0, 2), 3)}
+    return Narrowed(part_of(window), window)
+
+
+def test_copies_are_independent_or_shared_as_asked() -> None:
+    A = example()
+    wanted = A.to_dense()
+    for other in (pickle.loads(pickle.dumps(A)), copy.deepcopy(A), copy.copy(A)):
+        torch.testing.assert_close(other.to_dense(), wanted)
+        torch.testing.assert_close(other.H.to_dense(), wanted.mH)
+    torch.testing.assert_close(A.with_weights(lambda w: 2 * w).to_dense(), 2 * wanted)
+
+
+def test_names_behind_an_ellipsis_are_resolved() -> None:
+    part = Dense(torch.rand(2, 2), ("M", "N"), ("...", "N"), ("...", "M"))
+    A = Narrowed(part, {M: (slice(1, 3), 4), N: (slice(0, 2), 3)})
+    resolved = A.resolved(ishape=ND.infer(("C", "N")))
+    assert (resolved.ishape, resolved.oshape) == (("C", "N"), ("C", "M"))
+    assert A.resolved(ishape=ND.infer(("...", "N"))) is A
+    x = torch.rand(5, 3)
+    torch.testing.assert_close(resolved(x), A(x))
+
+
+def convolution(size: int) -> Convolution:
+    kernel = torch.rand(3, dtype=torch.complex128)
+    return Convolution(kernel, (), ("N",), ("M",), method="direct", grid_size=[size])
+
+
+def test_a_tile_of_a_convolution_reads_a_halo_and_no_more() -> None:
+    A = convolution(9)
+    whole = A.split(A, {M: slice(4, 6)})
+    tile = narrowed(whole)
+    assert isinstance(tile, Narrowed)
+    assert tile.reads == {N: slice(3, 7)} and tile.writes == {}
+    x = torch.rand(9, dtype=torch.complex128)
+    torch.testing.assert_close(tile(x), whole(x))
+    x[:3], x[7:] = torch.nan, torch.nan
+    torch.testing.assert_close(tile(x), tile(x.nan_to_num()))
+
+
+def test_a_tile_that_touches_nothing_is_zero() -> None:
+    A = convolution(9)
+    tile = narrowed(A.split(A, {N: slice(0, 2), M: slice(6, 9)}))
+    assert isinstance(tile, Zero)
+    x = torch.rand(2, dtype=torch.complex128)
+    assert torch.equal(tile(x), torch.zeros(3, dtype=torch.complex128))
+
+
+def test_an_operator_that_uses_everything_is_itself() -> None:
+    for A in (Dense(torch.rand(2, 3)), convolution(4)):
+        assert narrowed(A) is A
+
+
+def test_batched_convolutions_equal_the_whole() -> None:
+    A = convolution(7)
+    for sizes in ({"M": 2}, {"N": 3}, {"N": 3, "M": 2}, {"M": 1, "N": 1}):
+        batched = batch_linop(A, sizes)
+        x = torch.rand(7, dtype=torch.complex128)
+        torch.testing.assert_close(batched(x), A(x))
+        torch.testing.assert_close(batched.H(x), A.H(x))
+        torch.testing.assert_close(batched.N(x), A.N(x))

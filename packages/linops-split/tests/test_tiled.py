@@ -1,0 +1,261 @@
+"""Operators that run tile by tile obey the laws of all operators, before and after they were used.
+
+Shapes: C coils, M rows, N columns, K samples.
+"""
+
+import copy
+import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from linops_core import FFT, Concat, Convolution, Dense, Diagonal, NamedLinop, SimpleLinop
+from linops_core.testing import BaseNamedLinopTests
+from linops_split import Narrowed, Tiled, batch_linop, narrowed
+from nameddim import ND
+
+C, M, N = ND.infer(("C", "M", "N"))
+
+
+def values(*lengths: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(lengths, dtype=torch.complex128, generator=generator)
+
+
+def matrix(rows: int = 4, columns: int = 5) -> Dense:
+    return Dense(nn.Parameter(values(rows, columns)), ("M", "N"))
+
+
+def used(linop: NamedLinop) -> NamedLinop:
+    """Return the operator after its first call, by which it has remembered what it can."""
+    with torch.no_grad():
+        linop.to_dense()
+    return linop
+
+
+class TestSense(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        maps = nn.Parameter(values(3, 2, 2))
+        S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+        mask = Diagonal(values(2, 2, seed=1).real, ("...", "Kx", "Ky"))
+        return used(batch_linop(mask @ FFT(2) @ S, {"C": 2}))
+
+
+class TestTwoDimensions(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return used(batch_linop(matrix(), {"N": 2, "M": 3}))
+
+
+class TestConvolution(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        kernel = nn.Parameter(values(3))
+        A = Convolution(kernel, (), ("N",), ("M",), method="direct", grid_size=[6])
+        return used(batch_linop(A, {"M": 4, "N": 3}))
+
+
+class TestNarrowed(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        kernel = nn.Parameter(values(3))
+        A = Convolution(kernel, (), ("N",), ("M",), method="direct", grid_size=[6])
+        tile = narrowed(A.split(A, {N: slice(0, 3)}))
+        assert isinstance(tile, Narrowed)
+        return tile
+
+
+def test_a_cut_that_makes_one_tile_leaves_the_operator_as_it_is() -> None:
+    A = matrix()
+    assert batch_linop(A, {"M": 4, "N": 100}) is A
+    assert batch_linop(A, {}) is A
+
+
+def test_a_hook_is_called_whenever_it_was_registered() -> None:
+    batched = batch_linop(matrix(), {"M": 2, "N": 2})
+    assert isinstance(batched, Tiled)
+    x = values(5)
+    batched(x)
+    seen: list[nn.Module] = []
+
+    def hook(module: nn.Module, *_: object) -> None:
+        seen.append(module)
+
+    modules = [m for m in batched.modules() if isinstance(m, NamedLinop)]
+    assert isinstance(batched.whole, Concat)
+    row = batched.whole.linops[0]
+    handle = row.register_forward_hook(hook)
+    batched(x)
+    assert seen == [row]
+    handle.remove()
+    batched(x)
+    assert seen == [row]
+    handle = nn.modules.module.register_module_forward_hook(hook)
+    batched(x)
+    handle.remove()
+    assert {id(module) for module in seen} >= {id(module) for module in modules}
+
+
+def test_progress_is_shown_when_asked_for() -> None:
+    shown, x = io.StringIO(), values(5)
+    A = matrix()
+    batched = batch_linop(A, {"M": 1}, tqdm_kwargs={"file": shown, "desc": "rows"})
+    torch.testing.assert_close(batched(x).detach(), A(x).detach())
+    with torch.no_grad():
+        for linop in (batched, batched.H, batched.N):
+            shown.truncate(0)
+            linop(values(*([4] if linop is batched.H else [5])))
+            assert "rows" in shown.getvalue() and "4/4" in shown.getvalue()
+
+
+def test_no_progress_is_shown_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    with torch.no_grad():
+        batch_linop(matrix(), {"M": 1})(values(5))
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_each_tile_runs_once(recorded: bool) -> None:
+    batched = batch_linop(matrix().requires_grad_(recorded), {"M": 1})
+    assert isinstance(batched, Tiled)
+    calls: list[object] = []
+    for part in batched.tiling().parts:
+        part.linop.register_forward_pre_hook(lambda linop, _: calls.append(linop))
+    batched(values(5))
+    assert calls == [part.linop for part in batched.tiling().parts]
+
+
+def test_weights_that_nobody_can_see_are_followed() -> None:
+    weight = values(3).requires_grad_()
+    hidden = SimpleLinop(lambda x: weight * x, lambda x: weight.conj() * x, None, ("N",))
+    batched = Tiled(Diagonal(values(3), ("N",)) + hidden)
+    x = values(3)
+    (found,) = torch.autograd.grad(batched(x).abs().sum(), [weight])
+    (wanted,) = torch.autograd.grad(batched.whole(x).abs().sum(), [weight])
+    torch.testing.assert_close(found, wanted)
+
+
+def test_some_weights_that_are_followed_are_enough() -> None:
+    A, B = matrix().requires_grad_(False), matrix()
+    batched = batch_linop(A + B, {"M": 2})
+    x = values(5)
+    torch.autograd.backward(batched(x).abs().sum())
+    assert A.weight.grad is None
+    assert B.weight.grad is not None
+
+
+def test_a_weight_that_is_replaced_or_moved_is_used() -> None:
+    A = matrix()
+    batched, x = used(batch_linop(A, {"M": 2, "N": 2})), values(5)
+    A.weight = nn.Parameter(values(4, 5, seed=1))
+    torch.testing.assert_close(batched(x), A(x))
+    batched.to(torch.complex64)
+    assert A.weight.dtype == torch.complex64
+    torch.testing.assert_close(batched(x.to(torch.complex64)), A(x.to(torch.complex64)))
+    state = {name: torch.ones_like(tensor) for name, tensor in batched.state_dict().items()}
+    batched.load_state_dict(state)
+    torch.testing.assert_close(batched(torch.ones(5) + 0j), torch.full((4,), 5 + 0j))
+
+
+def test_a_copy_has_tiles_of_its_own() -> None:
+    A = matrix()
+    batched, x = used(batch_linop(A, {"M": 2})), values(5)
+    wanted = batched(x)
+    other = copy.deepcopy(batched)
+    with torch.no_grad():
+        A.weight.zero_()
+    torch.testing.assert_close(other(x), wanted)
+    assert not batched(x).any()
+    doubled = used(other).with_weights(lambda w: 2 * w)
+    torch.testing.assert_close(doubled(x), 2 * wanted)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_modes_of_gradients_change_nothing(mode: Callable[[], Any]) -> None:
+    A = matrix().requires_grad_(False)
+    batched, x = batch_linop(A, {"M": 3, "N": 2}), values(5)
+    with mode():
+        torch.testing.assert_close(batched(x), A(x))
+
+
+def test_autocast_casts_what_tiles_do() -> None:
+    A = Dense(torch.rand(4, 5), ("M", "N"))
+    batched, x = batch_linop(A, {"M": 3}), torch.rand(2, 5)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        found, wanted = batched(x), A(x)
+    assert found.dtype == wanted.dtype
+    torch.testing.assert_close(found, wanted)
+
+
+def test_threads_may_call_it_at_once() -> None:
+    A = matrix(16, 16)
+    batched = batch_linop(A, {"M": 3, "N": 5})
+    inputs = [values(16, seed=seed) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool, torch.no_grad():
+        results = list(pool.map(batched, inputs))
+    for x, y in zip(inputs, results, strict=True):
+        torch.testing.assert_close(y.detach(), A(x).detach())
+
+
+def test_an_operator_may_use_itself() -> None:
+    A = Diagonal(values(4), ("N",))
+    batched = batch_linop(A, {"N": 3})
+    nested = batch_linop(batched @ batched, {"N": 2})
+    x = values(4)
+    torch.testing.assert_close(nested(x), A(A(x)))
+    torch.testing.assert_close(batch_linop(batched.N, {"N": 1})(x), A.N(x))
+
+
+def test_second_derivatives_are_those_of_the_whole() -> None:
+    batched = batch_linop(matrix(), {"M": 2, "N": 3})
+    x = values(5).requires_grad_()
+    assert torch.autograd.gradgradcheck(batched, x)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+def test_forward_derivatives_are_those_of_the_whole() -> None:
+    batched = batch_linop(matrix().requires_grad_(False), {"M": 2, "N": 3})
+    x, v = values(5), values(5, seed=1)
+    with forward_ad.dual_level():
+        y = batched(forward_ad.make_dual(x, v))  # type: ignore[no-untyped-call] # torch's own
+        tangent = forward_ad.unpack_dual(y).tangent  # type: ignore[no-untyped-call] # torch's own
+    torch.testing.assert_close(tangent, batched(v))
+
+
+def test_beside_input_and_output_there_is_one_tile(
+    peak: Callable[[Callable[[], Any]], int],
+) -> None:
+    n = 512
+    weight = torch.rand(8, n)
+    A = Diagonal(weight, ("C", "N")) @ Dense(weight, ("C", "N"), ("N",), ("C", "N"))
+    x = torch.rand(n)
+    for sizes in ({"C": 1}, {"C": 1, "N": n // 4}, {"N": n // 4, "C": 2}):
+        batched = batch_linop(A, sizes)
+        tile = x.nbytes * sizes["C"] * sizes.get("N", n) // n
+        output = 8 * x.nbytes
+        assert peak(lambda: batched(x)) <= output + 2 * tile  # noqa: B023
+        assert peak(lambda: batched.H(torch.rand(8, n))) <= output + x.nbytes + 3 * tile  # noqa: B023
+        assert peak(lambda: batched.N(x)) <= x.nbytes + 4 * tile  # noqa: B023
+
+
+def test_a_column_of_one_block_is_not_copied_twice(
+    peak: Callable[[Callable[[], Any]], int],
+) -> None:
+    A = Dense(torch.rand(4, 256), ("M", "N"))
+    batched = batch_linop(A, {"N": 64})
+    x = torch.rand(256)
+    assert peak(lambda: batched(x)) <= 2 * 4 * x.element_size()
+
+
+@pytest.mark.parametrize("lengths", [(0, 5), (2, 0, 5)])
+def test_there_may_be_nothing_to_do(lengths: tuple[int, ...]) -> None:
+    A = Dense(values(4, 5), ("M", "N"), ("...", "N"), ("...", "M"))
+    batched, x = batch_linop(A, {"M": 3, "N": 2}), torch.zeros(lengths, dtype=torch.complex128)
+    assert batched(x).shape == A(x).shape
+
+
+def test_an_input_of_another_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="Tiled: N must have size 5, got 4"):
+        batch_linop(matrix(), {"M": 2})(values(4))
