@@ -44,6 +44,25 @@ def test_pageable_memory_has_the_values_when_a_copy_to_it_returns(schedule: str)
         assert torch.equal(y, torch.arange(float(N)))
 
 
+@pytest.mark.parametrize("layout", ["dense", "one element of a matrix", "transposed", "gaps"])
+def test_only_one_run_of_bytes_is_copied_while_the_host_goes_on(layout: str) -> None:
+    views = {
+        "dense": lambda x: x,
+        "one element of a matrix": lambda x: x[1:2, 1:2],
+        "transposed": lambda x: x.mT,
+        "gaps": lambda x: x[:, ::2],
+    }
+    with simulated(1) as world:
+        there = torch.ones(3, N, device="sim:0")
+        pinned = views[layout](world.empty_pinned(there))
+        world.synchronize()
+        pinned.copy_(views[layout](there), non_blocking=True)
+        stream = world.current_stream("sim:0")
+        assert bool(stream.tasks) == (layout != "gaps")
+        stream.synchronize()
+        assert pinned.eq(1).all()
+
+
 def test_a_copy_to_the_host_that_nobody_waits_for_is_poison_and_a_race() -> None:
     with simulated(1, check=False) as world:
         y = counted(world).to("cpu", non_blocking=True)

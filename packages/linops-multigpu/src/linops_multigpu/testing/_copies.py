@@ -116,14 +116,16 @@ def _is_one_run(source: Tensor, destination: Tensor) -> bool:
         source.dtype == destination.dtype
         and source.is_conj() == destination.is_conj()
         and source.is_neg() == destination.is_neg()
-        and source.stride() == destination.stride()
-        and _is_dense(source)
+        and _run(source) == _run(destination) is not None
     )
 
 
-def _is_dense(tensor: Tensor) -> bool:
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return sum((length - 1) * stride for length, stride in pairs) + 1 == tensor.numel()
+def _run(tensor: Tensor) -> list[tuple[int, int]] | None:
+    """Return how the axes lie in memory, or None if there are gaps between the elements."""
+    axes = zip(tensor.shape, tensor.stride(), strict=True)
+    axes_with_steps = [(length, stride) for length, stride in axes if length > 1]
+    extent = 1 + sum((length - 1) * stride for length, stride in axes_with_steps)
+    return axes_with_steps if extent == tensor.numel() else None
 
 
 def _is_simulated(tensor: Tensor) -> bool:
