@@ -10,7 +10,11 @@ import pytest
 
 import torchlinops as tl
 
-MIGRATION = (Path(__file__).parents[1] / "docs" / "migration.md").read_text("utf-8")
+ROOT = Path(__file__).parents[1]
+MIGRATION = (ROOT / "docs" / "migration.md").read_text("utf-8")
+FRONT_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("packages/*/README.md")]
+CODE = re.compile(r"^ *```.*?^ *```|`[^`]*`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)")
 IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -58,6 +62,13 @@ def test_what_is_listed_as_the_same_is_here(module: str, name: str) -> None:
 def test_what_is_listed_as_not_here_is_not(name: str) -> None:
     assert not has(name)
     assert not hasattr(tl.NamedLinop, name)
+
+
+@pytest.mark.parametrize("page", FRONT_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_front_pages_lead_to_files(page: Path) -> None:
+    """Sphinx looks at those in docs/; these are read where the repository is."""
+    for target in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
+        assert "://" in target or (page.parent / target).exists(), target
 
 
 def test_each_list_is_read() -> None:

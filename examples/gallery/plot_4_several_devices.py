@@ -103,7 +103,9 @@ axes.set(xlabel="devices", ylabel="times as fast", xticks=counts)
 axes.legend(title="transfer 1")
 
 # %%
-# What these numbers are not: a measurement. Nothing on this page was run on a GPU.
+# What these numbers are not: a measurement. Nothing on this page was run on a GPU. What simulated
+# devices can do, and what they cannot, is on :doc:`a page of its own
+# <../linops-multigpu/simulated_devices>`.
 #
 # Several specs
 # -------------
