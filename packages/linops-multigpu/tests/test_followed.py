@@ -238,6 +238,19 @@ def test_copies_made_on_one_stream_are_there_for_another() -> None:
             del placed
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_copies_that_are_under_way_are_waited_for(schedule: str) -> None:
+    with simulated(2, schedule=schedule) as world:
+        weight = torch.rand(400, dtype=torch.float64)
+        A = Diagonal(weight.to("sim:0"), ("N",))
+        placed = Placed(A, torch.device("sim:1"))
+        x = torch.ones(400, dtype=torch.float64).to("sim:1")
+        for _ in range(2):
+            with world.using(world.new_stream("sim:1")):
+                assert torch.equal(placed(x).cpu(), weight)
+        del placed, A, x
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), min_size=1, max_size=6))
 def test_groups_are_the_parts_that_hang_together(intervals: list[tuple[int, int]]) -> None:
     weight = nn.Parameter(torch.rand(9))
