@@ -356,6 +356,12 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
         "gradients_to_input_and_weights_are_right_in_both_orders",
     ),
     (diagonal(NoGradient), "the_backward_pass_is_the_adjoint"),
+    (diagonal(NoGradient), "the_forward_derivative_is_the_operator"),
+    (diagonal(DifferentiatedOnce), "the_forward_derivative_is_the_operator"),
+    (
+        diagonal(NoGradientToTheWeight),
+        "the_forward_derivative_to_the_weights_is_that_of_differences",
+    ),
     (diagonal(NoGradient), "the_gradient_of_the_energy_is_twice_the_normal"),
     (diagonal(NoGradient), "the_jacobian_is_the_matrix"),
     (diagonal(BranchesOnValues), "inputs_can_be_batched"),

@@ -172,6 +172,35 @@ def test_gradients_to_the_input_are_those_of_the_matrix(known: Known) -> None:
         torch.testing.assert_close(found.flatten(), expected)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's forward mode, of itself
+@given(trees())
+def test_the_forward_derivative_is_that_of_the_matrix_and_of_the_backward_pass(
+    known: Known,
+) -> None:
+    A = known.linop
+    x, v, y = vector(known, "ishape"), vector(known, "ishape", 1), vector(known, "oshape", 2)
+    torch.testing.assert_close(torch.func.jvp(A, (x,), (v,))[1], A(v))
+    torch.testing.assert_close(torch.func.jvp(A.H, (y,), (y,))[1], A.H(y))
+    torch.testing.assert_close(torch.func.jvp(A.N, (x,), (v,))[1], A.N(v))
+    weights = {
+        name: tensor.detach()
+        for name, tensor in (*A.named_parameters(), *A.named_buffers())
+        if tensor.is_floating_point() or tensor.is_complex()
+    }
+    changes = {name: torch.randn_like(tensor) for name, tensor in weights.items()}
+    if not weights:
+        return
+
+    def pairing(values: dict[str, Tensor]) -> Tensor:
+        applied: Tensor = torch.func.functional_call(A, values, (x,))
+        return (y.conj() * applied).sum().real  # torch fails to flatten a conjugate in forward mode
+
+    _, found, *_ = torch.func.jvp(pairing, (weights,), (changes,))
+    gradients = torch.func.grad(pairing)(weights)
+    expected = sum((gradients[name].conj() * changes[name]).real.sum() for name in weights)
+    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=found.dtype))
+
+
 @given(trees())
 def test_gradients_reach_the_weights_alike_through_the_operator_its_adjoint_and_its_tiles(
     known: Known,

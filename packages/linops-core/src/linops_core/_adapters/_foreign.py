@@ -122,6 +122,10 @@ class _Differentiable(torch.autograd.Function):
         return back if ctx.is_complex else back.real, None, None
 
     @staticmethod
+    def jvp(ctx: Any, change: Tensor, *_: None) -> Tensor:
+        return multiplied(change, ctx.key, ctx.adjoint)
+
+    @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int, None, None], x: Tensor, key: str, adjoint: bool
     ) -> tuple[Tensor, int]:

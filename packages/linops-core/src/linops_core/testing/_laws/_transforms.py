@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, jacrev, vjp, vmap
+from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 
 from ..._linop import NamedLinop
 from ._factories import LinopFactories, weights_of
@@ -23,6 +25,36 @@ class TransformLaws(LinopFactories):
                 expected = linop.H(v)
                 (found,) = back(v)
                 assert self.close(found, expected if x.is_complex() else expected.real)
+
+    def test_the_forward_derivative_is_the_operator(self) -> None:
+        for dtype in (torch.float64, torch.complex128):
+            for linop, x in self.derived(self.make_linop(), dtype):
+                v = torch.randn_like(x)
+                with known_deprecations():
+                    y, change, *_ = jvp(linop, (x,), (v,))
+                assert self.close(y, linop(x))
+                assert self.close(change, linop(v))
+
+    def test_the_forward_derivative_to_the_weights_is_that_of_differences(self) -> None:
+        step = 1e-6
+        for linop, x in self.derived(self.make_linop())[:3]:
+            weights = {name: tensor.detach() for name, tensor in weights_of(linop).items()}
+            changes = {name: torch.randn_like(tensor) for name, tensor in weights.items()}
+
+            def applied(values: dict[str, Tensor], linop: NamedLinop, x: Tensor) -> Tensor:
+                y: Tensor = functional_call(linop, values, (x,))
+                return y
+
+            def moved(far: float) -> dict[str, Tensor]:
+                return {name: tensor + far * changes[name] for name, tensor in weights.items()}  # noqa: B023 (called at once)
+
+            if not weights:
+                continue
+            with known_deprecations():
+                _, found, *_ = jvp(lambda values: applied(values, linop, x), (weights,), (changes,))  # noqa: B023 (called at once)
+            ahead, behind = (applied(moved(far), linop, x) for far in (step, -step))
+            difference = (ahead - behind) / (2 * step)
+            assert self.close(found, difference, rtol=1e-4)
 
     def test_the_gradient_of_the_energy_is_twice_the_normal(self) -> None:
         for linop, x in self.derived(self.make_linop())[:3]:
@@ -67,6 +99,14 @@ class TransformLaws(LinopFactories):
             many = torch.stack([x, torch.randn_like(x)])
             expected = torch.stack([2 * linop.H(linop(one)) for one in many])
             assert self.close(vmap(grad(energy(linop)))(many), expected)
+
+
+@contextmanager
+def known_deprecations() -> Iterator[None]:
+    """Ignore that torch's forward mode uses what torch itself deprecates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 def parts(linop: NamedLinop) -> Callable[[Tensor], Tensor]:
