@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from linops_core import _correlate
 from linops_core._correlate import correlated
@@ -180,3 +181,14 @@ def test_every_mix_of_real_and_complex_compiles_to_one_graph(
         axes = whole([5, 4], weight, [1, 0], circular)
         expected = correlated(x, weight, axes, method)
         torch.testing.assert_close(run(x, weight, axes, method), expected)
+
+
+@pytest.mark.parametrize("method", ["direct", "fft"])
+@pytest.mark.parametrize("circular", [False, True])
+def test_it_can_be_traced_with_symbols_for_sizes(method: str, circular: bool) -> None:
+    def run(x: Tensor, weight: Tensor) -> Tensor:
+        return correlated(x, weight, whole(x.shape, weight, [1, 0], circular), method)
+
+    x, weight = torch.randn(5, 4), torch.randn(3, 2)
+    graph = make_fx(run, tracing_mode="symbolic")(x, weight)
+    torch.testing.assert_close(graph(x, weight), run(x, weight))

@@ -89,8 +89,12 @@ class Plan(NamedTuple):
 
 def halo_plan(axes: tuple[Axis, ...]) -> Plan:
     """Return how a correlation is computed from what touches alone."""
-    # The compiler has no word for a cache, and asks once.
-    return _plan(axes) if is_dynamo_compiling() else _kept_plan(axes)
+    if is_dynamo_compiling():  # which has no word for a cache, and asks once
+        return _plan(axes)
+    try:
+        return _kept_plan(axes)
+    except TypeError:  # the sizes of a trace are symbols, which have no hash
+        return _plan(axes)
 
 
 def _plan(axes: tuple[Axis, ...]) -> Plan:
