@@ -96,6 +96,48 @@ def test_values_arrive_in_any_layout(layout: str, way: tuple[str, str], is_cut: 
         assert torch.equal(place.cpu(), expected)
 
 
+def test_the_host_waits_for_a_copy_unless_told_otherwise() -> None:
+    with simulated(1) as world:
+        landed = counted(world).to("cpu", non_blocking=True)
+        torch.ones(1).to("sim:0")
+        assert torch.equal(landed, torch.arange(float(N)))
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_stream_sends_what_it_has_received_itself(is_new: bool) -> None:
+    with simulated(1) as world:
+        staged = counted(world).to("cpu", non_blocking=True)
+        if is_new:
+            there = staged.to("sim:0", non_blocking=True)
+        else:
+            there = torch.empty(N, device="sim:0")
+            there.copy_(staged, non_blocking=True)
+        assert torch.equal(there.cpu(), torch.arange(float(N)))
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_the_host_must_have_what_it_sends(is_new: bool) -> None:
+    with simulated(1, check=False) as world:
+        staged, there = counted(world).to("cpu", non_blocking=True), counted(world)
+        if is_new:
+            staged.to("sim:0")
+        else:
+            there.copy_(staged)
+        (race,) = world.races
+        assert "the read of 16 bytes by the host in copy cpu -> sim:0" in race
+
+
+@pytest.mark.parametrize(("is_cut", "n_extra"), [(False, 0), (True, 6)])
+def test_only_bytes_in_one_run_go_by_way_of_the_host(is_cut: bool, n_extra: int) -> None:
+    with simulated(2) as world:
+        if is_cut:
+            world.cut_link("sim:0", "sim:1")
+        x, y = torch.ones(3, N, device="sim:0"), torch.ones(3, N, device="sim:1")
+        y[:, ::2].copy_(x[:, ::2])
+        for device in world.devices:
+            assert world.peak_nbytes(device) == 4 * (3 * N + n_extra)
+
+
 def test_a_smaller_source_is_repeated() -> None:
     with simulated(2):
         y = torch.zeros(2, N, device="sim:1")

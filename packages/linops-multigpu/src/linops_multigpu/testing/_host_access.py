@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -36,7 +37,8 @@ class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torc
         if not func.is_view:
             tensors = tensors_in((args, options))
             # Operators on devices see to what they take from the host by themselves.
-            if all(tensor.device.type != DEVICE_TYPE for tensor in tensors):
+            devices = [options.get("device"), *(tensor.device for tensor in tensors)]
+            if not any(device and torch.device(device).type == DEVICE_TYPE for device in devices):
                 with self._machine.entered():
                     written = written_by(func, args, options)
                     self._machine.host_access(tensors, written, str(func))
