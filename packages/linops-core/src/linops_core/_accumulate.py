@@ -7,9 +7,13 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from ._dtype import summable
+
 
 def accumulate(results: Iterable[Tensor]) -> Tensor:
     """Return the sum of ``results``, in their order, holding at most two of them at a time.
+
+    Integers are added as int64.
 
     Raises
     ------
@@ -29,7 +33,7 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
         if in_place and torch.promote_types(total.dtype, result.dtype) == total.dtype:
             total.add_(result)
         else:
-            total = total + result
+            total = summable(total) + result
         ours = True
         del result  # before the next one is made
     return total

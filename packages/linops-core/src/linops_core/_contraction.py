@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ._accumulate import writing_is_safe
+from ._dtype import summable
 
 _REST = "."
 """Stands for the run of axes behind a ``...`` of which the weight knows nothing."""
@@ -83,6 +84,8 @@ class Contraction:
             if self.is_aligned:
                 return weight * x
             return self.weight_axes.view(weight) * self.x_axes.view(x)
+        if not (weight.is_floating_point() or weight.is_complex()):
+            x = summable(x)  # integers of both are added as such
         if self.kind == "sum of products" and (few := self._few_products(weight, x)) is not None:
             return few
         if weight.dtype != x.dtype:

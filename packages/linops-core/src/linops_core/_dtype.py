@@ -29,3 +29,14 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
         raise TypeError(f"the precision of an operator must be one of a float, got {dtype}")
     real, complex_ = _PRECISIONS[dtype]
     return complex_ if tensor.is_complex() else real
+
+
+def summable(x: Tensor) -> Tensor:
+    """Return x in a dtype in which it can be added up: integers and bools as int64, as torch.sum.
+
+    Examples
+    --------
+    >>> summable(torch.tensor([100, 100], dtype=torch.int8)).dtype
+    torch.int64
+    """
+    return x if x.is_floating_point() or x.is_complex() else x.long()

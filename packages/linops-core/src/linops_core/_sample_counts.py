@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from ._dtype import summable
 from ._linop import NamedLinop
 from ._normal import Normal
 from ._tile import Window
@@ -55,6 +56,7 @@ class SampleCounts(Normal):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return x times the number of samples at each point."""
+        x = summable(x)
         counts = linop.sampling.counts(x.real.dtype)
         cut = tuple(linop._window.get(dim, slice(None)) for dim in linop._grid)
         return x * counts[cut]  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from nameddim import NamedDimension, NamedShape, get_nd_shape
 
 from ._copying import linked
+from ._dtype import summable
 from ._linop import NamedLinop
 from ._sample_counts import SampleCounts
 from ._sliceable import SliceableLinop
@@ -155,14 +156,15 @@ class Sampling(SliceableLinop):
         """Return the grid on which the samples are put back, those of one point added."""
         indices = linop.flat_indices()
         batch = x.shape[: x.ndim - indices.ndim]
-        samples = x.reshape(*batch, indices.numel())
+        samples = summable(x).reshape(*batch, indices.numel())
         places = indices.flatten().expand(samples.shape)
-        grid = x.new_zeros(*batch, linop.n_points).scatter_add(-1, places, samples)
+        grid = samples.new_zeros(*batch, linop.n_points).scatter_add(-1, places, samples)
         return grid.reshape(*batch, *linop.input_size)
 
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return x times the number of samples at each point."""
+        x = summable(x)
         return x * linop.counts(x.real.dtype)  # type: ignore[no-any-return]
 
     def _check_again(self) -> None:
