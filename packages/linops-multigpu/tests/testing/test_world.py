@@ -49,6 +49,28 @@ def test_an_error_ends_it_too() -> None:
         pass
 
 
+def test_there_is_at_least_one_device() -> None:
+    with pytest.raises(ValueError, match="n_devices must be at least 1, got 0"):
+        simulated(0).__enter__()
+
+
+def test_streams_and_events_are_of_one_machine() -> None:
+    with simulated(1) as before:
+        old_stream, old_event = before.new_stream("sim:0"), before.new_event()
+        old_event.record(old_stream)
+    with simulated(1) as world:
+        stream, x = world.current_stream("sim:0"), torch.ones(N, device="sim:0")
+        message = "must be of one machine, got one of another"
+        with pytest.raises(ValueError, match=message):
+            stream.wait_event(old_event)
+        with pytest.raises(ValueError, match=message):
+            world.new_event().record(old_stream)
+        with pytest.raises(ValueError, match=message), world.using(old_stream):
+            pass
+        with pytest.raises(ValueError, match=message):
+            world.record_use(x, old_stream)
+
+
 def test_schedules_go_by_name() -> None:
     with pytest.raises(ValueError, match=r"schedule must be one of eager, .* got 'fastest'"):
         simulated(1, schedule="fastest").__enter__()

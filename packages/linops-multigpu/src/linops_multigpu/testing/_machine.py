@@ -16,7 +16,7 @@ from ._clock import Action, Actor
 from ._cost import Trace
 from ._host import HostMemory, host_tensors
 from ._memory import Memory
-from ._queue import SimStream, Task
+from ._queue import SimEvent, SimStream, Task
 from ._registration import DEVICE_TYPE
 from ._scheduler import Scheduler
 from ._schedules import Schedule
@@ -85,6 +85,19 @@ class Machine:
             raise RuntimeError(f"simulated: the device must be one of {names}, got {found}")
         return index
 
+    def check_own(self, thing: SimStream | SimEvent) -> None:
+        """Refuse what belongs to another machine: its clocks count other actors.
+
+        Raises
+        ------
+        ValueError
+            If it does.
+        """
+        if thing.machine is not self:
+            raise ValueError(
+                "simulated: streams and events must be of one machine, got one of another"
+            )
+
     def new_stream(self, device: torch.device | str) -> SimStream:
         """Return a stream of its own."""
         with self.entered():
@@ -102,6 +115,7 @@ class Machine:
     @contextmanager
     def using(self, stream: SimStream) -> Iterator[None]:
         """Make ``stream`` the current one of its device inside the block, for this thread."""
+        self.check_own(stream)
         currents = self._currents.streams
         index, before = self.index_of(stream.device), self.current_stream(stream.device)
         currents[index] = stream

@@ -36,14 +36,14 @@ class Task:
 class SimStream:
     """A queue of work on a simulated device.
 
-    Made by :meth:`Machine.new_stream`.
+    Made by :meth:`World.new_stream`.
     """
 
     def __init__(self, machine: Machine, device: torch.device, actor: Actor) -> None:
         self.device = device
+        self.machine = machine
         self.actor = actor
         self.tasks: deque[Task] = deque()
-        self._machine = machine
 
     def __repr__(self) -> str:
         return f"<{self.actor.name}>"
@@ -54,17 +54,18 @@ class SimStream:
         A wait for an event that was not recorded waits for nothing, as on a real device; here it
         counts as a race.
         """
-        with self._machine.entered():
+        self.machine.check_own(event)
+        with self.machine.entered():
             marker = event.marker
             if marker is None:
-                self._machine.checker.report(
+                self.machine.checker.report(
                     f"{self.actor.name} must wait for an event that was recorded before, got one "
                     f"that was not ({calling_line()})"
                 )
                 return
             learn(self.actor.clock, marker.clock)
-            self._machine.trace.wait(self, marker)
-            self._machine.scheduler.give(self, Task(awaits=marker))
+            self.machine.trace.wait(self, marker)
+            self.machine.scheduler.give(self, Task(awaits=marker))
 
     def wait_stream(self, other: SimStream) -> None:
         """Let what it is given from now on wait for all that ``other`` was given so far."""
@@ -72,7 +73,7 @@ class SimStream:
 
     def record_event(self) -> SimEvent:
         """Return a new event that was recorded on it."""
-        event = SimEvent(self._machine)
+        event = SimEvent(self.machine)
         event.record(self)
         return event
 
@@ -99,25 +100,26 @@ class SimStream:
 class SimEvent:
     """A point in the work of a stream, to wait for.
 
-    Made by :meth:`Machine.new_event`. A wait is for the last record before it.
+    Made by :meth:`World.new_event`. A wait is for the last record before it.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.marker: Marker | None = None
-        self._machine = machine
+        self.machine = machine
 
     def record(self, stream: SimStream) -> None:
         """Be the point at which ``stream`` has done all that it was given so far."""
-        with self._machine.entered():
-            self._machine.checker.begin(stream.actor, Action("record", calling_line()))
+        self.machine.check_own(stream)
+        with self.machine.entered():
+            self.machine.checker.begin(stream.actor, Action("record", calling_line()))
             self.marker = Marker(stream.actor.clock)
-            self._machine.trace.record(stream, self.marker)
-            self._machine.scheduler.give(stream, Task(reaches=self.marker))
+            self.machine.trace.record(stream, self.marker)
+            self.machine.scheduler.give(stream, Task(reaches=self.marker))
 
     def synchronize(self) -> None:
         """Let the host wait for it; for nothing if it was not recorded."""
-        with self._machine.entered():
+        with self.machine.entered():
             if self.marker is not None:
-                self._machine.scheduler.run_until(self.marker)
-                learn(self._machine.checker.host.clock, self.marker.clock)
-                self._machine.trace.host_wait(self.marker)
+                self.machine.scheduler.run_until(self.marker)
+                learn(self.machine.checker.host.clock, self.marker.clock)
+                self.machine.trace.host_wait(self.marker)

@@ -1,6 +1,6 @@
 """The part of torch that it does not promise to keep: how the device type comes to be.
 
-All use of private parts of torch is here and in `_dlpack`.
+What makes a device type of its own rest on private parts of torch is here and in `_dlpack`.
 """
 
 from __future__ import annotations

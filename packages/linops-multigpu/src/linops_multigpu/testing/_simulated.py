@@ -57,7 +57,7 @@ def simulated(
         If torch is of a version in which this does not work, if there is another accelerator in
         this process, or if a machine is simulated already.
     ValueError
-        If there is no such schedule.
+        If there is no such schedule, or not one device.
 
     Examples
     --------
@@ -70,6 +70,8 @@ def simulated(
     >>> y
     tensor([2., 2., 2.])
     """
+    if n_devices < 1:
+        raise ValueError(f"simulated: n_devices must be at least 1, got {n_devices}")
     register(kernel, SPECIAL, n_active)
     machine = Machine(n_devices, memory, schedule_named(schedule, seed))
     world = World(machine)

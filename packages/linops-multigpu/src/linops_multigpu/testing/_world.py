@@ -90,6 +90,7 @@ class World:
 
         That is, by the time that the last reference to the memory is gone.
         """
+        self._machine.check_own(stream)
         with self._machine.entered():
             self._machine.memory.record_use(tensor, stream)
 
