@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from interleaved import interleaved, print_timings
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop
-from linops_split import batch_linop, split_linop
+from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
+from linops_split import batch_linop, plan_batches, split_linop
 
 Work: TypeAlias = Callable[[], object]
 
@@ -33,6 +35,26 @@ def check(found: Tensor, wanted: Tensor, name: str) -> None:
     torch.testing.assert_close(
         found, wanted, rtol=1e-3, atol=1e-3, msg=lambda text: f"{name}: {text}"
     )
+
+
+def allocated(work: Work) -> int:
+    """Return the most bytes that torch's allocator hands out at a time."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        work()
+    results: Any = profiler.profiler.kineto_results
+    now = highest = 0
+    for _, nbytes in sorted(allocations(results.experimental_event_tree())):
+        now += nbytes
+        highest = max(highest, now)
+    return highest
+
+
+def allocations(events: list[Any]) -> Iterator[tuple[int, int]]:
+    """Yield the time and the bytes of each allocation; fewer than none where it is freed."""
+    for event in events:
+        if hasattr(event.extra_fields, "alloc_size"):
+            yield event.start_time_ns, event.extra_fields.alloc_size
+        yield from allocations(event.children)
 
 
 def cutting() -> None:
@@ -118,6 +140,35 @@ def sense() -> None:
         "coil by coil, by hand": by_hand,
     }
     print_timings(f"SENSE normal, {C} coils, {N} x {N}", interleaved(ways, rounds=31))
+    for name, work in ways.items():
+        extra = (allocated(work) - image.nbytes) / 2**20
+        print(f"  {name:44} {extra:10.2f} MiB of workspace beside the result")
+
+
+def planning() -> None:
+    """Time the planning of batch sizes, and compare what it predicts with what is allocated."""
+    maps = random(C, N, N)
+    mask = torch.rand((N, N), generator=GENERATOR) < 0.25
+    S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    A = Sampling.from_mask(mask) @ FFT(2, centered=True) @ S
+    inputs = {
+        "forward": random(N, N),
+        "adjoint": random(C, int(mask.sum())),
+        "normal": random(N, N),
+    }
+    plan_batches(A, 2**40)  # which imports what torch needs for it
+    print(f"\nPlanning SENSE, {C} coils, {N} x {N}")
+    for work, x in inputs.items():
+        for share in (1.0, 0.5, 0.3):
+            budget = int(share * plan_batches(A, 2**40, work=work).peak)
+            start = time.perf_counter()
+            plan = plan_batches(A, budget, work=work)
+            elapsed = time.perf_counter() - start
+            batched = batch_linop(A, plan.batch_sizes)
+            run = {"forward": batched, "adjoint": batched.H, "normal": batched.N}[work]
+            run(x)
+            ratio = plan.peak / allocated(partial(run, x))
+            print(f"  {elapsed * 1e3:7.0f} ms, {ratio:5.3f} of what is allocated: {plan}")
 
 
 def main() -> None:
@@ -128,6 +179,7 @@ def main() -> None:
         cutting()
         small_tiles()
         sense()
+        planning()
 
 
 if __name__ == "__main__":

@@ -184,6 +184,16 @@ def test_the_input_may_be_given_by_sizes() -> None:
     assert plan.peak == 3 * 5 * 16
 
 
+def test_dimensions_whose_size_is_given_are_cut() -> None:
+    A, sizes = FFT(1, batch_shape=("B",)) @ FFT(1, batch_shape=("B",)).H, {"B": 8, "Kx": 5}
+    A = A @ Diagonal(torch.zeros(5, dtype=torch.complex64), ("B", "Kx"), weight_shape=("Kx",))
+    uncut = plan_batches(A, 2**30, sizes=sizes).peak
+    for dims in (None, ["B"]):
+        plan = plan_batches(A, uncut - 1, dims, sizes=sizes)
+        assert set(plan.counts) == {"B"}
+        batch_linop(A, plan.batch_sizes, sizes=sizes)(torch.zeros(8, 5))
+
+
 def test_the_dtype_is_that_of_complex_weights() -> None:
     D = Diagonal(torch.zeros(4, dtype=torch.complex128), ("N",))
     E = Diagonal(torch.zeros(4, dtype=torch.complex64), ("N",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from numbers import Integral
@@ -17,6 +17,7 @@ from ._plan_budget import budget_on, bytes_text
 from ._plan_input import device_of, dims_to_cut, input_of
 from ._plan_search import Search
 from ._plan_trial import WORKS, Trial
+from ._slices import Sizes
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def plan_batches(
     *,
     work: str | Sequence[str] = ("forward", "adjoint"),
     like: Tensor | None = None,
-    sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
+    sizes: Sizes | None = None,
     dtype: torch.dtype | None = None,
     max_tiles: int = 64,
 ) -> BatchPlan:
@@ -87,7 +88,8 @@ def plan_batches(
     like : Tensor, optional
         An input: of its size, strides and dtype, also without data (fake, meta). Instead of it:
     sizes : mapping of dimension to int, optional
-        Of the dimensions of the input that the operator does not know.
+        Of the dimensions of the input that the operator does not know; ``batch_linop`` needs them
+        as well, where it cuts them.
     dtype : torch.dtype, optional
         Of the input; needed where no weight is complex. By default that of complex weights.
     max_tiles : int
@@ -134,8 +136,8 @@ def plan_batches(
     if isinstance(max_tiles, bool) or not isinstance(max_tiles, Integral) or max_tiles < 1:
         raise ValueError(f"plan_batches: max_tiles must be a positive integer, got {max_tiles!r}")
     _refuse_threads(linop)
-    lengths = dims_to_cut(linop, dims)
-    trial = Trial(linop, input_of(linop, like, sizes, dtype), device, works)
+    lengths = dims_to_cut(linop, dims, sizes)
+    trial = Trial(linop, input_of(linop, like, sizes, dtype), device, works, sizes)
 
     def measure(batches: tuple[int, ...], limit: int | None) -> int:
         pairs = zip(lengths.items(), batches, strict=True)

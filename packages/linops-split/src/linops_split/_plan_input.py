@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
+from sys import maxsize
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from linops_core import NamedLinop, Role
 from nameddim import ELLIPSES, ND, NamedDimension
 
-from ._split import tile_grid
+from ._slices import Sizes, slices_along
 
 
 def device_of(
@@ -42,7 +43,7 @@ def device_of(
 
 
 def dims_to_cut(
-    linop: NamedLinop, dims: Sequence[NamedDimension | str] | None
+    linop: NamedLinop, dims: Sequence[NamedDimension | str] | None, sizes: Sizes | None
 ) -> dict[NamedDimension, int]:
     """Return the dimensions that may be cut and their sizes, the preferred ones first.
 
@@ -51,21 +52,22 @@ def dims_to_cut(
     SplitError
         If one of ``dims`` cannot be cut.
     """
+    given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if dims is None:
         inner = sorted(linop.dims - {*linop.oshape, *linop.ishape}, key=str)
         sides = dict.fromkeys((*linop.oshape, *linop.ishape, *inner))
         cuttable = [dim for dim in sides if linop.role(dim) not in (None, Role.OPAQUE)]
     else:
         cuttable = [ND.infer(dim) for dim in dims]
-        tile_grid(linop, {dim: linop.size(dim) or 1 for dim in cuttable})  # one tile, if it can be
-    sizes = {dim: linop.size(dim) for dim in cuttable}
-    return {dim: size for dim, size in sizes.items() if size is not None and size > 1}
+        slices_along(linop, dict.fromkeys(cuttable, maxsize), given)  # refuses what cannot be
+    found = {dim: given.get(dim, linop.size(dim)) for dim in cuttable}
+    return {dim: size for dim, size in found.items() if size is not None and size > 1}
 
 
 def input_of(
     linop: NamedLinop,
     like: Tensor | None,
-    sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None,
+    sizes: Sizes | None,
     dtype: torch.dtype | None,
 ) -> Tensor:
     """Return an input without data, on the meta device.

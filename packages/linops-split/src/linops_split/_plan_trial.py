@@ -16,6 +16,7 @@ from nameddim import NamedDimension
 
 from ._batch import batch_linop
 from ._peak import peak_nbytes
+from ._slices import Sizes
 
 WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
     "forward": lambda linop: linop,
@@ -36,6 +37,8 @@ class Trial:
         Where the operator is.
     works : sequence of {"forward", "adjoint", "normal"}
         What is run, one after another.
+    sizes : mapping of dimension to int or None
+        As in :func:`batch_linop`.
 
     Raises
     ------
@@ -44,11 +47,17 @@ class Trial:
     """
 
     def __init__(
-        self, linop: NamedLinop, x: Tensor, device: torch.device, works: Sequence[str]
+        self,
+        linop: NamedLinop,
+        x: Tensor,
+        device: torch.device,
+        works: Sequence[str],
+        sizes: Sizes | None,
     ) -> None:
         # Tensors that a plain function has for itself need no data either.
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
         self._signature, self._device, self._works = linop.signature, device, works
+        self._sizes = sizes
         with self._without_data():
             self._linop = linop.with_weights(self._fake)
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
@@ -70,7 +79,7 @@ class Trial:
         """
         peak = 0
         with self._without_data():
-            batched = batch_linop(self._linop, batch_sizes)
+            batched = batch_linop(self._linop, batch_sizes, sizes=self._sizes)
             for work in self._works:
                 run = partial(WORKS[work](batched), self._inputs[work])
                 found = peak_nbytes(run, limit)
