@@ -166,6 +166,26 @@ def test_threads_have_current_streams_of_their_own(schedule: str) -> None:
         assert torch.equal(result, torch.full((N,), 2.0 * number))
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_threads_may_share_an_operator_in_tiles(schedule: str) -> None:
+    A = Dense(torch.randn(4, N, dtype=torch.complex128), ("M", "N"))
+    inputs = torch.randn(3, N, dtype=torch.complex128)
+    outputs: dict[int, torch.Tensor] = {}
+
+    def work(number: int) -> None:
+        with world.attached():
+            outputs[number] = B(inputs[number])
+
+    with simulated(2, schedule=schedule) as world:
+        B = create_batched_linop(A, BatchSpec({"M": 1}, ["sim:0", "sim:1"] * 2, base_device="cpu"))
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert all(torch.allclose(outputs[number], A(inputs[number])) for number in range(3))
+
+
 @settings(max_examples=10)
 @given(st.sampled_from(SCHEDULES), st.integers(0, 99))
 def test_an_operator_in_tiles_on_devices_has_no_race(schedule: str, seed: int) -> None:
