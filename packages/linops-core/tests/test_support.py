@@ -82,6 +82,24 @@ def test_halos_add_up_along_a_chain() -> None:
     assert torch.equal(narrow.to_dense(), tile.to_dense())
 
 
+def test_a_conjugate_has_the_supports_of_what_it_conjugates() -> None:
+    tile = part(blur("A", "B"), B=slice(4, 6)).conj()
+    assert [tile.support(dim) for dim in "AB"] == [slice(3, 7), slice(0, 2)]
+
+
+def test_narrow_dimensions_make_others_narrow_in_both_directions() -> None:
+    blurs = [blur(here, there, 20) for here, there in ("BC", "CD", "DE")]
+    tile = part(Chain(*blurs), E=slice(10, 11))
+    assert [tile.support(dim) for dim in "BCD"] == [slice(7, 14), slice(8, 13), slice(9, 12)]
+    A = part(Chain(PadLast([20], [4], ("A",), ("B",), ()), *blurs), E=slice(5, 6))
+    found = {dim: A.support(dim) for dim in "ABCDE"}
+    assert found == {
+        "A": slice(0, 1), "B": slice(8, 9), "C": slice(7, 8), "D": slice(6, 7), "E": slice(0, 1),
+    }  # fmt: skip
+    narrow = part(A, **{dim: piece for dim, piece in found.items() if piece is not None})
+    assert narrow.to_dense().item() == A.to_dense()[0, 0]
+
+
 def test_the_normal_of_a_tile_stays_near_it() -> None:
     tile = part(blur("A", "B"), B=slice(4, 6)).N
     assert [tile.support(dim) for dim in ("A", "A1", "B")] == [

@@ -196,7 +196,7 @@ class Stack(Composite):
 
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return what holds those of all operands; see :meth:`NamedLinop.support`."""
-        if dim in (self.idim, self.odim) or self.role(dim) in (None, Role.OPAQUE):
+        if self.role(dim) in (None, Role.OPAQUE):
             return None
         return support_of_all(self.linops, dim)
 
