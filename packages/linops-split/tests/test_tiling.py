@@ -125,6 +125,17 @@ def test_what_has_hooks_threads_or_a_class_of_its_own_is_one_tile() -> None:
     assert [part.linop for part in Tiling(Add(A, B)).parts] == [A, B]
 
 
+def test_a_hook_of_a_tile_that_uses_a_part_sees_the_whole() -> None:
+    tile = Narrowed(dense(2, 2), {N: (slice(1, 3), 4), M: (slice(0, 2), 3)})
+    tiled = Tiled(Add(tile, dense(3, 4)))
+    x = torch.rand(4)
+    wanted = tiled(x)
+    seen: list[Tensor] = []
+    tile.register_forward_hook(lambda _, args, result: seen.extend([*args, result]))
+    torch.testing.assert_close(tiled(x), wanted)
+    assert [len(tensor) for tensor in seen] == [4, 3]
+
+
 def test_a_term_that_is_zero_is_no_tile() -> None:
     A, zero = dense(2, 3), Zero(("N",), ("M",), sizes={"M": 2, "N": 3})
     assert [part.linop for part in Tiling(Add(A, zero)).parts] == [A]

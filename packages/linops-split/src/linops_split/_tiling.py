@@ -147,9 +147,11 @@ class Tiling:
     ) -> tuple[Layout, Layout]:
         if adds and isinstance(linop, Zero):
             return Shared(), Shared()  # by no tile at all
-        if not isinstance(linop, Narrowed):
+        # Hooks see what the tile is handed as a whole.
+        if not isinstance(linop, Narrowed) or has_hooks(linop):
             self.parts.append(Part(linop, adds, reads, writes))
             return Within(), Within()
+        self._joints.append(linop)
         reads = reduce(_within, linop.reads.items(), reads)
         writes = reduce(_within, linop.writes.items(), writes)
         self.parts.append(Part(linop.part, adds, reads, writes))
