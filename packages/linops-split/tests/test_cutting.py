@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import Add, Dense, Diagonal, NamedLinop, SliceableLinop, SplitError
+from linops_core import Add, Concat, Dense, Diagonal, NamedLinop, SliceableLinop, SplitError
 from linops_split import batch_linop, split_linop
 from linops_split.testing import assert_tiles_make_the_whole
 from nameddim import ND, NamedDimension, NamedShape
@@ -130,9 +130,11 @@ def with_split(result: object) -> Matrix:
 )
 def test_what_cannot_be_a_tile_is_refused(result: object, message: str) -> None:
     A = with_split(result)
-    for cut in (split_linop, batch_linop):
-        with pytest.raises(SplitError, match=message):
-            cut(A, {"M": 2})
+    before, after = Dense(torch.rand(5, 3), ("N", "K")), Diagonal(torch.rand(4), ("M",))
+    for linop in (A, after @ A @ before, A + matrix(), A.conj(), Concat(A, matrix(), odim="M")):
+        for cut in (split_linop, batch_linop):
+            with pytest.raises(SplitError, match=message):
+                cut(linop, {"M": 2})
 
 
 def test_what_a_row_has_in_common_is_cut_once() -> None:

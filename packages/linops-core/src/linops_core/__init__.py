@@ -37,6 +37,7 @@ from ._sampling import Sampling as Sampling
 from ._scalar import Scalar as Scalar
 from ._simple import SimpleLinop as SimpleLinop
 from ._sliceable import SliceableLinop as SliceableLinop
+from ._slicing import tile_of as tile_of
 from ._stack import Stack as Stack
 from ._tile import SplitError as SplitError
 from ._tile import Window as Window
@@ -81,6 +82,7 @@ __all__ = [
     "from_scipy",
     "from_sigpy",
     "hooks_are_possible",
+    "tile_of",
     "to_pylops",
     "to_sigpy",
     "writing_is_safe",

@@ -15,6 +15,7 @@ from ._endomorphism import landing_alike
 from ._linop import NamedLinop
 from ._roles import Role
 from ._same_space import same_space, why_not_alike
+from ._slicing import tile_of
 from ._support import support_of_all
 from ._threads import check_workers, combined
 from ._zero import Zero
@@ -103,7 +104,7 @@ class Add(Composite):
         if not window:
             return linop  # type: ignore[no-any-return]
         parts = [
-            term.split(term, window)
+            tile_of(term, window)
             for term in linop.linops
             if all(dim in term.dims or piece.start == 0 for dim, piece in window.items())
         ]

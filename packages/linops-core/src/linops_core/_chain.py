@@ -18,6 +18,7 @@ from ._linop import NamedLinop
 from ._normal import fit_inner
 from ._roles import Role
 from ._scalar import Scalar, is_number
+from ._slicing import tile_of
 from ._support import common, is_empty
 from ._tile import Window, within
 
@@ -170,7 +171,7 @@ class Chain(Composite):
         return linop._cut(window) if window else linop  # type: ignore[no-any-return]
 
     def _cut(self, window: Window) -> Self:
-        return self.with_operands([part.split(part, window) for part in self.linops])
+        return self.with_operands([tile_of(part, window) for part in self.linops])
 
     def resolved(
         self,

@@ -19,6 +19,7 @@ from ._linop import NamedLinop
 from ._roles import Role
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
+from ._slicing import tile_of
 from ._support import support_of_all
 from ._threads import check_workers, combined
 from ._tile import Window
@@ -278,7 +279,7 @@ class Concat(Composite):
         linop = self.linops[position]
         # The tiles of an inner dimension add up: an operand without it belongs to the first.
         if all(dim in linop.dims or piece.start == 0 for dim, piece in window.items()):
-            return linop.split(linop, window)
+            return tile_of(linop, window)
         zero = Zero(linop.ishape, linop.oshape, sizes=self._operand_sizes(position))
         return zero.split(zero, window)
 

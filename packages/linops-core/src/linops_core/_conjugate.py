@@ -11,6 +11,7 @@ from nameddim import NamedDimension
 
 from ._composite import Composite
 from ._linop import NamedLinop
+from ._slicing import tile_of
 
 
 class Conjugate(Composite):
@@ -74,7 +75,7 @@ class Conjugate(Composite):
         window = linop.own_window(tile)
         if not window:
             return linop  # type: ignore[no-any-return]
-        return linop.with_operands([linop.linop.split(linop.linop, window)])  # type: ignore[no-any-return]
+        return linop.with_operands([tile_of(linop.linop, window)])  # type: ignore[no-any-return]
 
     def resolved(
         self,

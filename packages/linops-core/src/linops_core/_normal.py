@@ -12,6 +12,7 @@ from nameddim import NamedDimension, NamedShape
 from ._composite import Composite
 from ._linop import NamedLinop
 from ._roles import Role
+from ._slicing import tile_of
 
 
 class Normal(Composite):
@@ -93,7 +94,7 @@ class Normal(Composite):
         window = linop.own_window(tile)
         if not window:
             return linop  # type: ignore[no-any-return]
-        return linop.with_operands([linop.linop.split(linop.linop, window)])  # type: ignore[no-any-return]
+        return linop.with_operands([tile_of(linop.linop, window)])  # type: ignore[no-any-return]
 
     def resolved(
         self,

@@ -145,3 +145,34 @@ class Slicing:
                         f"sides, got {tile[dim]} and {piece}"
                     )
         return self.split(self, tile)  # type: ignore[no-any-return]
+
+
+def tile_of(linop: Any, window: Window) -> NamedLinop:
+    """Return what the operator's ``split`` makes of explicit slices, if it can be a tile.
+
+    Operators that users write are asked for their parts too, and a part that is none would only be
+    seen where it is applied, or not at all.
+
+    Raises
+    ------
+    SplitError
+        As :meth:`NamedLinop.split`; also if it returns no operator, or one between other dimensions
+        or of other sizes.
+    """
+    tile = linop.split(linop, window)
+    if not isinstance(tile, Slicing):
+        raise SplitError(f"{linop.signature}: split must return a NamedLinop, got {tile!r}")
+    found: Any = tile
+    names, own = found.shape, linop.shape
+    if names is not own and (names.ishape, names.oshape) != (own.ishape, own.oshape):
+        raise SplitError(
+            f"{linop.signature}: split must return an operator between the same dimensions, "
+            f"got {found.signature}"
+        )
+    for dim, piece in window.items():
+        if dim in own.dims and found.size(dim) not in (None, piece.stop - piece.start):
+            raise SplitError(
+                f"{linop.signature}: split must return an operator in which {dim} has the size "
+                f"{piece.stop - piece.start} of {piece}, got {found.size(dim)}"
+            )
+    return found  # type: ignore[no-any-return]

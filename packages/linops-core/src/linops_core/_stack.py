@@ -18,6 +18,7 @@ from ._linop import NamedLinop
 from ._roles import Role
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
+from ._slicing import tile_of
 from ._support import support_of_all
 from ._threads import check_workers, combined
 from ._tile import Window
@@ -214,7 +215,7 @@ class Stack(Composite):
     def _part(self, linop: NamedLinop, window: Window) -> NamedLinop:
         # The tiles of an inner dimension add up: an operand without it belongs to the first.
         if all(dim in linop.dims or piece.start == 0 for dim, piece in window.items()):
-            return linop.split(linop, window)
+            return tile_of(linop, window)
         sizes = {dim: self.size(dim) for dim in linop.shape.dims}
         known = {dim: size for dim, size in sizes.items() if size is not None}
         zero = Zero(linop.ishape, linop.oshape, sizes=known)

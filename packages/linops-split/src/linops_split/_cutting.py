@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from linops_core import NamedLinop, SplitError, Window
+from linops_core import NamedLinop, Window, tile_of
 from nameddim import NamedDimension
 
 
@@ -56,34 +56,8 @@ def _tiles(
     (dim, pieces), later = rest[0], rest[1:]
     for piece in pieces:
         inside = {**window, dim: piece}
-        part = _part(source, inside)
+        part = tile_of(source, inside)
         if all(part.role(other) is source.role(other) for other, _ in later):
             yield from _tiles(part, {}, later)
         else:
             yield from _tiles(source, inside, later)
-
-
-def _part(linop: NamedLinop, window: Window) -> NamedLinop:
-    """Return the tile that the operator's ``split`` makes, if it can be one.
-
-    Raises
-    ------
-    SplitError
-        If it is no operator, or not one between slices of that size of the operator's spaces.
-    """
-    tile = linop.split(linop, window)
-    if not isinstance(tile, NamedLinop):
-        raise SplitError(f"{linop.signature}: split must return a NamedLinop, got {tile!r}")
-    if tile.ishape != linop.ishape or tile.oshape != linop.oshape:
-        raise SplitError(
-            f"{linop.signature}: split must return an operator between the same dimensions, "
-            f"got {tile.signature}"
-        )
-    for dim, piece in window.items():
-        length = piece.stop - piece.start
-        if tile.size(dim) not in (None, length):
-            raise SplitError(
-                f"{linop.signature}: split must return an operator in which {dim} has the size "
-                f"{length} of {piece}, got {tile.size(dim)}"
-            )
-    return tile
