@@ -38,7 +38,8 @@ sphinx_gallery_conf = {
     "image_scrapers": ("matplotlib",),
     "min_reported_time": 1e9,  # how long a script took says more of the machine than of the script
     "remove_config_comments": True,
-    "reset_modules": ("matplotlib",),
+    "reset_modules": ("matplotlib", "warnings_in_scripts.raise_warnings"),
+    "reset_modules_order": "both",
     "run_stale_examples": True,  # a script that has not changed may show a library that has
     "show_signature": False,
     "write_computation_times": False,
