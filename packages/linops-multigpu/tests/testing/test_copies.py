@@ -1,5 +1,7 @@
 """Who waits for a copy, on which stream it runs, and what may go wrong on the way."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -100,6 +102,15 @@ def test_the_host_waits_for_a_copy_unless_told_otherwise() -> None:
     with simulated(1) as world:
         landed = counted(world).to("cpu", non_blocking=True)
         torch.ones(1).to("sim:0")
+        assert torch.equal(landed, torch.arange(float(N)))
+
+
+@pytest.mark.parametrize("find", [Tensor.item, lambda x: x.nonzero(), lambda x: x.equal(x + 1)])
+def test_the_host_waits_for_values_that_it_must_know(find: Callable[[Tensor], object]) -> None:
+    with simulated(1) as world:
+        x = torch.ones(1, device="sim:0")
+        landed = counted(world).to("cpu", non_blocking=True)
+        find(x)
         assert torch.equal(landed, torch.arange(float(N)))
 
 

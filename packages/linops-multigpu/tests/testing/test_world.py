@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -87,6 +88,24 @@ def test_a_race_is_an_error_at_the_end_unless_unwanted() -> None:
         race(world)
     with simulated(1, check=False) as world:
         race(world)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(torch.fft.fft, "aten._fft_c2c.default"), (torch.Tensor.zero_, "aten.zero_.default")],
+)
+def test_a_race_names_the_operator_that_wrote(
+    function: Callable[[torch.Tensor], torch.Tensor], name: str
+) -> None:
+    with simulated(1, check=False) as world:
+        x = torch.ones(N, dtype=torch.complex64, device="sim:0")
+        base, side = world.current_stream("sim:0"), world.new_stream("sim:0")
+        side.wait_stream(base)
+        with world.using(side):
+            y = function(x)
+        y.clone()
+        assert f"must come after the write by {side.actor.name} in {name}" in world.races[0]
+        world.synchronize()
 
 
 def test_streams_that_wait_for_each_other_are_told() -> None:
