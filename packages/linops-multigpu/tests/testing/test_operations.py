@@ -82,6 +82,17 @@ def test_random_numbers_without_a_generator_are_refused() -> None:
             torch.ops.aten.native_dropout(x, 0.5, True)
 
 
+def test_a_number_on_the_host_is_taken_at_once() -> None:
+    with simulated(1, check=False) as world:
+        x, number = torch.ones(N, device="sim:0"), torch.tensor(2.0)
+        y = torch.mul(x, number)
+        number.fill_(5)
+        assert torch.equal(y.cpu(), torch.full((N,), 2.0))
+        late = x.sum().to("cpu", non_blocking=True)
+        torch.mul(x, late)
+        assert "the read of 4 bytes by the host in number" in world.races[0]
+
+
 @pytest.mark.parametrize("other", ["cpu", "sim:1"])
 @pytest.mark.parametrize("function", [torch.add, torch.dot, torch.outer])
 def test_tensors_on_several_devices_are_refused(function: Function, other: str) -> None:
