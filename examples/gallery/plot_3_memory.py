@@ -88,3 +88,33 @@ figure, axes = pyplot.subplots(figsize=(6, 3), layout="constrained")
 axes.plot(sizes, kib, "o-")
 axes.set(xlabel="coils at a time", ylabel="KiB for a call of A.N", xticks=sizes, ylim=(0, None))
 assert kib == sorted(kib) and kib[0] < kib[-1] / 3
+
+# %%
+# Which tiles fit?
+# ----------------
+# ``plan_batches`` runs the operator without data, counts what would be allocated, and says which
+# sizes it chose for a budget, here of 512 KiB. It predicts more than the simulated device counts:
+# what an operation of torch allocates inside, a simulated one does not.
+
+plan = tl.plan_batches(A, 2**19, work="normal")
+print(plan)
+
+chosen = tl.batch_linop(A, plan.batch_sizes)
+taken = peak(chosen.N, x)
+print(f"predicted {plan.peak} bytes, counted {taken}")
+torch.testing.assert_close(chosen.N(x), A.N(x))
+assert taken <= plan.budget < kib[-1] * 1024
+
+# %%
+# A budget with which nothing fits is refused, and the message says which one would do.
+
+try:
+    tl.plan_batches(A, 1000, work="normal")
+except tl.SplitError as refused:
+    print(refused)
+
+# %%
+# How it searches, and what a prediction is worth, is on :doc:`the page about planning
+# <../linops-split/planning>`.
+
+# sphinx_gallery_thumbnail_number = 1
