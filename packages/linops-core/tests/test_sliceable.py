@@ -158,6 +158,17 @@ def test_an_uncentred_operator_is_the_operator_between_shifts(
         torch.testing.assert_close(packed(part), tile(part))
 
 
+def test_a_weight_that_tiles_share_is_one_for_all_though_it_is_shifted() -> None:
+    D = Diagonal(torch.rand(4), ("C", "N"), weight_shape=("N",)).uncentred([ND("N")])
+    assert D is not None
+    tiles = [D.split(D, {ND("C"): slice(c, c + 1)}) for c in range(2)]
+    packed = [tile.with_weights(Tensor.detach) for tile in tiles]
+    assert len({weight.data_ptr() for tile in packed for weight in tile.buffers()}) == 1
+    x = torch.rand(1, 4)
+    for tile, other in zip(tiles, packed, strict=True):
+        assert torch.equal(other(x), tile(x))
+
+
 def test_a_size_that_an_attribute_tells_may_change_while_nothing_is_derived() -> None:
     class Sized(SliceableLinop):
         def __init__(self) -> None:

@@ -6,7 +6,7 @@ Shapes: M rows, N columns, C coils.
 import gc
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 import pytest
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import Dense, Diagonal, NamedLinop
+from linops_core import FFT, Dense, Diagonal, NamedLinop
 from linops_multigpu import BatchSpec, create_batched_linop
 from linops_multigpu._call import one_call
 from linops_multigpu._placed import Placed, placed_together
@@ -32,9 +32,7 @@ def parameter(*shape: int) -> nn.Parameter:
 def tiles_of_a_matrix(draw: st.DrawFn) -> tuple[Tensor, list[NamedLinop]]:
     """Draw a leaf, and operators that read parts of what is made of it; they may overlap."""
     leaf = parameter(5, 4)
-    whole = draw(
-        st.sampled_from([leaf, leaf.mul(2), leaf.T.mul(2).T, leaf[:, 1:], leaf.conj(), leaf * 1j])
-    )
+    whole = draw(st.sampled_from(made_of(leaf)))
     A = Dense(whole, ("M", "N"))
     tiles: list[NamedLinop] = [A] * draw(st.integers(0, 1))
     for _ in range(draw(st.integers(1, 4))):
@@ -69,6 +67,46 @@ def test_gradients_of_parts_that_overlap_are_those_at_home(
         found = gradients(placed, leaf, "cpu")
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def made_of(leaf: Tensor) -> list[Tensor]:
+    """Return weights that are views of a leaf, or computed from it, in several ways."""
+    return [leaf, leaf.mul(2), leaf.T.mul(2).T, leaf[:, 1:], leaf.conj(), leaf * 1j]
+
+
+@pytest.mark.parametrize("which", range(6))
+def test_a_part_that_does_not_begin_where_the_weight_does(which: int) -> None:
+    leaf = parameter(5, 4)
+    A = Dense(made_of(leaf)[which], ("M", "N"))
+    tiles = [A.split(A, {ND("M"): slice(1, 3), ND("N"): slice(1, 3)})]
+    wanted = gradients(tiles, leaf, "cpu")
+    with simulated(1):
+        found = gradients(placed_together(tiles, torch.device("sim:0")), leaf, "sim:0")
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_gradients_of_gradients_may_be_one_number_for_all() -> None:
+    weight = nn.Parameter(torch.rand(4, dtype=torch.float64))
+    with simulated(1):
+        placed = Placed(Diagonal(weight, ("N",)), torch.device("sim:0"))
+        x = torch.ones(4, dtype=torch.float64, device="sim:0")
+        (first,) = torch.autograd.grad(placed(x).pow(3).sum(), weight, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), weight)
+        torch.testing.assert_close(second, 6 * weight.detach())
+        del placed, x, first
+
+
+def test_what_autograd_does_not_follow_is_made_apart_in_a_call() -> None:
+    weight = parameter(4)
+    with simulated(1):
+        placed = Placed(Diagonal(weight, ("N",)), torch.device("sim:0"))
+        x = torch.ones(4, dtype=torch.complex128, device="sim:0")
+        with one_call():
+            with torch.no_grad():
+                assert not placed(x).requires_grad
+            assert placed(x).requires_grad
+        del placed, x
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -163,6 +201,9 @@ def test_what_is_there_already_is_not_copied() -> None:
         world.moved.clear()
         placed = Placed(A, torch.device("sim:0"))
         assert bytes_moved(world) == {("cpu", "sim:0"): 64}
+        with torch.no_grad():
+            copies = placed.up_to_date().buffers()
+            assert [t.data_ptr() == there.data_ptr() for t in copies] == [True, False]
         x = torch.ones(4, dtype=torch.complex128, device="sim:0")
         torch.autograd.backward(placed(x).real.sum())
         assert there.grad is not None and away.grad is not None
@@ -195,6 +236,65 @@ def test_transforms_of_torch_follow() -> None:
     found = torch.func.grad(loss)(weights)
     for name, gradient in found.items():
         torch.testing.assert_close(gradient, 2 * x**2 * weights[name])
+
+
+def test_weights_that_autograd_follows_from_now_on_are_followed() -> None:
+    one, other = parameter(4), parameter(4)
+    other.requires_grad_(False)
+    A = Diagonal(one, ("N",)) @ Diagonal(other, ("N",))
+    x = torch.ones(4, dtype=torch.complex128)
+    with simulated(1):
+        placed = Placed(A, torch.device("sim:0"))
+        for followed in (one, other, one):
+            one.requires_grad_(followed is one)
+            other.requires_grad_(followed is other)
+            one.grad = other.grad = None
+            torch.autograd.backward(placed(x.to("sim:0")).real.sum())
+            assert (one.grad is not None, other.grad is not None) == (
+                followed is one,
+                followed is other,
+            )
+        del placed
+
+
+class Squared(Diagonal):
+    """Computes what it reads, for each call anew."""
+
+    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
+        return super().with_weights(lambda weight: change(weight * weight))
+
+
+def test_what_is_computed_for_a_call_belongs_to_it() -> None:
+    weight = parameter(4)
+    with simulated(1):
+        placed = Placed(Squared(weight, ("N",)), torch.device("sim:0"))
+        x = torch.ones(4, dtype=torch.complex128, device="sim:0")
+        for _ in range(2):  # the graph of a call can be gone through once
+            torch.autograd.backward(placed(x).real.sum())
+        del placed, x
+    assert weight.grad is not None
+    torch.testing.assert_close(weight.grad, 4 * weight.detach().conj())
+
+
+def test_a_shifted_weight_that_tiles_share_goes_once() -> None:
+    mask = parameter(4)
+    A = FFT(1, ("C",), centered=True) @ Dense(parameter(5, 4), ("C", "Nx"), ("Nx",), ("C", "Nx"))
+    N = (Diagonal(mask, ("C", "Kx"), weight_shape=("Kx",)) @ A).N
+    tiles = [N.split(N, {ND("C"): slice(k, k + 1)}) for k in range(5)]
+    with simulated(1) as world:
+        placed = placed_together(tiles, torch.device("sim:0"))
+        assert bytes_moved(world) == {("cpu", "sim:0"): (5 * 4 + 4) * 16}
+        x = torch.rand(4, dtype=torch.complex128)
+        with one_call():
+            y = [tile(x.to("sim:0")) for tile in placed]
+        world.moved.clear()
+        torch.autograd.backward([one.real.sum() for one in y])
+        assert bytes_moved(world) == {("sim:0", "cpu"): (5 * 4 + 4) * 16}
+        found, mask.grad = mask.grad, None
+        torch.testing.assert_close(sum(one.cpu() for one in y), N(x))
+        del placed, y
+    torch.autograd.backward(N(x).real.sum())
+    torch.testing.assert_close(found, mask.grad)
 
 
 def n_recorded() -> int:
@@ -280,6 +380,7 @@ def test_the_weight_of_a_view_is_the_dense_tensor_that_autograd_knows() -> None:
     assert weight_of(computed[1:]) is computed
     flat = torch.rand(6).requires_grad_(False)
     assert weight_of(part := flat[1:].requires_grad_()) is part
+    assert weight_of(end := part[1:]) is end
     conjugate = leaf.conj()[1:]
     assert weight_of(conjugate) is conjugate
     real = torch.view_as_real(leaf)

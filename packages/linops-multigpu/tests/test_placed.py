@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from linops_core import FFT, Add, Chain, Dense, Diagonal, NamedLinop, Sampling, Scalar
 from linops_core.testing.strategies import trees
 from linops_multigpu import Placed
+from linops_multigpu._placed import placed_together
 from linops_split import split_linop
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
 from memmap import ModuleMemoryMap
@@ -242,6 +243,15 @@ def test_weights_of_which_nobody_counts_the_writes_are_sent_each_time() -> None:
         assert placed(torch.ones(4))[0] == 1
         weight_of(A).mul_(2)
         assert placed(torch.ones(4))[0] == 2
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_a_change_of_one_of_several_is_followed(changed: int) -> None:
+    linops = [frozen(diagonal()), frozen(dense())]
+    placed = placed_together(linops, CPU)
+    write(linops[changed])
+    for one, A in zip(placed, linops, strict=True):
+        torch.testing.assert_close(matrix(one), matrix(A))
 
 
 def test_copies_made_in_inference_mode_serve_autograd_later() -> None:

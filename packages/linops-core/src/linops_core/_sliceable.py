@@ -263,9 +263,19 @@ class SliceableLinop(RememberingLinop):
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
-        parts = {name: self.weight_part(name) for name in {*self._cuts, *self._uncentred}}
+        # A shifted weight is a copy: what tiles share stays shared if it is shifted when it is read.
+        shifted = {n: axes for n, axes in self._uncentred.items() if not self._is_cut(n, axes)}
+        parts = {}
+        for name in {*self._cuts, *self._uncentred}:
+            if name in shifted:
+                weight, cut = self._weight(name), self._cuts.get(name)
+                self._see(name, weight)
+                parts[name] = weight if cut is None else weight[cut]
+            else:
+                parts[name] = self.weight_part(name)
         other = with_changed_tensors(self, change, parts)
-        vars(other).update(_cuts={}, _indices={}, _uncentred={}, _admitted=None, _seen_shapes={})
+        vars(other).update(_cuts={}, _indices={}, _uncentred=shifted)
+        vars(other).update(_admitted=None, _seen_shapes={})
         return other
 
 
