@@ -263,7 +263,7 @@ class SliceableLinop(RememberingLinop):
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
-        # A shifted weight is a copy: what tiles share stays shared if it is shifted when it is read.
+        # Shifting copies: what tiles share stays shared if it is shifted when it is read.
         shifted = {n: axes for n, axes in self._uncentred.items() if not self._is_cut(n, axes)}
         parts = {}
         for name in {*self._cuts, *self._uncentred}:
