@@ -94,7 +94,17 @@ class _Call(NamedTuple):
         """Return what does it in the memory of the host."""
         twins = partial(tree_map_only, Tensor, partial(_twin_or_number, machine))
         options = _elsewhere(self.kwargs, "cpu")
-        return partial(self.op, *twins(self.args), **twins(options))
+        return partial(_callable(self.op, self.args), *twins(self.args), **twins(options))
+
+
+def _callable(op: OpOverload, args: Arguments) -> Callable[..., Any]:
+    """Return what can be called: torch hands over numbers where this overload takes tensors."""
+    taken = zip(op._schema.arguments, args, strict=False)
+    is_given_a_number = any(
+        isinstance(value, (int, float, complex)) and str(argument.type) == "Tensor"
+        for argument, value in taken
+    )
+    return op.overloadpacket if is_given_a_number else op
 
 
 def _with_random_numbers(op: OpOverload, kwargs: Options) -> Options:
@@ -173,7 +183,8 @@ def _shapes(
         return shape_of[id(tensor)][1]
 
     options = _elsewhere(kwargs, "meta")
-    results = op(*tree_map_only(Tensor, shape, args), **tree_map_only(Tensor, shape, options))
+    call = _callable(op, args)
+    results = call(*tree_map_only(Tensor, shape, args), **tree_map_only(Tensor, shape, options))
     given = {id(meta): tensor for tensor, meta in shape_of.values()}
     resized = [(tensor, meta) for tensor, meta in shape_of.values() if tensor.shape != meta.shape]
     return tree_map_only(Tensor, lambda meta: given.get(id(meta), meta), results), resized
