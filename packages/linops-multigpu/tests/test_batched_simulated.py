@@ -1,22 +1,44 @@
 """Batched operators on simulated devices: right under any schedule, no race, nothing left behind.
 
-Shapes: C coils, M rows, N columns, K samples, Nx a grid.
+Shapes: C coils, K samples, M rows, N columns, Nx a grid.
 """
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, cast
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
 
-from linops_core import FFT, Dense, NamedLinop, Sampling
-from linops_multigpu import BatchSpec, create_batched_linop
+from linops_core import (
+    FFT,
+    Add,
+    Concat,
+    Convolution,
+    Dense,
+    Diagonal,
+    NamedLinop,
+    Sampling,
+    SimpleLinop,
+)
+from linops_core.testing.strategies import trees
+from linops_multigpu import BatchedLinop, BatchSpec, DeviceSpec, Remote, create_batched_linop
 from linops_multigpu.testing import SCHEDULES, World, simulated
+from linops_split import split_linop
+from linops_split.testing import batch_sizes
 
 pytestmark = pytest.mark.usefixtures("simulation")
 
-under_each_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
+BASES = ["cpu", "sim:0"]
+DEVICES = ["cpu", "sim:0", "sim:1", "sim:2"]
+# A race is found under each of them, wrong values under one that does late what it can.
+under_two_schedules = pytest.mark.parametrize("schedule", ["newest", "random"])
+on_both_bases = pytest.mark.parametrize("base", BASES)
 
 
 @contextmanager
@@ -29,25 +51,391 @@ def machine(schedule: str = "newest", seed: int = 0, memory: int | None = None) 
         assert [world.leaked_nbytes(device) for device in world.devices] == [0, 0, 0]
 
 
-def sense() -> NamedLinop:
-    maps = torch.rand(4, 6, dtype=torch.complex128)
+def sense(maps: Tensor | None = None) -> NamedLinop:
+    maps = torch.rand(4, 6, dtype=torch.complex128) if maps is None else maps
     S = Dense(maps, ("C", "Nx"), ("Nx",), ("C", "Nx"))
     return Sampling([torch.tensor([0, 2, 5])], [6]) @ FFT(1, ("C",)) @ S
 
 
-@under_each_schedule
-@pytest.mark.parametrize("base", ["cpu", "sim:0"])
+def there(x: Tensor, base: str) -> Tensor:
+    """Return a vector of its own on the base device, made on the current stream."""
+    return x.clone().to(base) + 0
+
+
+def stream_of(world: World, device: str) -> Any:
+    """Return a new stream, as one that a user has."""
+    return world.new_stream(device)
+
+
+def check_all(B: NamedLinop, A: NamedLinop, base: str) -> None:
+    """Compare all directions, with vectors that are changed and results used at once."""
+    x = torch.rand(6, dtype=torch.complex128)
+    for batched, whole, vector in ((B, A, x), (B.H, A.H, A(x)), (B.N, A.N, x)):
+        sent = there(vector, base)
+        y = batched(sent)
+        found = y + 0
+        sent.zero_()
+        y.zero_()
+        del sent, y
+        torch.testing.assert_close(found.cpu(), whole(vector))
+
+
+# Any operator, any specs.
+
+
+@st.composite
+def device_matrices(draw: st.DrawFn, n_axes: int) -> Any:
+    """Draw a device, or devices along one axis or two."""
+    devices = st.sampled_from(DEVICES)
+    n_axes = draw(st.integers(0, min(n_axes, 2)))
+    if n_axes == 0:
+        return draw(devices)
+    if n_axes == 1:
+        return draw(st.lists(devices, min_size=1, max_size=3))
+    n = draw(st.integers(1, 2))
+    return draw(st.lists(st.lists(devices, min_size=n, max_size=n), min_size=1, max_size=2))
+
+
+@st.composite
+def specs_for(draw: st.DrawFn, linop: NamedLinop, base: str) -> list[BatchSpec]:
+    """Draw specs, of which the inner one may have a base of its own."""
+    specs = []
+    for level in range(draw(st.integers(1, 2))):
+        sizes = draw(batch_sizes(linop))
+        matrix = draw(st.none() | device_matrices(len(sizes)))
+        inner = draw(st.none() | st.sampled_from(DEVICES))
+        specs.append(BatchSpec(sizes, matrix, inner if level else base))
+        linop = split_linop(linop, sizes)[0].flat[0]  # type: ignore[assignment]
+    return specs
+
+
+KINDS: dict[str, tuple[Callable[[NamedLinop], NamedLinop], Callable[[Tensor], Tensor]]] = {
+    "forward": (lambda A: A, lambda M: M),
+    "adjoint": (lambda A: A.H, lambda M: M.mH),
+    "normal": (lambda A: A.N, lambda M: M.mH @ M),
+    "normal of the adjoint": (lambda A: A.H.N, lambda M: M @ M.mH),
+}
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_any_operator_equals_its_matrix(data: st.DataObject) -> None:
+    known = data.draw(
+        # What a function of a user's holds does not move with the operator.
+        trees(1).filter(
+            lambda known: not any(isinstance(part, SimpleLinop) for part in known.linop.modules())
+        )
+    )
+    base = data.draw(st.sampled_from(BASES))
+    specs = data.draw(specs_for(known.linop, base))
+    kinds = data.draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=3))
+    has_streams, is_followed, is_conjugate = (data.draw(st.booleans()) for _ in range(3))
+    max_in_flight = data.draw(st.integers(1, 3))
+    found, wanted = list[Tensor](), list[Tensor]()
+    with machine(data.draw(st.sampled_from(SCHEDULES)), data.draw(st.integers(0, 9))) as world:
+        B = create_batched_linop(known.linop, specs, max_in_flight=max_in_flight)
+        with ExitStack() as streams:
+            for device in world.devices if has_streams else ():
+                streams.enter_context(world.using(world.new_stream(device)))
+            for kind in kinds:
+                of_linop, of_matrix = KINDS[kind]
+                A, M = of_linop(B), of_matrix(known.matrix)
+                sizes = known.spaces.sizes
+                shape = [sizes.get(str(dim), sizes.get(dim.name, 1)) for dim in A.ishape]
+                x = torch.randn(shape, dtype=torch.complex128)
+                gradient = torch.randn(len(M), dtype=torch.complex128)
+                sent = there(x, base).requires_grad_(is_followed)
+                y = A(sent.conj() if is_conjugate else sent)
+                found.append(y.detach() + 0)
+                wanted.append(M @ (x.conj() if is_conjugate else x).flatten())
+                if is_followed:
+                    torch.autograd.backward(y, there(gradient, base).reshape(y.shape))
+                    assert sent.grad is not None
+                    found.append(sent.grad + 0)
+                    of_x = M.mH @ gradient
+                    wanted.append(of_x.conj() if is_conjugate else of_x)
+                with torch.no_grad():
+                    sent.zero_()
+                del sent, y, A
+            del B
+            found = [vector.cpu().flatten() for vector in found]
+    torch.testing.assert_close(found, wanted)
+
+
+# Devices.
+
+
+@under_two_schedules
+@on_both_bases
 @pytest.mark.parametrize("devices", [["cpu", "sim:1"], ["sim:0", "cpu", "sim:2"], ["sim:2"]])
 def test_tiles_work_on_the_base_device_and_on_the_host_too(
     base: str, devices: list[str], schedule: str
 ) -> None:
     A = sense()
+    with machine(schedule):
+        check_all(create_batched_linop(A, BatchSpec({"C": 1, "K": 2}, devices, base)), A, base)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_results_are_the_same_bits_under_every_schedule(schedule: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    maps, x = torch.rand(2, 4, 6, dtype=torch.complex128, generator=generator)
+    spec = BatchSpec({"C": 1}, ["sim:1", "sim:2", "sim:0"], "sim:0")
+    bits = []
+    for other in ("eager", schedule):
+        with machine(other):
+            bits.append(create_batched_linop(sense(maps), spec).N(x[0].to("sim:0")).cpu())
+    assert torch.equal(*bits)
+
+
+@under_two_schedules
+def test_the_input_may_be_a_conjugate(schedule: str) -> None:
+    A = Diagonal(torch.rand(6, dtype=torch.complex128), ("N",))
     x = torch.rand(6, dtype=torch.complex128)
     with machine(schedule):
-        B = create_batched_linop(A, BatchSpec({"C": 1, "K": 2}, devices, base))
-        for batched, whole, vector in ((B, A, x), (B.H, A.H, A(x)), (B.N, A.N, x)):
-            there = vector.clone().to(base)
-            y = batched(there)
-            there.zero_()
-            torch.testing.assert_close(y.cpu(), whole(vector))
-        del B, batched, there, y
+        spec = BatchSpec({"N": 1}, ["sim:1", "sim:2"], "sim:0")
+        y = create_batched_linop(A, spec, max_in_flight=1)(x.to("sim:0").conj())
+        torch.testing.assert_close(y.cpu(), A(x.conj()))
+        del y
+
+
+@under_two_schedules
+@on_both_bases
+def test_tiles_that_read_and_write_overlapping_parts(base: str, schedule: str) -> None:
+    A = Convolution(torch.rand(3, dtype=torch.complex128), (), ("X",), ("Y",), grid_size=[6])
+    with machine(schedule):
+        for sizes in ({"X": 2}, {"Y": 2}):
+            B = create_batched_linop(A, BatchSpec(sizes, ["sim:1", "sim:0", "sim:2"], base))
+            check_all(B, A, base)
+            del B
+
+
+# Streams.
+
+
+@under_two_schedules
+def test_streams_that_are_given_are_in_order_with_those_of_the_caller(schedule: str) -> None:
+    A = sense()
+    with machine(schedule) as world:
+        specs = [DeviceSpec(d, stream_of(world, d), stream_of(world, d)) for d in DEVICES[1:]]
+        base = stream_of(world, "sim:0"), stream_of(world, "sim:0")
+        B = create_batched_linop(A, BatchSpec({"C": 1}, specs, None, *base), max_in_flight=1)
+        check_all(B, A, "sim:0")
+        x = torch.rand(6, dtype=torch.complex128)
+        with torch.enable_grad():
+            sent = there(x, "sim:0").requires_grad_()
+            y = B.whole(sent)  # as autograd would have it
+            torch.testing.assert_close(y.detach().cpu(), A(x))
+        del B, sent, y
+
+
+@under_two_schedules
+def test_one_device_has_several_streams(schedule: str) -> None:
+    maps = torch.rand(4, 6, dtype=torch.complex128)
+    with machine(schedule) as world:
+        A = sense(maps.to("sim:0"))
+        specs = [DeviceSpec("sim:1", stream_of(world, "sim:1")) for _ in range(2)]
+        B = create_batched_linop(A, BatchSpec({"C": 1}, specs, "sim:0"), max_in_flight=1)
+        for factor in (1, 2):
+            for weight in A.buffers():
+                if weight.is_complex():
+                    weight.mul_(factor)
+            check_all(B, sense(maps * factor), "sim:0")
+        del A, B, weight
+
+
+# What callers do between calls.
+
+
+@under_two_schedules
+@on_both_bases
+def test_weights_may_be_changed_as_soon_as_the_operator_was_applied(
+    base: str, schedule: str
+) -> None:
+    maps, x = torch.rand(4, 6, dtype=torch.complex128), torch.rand(6, dtype=torch.complex128)
+    with machine(schedule):
+        own = there(maps, base)
+        A = sense(own)
+        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:0", "sim:2"], base))
+        results = []
+        for _ in range(3):
+            results.append(B.N(there(x, base)))
+            own.mul_(2)
+        del A, B
+        for power, y in enumerate(results):
+            torch.testing.assert_close(y.cpu(), sense(maps * 2**power).N(x))
+        del y, own
+        results.clear()
+
+
+@under_two_schedules
+@on_both_bases
+def test_gradients_reach_weights_from_every_device(base: str, schedule: str) -> None:
+    maps = nn.Parameter(torch.rand(4, 6, dtype=torch.complex128))
+    A = sense(maps)
+    x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
+    wanted = torch.autograd.grad(A.N(A.H(A(x))).abs().sum(), [x, maps])
+    with machine(schedule):
+        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2", "sim:0", "cpu"], base))
+        loss = B.N(B.H(B(x.to(base)))).abs().sum()
+        torch.testing.assert_close(torch.autograd.grad(loss, [x, maps]), wanted)
+        del B, loss
+
+
+def test_an_operator_with_other_weights_sees_whether_autograd_follows_them() -> None:
+    A = Add(*(Diagonal(torch.rand(4), ("N",)) for _ in range(2)))
+    x = torch.rand(4, requires_grad=True)
+    with machine():
+        B = create_batched_linop(A, BatchSpec({"N": 2}, ["sim:1"], "cpu"))
+        assert isinstance(B, BatchedLinop) and not B.has_recorded_weights()
+        weights = []
+
+        def followed(weight: Tensor) -> Tensor:
+            weights.append(weight.clone().requires_grad_())
+            return weights[-1]
+
+        C = B.with_weights(followed)
+        assert isinstance(C, BatchedLinop) and C.has_recorded_weights()
+        found = torch.autograd.grad(C(x).sum(), weights)
+        assert all(gradient.abs().max() > 0 for gradient in found)
+        del B, C
+
+
+# Mistakes.
+
+
+class Fragile(Diagonal):
+    """Fails when it is called for the n-th time."""
+
+    n_calls_left = 0
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        Fragile.n_calls_left -= 1
+        if Fragile.n_calls_left == 0:
+            raise KeyError("a tile fails")
+        return Diagonal.fn(linop, x)
+
+
+@on_both_bases
+@pytest.mark.parametrize("n_calls", [1, 2, 5, 6])
+def test_an_exception_midway_leaves_nothing_behind(base: str, n_calls: int) -> None:
+    A = Fragile(torch.rand(6, dtype=torch.complex128), ("N",))
+    x = torch.rand(6, dtype=torch.complex128)
+    with machine("random", n_calls) as world:
+        B = create_batched_linop(A, BatchSpec({"N": 1}, ["sim:1", "sim:2", base], base))
+        sent = there(x, base)
+        before = [world.allocated_nbytes(device) for device in world.devices]
+        Fragile.n_calls_left = n_calls
+        with pytest.raises(KeyError, match="a tile fails"):
+            B(sent)
+        sent.mul_(2)
+        gc.collect()
+        assert [world.allocated_nbytes(device) for device in world.devices] == before
+        y = B(sent)
+        del B, sent
+        torch.testing.assert_close(y.cpu(), A(2 * x))
+        del y
+
+
+@on_both_bases
+@pytest.mark.parametrize("devices", [["sim:1"], ["sim:0", "cpu"]])
+def test_a_tile_that_returns_another_shape_is_refused(base: str, devices: list[str]) -> None:
+    good = Diagonal(torch.rand(2), ("N",))
+    short = SimpleLinop(lambda x: x[:1], lambda x: x, ishape=("N",))
+    with machine():
+        B = create_batched_linop(
+            Concat(good, good, idim="N", odim="N"), BatchSpec({"N": 2}, devices, base)
+        )
+        assert isinstance(B.whole, Concat)
+        tile = B.whole.linops[1]
+        tile = cast(Remote, tile).with_operands([short]) if devices[0] == "sim:1" else short
+        C = B.with_operands(
+            [Concat(B.whole.linops[0], tile, idim="N", odim="N", isizes=(2, 2), osizes=(2, 2))]
+        )
+        with pytest.raises(ValueError, match=r"a tile must return shape \(2,\), got \(1,\)"):
+            C(torch.rand(4).to(base))
+        del B, C, tile
+
+
+# Threads and memory.
+
+
+@under_two_schedules
+@on_both_bases
+def test_two_threads_apply_one_operator_at_once(base: str, schedule: str) -> None:
+    A = sense()
+    vectors = torch.rand(2, 6, dtype=torch.complex128)
+    found: dict[int, list[Tensor]] = {}
+    with machine(schedule):
+        spec = BatchSpec({"C": 1}, ["sim:1", "sim:2", base], base)
+        operators = [create_batched_linop(A, spec, max_in_flight=1).N]
+        together = threading.Barrier(2)
+
+        def apply(number: int) -> None:
+            together.wait()
+            results = [operators[0](there(vectors[number], base)) for _ in range(4)]
+            found[number] = [y.cpu() for y in results]
+
+        threads = [threading.Thread(target=apply, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        operators.clear()
+    for number, vector in enumerate(vectors):
+        for y in found[number]:
+            torch.testing.assert_close(y, A.N(vector))
+
+
+@on_both_bases
+@pytest.mark.parametrize("max_in_flight", [1, 2, 3])
+@pytest.mark.parametrize("schedule", ["eager", "newest"])
+def test_a_device_holds_its_weights_and_a_window_of_tiles(
+    base: str, max_in_flight: int, schedule: str
+) -> None:
+    n, tile = 12, 2
+    A = Diagonal(torch.rand(n, dtype=torch.float64), ("N",))
+    x = torch.rand(n, dtype=torch.float64)
+    bound = 8 * (n + 2 * max_in_flight * tile)  # of a tile: input and output
+    spec = BatchSpec({"N": tile}, ["sim:1"], base)
+    with machine(schedule) as world:
+        B = create_batched_linop(A, spec, max_in_flight=max_in_flight)
+        sent = there(x, base)
+        B(sent)  # which tests the way, with memory of its own
+        world.reset_peak()
+        world.moved.clear()
+        y = B(sent)
+        assert sorted(world.moved) == sorted(
+            [(base, "sim:1", 8 * tile)] * 6 + [("sim:1", base, 8 * tile)] * 6
+        )
+        assert world.peak_nbytes("sim:1") == bound
+        assert world.peak_nbytes("sim:0") == (8 * 2 * n if base == "sim:0" else 0)
+        torch.testing.assert_close(y.cpu(), A(x))
+        del B, sent, y
+    if base == "cpu":
+        with machine(schedule, memory=bound):
+            y = create_batched_linop(A, spec, max_in_flight=max_in_flight)(x)
+            torch.testing.assert_close(y, A(x))
+
+
+@on_both_bases
+def test_a_normal_sends_its_input_once_and_returns_one_sum_of_each_device(base: str) -> None:
+    A = sense()
+    x = torch.rand(6, dtype=torch.complex128)
+    with machine() as world:
+        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2"], base)).N
+        sent = there(x, base)
+        B(sent)
+        world.moved.clear()
+        y = B(sent)
+        hops = {("cpu", "sim:1"), ("sim:1", "cpu"), ("cpu", "sim:2"), ("sim:2", "cpu")}
+        if base == "sim:0":  # and to the last one by way of the host
+            hops = {("sim:0", "sim:1"), ("sim:1", "sim:0"), ("sim:0", "cpu"), ("cpu", "sim:2")}
+        assert {(here, there, n) for here, there, n in world.moved} >= {
+            (*h, x.nbytes) for h in hops
+        }
+        n_hops = 4 if base == "cpu" else 5
+        assert len(world.moved) == n_hops
+        torch.testing.assert_close(y.cpu(), A.N(x))
+        del B, sent, y

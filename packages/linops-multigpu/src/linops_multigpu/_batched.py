@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self, cast
 
 import torch
@@ -105,7 +105,7 @@ class BatchedLinop(Tiled):
         made = self._plan
         if made is None or made[0] is not tiling:
             crew = crew_of([part.linop for part in tiling.parts], self.base)
-            plan = planned(tiling, crew.devices, self.base.device, self.max_in_flight)
+            plan = planned(tiling, crew.devices, self.base.device, self.max_in_flight, crew.lanes)
             made = tiling, plan, crew
             vars(self)["_plan"] = made
         return made
@@ -155,9 +155,16 @@ class BatchedLinop(Tiled):
 
     def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
         """Return the same of other tiles."""
-        other = super().with_operands(linops, shape)
-        vars(other).update(_plan=None, _holders=None, start_event=RepeatedEvent(self.base.device))
-        return other
+        return super().with_operands(linops, shape)._unplanned()
+
+    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
+        """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
+        return cast(Self, super().with_weights(change))._unplanned()
+
+    def _unplanned(self) -> Self:
+        """Forget what was found out about the operator that this is a copy of."""
+        vars(self).update(_plan=None, _holders=None, start_event=RepeatedEvent(self.base.device))
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without what is made again."""

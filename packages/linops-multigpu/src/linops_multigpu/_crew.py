@@ -41,6 +41,11 @@ class Crew:
     base: DeviceSpec
 
     @property
+    def lanes(self) -> list[int | None]:
+        """The place of each tile."""
+        return [worker.place for worker in self.workers]
+
+    @property
     def devices(self) -> list[torch.device]:
         """The device of each tile."""
         return [

@@ -12,7 +12,7 @@ from linops_split import Tiling
 from ._crew import Crew
 from ._output import Lane, Output, output_on
 from ._plan import Action, Kind, Plan
-from ._stream_pool import DeviceStreams, streams_on
+from ._stream_pool import DeviceStreams, follow_caller, let_caller_follow, streams_on
 from ._streams import Event, HostEvent, Stream
 from ._transfer import Transfer, issue
 
@@ -48,6 +48,8 @@ def execute(
     ------
     CannotBeWritten
         If autograd follows a result, or they are of several dtypes.
+    ValueError
+        If a tile returns another shape than what it writes has.
     """
     execution = _Execution(plan, tiling, crew, x, record_start)
     try:
@@ -85,7 +87,14 @@ class _Execution:
             )
             for place in crew.places
         ]
-        self.inputs = tiling.inputs(x)
+        given = [(self.base, crew.base)]
+        given += [(lane.there, p.device) for lane, p in zip(self.lanes, crew.places, strict=True)]
+        self.given = [streams for streams, spec in given if spec.compute_stream is not None]
+        for streams in self.given:
+            follow_caller(streams)
+        with self.base.backend.using(self.base.compute):
+            # Once for all tiles: what copies bytes knows nothing of signs.
+            self.inputs = tiling.inputs(x.resolve_conj().resolve_neg())
         self.output: Output | None = None
         self.results: dict[int, Tensor] = {}
         self.transfers: dict[int, Transfer] = {}
@@ -118,7 +127,7 @@ class _Execution:
         x = self.transfers[cast(int, action.uses)].copy
         with there.backend.using(there.compute):
             result = self.workers[action.tile].apply(x)
-            self.admit(result)
+            self.admit(result, action)
             if result.untyped_storage()._cdata == x.untyped_storage()._cdata:
                 # Its memory belongs to another stream than that of other results.
                 there.backend.record_use(result, there.outgoing)
@@ -151,7 +160,7 @@ class _Execution:
     def compute_here(self, action: Action) -> None:
         with self.base.backend.using(self.base.compute):
             result = self.workers[action.tile].apply(self.inputs[action.tile])
-            output = self.admit(result)
+            output = self.admit(result, action)
         output.take(result, action, [self.done[n] for n in action.after if n in self.done])
 
     def lane(self, action: Action) -> Lane:
@@ -171,12 +180,18 @@ class _Execution:
             self.results.pop(number, None)
             self.transfers.pop(number, None)
 
-    def admit(self, result: Tensor) -> Output:
+    def admit(self, result: Tensor, action: Action) -> Output:
         """Return the output, made for the first result; refuse one that does not go into it."""
         if self.output is None:
             self.output = output_on(self.base)(self.plan, self.tiling, self.base, result)
         if result.requires_grad or self.output.y.dtype != result.dtype:
             raise CannotBeWritten
+        shape = self.output.places[action.tile].shape
+        if result.shape != shape:
+            raise ValueError(
+                f"{self.tiling.parts[action.tile].linop.signature}: a tile must return shape "
+                f"{tuple(shape)}, got {tuple(result.shape)}"
+            )
         return self.output
 
     def joined(self) -> Tensor:
@@ -193,6 +208,8 @@ class _Execution:
             elif action.kind is Kind.COLLECT:
                 self.lane(action).there.compute.wait_event(event)
                 self.base.compute.wait_event(event)
+        for streams in self.given:
+            let_caller_follow(streams, self.output.y if streams is self.base else None)
         return self.output.y
 
     def synchronize(self) -> None:

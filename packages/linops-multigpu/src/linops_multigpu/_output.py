@@ -133,8 +133,11 @@ class HostOutput(Output):
 
     def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
         """Put a result of the host where it belongs, when what is on the way has been put there."""
-        self.make_room()
-        self.on_the_way.append((result, None, action))
+        if self.on_the_way:
+            self.make_room()
+            self.on_the_way.append((result, None, action))
+        else:
+            self.put(result, action)
 
     def make_room(self) -> None:
         """Have at most so many results on the way that one more may be."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -104,7 +104,11 @@ class Plan:
 
 
 def planned(
-    tiling: Tiling, devices: Sequence[torch.device], base: torch.device, max_in_flight: int
+    tiling: Tiling,
+    devices: Sequence[torch.device],
+    base: torch.device,
+    max_in_flight: int,
+    lanes: Sequence[Hashable] | None = None,
 ) -> Plan:
     """Return the plan of applying the tiles of ``tiling``, each on its device.
 
@@ -119,8 +123,11 @@ def planned(
         Of each tile.
     base : torch.device
     max_in_flight : int
+    lanes : sequence, optional
+        What is the same for tiles that compute on the same stream of the same device. By default
+        their devices are; where one has several, each counts as a device here.
     """
-    return _Planner(tiling, devices, base, max_in_flight).plan()
+    return _Planner(tiling, devices, base, max_in_flight, lanes or devices).plan()
 
 
 @dataclass
@@ -142,7 +149,9 @@ class _Planner:
         devices: Sequence[torch.device],
         base: torch.device,
         max_in_flight: int,
+        lane_of: Sequence[Hashable],
     ) -> None:
+        self.lane_of = lane_of
         self.parts, self.devices, self.base = tiling.parts, devices, base
         self.max_in_flight = max_in_flight
         self.reads = [_key(part.reads) for part in tiling.parts]
@@ -150,11 +159,11 @@ class _Planner:
         whole = {key for key, part in zip(self.writes, tiling.parts, strict=True) if not part.adds}
         # Where tiles write parts of what others do, who comes first would matter.
         self.fills = tiling.fills and whole.issuperset(self.writes)
-        places = list(zip(devices, self.reads, strict=True))
+        places = list(zip(lane_of, self.reads, strict=True))
         self.last_reader = {place: tile for tile, place in enumerate(places)}
-        self.n_to_add = Counter(zip(devices, self.writes, strict=True))
+        self.n_to_add = Counter(zip(lane_of, self.writes, strict=True))
         self.actions: list[Action] = []
-        self.lanes: dict[torch.device, _Lane] = {}
+        self.lanes: dict[Hashable, _Lane] = {}
         self.computed: dict[int, int] = {}
         self.written: dict[Key, tuple[int, ...]] = {}
         self.slots: list[int] = []
@@ -189,7 +198,8 @@ class _Planner:
 
     def compute_there(self, tile: int) -> None:
         device, key = self.devices[tile], self.writes[tile]
-        lane = self.lanes.setdefault(device, _Lane())
+        lane_of = self.lane_of[tile]
+        lane = self.lanes.setdefault(lane_of, _Lane())
         source = self.send(tile, lane)
         earlier = lane.sums.get(key)
         after, drops = [source], list[int]()
@@ -212,8 +222,8 @@ class _Planner:
         )
         self.computed[tile] = number
         lane.sums[key] = number
-        self.n_to_add[device, key] -= 1
-        if not self.n_to_add[device, key]:
+        self.n_to_add[lane_of, key] -= 1
+        if not self.n_to_add[lane_of, key]:
             lane.collected.append(self.collect(tile, lane.sums.pop(key)))
 
     def send(self, tile: int, lane: _Lane) -> int:
@@ -223,7 +233,7 @@ class _Planner:
         after, drops = list[int](), list[int]()
         if len(lane.sent) >= self.max_in_flight:
             for old, sent in lane.sent.items():
-                reader = self.computed.get(self.last_reader[device, old])
+                reader = self.computed.get(self.last_reader[self.lane_of[tile], old])
                 if reader is not None:
                     after.append(reader)
                     drops.append(sent)

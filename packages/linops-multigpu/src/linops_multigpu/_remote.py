@@ -11,7 +11,7 @@ from linops_core import Composite, NamedLinop
 from nameddim import NamedDimension
 
 from ._device_spec import DeviceSpec
-from ._stream_pool import streams_on
+from ._stream_pool import follow_caller, let_caller_follow, streams_on
 from ._to_device import ToDevice
 
 
@@ -52,8 +52,11 @@ class Remote(Composite):
         """Return A x, computed on the device."""
         there, back = linop._ways
         streams = streams_on(linop.device.device, linop.device)
+        follow_caller(streams)
         with streams.backend.using(streams.compute):
-            return back(linop.there(there(x)))  # type: ignore[no-any-return]
+            y: Tensor = back(linop.there(there(x)))
+        let_caller_follow(streams)
+        return y
 
     adj_fn = fn  # what is there for an adjoint is an adjoint
 

@@ -37,6 +37,9 @@ FUNCTIONS: dict[str, Function] = {
         x + torch.arange(N, device=x.device) + torch.eye(N, device=x.device)[0]
     ),
     "remainder": lambda x, y: x.real % 2 + (y.real * 9).long() % 3 + x.imag.fmod(0.5),
+    "convolution": lambda x, y: torch.nn.functional.conv1d(
+        x.real[None, None], y.imag[None, None, :2]
+    ),
     "number": lambda x, y: x * torch.tensor(2.0) + y.sum().item(),
     "write to a part": lambda x, y: _written(x.clone(), y),
     "dtype": lambda x, y: (x.to(torch.complex64) + y).real.to(torch.float16),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ._compute import compute_now, resize
+from ._compute import compute_later, compute_now, resize
 from ._copies import copy
 from ._machine import Machine
 from ._registration import DEVICE_TYPE
@@ -95,6 +95,18 @@ def _to_copy(
     return made
 
 
+def _convolution(machine: Machine, *args: Any) -> Any:
+    # Of this one torch has only a stub for devices that it does not know.
+    return compute_later(machine, aten.convolution.default, args, {})
+
+
+def _convolution_backward(
+    machine: Machine, gradient: Tensor, x: Tensor, weight: Tensor, *args: Any
+) -> Any:
+    every = (gradient, x, weight, None, *args)
+    return compute_later(machine, aten.convolution_backward.default, every, {})
+
+
 SPECIAL: dict[OpOverload, Callable[..., Any]] = {
     aten.empty.memory_format: _empty,
     aten.empty_strided.default: _empty_strided,
@@ -102,4 +114,6 @@ SPECIAL: dict[OpOverload, Callable[..., Any]] = {
     aten._to_copy.default: _to_copy,
     aten._local_scalar_dense.default: _item,
     aten.resize_.default: _resize,
+    aten.convolution_overrideable.default: _convolution,
+    aten.convolution_backward_overrideable.default: _convolution_backward,
 }
