@@ -38,9 +38,8 @@ class HostMemory:
     def pin(self, fresh: Tensor) -> None:
         """Count the storage of ``fresh`` as pinned, and fill it with poison."""
         storage = fresh.untyped_storage()
-        torch.empty(0, dtype=torch.uint8).set_(storage).fill_(
-            POISON
-        )  # what was not copied there yet must not pass for it
+        # What was not copied there yet must not pass for it.
+        torch.empty(0, dtype=torch.uint8).set_(storage).fill_(POISON)
         reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # of torch
         self._pinned.append((reference, storage.data_ptr(), storage.nbytes()))
 
