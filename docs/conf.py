@@ -34,6 +34,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "filename_pattern": r"/plot_\d",
     "abort_on_example_error": True,
+    "capture_repr": ("_repr_html_",),
     "download_all_examples": False,
     "image_scrapers": ("matplotlib",),
     "min_reported_time": 1e9,  # how long a script took says more of the machine than of the script
