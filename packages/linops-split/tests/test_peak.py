@@ -41,10 +41,9 @@ def enlarged_and_freed() -> None:
     enlarged()
 
 
-def shrunk() -> None:
-    y = torch.empty(2 * N)
-    y.untyped_storage().resize_(0)
-    y.resize_(N)
+def enlarged_twice_and_freed() -> None:
+    for _ in range(2):
+        torch.empty(10).resize_(N // 2).resize_(N)
 
 
 def many() -> None:
@@ -65,6 +64,7 @@ def many() -> None:
         (kept, 12000),
         (enlarged, 4000),
         (enlarged_and_freed, 4000),
+        (enlarged_twice_and_freed, 4000),
         (many, 4008),
     ],
 )
@@ -88,7 +88,7 @@ def test_each_device_is_counted_by_itself() -> None:
 
 
 def test_work_is_broken_off_beyond_the_limit() -> None:
-    done = []
+    done: list[tuple[int, Tensor]] = []
 
     def work() -> None:
         for number in range(5):

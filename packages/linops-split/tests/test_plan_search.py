@@ -108,3 +108,21 @@ def test_few_trials_are_enough(size: int) -> None:
     landscape = Landscape(0, 2)
     Search([size], landscape, 64).within(0)
     assert landscape.asked <= 8 + 6  # to double the tiles, and to halve what is between
+
+
+def test_what_was_broken_off_is_no_peak() -> None:
+    search = Search([10], lambda lengths, limit: 100 if limit is None else limit + 1, 64)
+    assert search.peak((1,), 3) == 4
+    assert search.peak((1,), 50) == 51
+    assert search.peak((1,)) == search.lowest_peak == 100
+
+
+def test_no_more_tiles_are_tried_than_allowed() -> None:
+    tried = []
+
+    def peak(lengths: tuple[int, ...], limit: int | None) -> int:
+        tried.append(prod(-(-64 // length) for length in lengths))
+        return prod(lengths)
+
+    assert Search([64, 64], peak, 100).within(0) is None
+    assert max(tried) <= 100

@@ -124,10 +124,6 @@ def _multiplied_in_batches(given: Tensors, made: Tensors, args: Sequence[Any]) -
 
 _RULES: dict[Any, Rule] = {
     aten.where: _nothing,
-    aten.masked_fill: _nothing,
-    aten.masked_fill_: _nothing,
-    aten.complex: _nothing,
-    aten.polar: _nothing,
     aten.sum: _accumulated,
     aten.mean: _accumulated,
     aten.prod: _accumulated,
