@@ -5,6 +5,7 @@ Shapes: C coils, M rows, N columns, K samples.
 
 import copy
 import io
+import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -170,6 +171,12 @@ def test_a_copy_has_tiles_of_its_own() -> None:
     assert not batched(x).any()
     doubled = used(other).with_weights(lambda w: 2 * w)
     torch.testing.assert_close(doubled(x), 2 * wanted)
+
+
+def test_a_pickle_holds_nothing_that_is_made_again() -> None:
+    batched = batch_linop(matrix(), {"M": 1})
+    fresh = len(pickle.dumps(batched))
+    assert len(pickle.dumps(used(batched))) < 1.1 * fresh
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])

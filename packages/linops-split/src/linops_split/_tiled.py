@@ -113,7 +113,7 @@ class Tiled(Composite):
                     f"{part.linop.signature}: a tile must return shape {tuple(place.shape)}, "
                     f"got {tuple(result.shape)}"
                 )
-            if part.adds or not tiling.fills:
+            if part.adds:
                 place.add_(result)
             else:
                 place.copy_(result)

@@ -48,7 +48,7 @@ class Tiling:
     parts : list of Part
         The tiles, in the order in which results are summed.
     fills : bool
-        Whether they write all of the output. If not, it must begin as zeros, and all add.
+        Whether they write all of the output. If not, it must begin as zeros.
 
     Examples
     --------
