@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import Diagonal, NamedLinop, SliceableLinop
+from linops_core import Dense, Diagonal, NamedLinop, SliceableLinop
 from linops_core.testing.strategies import Known, diagonals
 from nameddim import ND, NamedShape
 
@@ -187,3 +187,13 @@ def test_a_size_that_an_attribute_tells_may_change_while_nothing_is_derived() ->
     A.n = 3
     with pytest.raises(ValueError, match=r"Sized: A must have size 3, got 2"):
         A(torch.ones(2))
+
+
+def test_a_tile_of_a_tile_keeps_the_shape_that_the_first_was_cut_from() -> None:
+    A = Dense(nn.Parameter(torch.rand(4, 5)), ("M", "N"))
+    tile = A.split(A, {ND("M"): slice(0, 2)})
+    A.weight = nn.Parameter(torch.rand(6, 5))
+    piece = tile.split(tile, {ND("N"): slice(0, 2)})
+    for linop, n_columns in ((tile, 5), (piece, 2)):
+        with pytest.raises(ValueError, match=r"must keep the shape that it was cut from, \(4, 5\)"):
+            linop(torch.rand(n_columns))
