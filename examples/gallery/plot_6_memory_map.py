@@ -104,7 +104,7 @@ axes.barh([*ways], touched, label="touched")
 axes.barh([*ways], [n.wasted / 1024 for n in ways.values()], left=touched, label="wasted")
 axes.invert_yaxis()
 axes.set_xlabel("KiB")
-axes.legend(loc="lower left")
+axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1))
 
 assert ways["memory_aware_deepcopy"].wasted == ways["on a device"].wasted == 0
 
