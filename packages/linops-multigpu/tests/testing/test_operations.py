@@ -148,6 +148,29 @@ def test_gradients_cross_devices(schedule: str) -> None:
     assert torch.equal(there, here)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_what_is_given_in_inference_mode_may_be_done_outside(schedule: str) -> None:
+    with simulated(1, schedule=schedule) as world:
+        with torch.inference_mode():
+            x = 2 * torch.arange(float(N), device="sim:0")
+            y = x.to("cpu", non_blocking=True)
+        world.synchronize()
+        assert y.is_inference()
+        assert torch.equal(y, 2 * torch.arange(float(N)))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_work_that_is_done_later_is_no_change_to_autograd(schedule: str) -> None:
+    with simulated(1, schedule=schedule) as world:
+        x = torch.ones(N, device="sim:0", requires_grad=True)
+        y = torch.empty(N)
+        y.copy_(2 * x.detach(), non_blocking=True)
+        loss = (x.cpu() * y).sum()
+        world.synchronize()
+        (gradient,) = torch.autograd.grad(loss, x)
+        assert torch.equal(gradient.cpu(), torch.full((N,), 2.0))
+
+
 def test_storages_are_storages() -> None:
     with simulated(2) as world:
         x = torch.arange(6.0, device="sim:1")
