@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -13,9 +15,10 @@ GOOD = '<h1 id="top">A</h1><h2>B</h2><a href="b.html#there">b</a><img src="c.png
 
 
 @pytest.fixture
-def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(EXTENSIONS)
-    return importlib.import_module("pages")
+    yield importlib.import_module("pages")
+    sys.modules.pop("pages", None)
 
 
 def site(folder: Path, page: str) -> Path:
