@@ -82,3 +82,8 @@ def test_terms_on_threads_stay_together_in_a_sum_without_threads() -> None:
     assert (Add(A, B) + C).linops == (A, B, C)
     with pytest.raises(ValueError, match=r"^Add: num_workers must be a positive integer, got 0"):
         Add(A, B, num_workers=0)
+
+
+def test_terms_that_are_no_operators_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"Add: operands must be NamedLinops, got <class 'float'>"):
+        Add(Scalar(1.0), 2.0)  # type: ignore[arg-type]

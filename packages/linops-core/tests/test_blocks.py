@@ -226,9 +226,11 @@ def test_a_tile_of_kept_blocks_reads_its_part_of_them() -> None:
     [
         (([4], [2, 2], [1]), {}, ValueError, r"one number per dimension, got \(\(4,\), \(2, 2\)"),
         (([], [], []), {}, ValueError, r"one number per dimension, got"),
-        (([4], [5], [1]), {}, ValueError, r"fit into the array, .* got block_size \(5,\)"),
-        (([4], [0], [1]), {}, ValueError, r"at least one element"),
-        (([4], [2], [0]), {}, ValueError, r"stride must be positive, got .* stride \(0,\)"),
+        (([4], [5], [1]), {}, ValueError, r"fit into the array, got block_size \(5,\)"),
+        (([4], [0], [1]), {}, ValueError, r"sizes and strides must be positive integers"),
+        (([4], [2.0], [1]), {}, ValueError, r"positive integers, .* got block_size \(2\.0,\)"),
+        (([4], [torch.ones(2)], [1]), {}, ValueError, r"must be positive integers"),
+        (([4], [2], [0]), {}, ValueError, r"strides must be positive integers, .* stride \(0,\)"),
         (([4], [2], [1], [True]), {}, TypeError, r"a tensor of booleans, got <class 'list'>"),
         (([4], [2], [1], torch.ones(2)), {}, TypeError, r"booleans, got torch.float32"),
         (

@@ -276,3 +276,14 @@ def test_what_is_no_convolution_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=rf"Convolution: .*{message}"):
         Convolution(*arguments, **options)
+
+
+def test_a_kernel_that_is_no_tensor_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Convolution: kernel must be a torch.Tensor, got <class"):
+        Convolution([1.0, 2.0])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("grid_size", [[0], [2.5], [torch.ones(2)], [4, 4]])
+def test_a_grid_size_that_is_none_is_refused(grid_size: Any) -> None:
+    with pytest.raises(ValueError, match="Convolution: grid_size must have 1 positive"):
+        Convolution(torch.ones(3), grid_size=grid_size)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -67,3 +69,9 @@ def test_the_shape_keeps_further_tuples_of_dimensions() -> None:
     D = Diagonal.from_weight(torch.ones(2), ("N",), ("C", "N"), {"coils": ("C",)})
     assert D.shape.coils == ("C",)
     assert D.split(D, {ND("N"): slice(0, 1)}).shape == D.shape
+
+
+@pytest.mark.parametrize("weight", [None, [1.0, 2.0], Diagonal(torch.ones(2))])
+def test_a_weight_that_is_no_tensor_is_refused(weight: Any) -> None:
+    with pytest.raises(TypeError, match=r"Diagonal: weight must be a torch.Tensor, got <class"):
+        Diagonal(weight)

@@ -185,3 +185,15 @@ def test_what_is_no_rearrangement_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Rearrange(patterns[0], patterns[1], tuple(shapes[0]), tuple(shapes[1]), lengths)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, "a", "N", "N"), "Rearrange: a pattern must be a string, got None"),
+        (("a", "a", "N", "N", 2), "Rearrange: axes_lengths must be a mapping .* 'int'"),
+    ],
+)
+def test_what_is_of_another_type_is_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Rearrange(*arguments)

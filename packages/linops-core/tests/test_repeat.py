@@ -182,3 +182,15 @@ def test_gradients_are_those_of_the_sum() -> None:
 def test_what_does_not_go_together_is_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Repeat(2, "N", "CN"), "Repeat: n_repeats must be a mapping of dimension to size"),  # type: ignore[arg-type]
+        (lambda: SumReduce("CN", "N", sizes=2), "SumReduce: sizes must be a mapping .* 'int'"),  # type: ignore[arg-type]
+    ],
+)
+def test_sizes_that_are_no_mapping_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make()

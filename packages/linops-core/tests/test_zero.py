@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 
@@ -42,3 +44,17 @@ def test_tiles_have_the_sizes_of_their_slices_and_other_names_keep_them() -> Non
     other = A.renamed({ND("M"): ND("N"), ND("N"): ND("K")})
     assert other.ishape == ("K",) and (other.size("K"), other.size("N")) == (3, 2)
     assert A.renamed({ND("Q"): ND("R")}) is A
+
+
+@pytest.mark.parametrize(
+    ("sizes", "error", "message"),
+    [
+        ("M", TypeError, "Zero: sizes must be a mapping of dimension to size, got <class 'str'>"),
+        (torch.ones(2), TypeError, "Zero: sizes must be a mapping of dimension to size"),
+        ({"M": 2.0}, ValueError, r"Zero: the size of M must be an integer from 0, got 2\.0"),
+        ({"M": -1}, ValueError, "Zero: the size of M must be an integer from 0, got -1"),
+    ],
+)
+def test_sizes_that_are_none_are_refused(sizes: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Zero(("N",), ("M",), sizes=sizes)

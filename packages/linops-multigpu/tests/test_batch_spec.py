@@ -171,3 +171,9 @@ def test_a_base_that_is_no_device_is_refused() -> None:
 def test_an_option_that_there_is_not_is_refused() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'devices'"):
         BatchSpec({}, devices=["cpu"])  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("batch_sizes", [None, 2, [("N", 2)], torch.ones(2)])
+def test_batch_sizes_that_are_no_mapping_are_refused(batch_sizes: Any) -> None:
+    with pytest.raises(TypeError, match="BatchSpec: batch_sizes must be a mapping of dimension"):
+        BatchSpec(batch_sizes)

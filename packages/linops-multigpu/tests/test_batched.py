@@ -470,3 +470,10 @@ def test_a_gpu_holds_its_weights_once_and_the_work_of_one_tile() -> None:
     torch.testing.assert_close(found, A.N(x), rtol=1e-4, atol=1e-4)
     del B
     assert torch.cuda.memory_allocated() == before
+
+
+def test_what_is_no_operator_or_no_spec_is_refused() -> None:
+    with pytest.raises(TypeError, match="create_batched_linop: linop must be a NamedLinop, got"):
+        create_batched_linop(None, BatchSpec({"N": 1}))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="batch_specs must be BatchSpecs, got"):
+        create_batched_linop(Diagonal(torch.ones(2), ("N",)), "ab")  # type: ignore[arg-type]

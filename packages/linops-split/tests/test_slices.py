@@ -3,12 +3,14 @@
 Shapes: C coils, Nx image, Kx k-space.
 """
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_core import FFT, Dense, Identity, NamedLinop, Scalar, SplitError
+from linops_core import FFT, Dense, Diagonal, Identity, NamedLinop, Scalar, SplitError
 from linops_split import batch_linop, split_linop, tile_grid, tile_lengths
 from linops_split.testing import assert_tiles_make_the_whole
 
@@ -62,3 +64,19 @@ def test_a_size_that_is_wrong_is_refused(sizes: dict[str, int], message: str) ->
     for cut in (tile_grid, split_linop, batch_linop):
         with pytest.raises(SplitError, match=message):
             cut(A, {"C": 2}, sizes=sizes)
+
+
+@pytest.mark.parametrize(
+    ("linop", "batch_sizes", "sizes", "message"),
+    [
+        (None, {"C": 2}, None, "what is split must be a NamedLinop, got <class 'NoneType'>"),
+        (Diagonal(torch.ones(2), ("C",)), None, None, "Diagonal .*: batch_sizes must be a mapping"),
+        (Diagonal(torch.ones(2), ("C",)), {"C": 2}, torch.ones(2), "sizes must be a mapping of"),
+    ],
+)
+def test_what_is_of_another_type_is_refused(
+    linop: Any, batch_sizes: Any, sizes: Any, message: str
+) -> None:
+    for cut in (tile_grid, split_linop, batch_linop):
+        with pytest.raises(TypeError, match=message):
+            cut(linop, batch_sizes, sizes=sizes)

@@ -14,7 +14,7 @@ from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._linop import NamedLinop
 from ._roles import Role
-from ._same_space import same_space, why_not_alike
+from ._same_space import check_operands, same_space, why_not_alike
 from ._slicing import tile_of
 from ._support import support_of_all
 from ._threads import check_workers, combined
@@ -56,6 +56,7 @@ class Add(Composite):
         name: str | None = None,
     ) -> None:
         check_workers("Add", num_workers)
+        check_operands("Add", linops)
         terms = same_space("Add", landing_alike(flat_sum(linops, threaded)))
         super().__init__(NamedShape(terms[0].ishape, terms[0].oshape), terms, name)
         self._is_endomorphism = all(term.is_endomorphism for term in terms)

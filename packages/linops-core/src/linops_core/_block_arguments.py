@@ -10,6 +10,8 @@ from torch import Tensor
 
 from nameddim import NamedDimension, get_nd_shape
 
+from ._sizes import is_size
+
 Shape: TypeAlias = Sequence[NamedDimension | str]
 
 
@@ -24,10 +26,10 @@ def window_counts(
             f"got {sizes}"
         )
     for size, length, step in zip(*sizes, strict=True):
-        if not 1 <= length <= size or step < 1:
+        if not all(map(is_size, (size, length, step))) or length > size:
             raise ValueError(
-                f"{name}: a block must have at least one element and fit into the array, and a "
-                f"stride must be positive, got block_size {sizes[1]} and stride {sizes[2]} for an "
+                f"{name}: sizes and strides must be positive integers, and a block must fit into "
+                f"the array, got block_size {sizes[1]} and stride {sizes[2]} for an "
                 f"array of {sizes[0]}"
             )
     return tuple((n - length) // step + 1 for n, length, step in zip(*sizes, strict=True))

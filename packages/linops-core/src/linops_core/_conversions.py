@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND
+from nameddim import ELLIPSES
+
+from ._sizes import by_dimension
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -47,7 +49,7 @@ class Conversions:
         ValueError
             If the size of an input dimension is not known.
         """
-        known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+        known = by_dimension(self.name, sizes)
         lengths = []
         for dim in self.ishape:
             length = known.get(dim, self.size(dim))

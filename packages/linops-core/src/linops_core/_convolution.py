@@ -16,6 +16,7 @@ from ._halo import Axis
 from ._linop import NamedLinop
 from ._roles import Role, why_on_both_sides
 from ._shift import Shift
+from ._sizes import is_size
 from ._sliceable import SliceableLinop
 
 Shape: TypeAlias = Sequence[NamedDimension | str]
@@ -105,6 +106,8 @@ class Convolution(SliceableLinop):
             )
         if method not in _METHODS:
             raise ValueError(f"Convolution: method must be one of {[*_METHODS]}, got {method!r}")
+        if not isinstance(kernel, Tensor):
+            raise TypeError(f"Convolution: kernel must be a torch.Tensor, got {type(kernel)}")
         kernel_batch = ND.infer(tuple(kernel_batch_shape))
         ndim = kernel.ndim - len(kernel_batch)
         if ndim not in (1, 2, 3) or not kernel.numel():
@@ -138,13 +141,13 @@ class Convolution(SliceableLinop):
         self.ndim, self.padding_mode, self.method = ndim, padding_mode, method
         self.register_weight("kernel", kernel, "kernel_shape")
         self.grid_size = None if grid_size is None else tuple(grid_size)
-        self._shifts = None if self.grid_size is None else _unmoved(self.grid_size)
         self._check_grid_size()
+        self._shifts = None if self.grid_size is None else _unmoved(self.grid_size)
 
     def _check_grid_size(self) -> None:
         if self.grid_size is None:
             return
-        if len(self.grid_size) != self.ndim or min(self.grid_size) < 1:
+        if len(self.grid_size) != self.ndim or not all(map(is_size, self.grid_size)):
             raise ValueError(
                 f"Convolution: grid_size must have {self.ndim} positive numbers, "
                 f"got {self.grid_size}"

@@ -36,6 +36,8 @@ class Diagonal(SliceableLinop):
 
     Raises
     ------
+    TypeError
+        If the weight is no tensor.
     ValueError
         If the weight does not fit ``ioshape``: nothing is broadcast that was not asked for.
 
@@ -58,12 +60,15 @@ class Diagonal(SliceableLinop):
         weight_shape: Sequence[NamedDimension | str] | None = None,
         shape_kwargs: Mapping[str, Sequence[NamedDimension | str]] | None = None,
     ) -> None:
+        if not isinstance(weight, Tensor):
+            raise TypeError(f"Diagonal: weight must be a torch.Tensor, got {type(weight)}")
         if ioshape is None:
             ioshape = ("...", *(AnyDim(axis + 1) for axis in range(weight.ndim)))
+        dims = ND.infer(tuple(ioshape))
         if weight_shape is None:
-            weight_shape = tuple(ioshape)[tuple(ioshape)[:1] == (ELLIPSES,) :]
+            weight_shape = dims[dims[:1] == (ELLIPSES,) :]
         others = {**(shape_kwargs or {}), "weight_shape": weight_shape}
-        super().__init__(NamedShape(ioshape, **others))
+        super().__init__(NamedShape(dims, **others))
         self.register_weight("weight", weight, "weight_shape", ND.infer(broadcast_dims or ()))
         for dim in self.shape.other_shapes["weight_shape"]:
             if dim == ELLIPSES or dim not in self.ishape:

@@ -28,6 +28,8 @@ def parsed(pattern: str) -> tuple[Item, ...]:
     >>> parsed("... (a b) c 1")
     (('...',), ('a', 'b'), ('c',), ())
     """
+    if not isinstance(pattern, str):
+        raise TypeError(f"Rearrange: a pattern must be a string, got {pattern!r}")
     items: list[Item] = []
     group: list[str] | None = None
     position, text = 0, pattern.rstrip()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from numbers import Integral
 from typing import Any, Self
 
 from torch import Tensor
@@ -16,6 +15,7 @@ from ._identity import Identity
 from ._linop import NamedLinop
 from ._pattern import RUN, Item, Place, Route, names_of, parsed, route
 from ._roles import Role
+from ._sizes import is_size
 from ._sliceable import SliceableLinop
 
 
@@ -74,6 +74,11 @@ class Rearrange(SliceableLinop):
     ) -> None:
         super().__init__(NamedShape(ishape, oshape))
         self._sides = parsed(ipattern), parsed(opattern)
+        if axes_lengths is not None and not isinstance(axes_lengths, Mapping):
+            raise TypeError(
+                f"{self.name}: axes_lengths must be a mapping of axis to length, "
+                f"got {type(axes_lengths)}"
+            )
         self._lengths = {str(name): length for name, length in (axes_lengths or {}).items()}
         axes = set(names_of(self._sides[0]))
         if axes != set(names_of(self._sides[1])):
@@ -91,7 +96,7 @@ class Rearrange(SliceableLinop):
                 )
         self._routes = route(*self._sides), route(*self._sides[::-1])
         for name, length in self._lengths.items():
-            if name not in axes - set(RUN) or not isinstance(length, Integral) or length < 1:
+            if name not in axes - set(RUN) or not is_size(length):
                 raise ValueError(
                     f"{self.name}: axes_lengths must be positive integers for axes of the "
                     f"pattern, got {name}: {length!r} for {ipattern!r}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from numbers import Integral
-from typing import Any, TypeGuard
+from typing import Any
 
 from torch import Tensor
 
@@ -16,6 +15,7 @@ from ._linop import NamedLinop, named_axes
 from ._normal import Normal
 from ._sandwich import sandwich
 from ._scalar import Scalar
+from ._sizes import by_dimension, is_size
 from ._sliceable import SliceableLinop
 
 
@@ -174,11 +174,6 @@ class Expansion(SliceableLinop):
     adj_split = split
 
 
-def is_size(value: object) -> TypeGuard[int]:
-    """Whether ``value`` is a positive integer."""
-    return isinstance(value, Integral) and int(value) > 0
-
-
 class Repeat(Expansion):
     r"""The same along new dimensions, :math:`y_{rn} = x_n`.
 
@@ -221,9 +216,9 @@ class Repeat(Expansion):
         oshape: Sequence[NamedDimension | str],
         broadcast_dims: Sequence[NamedDimension | str] | None = None,
     ) -> None:
-        counts = {ND.infer(dim): count for dim, count in n_repeats.items()}
+        counts = by_dimension("Repeat", n_repeats, "n_repeats")
         given = set(ND.infer(tuple(ishape)))
-        broadcast = set(ND.infer(tuple(broadcast_dims or ())))
+        broadcast = set(ND.infer(() if broadcast_dims is None else tuple(broadcast_dims)))
         for dim in broadcast - counts.keys():
             raise ValueError(
                 f"Repeat: n_repeats must have a size for each dimension that is broadcast, "
@@ -286,7 +281,7 @@ class SumReduce(Expansion):
         *,
         sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     ) -> None:
-        known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+        known = by_dimension("SumReduce", sizes)
         kept = ND.infer(tuple(oshape))
         gone = [dim for _, dim in named_axes(ND.infer(tuple(ishape))) if dim not in kept]
         for dim in known.keys() - set(gone):

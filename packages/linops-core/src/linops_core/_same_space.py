@@ -32,11 +32,7 @@ def same_space(
     ValueError
         If they share no shape, two know different sizes, or there is no operator.
     """
-    for linop in linops:
-        if not isinstance(linop, NamedLinop):
-            raise TypeError(f"{owner}: operands must be NamedLinops, got {type(linop)}")
-    if not linops:
-        raise ValueError(f"{owner}: there must be at least one operator, got none")
+    check_operands(owner, linops)
     try:
         ishape = max_shape(dict.fromkeys(linop.ishape for linop in linops))
         oshape = max_shape(dict.fromkeys(linop.oshape for linop in linops))
@@ -59,6 +55,23 @@ def same_space(
                     f"({first[1].shape}) and {size} in {linop.signature}"
                 )
     return fitted
+
+
+def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:
+    """Check that there are operators, and nothing else.
+
+    Raises
+    ------
+    TypeError
+        If one is no operator.
+    ValueError
+        If there is none.
+    """
+    for linop in linops:
+        if not isinstance(linop, NamedLinop):
+            raise TypeError(f"{owner}: operands must be NamedLinops, got {type(linop)}")
+    if not linops:
+        raise ValueError(f"{owner}: there must be at least one operator, got none")
 
 
 def why_not_alike(whole: Composite, dim: NamedDimension | str) -> str | None:

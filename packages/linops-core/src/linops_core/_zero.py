@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from torch import Tensor
@@ -11,6 +12,7 @@ from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._copying import linked
 from ._linop import NamedLinop
+from ._sizes import by_dimension
 from ._sliceable import SliceableLinop
 
 
@@ -24,6 +26,13 @@ class Zero(SliceableLinop):
     sizes : mapping of dimension to int, optional
         Sizes that the operator knows. A dimension of one side only must be here before the
         operator is applied towards that side.
+
+    Raises
+    ------
+    TypeError
+        If ``sizes`` is no mapping.
+    ValueError
+        If a size is no integer from 0; when called, if one is missing.
 
     Examples
     --------
@@ -40,8 +49,13 @@ class Zero(SliceableLinop):
         sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     ) -> None:
         super().__init__(NamedShape(ishape, oshape))
-        known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-        self._sizes = {dim: size for dim, size in known.items() if dim in self.dims}
+        known = by_dimension(self.name, sizes)
+        for dim, size in known.items():
+            if not isinstance(size, Integral) or size < 0:
+                raise ValueError(
+                    f"{self.name}: the size of {dim} must be an integer from 0, got {size!r}"
+                )
+        self._sizes = {dim: int(size) for dim, size in known.items() if dim in self.dims}
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where the operator takes any."""

@@ -58,7 +58,7 @@ class BatchSpec:
         If a device has no such name, the matrix is ragged or empty, or a stream is not one of
         the base device.
     TypeError
-        If a stream is none.
+        If a stream is none, or batch_sizes is no mapping.
 
     Examples
     --------
@@ -80,6 +80,11 @@ class BatchSpec:
         base_stream: Stream | torch.Stream | None = None,
         transfer_stream: Stream | torch.Stream | None = None,
     ) -> None:
+        if not isinstance(batch_sizes, Mapping):
+            raise TypeError(
+                "BatchSpec: batch_sizes must be a mapping of dimension to size, "
+                f"got {type(batch_sizes)}"
+            )
         sizes = {ND.infer(dim): size for dim, size in batch_sizes.items()}
         devices = None if device_matrix is None else _nested(device_matrix)
         base = _base_of(base_device, base_stream, transfer_stream)

@@ -70,6 +70,8 @@ def create_batched_linop(
 
     Raises
     ------
+    TypeError
+        If ``linop`` is no operator, or what comes with it are no specs.
     SplitError
         If the operator cannot be cut so; see :func:`linops_split.split_linop`.
     ValueError
@@ -84,14 +86,22 @@ def create_batched_linop(
     >>> B(torch.ones(4))
     tensor([0., 1., 2., 3.])
     """
+    if not isinstance(linop, NamedLinop):
+        raise TypeError(f"create_batched_linop: linop must be a NamedLinop, got {type(linop)}")
     specs = [batch_specs] if isinstance(batch_specs, BatchSpec) else list(batch_specs)
+    for spec in specs:
+        if not isinstance(spec, BatchSpec):
+            raise TypeError(
+                f"create_batched_linop: batch_specs must be BatchSpecs, got {type(spec)}"
+            )
     if not specs:
         raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
     if not isinstance(max_in_flight, int) or max_in_flight < 1:
         raise ValueError(
             f"create_batched_linop: max_in_flight must be a positive integer, got {max_in_flight!r}"
         )
-    base = _base_of(specs[0]) or DeviceSpec(default_device or _device_of(linop))
+    default = _device_of(linop) if default_device is None else default_device
+    base = _base_of(specs[0]) or DeviceSpec(default)
     whole = _cut(linop, specs, base, max_in_flight)
     for device in {base.device, *whole.devices()}:
         probed(device)

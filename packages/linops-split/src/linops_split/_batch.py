@@ -45,7 +45,7 @@ def batch_linop(
 
     Raises
     ------
-    SplitError
+    TypeError, SplitError
         As :func:`split_linop`.
 
     Examples

@@ -27,14 +27,25 @@ def slices_along(
 
     Raises
     ------
-    SplitError
+    TypeError, SplitError
         As :func:`tile_grid`.
     """
-    given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    if not isinstance(linop, NamedLinop):
+        raise TypeError(f"what is split must be a NamedLinop, got {type(linop)}")
+    given = _by_dimension(linop, "sizes", {} if sizes is None else sizes)
     for dim, size in given.items():
         _check_given(linop, dim, size)
-    dims = {ND.infer(dim): batch_size for dim, batch_size in batch_sizes.items()}
+    dims = _by_dimension(linop, "batch_sizes", batch_sizes)
     return {dim: _slices(linop, dim, size, given.get(dim)) for dim, size in dims.items()}
+
+
+def _by_dimension(linop: NamedLinop, argument: str, sizes: Sizes) -> dict[NamedDimension, int]:
+    if not isinstance(sizes, Mapping):
+        raise TypeError(
+            f"{linop.signature}: {argument} must be a mapping of dimension to size, "
+            f"got {type(sizes)}"
+        )
+    return {ND.infer(dim): size for dim, size in sizes.items()}
 
 
 def _slices(

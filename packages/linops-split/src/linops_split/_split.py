@@ -42,6 +42,8 @@ def tile_grid(
 
     Raises
     ------
+    TypeError
+        If ``linop`` is no operator, or the sizes are no mappings.
     SplitError
         If the operator does not have the dimension, cannot be sliced along it or does not know
         its size, a batch size is no positive integer, or a size that is given is not the one that
@@ -77,7 +79,7 @@ def split_linop(
 
     Raises
     ------
-    SplitError
+    TypeError, SplitError
         As :func:`tile_grid`; also if an operator's ``split`` returns what cannot be its tile.
 
     Examples

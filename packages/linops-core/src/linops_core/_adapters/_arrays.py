@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from memmap import same_storage
-from nameddim import ELLIPSES, ND
+from nameddim import ELLIPSES
 
 from .._batch import batch_axes
 from .._dtype import in_precision_of
 from .._linop import NamedLinop
+from .._sizes import by_dimension
 
 if TYPE_CHECKING:
     from numpy import dtype as Dtype
@@ -151,7 +152,7 @@ class ArrayFunctions:
 
 def input_lengths(linop: NamedLinop, sizes: Mapping[str, int] | None) -> list[int]:
     """Return the size of each input dimension of ``linop``; see :class:`ArrayFunctions`."""
-    given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    given = by_dimension(linop.name, sizes)
     lengths = []
     for dim in linop.ishape:
         size = given.get(dim, linop.size(dim))

@@ -11,6 +11,7 @@ import torch
 from nameddim import ELLIPSES, ND, NamedDimension
 
 from .._linop import NamedLinop
+from .._sizes import by_dimension
 from ._arrays import ArrayFunctions
 from ._extras import needed
 from ._foreign import Foreign
@@ -110,14 +111,14 @@ def lengths_of(
     ValueError
         If more than one is not given, or the rest does not divide the total.
     """
-    given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    given = by_dimension("from_scipy", sizes)
     dims = [dim for dim in ND.infer(tuple(names)) if dim != ELLIPSES]
     unknown = [dim for dim in dims if dim not in given]
     rest = prod(given[dim] for dim in dims if dim in given)
     if len(unknown) > 1 or (unknown and (not rest or total % rest)):
         raise ValueError(
             f"from_scipy: sizes must be given for all but one of ({', '.join(map(str, dims))}) "
-            f"and divide the {total} elements, got {dict(sizes or {})}"
+            f"and divide the {total} elements, got {given}"
         )
     return [given[dim] if dim in given else total // rest for dim in dims]
 

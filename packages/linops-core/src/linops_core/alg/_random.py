@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension
+from nameddim import ELLIPSES
 
 from .._linop import NamedLinop
+from .._sizes import by_dimension
 from ._vectors import Operator
 
 
@@ -37,7 +38,7 @@ def random_input(
     """
     if not isinstance(A, NamedLinop):
         raise TypeError(f"{owner}: a function must come with a first vector, got {A!r} alone")
-    given: dict[NamedDimension, int] = {ND.infer(dim): n for dim, n in (sizes or {}).items()}
+    given = by_dimension(owner, sizes)
     lengths = []
     for dim in A.ishape:
         size = given.get(dim, None if dim == ELLIPSES else A.size(dim))

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension
+from nameddim import ELLIPSES
 
 from .._linop import NamedLinop
+from .._sizes import by_dimension
 from ._inner import inner, is_adjoint
 
 
@@ -98,7 +99,7 @@ def dottest(
 
 def input_lengths(A: NamedLinop, sizes: Mapping[str, int] | None = None) -> list[int]:
     """Return the size of each input dimension of ``A``; see :func:`dottest`."""
-    given: dict[NamedDimension, int] = {ND.infer(dim): n for dim, n in (sizes or {}).items()}
+    given = by_dimension(A.name, sizes)
     lengths = []
     for dim in A.ishape:
         size = given.get(dim, A.size(dim))
