@@ -420,6 +420,22 @@ def test_a_device_holds_its_weights_and_a_window_of_tiles(
 
 
 @on_both_bases
+@pytest.mark.parametrize("devices", [["sim:1"], ["sim:1", "sim:2"]])
+def test_devices_work_while_vectors_travel(base: str, devices: list[str]) -> None:
+    A = Diagonal(torch.rand(8), ("N",))
+    with simulated(3) as world:
+        B = create_batched_linop(A, BatchSpec({"N": 1}, devices, base))
+        x = torch.rand(8).to(base)
+        B(x)
+        world.synchronize()
+        world.set_cost(copy=1.0, kernel=lambda name, _: 2.0 * ("mul" in name))
+        B(x)
+        world.synchronize()
+        # The first input, then work without a pause, then the last result.
+        assert world.makespan() == 1 + 2 * 8 / len(devices) + 1
+
+
+@on_both_bases
 def test_a_normal_sends_its_input_once_and_returns_one_sum_of_each_device(base: str) -> None:
     A = sense()
     x = torch.rand(6, dtype=torch.complex128)

@@ -13,7 +13,7 @@ from ._crew import Crew
 from ._output import Lane, Output, output_on
 from ._plan import Action, Kind, Plan
 from ._stream_pool import DeviceStreams, follow_caller, let_caller_follow, streams_on
-from ._streams import Event, HostEvent, Stream
+from ._streams import Event, HostBackend, HostEvent, Stream
 from ._transfer import Transfer, issue
 
 
@@ -144,7 +144,7 @@ class _Execution:
 
     def collect(self, number: int, action: Action) -> None:
         lane, uses = self.lane(action), cast(int, action.uses)
-        self.prepare(lane.here.incoming, action)
+        self.prepare_base(lane.here.incoming, action)
         assert self.output is not None
         result, ready = self.results[uses], self.done.get(uses)
         transfer = self.output.collect(result, action, lane, ready)
@@ -152,7 +152,7 @@ class _Execution:
         self.note(number, transfer.arrived)
 
     def add(self, number: int, action: Action) -> None:
-        self.prepare(self.base.compute, action)
+        self.prepare_base(self.base.compute, action)
         assert self.output is not None
         self.output.add(action)
         self.note(number, _recorded(self.base))
@@ -179,6 +179,11 @@ class _Execution:
         for number in action.drops:
             self.results.pop(number, None)
             self.transfers.pop(number, None)
+
+    def prepare_base(self, stream: Stream, action: Action) -> None:
+        """Let a stream of the base device wait; a host is to go on, and waits for what arrives."""
+        if not isinstance(self.base.backend, HostBackend):
+            self.prepare(stream, action)
 
     def admit(self, result: Tensor, action: Action) -> Output:
         """Return the output, made for the first result; refuse one that does not go into it."""
