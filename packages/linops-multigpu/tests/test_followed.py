@@ -297,6 +297,19 @@ def test_a_shifted_weight_that_tiles_share_goes_once() -> None:
     torch.testing.assert_close(found, mask.grad)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_gradients_that_return_to_another_device_are_not_freed_on_the_way(schedule: str) -> None:
+    with simulated(2, schedule=schedule):
+        weight = torch.rand(40, dtype=torch.float64).to("sim:0").requires_grad_()
+        x = torch.ones(40, dtype=torch.float64).to("sim:1")
+        placed = Placed(Diagonal(weight, ("N",)), torch.device("sim:1"))
+        for _ in range(3):
+            (found,) = torch.autograd.grad(placed(x).pow(2).sum(), weight)
+            torch.zeros(40, dtype=torch.float64, device="sim:1")
+            torch.testing.assert_close(found.cpu(), 2 * weight.detach().cpu())
+        del placed, x, weight, found
+
+
 def n_recorded() -> int:
     """Return how many tensors there are of which autograd has a history."""
     return sum(type(kept) is Tensor and kept.grad_fn is not None for kept in gc.get_objects())
@@ -343,8 +356,8 @@ def test_copies_that_are_under_way_are_waited_for(schedule: str) -> None:
     with simulated(2, schedule=schedule) as world:
         weight = torch.rand(400, dtype=torch.float64)
         A = Diagonal(weight.to("sim:0"), ("N",))
+        x = torch.ones(400, dtype=torch.float64).to("sim:1")  # for which the host waits
         placed = Placed(A, torch.device("sim:1"))
-        x = torch.ones(400, dtype=torch.float64).to("sim:1")
         for _ in range(2):
             with world.using(world.new_stream("sim:1")):
                 assert torch.equal(placed(x).cpu(), weight)
@@ -388,6 +401,8 @@ def test_the_weight_of_a_view_is_the_dense_tensor_that_autograd_knows() -> None:
     assert weight_of(leaf[:1].expand(2, 3)) is None
     sparse = torch.rand(4, 6)[:, ::2].requires_grad_()
     assert weight_of(sparse) is None
+    gaps = torch.zeros(8).as_strided((2, 2), (4, 1)).detach().requires_grad_()
+    assert weight_of(row := gaps[0]) is row
 
 
 def test_a_batched_operator_is_one_call() -> None:

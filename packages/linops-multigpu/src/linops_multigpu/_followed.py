@@ -60,9 +60,6 @@ class Followed:
         self.can_be_kept &= weight is not None and weight.is_leaf
         if weight is None:
             return _sent(tensor, tensor.device, copy.device)
-        if tensor.untyped_storage()._cdata == copy.untyped_storage()._cdata:
-            self.can_be_kept &= tensor.is_leaf
-            return tensor  # it is there already
         n_before = len(self._parts.roots)
         number = self._parts.add(weight, tensor, copy)
         if len(self._parts.roots) > n_before:
@@ -172,5 +169,5 @@ class _Total:
         """Return what ``values``, which are like those of the sum, are for a part."""
         if len(self.parts) == 1:
             return values
-        offset = part.copy.storage_offset() - self._start + values.storage_offset()
+        offset = part.copy.storage_offset() - self._start
         return values.as_strided(part.size, part.copy.stride(), offset)
