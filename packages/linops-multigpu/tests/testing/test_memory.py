@@ -123,3 +123,11 @@ def test_an_address_outside_of_all_memory_is_refused(offset: int) -> None:
         assert allocator.block_at(x.data_ptr() + NBYTES - 1) is allocator.block_at(x.data_ptr())
         with pytest.raises(RuntimeError, match="must be of the machine that is simulated now"):
             allocator.block_at(x.data_ptr() + offset)
+
+
+def test_the_peak_stays_when_less_is_allocated_later() -> None:
+    with simulated(1) as world:
+        x = torch.ones(N, device="sim:0")
+        del x
+        torch.empty(1, device="sim:0")
+        assert world.peak_nbytes("sim:0") == NBYTES
