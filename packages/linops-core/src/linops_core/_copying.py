@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
+from ._late_hooks import NO_HOOKS
+
 if TYPE_CHECKING:
     from nameddim import NamedShape
 
@@ -20,15 +22,6 @@ if TYPE_CHECKING:
 
 Linop = TypeVar("Linop", bound="NamedLinop")
 Module = TypeVar("Module", bound=nn.Module)
-
-_SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
-
-# What a module keeps in containers of its own: its hooks.
-_OWN = {
-    name: type(value)
-    for name, value in vars(nn.Module()).items()
-    if isinstance(value, (dict, set)) and name not in _SHARED
-}
 
 
 def linked(linop: Linop, shape: NamedShape | None = None) -> Linop:
@@ -40,9 +33,7 @@ def linked(linop: Linop, shape: NamedShape | None = None) -> Linop:
     other: Linop = object.__new__(type(linop))
     own = vars(other)
     own.update(vars(linop))
-    # As nn.Module.__init__ does, which takes several times as long.
-    for name, make in _OWN.items():
-        own[name] = make()
+    own.update(NO_HOOKS)
     own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None)
     own.pop("_compiled_call_impl", None)
     if "_admitted" in own:
@@ -57,7 +48,7 @@ def shallow_copy(module: Module) -> Module:
     other: Module = object.__new__(type(module))
     state: dict[str, Any] = module.__getstate__()  # type: ignore[no-untyped-call]
     own = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}
-    vars(other).update(own, _has_relatives=False)
+    vars(other).update({**NO_HOOKS, **own, "_has_relatives": False})
     return other
 
 

@@ -12,12 +12,13 @@ from memmap import memory_aware_deepcopy, memory_aware_to
 
 from ._copying import shallow_copy
 from ._dtype import in_precision_of
+from ._late_hooks import LateHooks
 from ._state import forget_repeated, repeat_all
 
 _DERIVED = ("_adjoint", "_normal")
 
 
-class OperatorModule(nn.Module):
+class OperatorModule(LateHooks):
     """A module that others are derived from that share its tensors.
 
     Parameters
@@ -46,7 +47,7 @@ class OperatorModule(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the derived operators, which are made again."""
-        return {**vars(self), **dict.fromkeys(_DERIVED)}
+        return {**super().__getstate__(), **dict.fromkeys(_DERIVED)}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; refused where operators made of this one would not follow.
