@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from linops_core import FFT, Add, Chain, Concat, Diagonal, NamedLinop, Scalar, Stack, Zero
+from linops_core import FFT, Add, Chain, Concat, Dense, Diagonal, NamedLinop, Scalar, Stack, Zero
 
 MANY = 1000
 
@@ -40,6 +40,10 @@ def n_calls(work: Callable[[], object]) -> int:
     return count
 
 
+def matrices(n: int) -> list[NamedLinop]:
+    return [Dense(torch.ones(1, 1), (f"N{i + 1}", f"N{i}")) for i in range(n)]
+
+
 def chain(n: int) -> Chain:
     return Chain(*diagonals(n))
 
@@ -61,6 +65,7 @@ WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "its adjoint": (chain, lambda A: A.H),
     "its transpose": (chain, lambda A: A.T),
     "its normal": (chain, lambda A: A.N),
+    "the normal of matrices": (lambda n: Chain(*matrices(n)), lambda A: A.N),
     "the normal of transforms": (layers, lambda A: A.N),
     "the normal of transforms around an operator": (layers, lambda A: A.normal(diagonals(1)[0])),
     "the normal of a normal": (chain, lambda A: A.N.N),
@@ -91,6 +96,7 @@ def test_a_thousand_operators_are_no_more_than_many() -> None:
     for linop in (A, A.H, A.N, A.T, A @ A, A.N.H, A.N.N):
         assert torch.equal(linop(x), x)
         assert repr(linop)
+    assert len(Chain(*matrices(MANY)).N.dims) == 2 * MANY + 1
     S = Add(*diagonals(MANY))
     for linop, number in ((S, MANY), (S.H, MANY), (S + S, 2 * MANY), (S.T, MANY), (S.N, MANY**2)):
         torch.testing.assert_close(linop(x), number * x)

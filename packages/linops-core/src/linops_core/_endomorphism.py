@@ -13,6 +13,7 @@ from nameddim import NamedDimension
 
 from ._identity import Identity, is_identity
 from ._linop import NamedLinop
+from ._unused_names import UnusedNames
 
 
 def following(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
@@ -53,11 +54,10 @@ def _renamed(
     names = dict(zip(linop.ishape, ishape, strict=True))
     taken = frozenset[NamedDimension]().union(*(earlier.dims for earlier in before))
     fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
-    used = linop.dims | taken
+    unused = UnusedNames(linop.dims | taken)
     for dim in sorted(linop.dims - names.keys() - fixed, key=str):
         if dim in taken:
-            names[dim] = dim.next_unused(used)
-            used |= {names[dim]}
+            names[dim] = unused.take(dim)
     return linop.renamed({here: there for here, there in names.items() if here != there})
 
 

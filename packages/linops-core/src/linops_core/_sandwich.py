@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 
 from nameddim import NamedDimension, is_wildcard
 
@@ -11,6 +10,7 @@ from ._algebra import composed
 from ._copying import linked
 from ._linop import NamedLinop
 from ._normal import fit_inner
+from ._unused_names import UnusedNames
 
 
 def sandwich(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
@@ -23,7 +23,7 @@ def sandwich(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     """
     if inner is None:
         linop = linked(linop)
-        names = names_of_return(linop, linop.oshape, frozenset())
+        names = names_of_return(linop, linop.oshape, UnusedNames())
         return composed(linop, linop.H.renamed(names)).as_endomorphism()
     linop, inner = fit_inner(linop, inner)
     return nested([linop], inner)
@@ -39,34 +39,34 @@ def nested(linops: Sequence[NamedLinop], inner: NamedLinop) -> NamedLinop:
     """
     there: list[NamedLinop] = []
     back: list[NamedLinop] = []
-    landing, taken = inner.oshape, set(inner.dims)
+    landing, unused = inner.oshape, UnusedNames(inner.dims)
     for linop in reversed(linops):
         there.append(linked(linop))
-        back.append(linop.H.renamed(names_of_return(linop, landing, taken)))
+        back.append(linop.H.renamed(names_of_return(linop, landing, unused)))
         landing = back[-1].oshape
-        taken |= linop.dims | back[-1].dims
+        unused.avoid(back[-1].dims)
     return composed(*reversed(there), inner, *back).as_endomorphism()
 
 
 def names_of_return(
     linop: NamedLinop,
     landing: tuple[NamedDimension, ...],
-    taken: AbstractSet[NamedDimension],
+    unused: UnusedNames,
 ) -> dict[NamedDimension, NamedDimension]:
     """Return the names that the adjoint on the way back needs.
 
     Its input dimensions take the names with which the way there ended (``landing``); those
     that only the input of ``linop`` or its inside has must not be mistaken for the same
-    dimension on the way there, and get a name that nobody has.
+    dimension on the way there, and get a name that nobody has, which ``unused`` gives.
     """
     names = {
         here: there
         for here, there in zip(linop.oshape, landing, strict=True)
         if here != there and not is_wildcard(here)
     }
-    used = set(linop.dims | taken | set(landing))
+    unused.avoid(linop.dims)
+    unused.avoid(landing)
     for dim in [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]:
         if dim not in linop.oshape and not is_wildcard(dim):
-            names[dim] = dim.next_unused(used)
-            used.add(names[dim])
+            names[dim] = unused.take(dim)
     return names
