@@ -41,6 +41,15 @@ COUNT_GPUS = """
 import torch
 print(torch.accelerator.device_count() if torch.accelerator.is_available() else 0)
 """
+# The second run finds what the first one left behind in the process, and has an order of its own.
+RUN_TWICE = """
+import argparse, random, sys, pytest
+options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+options.add_argument("--randomly-seed", type=int, default=random.randrange(2**31))
+known, arguments = options.parse_known_args()
+seeds = known.randomly_seed, known.randomly_seed + 1
+sys.exit(max(pytest.main([*arguments, f"--randomly-seed={seed}"]) for seed in seeds))
+"""
 
 os.environ.setdefault("UV_BUILD_CONSTRAINT", "constraints.txt")  # for the build backend
 # Threads of torch that wait by spinning starve each other where the cores are shared.
@@ -76,14 +85,18 @@ def install(
     session.install(pins, *groups, *(flag for target in targets for flag in ("-e", target)))
 
 
+def extras(package: str) -> str:
+    """Return the names of all extras of ``package``, as `install` takes them."""
+    return ",".join(PROJECTS[package]["optional-dependencies"])
+
+
 @nox.session(reuse_venv=False)
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def tests(session: nox.Session, package: str) -> None:
     """Test each package where nothing is installed but it and what it declares, then its extras."""
     install(session, package)
     session.run("python", "-c", IMPORT_ALL_MODULES, import_name(package), log=False)
-    extras = ",".join(PROJECTS[package]["optional-dependencies"])
-    install(session, package, extra=extras, group="test")
+    install(session, package, extra=extras(package), group="test")
     session.run("pytest", f"packages/{package}", *session.posargs)
 
 
@@ -92,6 +105,18 @@ def integration(session: nox.Session) -> None:
     """Test what only holds between packages, and run the code in the documents."""
     install(session, *PACKAGES, extra="testing", group="integration")
     session.run("pytest", *TOGETHER, *session.posargs)
+
+
+@nox.session(default=False)
+def shuffled(session: nox.Session) -> None:
+    """Run the tests twice in one process, in random orders; ``-- --randomly-seed=7`` repeats both.
+
+    Documents are left out: each of them is read from top to bottom.
+    """
+    for package in PACKAGES:
+        install(session, package, extra=extras(package), group="shuffled")
+    tested = ["--override-ini=testpaths=packages integration_tests", "--ignore-glob=*.md"]
+    session.run("python", "-P", "-c", RUN_TWICE, *tested, *session.posargs)
 
 
 @nox.session(default=False)
