@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import Convolution, Dense, Zero
+from linops_core import Convolution, Dense, Truncate, Zero
 from linops_split import Narrowed, batch_linop, narrowed
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
 from nameddim import ND, NamedDimension
@@ -164,3 +164,19 @@ def test_batched_convolutions_equal_the_whole() -> None:
         torch.testing.assert_close(batched(x), A(x))
         torch.testing.assert_close(batched.H(x), A.H(x))
         torch.testing.assert_close(batched.N(x), A.N(x))
+
+
+@given(st.integers(1, 8), st.integers(1, 6), st.sampled_from([1, 3, 5]))
+def test_nothing_is_computed_that_is_not_read(n: int, size: int, length: int) -> None:
+    """What is in between is as long as a tile and its halo."""
+    kernel = torch.rand(length, dtype=torch.complex128)
+    blur = Convolution(kernel, (), ("Nx",), ("Ny",), grid_size=(n + 4,))
+    matrix = torch.rand(n + 4, 3, dtype=torch.complex128)
+    A = Truncate("Ny", n + 4, n, ("Ny",), ("Nz",)) @ blur @ Dense(matrix, ("Nx", "M"))
+    assert_tiles_make_the_whole(A, {"Nz": size})
+    for start in range(0, n, size):
+        stop = min(start + size, n)
+        tile = narrowed(A.split(A, {ND("Nz"): slice(start, stop)}))
+        halo = length // 2
+        assert tile.size("Nx") == min(stop + halo, n + 4) - max(start - halo, 0)
+        assert tile.size("Ny") == stop - start

@@ -159,15 +159,18 @@ class Narrowed(Composite):
 def narrowed(linop: NamedLinop) -> NamedLinop:
     """Return the operator, working on no more than it reads and writes, where it says what.
 
+    Nor does it compute what is in between more of than is read: a convolution that is followed by a
+    crop computes what is left by the crop.
+
     Raises
     ------
     SplitError
         If it cannot be cut there after all.
     """
-    windows = {}
-    for dim in linop.shape.dims:
+    pieces, windows = dict[NamedDimension, slice](), dict[NamedDimension, tuple[slice, int]]()
+    for dim in linop.dims:
         piece = linop.support(dim)
-        if piece is None or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
+        if piece is None or linop.role(dim) not in (Role.INPUT, Role.OUTPUT, Role.INNER):
             continue
         size = linop.size(dim)
         if size is None:
@@ -175,11 +178,11 @@ def narrowed(linop: NamedLinop) -> NamedLinop:
         if piece.start >= piece.stop:
             return _zero_like(linop, {})
         if piece.stop - piece.start < size:
-            windows[dim] = piece, size
-    if not windows:
-        return linop
-    part = linop.split(linop, {dim: piece for dim, (piece, _) in windows.items()})
-    return Narrowed(part, windows)
+            pieces[dim] = piece
+            if dim in linop.shape.dims:
+                windows[dim] = piece, size
+    part = linop.split(linop, pieces) if pieces else linop
+    return Narrowed(part, windows) if windows else part
 
 
 def _zero_like(linop: NamedLinop, sizes: Mapping[NamedDimension, int]) -> NamedLinop:
