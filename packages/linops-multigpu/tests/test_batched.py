@@ -149,6 +149,18 @@ def test_specs_nest_the_first_one_outermost() -> None:
     assert all(isinstance(row, Concat) and row.idim == "N" for row in B.whole.linops)
 
 
+def test_sizes_that_no_operator_knows_can_be_given() -> None:
+    A = FFT(1, ("C",))
+    specs = [BatchSpec({"C": 3}, ["cpu"]), BatchSpec({"C": 2})]
+    with pytest.raises(SplitError, match=r"give it, as in sizes="):
+        create_batched_linop(A, specs)
+    B = create_batched_linop(A, specs, sizes={"C": 5})
+    x = torch.rand(5, 4, dtype=torch.complex128)
+    torch.testing.assert_close(B(x), A(x))
+    with pytest.raises(ValueError, match="C must have size 5, got 4"):
+        B(x[:4])
+
+
 def test_tiles_on_the_base_device_read_the_weights_themselves() -> None:
     A = sense()
     B = create_batched_linop(A, BatchSpec({"C": 1}, ["cpu"]))

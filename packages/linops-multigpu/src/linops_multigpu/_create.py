@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from linops_core import NamedLinop
 from linops_split import (
     Narrowed,
+    Tile,
     assemble,
     fuzzy_broadcast_to,
     narrowed,
@@ -21,7 +22,7 @@ from linops_split import (
     tile_grid,
     tile_lengths,
 )
-from nameddim import NamedDimension
+from nameddim import ND, NamedDimension
 
 from ._batch_spec import BatchSpec
 from ._batched import BatchedLinop
@@ -37,6 +38,7 @@ def create_batched_linop(
     batch_specs: BatchSpec | Sequence[BatchSpec],
     default_device: torch.device | str | None = None,
     *,
+    sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     max_in_flight: int = 2,
 ) -> BatchedLinop:
     """Return an operator equal to ``linop`` that works tile by tile, on the devices of a spec.
@@ -59,6 +61,8 @@ def create_batched_linop(
         The base device of a first spec that names none. Where the operator's tensors are by
         default, or the CPU if it has none.
 
+    sizes : mapping of dimension to int, optional
+        Of dimensions to cut that the operator does not know, such as the batch of an FFT.
     max_in_flight : int
         How many inputs of tiles, and how many of their results, are on each device at a time: one
         that computes and one on its way by default.
@@ -102,7 +106,8 @@ def create_batched_linop(
         )
     default = _device_of(linop) if default_device is None else default_device
     base = _base_of(specs[0]) or DeviceSpec(default)
-    whole = _cut(linop, specs, base, max_in_flight)
+    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    whole = _cut(linop, specs, base, known, max_in_flight)
     for device in {base.device, *whole.devices()}:
         probed(device)
     _place(whole.tiles())
@@ -177,15 +182,19 @@ class _Part:
 
 
 def _cut(
-    linop: NamedLinop, specs: Sequence[BatchSpec], device: DeviceSpec, max_in_flight: int
+    linop: NamedLinop,
+    specs: Sequence[BatchSpec],
+    device: DeviceSpec,
+    sizes: Mapping[NamedDimension, int],
+    max_in_flight: int,
 ) -> _Tile | _Grid:
     """Cut ``linop`` as the specs say, the first one first. No tensor is allocated or sent."""
     if not specs:
         return _Tile(linop, device)
     spec, *others = specs
     base = _base_of(spec) or device
-    grid = tile_grid(linop, spec.batch_sizes)
-    linops, _, _ = split_linop(linop, spec.batch_sizes)
+    grid = tile_grid(linop, spec.batch_sizes, sizes=sizes)
+    linops, _, _ = split_linop(linop, spec.batch_sizes, sizes=sizes)
     wanted = spec.device_specs()
     if wanted is not None and wanted.ndim > grid.ndim:
         raise ValueError(
@@ -200,7 +209,10 @@ def _cut(
         tile = narrowed(cast(NamedLinop, linops[position]))
         window, tile = (tile, tile.part) if isinstance(tile, Narrowed) else (None, tile)
         there = cast(DeviceSpec, devices[position])
-        parts[position] = _Part(window, _cut(tile, others, there, max_in_flight))
+        cut = cast(Tile, grid[position])
+        own = {dim: piece.stop - piece.start for dim, (_, piece) in cut.items()}
+        content = _cut(tile, others, there, {**sizes, **own}, max_in_flight)
+        parts[position] = _Part(window, content)
     return _Grid(parts, tuple(spec.batch_sizes), tile_lengths(grid), base, max_in_flight)
 
 
