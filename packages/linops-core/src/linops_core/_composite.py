@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Self, cast
 
 import torch
+from torch import Tensor
 
 from memmap import union_nbytes
 from nameddim import NamedDimension, NamedShape
@@ -56,7 +57,7 @@ class Composite(RememberingLinop):
         if shape is None:
             vars(other)["_is_endomorphism"] = False
         operands = {str(position): linop for position, linop in enumerate(linops)}
-        vars(other).update(_modules=operands, _operands=tuple(operands), _admitted=None)
+        vars(other).update(_modules=operands, _operands=tuple(operands))
         return other
 
     def size(self, dim: NamedDimension | str) -> int | None:
@@ -76,3 +77,6 @@ class Composite(RememberingLinop):
     def _check_sizes(self, shape: torch.Size) -> None:
         # By the operands, each of which says its own name.
         pass
+
+    def _check_output(self, y: Tensor) -> None:
+        pass  # by the operands too

@@ -34,7 +34,7 @@ def linked(linop: Linop, shape: NamedShape | None = None) -> Linop:
     own = vars(other)
     own.update(vars(linop))
     own.update(NO_HOOKS)
-    own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None)
+    own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None, _passed=None)
     own.pop("_compiled_call_impl", None)
     if "_admitted" in own:
         own.update(_admitted=None, _seen_shapes={})

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
-from nameddim import ELLIPSES, NamedDimension, NamedShape
+from nameddim import NamedDimension, NamedShape
 
 from . import config
 from ._arithmetic import Arithmetic
@@ -19,7 +20,9 @@ from ._description import described, tensor_text
 from ._hooks import called
 from ._inheritance import forget_what_no_longer_holds
 from ._module import OperatorModule
+from ._sides import check_rank, check_sizes
 from ._slicing import Slicing
+from ._tracing import may_be_remembered
 
 
 class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
@@ -67,6 +70,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         self._adjoint: NamedLinop | weakref.ref[NamedLinop] | None = None
         self._normal: NamedLinop | None = None
         self._is_endomorphism = False
+        self._passed: torch.Size | None = None  # of the last input whose output was checked
 
     # What a subclass says. `linop` is typed Any: a subclass narrows it to itself, which no
     # other annotation of an overridden parameter allows.
@@ -167,12 +171,22 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         Raises
         ------
         TypeError
-            If x is no tensor.
+            If x is no tensor, or ``fn`` returns none.
         ValueError
-            If the number of dimensions or a size is not that of ``ishape``.
+            If the number of dimensions or a size is not that of ``ishape``; or that of what
+            ``fn`` returns not that of ``oshape``, which is checked for each new shape of x.
         """
         self._admit(x)
-        return self.fn(self, x)
+        y = self.fn(self, x)
+        if not self._passes(x):
+            self._check_output(y)
+            if may_be_remembered(x.shape):
+                vars(self)["_passed"] = x.shape
+        return y
+
+    def _passes(self, x: Tensor) -> bool:
+        """Whether the output for an input of that shape was right."""
+        return not is_dynamo_compiling() and type(x) is Tensor and x.shape == self._passed
 
     def _admits(self, x: Tensor) -> bool:
         """Whether the input is known to be right; to be overridden by who remembers the last."""
@@ -186,26 +200,15 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         self._check_rank(x)
         self._check_sizes(x.shape)
 
-    def _check_sizes(self, shape: torch.Size) -> None:
-        for axis, dim in named_axes(self._shape.ishape):
-            size = self.size(dim)
-            if size is not None and shape[axis] != size:
-                raise ValueError(
-                    f"{self.name}: {dim} must have size {size}, got {shape[axis]} "
-                    f"in an input of shape {tuple(shape)} for {self.shape}"
-                )
-
     def _check_rank(self, x: Tensor) -> None:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{self.name}: the input must be a torch.Tensor, got {type(x)}")
-        ishape = self._shape.ishape
-        any_run = ELLIPSES in ishape
-        if (x.ndim < len(ishape) - 1) if any_run else (x.ndim != len(ishape)):
-            raise ValueError(
-                f"{self.name}: the input must have {'at least ' * any_run}"
-                f"{len(ishape) - any_run} dimensions for {self.shape}, "
-                f"got shape {tuple(x.shape)}"
-            )
+        check_rank(self, x, "input")
+
+    def _check_sizes(self, shape: torch.Size) -> None:
+        check_sizes(self, shape, "input")
+
+    def _check_output(self, y: Tensor) -> None:
+        check_rank(self, y, "output")
+        check_sizes(self, y.shape, "output")
 
     # Derived operators
 
@@ -385,16 +388,3 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         # Not children(), which names an operand that is used twice only once.
         parts = [part for part in self._modules.values() if isinstance(part, NamedLinop)]
         return described(self, parts)
-
-
-def named_axes(
-    names: tuple[NamedDimension, ...],
-) -> list[tuple[int, NamedDimension]]:
-    """Return (axis, dimension) of all but ``...``; axes behind it count from the end."""
-    found, offset = [], 0
-    for axis, dim in enumerate(names):
-        if dim == ELLIPSES:
-            offset = len(names)
-        else:
-            found.append((axis - offset, dim))
-    return found

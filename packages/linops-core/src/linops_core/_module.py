@@ -72,8 +72,8 @@ class OperatorModule(LateHooks):
                 f"one (an adjoint, a normal, a tile, a composition), got {value!r}; "
                 "make a new operator"
             )
-        if own.get("_admitted") is not None:
-            own["_admitted"] = None  # what was checked may have depended on it
+        if own.get("_passed") is not None or own.get("_admitted") is not None:
+            own.update(_passed=None, _admitted=None)  # what was checked may have depended on it
         super().__setattr__(name, value)
 
     def named_modules(

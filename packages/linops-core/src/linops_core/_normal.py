@@ -55,7 +55,11 @@ class Normal(Composite):
                 return next((size for size in known if size is not None), None)
         return self.linop.size(dim)
 
-    # normal_fn is called past the check of A, and would broadcast what A refuses.
+    # normal_fn is called past the checks of A: its input is A's to check, which may not remember
+    # it, and its output is that of a function like any other.
+
+    forward = NamedLinop.forward
+    _check_output = NamedLinop._check_output
 
     def _admit(self, x: Tensor) -> None:
         if not self.linop._admits(x):

@@ -7,9 +7,9 @@ from numbers import Integral
 
 from nameddim import ND, NamedDimension, NamedShape
 
-from ._linop import named_axes
 from ._placement import Placement
 from ._shift import Shift
+from ._sides import named_axes
 
 
 class PadDim(Placement):

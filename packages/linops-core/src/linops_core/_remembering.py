@@ -9,6 +9,7 @@ from torch.compiler import is_dynamo_compiling
 from nameddim import NamedShape
 
 from ._linop import NamedLinop
+from ._tracing import may_be_remembered
 
 
 class RememberingLinop(NamedLinop):
@@ -23,9 +24,9 @@ class RememberingLinop(NamedLinop):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x; see :meth:`NamedLinop.forward`."""
-        # `_admits`, written out: a composition of many feels each call.
-        if is_dynamo_compiling() or type(x) is not Tensor or x.shape != self._admitted:
-            self._admit(x)
+        # `_passes`, written out: a composition of many feels each call.
+        if is_dynamo_compiling() or type(x) is not Tensor or x.shape != self._passed:
+            return super().forward(x)
         return self.fn(self, x)
 
     def _admits(self, x: Tensor) -> bool:
@@ -35,8 +36,3 @@ class RememberingLinop(NamedLinop):
         self._check_input(x)
         if may_be_remembered(x.shape):
             vars(self)["_admitted"] = x.shape
-
-
-def may_be_remembered(shape: torch.Size) -> bool:
-    """Whether a shape is made of numbers; for who traces it is made of what stands for others."""
-    return not is_dynamo_compiling() and all(type(length) is int for length in shape)

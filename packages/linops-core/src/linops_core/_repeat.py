@@ -11,10 +11,11 @@ from torch import Tensor
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._copying import linked
-from ._linop import NamedLinop, named_axes
+from ._linop import NamedLinop
 from ._normal import Normal
 from ._sandwich import sandwich
 from ._scalar import Scalar
+from ._sides import named_axes
 from ._sizes import by_dimension, is_size
 from ._sliceable import SliceableLinop
 

@@ -13,13 +13,14 @@ from nameddim import AnyDim, NamedDimension, NamedShape
 from ._copying import linked
 from ._linop import NamedLinop
 from ._normal import Normal
+from ._remembering import RememberingLinop
 from ._sandwich import sandwich
 from ._threads import is_portable
 
 Function = Callable[[Tensor], Tensor]
 
 
-class SimpleLinop(NamedLinop):
+class SimpleLinop(RememberingLinop):
     r"""An operator of plain functions: one for :math:`Ax`, one for :math:`A^H y`.
 
     Nothing is known of its dimensions, so none can be sliced; an operator that is to be cut is a

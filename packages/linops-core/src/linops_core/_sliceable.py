@@ -14,9 +14,10 @@ from nameddim import NamedDimension, NamedShape
 from ._copying import linked, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
-from ._remembering import RememberingLinop, may_be_remembered
+from ._remembering import RememberingLinop
 from ._roles import Role
 from ._tile import within
+from ._tracing import may_be_remembered
 
 _ALL = slice(None)
 
@@ -118,6 +119,7 @@ class SliceableLinop(RememberingLinop):
         self._check_weights()
         if self._admitted is not None:
             self._check_sizes(self._admitted)
+        vars(self)["_passed"] = None
         if may_be_remembered(weight.shape):
             vars(self)["_seen_shapes"] = {**self._seen_shapes, name: weight.shape}
 
@@ -275,7 +277,7 @@ class SliceableLinop(RememberingLinop):
                 parts[name] = self.weight_part(name)
         other = with_changed_tensors(self, change, parts)
         vars(other).update(_cuts={}, _indices={}, _uncentred=shifted)
-        vars(other).update(_admitted=None, _seen_shapes={})
+        vars(other).update(_admitted=None, _passed=None, _seen_shapes={})
         return other
 
 
