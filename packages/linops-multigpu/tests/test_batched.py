@@ -34,7 +34,7 @@ from linops_core.testing.strategies import trees
 from linops_multigpu import BatchSpec, Placed, Remote, create_batched_linop
 from linops_multigpu.testing import simulated
 from linops_split import split_linop
-from linops_split.testing import batch_sizes
+from linops_split.testing import batch_sizes, cuttable_dims
 
 
 def sense(trainable: bool = False) -> NamedLinop:
@@ -89,14 +89,16 @@ def test_it_equals_the_operator(specs: BatchSpec | list[BatchSpec]) -> None:
 def specs_for(draw: st.DrawFn, linop: NamedLinop) -> list[BatchSpec]:
     """Draw nested specs, all of whose devices are the CPU."""
     devices = st.sampled_from([None, "cpu", ["cpu"], ["cpu", "cpu", "cpu"]])
-    specs = []
+    specs: list[BatchSpec] = []
+    tiles: list[NamedLinop] = [linop]
     for _ in range(draw(st.integers(1, 3))):
-        sizes = draw(batch_sizes(linop))
+        # What the next spec cuts are the tiles of this one: all of them.
+        common = set(cuttable_dims(tiles[0])).intersection(*map(cuttable_dims, tiles))
+        sizes = {dim: n for dim, n in draw(batch_sizes(tiles[0])).items() if dim in common}
         matrix = draw(devices)
         base = draw(st.sampled_from([None, "cpu"]))
         specs.append(BatchSpec(sizes, None if not sizes else matrix, base))
-        # What the next spec cuts are the tiles of this one.
-        linop = split_linop(linop, sizes)[0].flat[0]  # type: ignore[assignment]
+        tiles = [part for tile in tiles for part in split_linop(tile, sizes)[0].ravel().tolist()]
     return specs
 
 
@@ -406,6 +408,21 @@ def test_gradients_to_the_input_are_those_of_the_whole(dtype: torch.dtype) -> No
             dual = forward_ad.make_dual(x.detach(), tangent)  # type: ignore[no-untyped-call]
             y = forward_ad.unpack_dual(B(dual))  # type: ignore[no-untyped-call]
         torch.testing.assert_close(y.tangent, A(tangent.to(A.weight.dtype)))
+
+
+@pytest.mark.parametrize("change", ["write", "replace"])
+def test_weights_must_stay_until_the_gradient_was_computed(change: str) -> None:
+    A = matrix()
+    B = create_batched_linop(A, BatchSpec({"M": 2}))
+    x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
+    y = B(x).abs().sum()
+    if change == "write":
+        with torch.no_grad():
+            A.weight.mul_(2)
+    else:
+        A.weight = nn.Parameter(2 * A.weight.detach(), False)
+    with pytest.raises(RuntimeError, match=r"weights must stay as they are until the gradient"):
+        torch.autograd.grad(y, x)
 
 
 def test_copies_and_pickles_are_independent_and_equal() -> None:

@@ -20,6 +20,7 @@ from ._device_spec import DeviceSpec
 from ._events import RepeatedEvent
 from ._execute import CannotBeWritten, execute
 from ._plan import Kind, Plan, planned
+from ._snapshot import Snapshot
 from ._timeline import Timeline, timeline
 
 
@@ -134,14 +135,18 @@ class BatchedLinop(Tiled):
         """Whether autograd follows a weight, and is to."""
         if not torch.is_grad_enabled():
             return False
+        return any(
+            tensor is not None and tensor.requires_grad
+            for module in self.holders()
+            for tensor in (*module._parameters.values(), *module._buffers.values())
+        )
+
+    def holders(self) -> list[nn.Module]:
+        """Return the modules in which weights are, those of tiles that share theirs once."""
         if self._holders is None:
             holders = [m for m in self.modules() if m._parameters or m._buffers]
             vars(self)["_holders"] = holders
-        return any(
-            tensor is not None and tensor.requires_grad
-            for module in cast(list[nn.Module], self._holders)
-            for tensor in (*module._parameters.values(), *module._buffers.values())
-        )
+        return cast(list[nn.Module], self._holders)
 
     def written(self, x: Tensor) -> Tensor | None:
         """Return A x as the plan says, or None where that cannot be done; see :class:`Tiled`."""
@@ -180,10 +185,16 @@ class _Attached(Function):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, _, ctx.linop = inputs  # type: ignore[attr-defined]
+        x, _, linop = inputs
+        ctx.linop, ctx.weights = linop, Snapshot(linop.holders())  # type: ignore[attr-defined]
         ctx.is_real = not x.is_complex()  # type: ignore[attr-defined]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        if not ctx.weights.shows():
+            raise RuntimeError(
+                f"{ctx.linop.signature}: weights must stay as they are until the gradient to the "
+                "input was computed, got some that were written to, replaced or moved"
+            )
         of_x = ctx.linop.H(gradient)
         return of_x.real if ctx.is_real and of_x.is_complex() else of_x, None, None

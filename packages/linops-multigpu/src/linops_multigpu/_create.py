@@ -104,8 +104,9 @@ def create_batched_linop(
         raise ValueError(
             f"create_batched_linop: max_in_flight must be a positive integer, got {max_in_flight!r}"
         )
-    default = _device_of(linop) if default_device is None else default_device
-    base = _base_of(specs[0]) or DeviceSpec(default)
+    base = _base_of(specs[0])
+    if base is None:
+        base = DeviceSpec(_device_of(linop) if default_device is None else default_device)
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     whole = _cut(linop, specs, base, known, max_in_flight)
     for device in {base.device, *whole.devices()}:

@@ -51,8 +51,10 @@ class Replica:
         """
         if is_transformed():
             return sent_by_itself(self._sources[position], self._device)
+        # For each stream: it waits for what was sent, and what is sent now is sent on it.
+        stream = backend_of(self._device).current_stream(self._device)
         of_call = once_a_call(
-            (self, torch.is_grad_enabled()), lambda: self._now(range(len(self._sources)))
+            (self, torch.is_grad_enabled(), stream), lambda: self._now(range(len(self._sources)))
         )
         if of_call is not None:
             return of_call[position]
