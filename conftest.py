@@ -1,6 +1,7 @@
 """What every test folder shares: hypothesis profiles, GPU skips, tested documents, no empty run."""
 
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,6 +50,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item, needed in marked:
         if found < needed:
             item.add_marker(pytest.mark.skip(reason=f"needs {needed} GPU(s), found {found}"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Skip what needs simulated devices on a machine with real ones, and say so."""
+    try:
+        return (yield)
+    except RuntimeError as error:
+        if "simulated: torch must know of no other accelerator" not in str(error):
+            raise
+        pytest.skip(str(error))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
