@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import cast
 
+import pytest
 import torch
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -33,6 +34,9 @@ from linops_split import batch_linop
 from memmap import memory_aware_to, same_storage
 
 C, N, K = 3, 2, 2
+pytestmark = pytest.mark.skipif(
+    torch.accelerator.is_available(), reason="simulated devices need a process without real ones"
+)
 CPU = torch.device("cpu")
 numbers, sizes = st.integers(0, 99), st.integers(1, C + 1)
 DEVICES = ("cpu", "sim:0", "sim:1", "sim:2")
