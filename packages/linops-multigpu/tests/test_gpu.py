@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from linops_core import FFT, Dense, NamedLinop
@@ -52,8 +53,9 @@ def test_copies_and_work_go_on_different_streams() -> None:
         B(x)
         torch.cuda.synchronize()
     streams: dict[bool, set[int]] = {False: set(), True: set()}
-    for event in seen.profiler.kineto_results.events():  # type: ignore[union-attr]
-        if event.device_type() == torch.autograd.DeviceType.CUDA:
+    assert seen.profiler is not None
+    for event in seen.profiler.kineto_results.events():
+        if event.device_type() == DeviceType.CUDA:
             streams["memcpy" in event.name().lower()].add(event.device_resource_id())
     copies, work = streams[True], streams[False]
     assert len(copies) >= 2, "one stream for what is sent, one for what is collected"
