@@ -13,6 +13,7 @@ from nameddim import NamedDimension, NamedShape
 
 from ._block_arguments import Shape, default_array, default_blocks, meaning_of, window_counts
 from ._copying import linked
+from ._dtype import summable
 from ._linop import NamedLinop
 from ._normal import Normal
 from ._roles import Role, why_on_both_sides
@@ -154,6 +155,7 @@ class BlockOperator(SliceableLinop):
 
     def array_of(self, blocks: Tensor) -> Tensor:
         """Return the array into which the blocks are summed."""
+        blocks = summable(blocks)
         if self._are_within:
             return self._array_within(blocks, self.windows, self.grid_size)
         windows = list(self.windows)
@@ -230,6 +232,7 @@ class BlockOperator(SliceableLinop):
     @staticmethod
     def counted(linop: Any, x: Tensor, /) -> Tensor:
         """Return an array times the number of blocks that each element is in."""
+        x = summable(x)
         return linop.counts(x) * x  # type: ignore[no-any-return]
 
     def own_normal(self) -> NamedLinop:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ._accumulate import writing_is_safe
-from ._dtype import summable
+from ._dtype import multiplied, summable
 
 _REST = "."
 """Stands for the run of axes behind a ``...`` of which the weight knows nothing."""
@@ -82,8 +82,8 @@ class Contraction:
                 dtype = torch.promote_types(weight.dtype, x.dtype)
                 weight, x = weight.to(dtype), x.to(dtype)
             if self.is_aligned:
-                return weight * x
-            return self.weight_axes.view(weight) * self.x_axes.view(x)
+                return multiplied(weight, x)
+            return multiplied(self.weight_axes.view(weight), self.x_axes.view(x))
         if not (weight.is_floating_point() or weight.is_complex()):
             x = summable(x)  # integers of both are added as such
         if self.kind == "sum of products" and (few := self._few_products(weight, x)) is not None:

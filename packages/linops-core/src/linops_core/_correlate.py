@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ._dtype import summable
 from ._halo import Axis, Term, halo_plan
 
 _CONVOLUTIONS = (functional.conv1d, functional.conv2d, functional.conv3d)
@@ -43,9 +44,21 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
     Returns
     -------
     Tensor
-        Shape (..., sizes of the output along the grid); a new one.
+        Shape (..., sizes of the output along the grid); a new one. Of integers int64.
+
+    Raises
+    ------
+    TypeError
+        If integers are to be transformed.
     """
+    if not (weight.is_floating_point() or weight.is_complex()):
+        x = summable(x)
     dtype = torch.promote_types(x.dtype, weight.dtype)
+    if method == "fft" and not (dtype.is_floating_point or dtype.is_complex):
+        raise TypeError(
+            "Convolution: method must be 'auto' or 'direct' for integers, which a transform does "
+            "not keep, got 'fft'"
+        )
     batch = x.shape[: x.ndim - len(axes)]
     plan = halo_plan(tuple(axes))
     # An empty batch is refused by torch's convolutions.

@@ -11,6 +11,7 @@ from nameddim import ELLIPSES, ND, AnyDim, NamedDimension, NamedShape
 
 from ._align import aligned
 from ._copying import linked
+from ._dtype import multiplied
 from ._linop import NamedLinop
 from ._normal import Normal
 from ._sliceable import SliceableLinop
@@ -117,18 +118,18 @@ class Diagonal(SliceableLinop):
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return w x."""
         weight = linop.weight_part("weight") if linop._is_aligned else linop.aligned_weight(x.ndim)
-        return weight * x  # type: ignore[no-any-return]
+        return multiplied(weight, x)
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
-        return linop.aligned_weight(x.ndim).conj() * x  # type: ignore[no-any-return]
+        return multiplied(linop.aligned_weight(x.ndim).conj(), x)
 
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
         weight = linop.aligned_weight(x.ndim)
-        return weight.conj() * (weight * x)  # type: ignore[no-any-return]
+        return multiplied(weight.conj(), multiplied(weight, x))
 
     adj_normal_fn = normal_fn
 

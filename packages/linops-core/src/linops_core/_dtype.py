@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,10 @@ _PRECISIONS = {
     torch.float64: (torch.float64, torch.complex128),
     torch.complex128: (torch.float64, torch.complex128),
 }
+
+_INTEGERS = frozenset(
+    {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32}
+)
 
 
 def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
@@ -40,3 +46,28 @@ def summable(x: Tensor) -> Tensor:
     torch.int64
     """
     return x if x.is_floating_point() or x.is_complex() else x.long()
+
+
+def multiplied(weight: Any, x: Tensor) -> Tensor:
+    """Return weight times x, elementwise; the products of integers are int64, as their sums are.
+
+    A bool chooses, which no dtype is too narrow for: what it is multiplied with stays as it is.
+
+    Parameters
+    ----------
+    weight : Tensor or number of Python's
+    x : Tensor
+
+    Examples
+    --------
+    >>> x = torch.tensor([100], dtype=torch.int8)
+    >>> multiplied(x, x), multiplied(2, x), multiplied(x > 0, x)
+    (tensor([10000]), tensor([200]), tensor([100], dtype=torch.int8))
+    """
+    if x.dtype in _INTEGERS and _is_integer(weight):
+        x = x.long()
+    return weight * x  # type: ignore[no-any-return]
+
+
+def _is_integer(weight: Any) -> bool:
+    return weight.dtype in _INTEGERS if isinstance(weight, Tensor) else isinstance(weight, int)

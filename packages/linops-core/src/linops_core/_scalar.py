@@ -11,6 +11,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from ._copying import linked
+from ._dtype import multiplied
 from ._linop import NamedLinop
 from ._sliceable import SliceableLinop
 
@@ -59,18 +60,18 @@ class Scalar(SliceableLinop):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return w x."""
-        return linop.weight * x  # type: ignore[no-any-return]
+        return multiplied(linop.weight, x)
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
-        return _conjugate(linop.weight) * x  # type: ignore[no-any-return]
+        return multiplied(_conjugate(linop.weight), x)
 
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
         # Not |w|^2 first: a tensor of a narrow dtype may hold w and not its square.
-        return _conjugate(linop.weight) * (linop.weight * x)  # type: ignore[no-any-return]
+        return multiplied(_conjugate(linop.weight), multiplied(linop.weight, x))
 
     adj_normal_fn = normal_fn
 
