@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -136,18 +139,19 @@ def test_binary_adds_by_default_and_takes_any_function() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "expected"),
+    ("make", "expected"),
     [
-        (TransformOperation("read"), [1, 2]),
-        (ReduceOperation("read"), 3),
-        (TransformOperation("read", lambda x: x[::-1]), [2, 1]),
+        (TransformOperation, [1, 2]),
+        (ReduceOperation, 3),
+        (partial(TransformOperation, function=lambda x: x[::-1]), [2, 1]),
     ],
 )
 def test_an_operation_without_outputs_keeps_what_it_computed(
-    operation: TransformOperation | ReduceOperation, expected: object
+    make: Callable[[str], TransformOperation | ReduceOperation], expected: object
 ) -> None:
     source = tensor_of([1, 2])
-    operation.set_inputs(view_of_all(source)).execute()
+    operation = make("read").set_inputs(view_of_all(source))
+    operation.execute()
     source.data[...] = 0
     assert operation.result is not None
     assert operation.result.tolist() == expected
@@ -165,14 +169,19 @@ def test_a_function_cannot_write_to_its_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "n_inputs", "expected"),
-    [(FillOperation("op"), 1, 0), (TransformOperation("op"), 0, 1), (ReduceOperation("op"), 2, 1),
-     (BinaryOperation("op"), 1, 2)],
-)  # fmt: skip
+    ("kind", "n_inputs", "expected"),
+    [
+        (FillOperation, 1, 0),
+        (TransformOperation, 0, 1),
+        (ReduceOperation, 2, 1),
+        (BinaryOperation, 1, 2),
+    ],
+)
 def test_a_wrong_number_of_inputs_is_refused(
-    operation: Operation, n_inputs: int, expected: int
+    kind: Callable[[str], Operation], n_inputs: int, expected: int
 ) -> None:
     view = view_of_all(tensor_of([1]))
+    operation = kind("op")
     operation.set_inputs(*[view] * n_inputs).set_outputs(view)
     with pytest.raises(
         ValueError,

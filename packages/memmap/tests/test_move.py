@@ -386,11 +386,12 @@ def test_scripted_modules_are_refused() -> None:
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
-def test_sharded_modules_are_refused() -> None:
+def test_sharded_modules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # the process group sets its own
     torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
     try:
         inner = torch.nn.Linear(4, 4)
