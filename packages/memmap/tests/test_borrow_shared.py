@@ -1,4 +1,5 @@
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from memmap import overlaps, view_of
 from memmap.borrow import OwnershipError, SharedVariable, _owners, shared
@@ -100,6 +102,23 @@ def test_memory_is_free_again_when_its_owner_is_gone_or_has_moved() -> None:
     with pytest.raises(OwnershipError, match="belongs to third"):
         second.set_value(array, borrow=True)
     assert third.borrowed
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: torch.ones(3), lambda: torch._lazy_clone(torch.ones(3)),
+     lambda: torch.ones(3, device="meta")],
+    ids=["of the device", "copied on write", "meta"],
+)  # fmt: skip
+def test_memory_is_given_up_with_its_owner(make: Callable[[], torch.Tensor]) -> None:
+    def owned() -> StorageWeakRef:
+        owner = shared(make(), borrow=True)
+        assert owner_of(internal(owner)) is owner
+        return StorageWeakRef(internal(owner).untyped_storage())  # type: ignore[no-untyped-call]
+
+    storage = owned()
+    gc.collect()
+    assert storage.expired()  # type: ignore[no-untyped-call]
 
 
 def test_a_refused_value_changes_nothing() -> None:

@@ -40,22 +40,22 @@ class StorageSpace:
     identity cannot be handed to another one while a view of it exists.
     """
 
-    __slots__ = ("_identity", "_storage")
+    __slots__ = ("_storage", "identity")
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self._storage = storage
-        self._identity: int = storage._cdata
+        self.identity: int = storage._cdata
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StorageSpace):
             return NotImplemented
-        return self._identity == other._identity
+        return self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash(self._identity)
+        return hash(self.identity)
 
     def __repr__(self) -> str:
-        return f"StorageSpace({self._identity:#x})"
+        return f"StorageSpace({self.identity:#x})"
 
 
 class _ViewFields(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 
 from .._layout import Layout
 from .._overlap import layouts_overlap
-from .._view import view_of
+from .._view import StorageSpace, view_of
 from ..dataflow._layout_index import LayoutIndex
 
 
@@ -38,16 +38,19 @@ class Owner:
 class _Holding:
     """The bytes that one owner holds; the owner may be gone."""
 
-    __slots__ = ("layout", "owner", "space")
+    __slots__ = ("index", "layout", "owner")
 
     def __init__(self, owner: Owner) -> None:
         self.owner = weakref.ref(owner)
-        self.space: Hashable = None
+        self.index: LayoutIndex[_Holding] | None = None
         self.layout: Layout | None = None
 
 
 _lock = threading.RLock()
-_spaces: dict[Hashable, LayoutIndex[_Holding]] = {}
+# Only what is held in a space keeps its index, and nothing here keeps the memory.
+_spaces: weakref.WeakValueDictionary[Hashable, LayoutIndex[_Holding]] = (
+    weakref.WeakValueDictionary()
+)
 _holdings: weakref.WeakKeyDictionary[Owner, _Holding] = weakref.WeakKeyDictionary()
 # An owner may be collected at any moment, also while an index is being changed: what it held is
 # taken out later.
@@ -83,9 +86,11 @@ def claim(owner: Owner, tensor: torch.Tensor) -> None:
             weakref.finalize(owner, _orphans.append, holding).atexit = False
         _withdraw(holding)
         view = view_of(tensor)
-        holding.space, holding.layout = view.space, view.layout()
-        if holding.layout is not None:
-            _spaces.setdefault(holding.space, LayoutIndex()).add(holding.layout, holding)
+        layout = view.layout()
+        if layout is not None:
+            index = _spaces.setdefault(_key(view.space), LayoutIndex())
+            index.add(layout, holding)
+            holding.index, holding.layout = index, layout
 
 
 def owner_of(tensor: torch.Tensor, besides: Owner | None = None) -> Owner | None:
@@ -107,10 +112,10 @@ def owner_of(tensor: torch.Tensor, besides: Owner | None = None) -> Owner | None
         while _orphans:
             _withdraw(_orphans.popleft())
         view = view_of(tensor)
-        layout = view.layout()
-        if layout is None or view.space not in _spaces:
+        layout, index = view.layout(), _spaces.get(_key(view.space))
+        if layout is None or index is None:
             return None
-        for holding in _spaces[view.space].may_meet(layout):
+        for holding in index.may_meet(layout):
             owner = holding.owner()
             if owner is None or owner is besides or holding.layout is None:
                 continue
@@ -121,6 +126,11 @@ def owner_of(tensor: torch.Tensor, besides: Owner | None = None) -> Owner | None
 
 def _withdraw(holding: _Holding) -> None:
     """Take a holding out of the index that it is in."""
-    if holding.layout is not None:
-        _spaces[holding.space].discard(holding.layout, holding)
-        holding.layout = None
+    if holding.index is not None and holding.layout is not None:
+        holding.index.discard(holding.layout, holding)
+        holding.index = holding.layout = None
+
+
+def _key(space: Hashable) -> Hashable:
+    """Name an address space without the storage that it may hold."""
+    return (StorageSpace, space.identity) if isinstance(space, StorageSpace) else space

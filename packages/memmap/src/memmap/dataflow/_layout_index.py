@@ -27,7 +27,7 @@ class LayoutIndex(Generic[Item]):
     ([1], [0, 1])
     """
 
-    __slots__ = ("_by_column", "_by_span")
+    __slots__ = ("__weakref__", "_by_column", "_by_span")
 
     def __init__(self) -> None:
         self._by_span: SpanIndex[Item] = SpanIndex()
