@@ -24,6 +24,7 @@ SCRIPTS = ["conftest.py", "noxfile.py", "docs/conf.py"]
 PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
 PEERS = ["sigpy", "pylops", "mrpro"]  # what benchmarks compare with
+REFERENCE = ["torch-named-linops", "pytest"]  # the same, in an environment of its own
 
 # Run where a package has just been installed without its extras: whatever it imports, it declared.
 IMPORT_ALL_MODULES = """
@@ -193,16 +194,25 @@ def check_wheel(session: nox.Session, wheel: str) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks, or those whose names follow -- (bench_memmap_copies, ...)."""
+    """Run the benchmarks, or those named after --, and write tables to benchmarks/results."""
     install(session, *PACKAGES, extra="testing", group="bench")
-    chosen = session.posargs or sorted(path.stem for path in Path("benchmarks").glob("bench_*.py"))
-    if not chosen:
-        session.error("there is no benchmarks/bench_*.py")
     # One that does not install is left out, and the benchmark says so.
     for peer in PEERS:
         session.install(PINNED, peer, silent=True, success_codes=[0, 1, 2])
-    for name in chosen:
-        session.run("python", f"benchmarks/{name}.py")
+    reference = f"--reference={reference_python(session)}"
+    session.run("python", "benchmarks/run_all.py", reference, *session.posargs)
+
+
+def reference_python(session: nox.Session) -> Path:
+    """Make an environment for the library whose import name is that of ours; return its Python."""
+    folder = Path(session.create_tmp(), "reference")
+    python = folder / "bin" / "python"
+    session.run("uv", "venv", "--quiet", "--allow-existing", str(folder))
+    install = ["uv", "pip", "install", "--quiet", f"--python={python}", PINNED]
+    # It imports pytest. Where it does not install, its benchmark says so, which needs only torch.
+    session.run(*install, "numpy", "torch")
+    session.run(*install, *REFERENCE, silent=True, success_codes=[0, 1, 2])
+    return python
 
 
 @nox.session(default=False, reuse_venv=False)

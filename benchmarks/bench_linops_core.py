@@ -6,15 +6,17 @@ Libraries that are not installed are left out, with a line that says so.
 from __future__ import annotations
 
 import timeit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from statistics import median
-from typing import TypeAlias
 
 import numpy as np
 import torch
-from interleaved import interleaved, print_timings
-from peers import peers
+from by_hand import five_products, sense_normal
+from calls import Work, microseconds, print_extra
+from interleaved import interleaved, print_timings, record_ratio
+from peers import calls_of_peers, peers
+from results import record
 from torch import Tensor
 from torch.fft import fft, fft2, fftn, fftshift, ifftn, ifftshift
 
@@ -33,8 +35,6 @@ from linops_core import (
     SumReduce,
 )
 
-Work: TypeAlias = Callable[[], object]
-
 C, N = 8, 256
 GRID = (-2, -1)
 GENERATOR = torch.Generator().manual_seed(0)
@@ -45,24 +45,6 @@ def random(*lengths: int, dtype: torch.dtype = torch.complex64) -> Tensor:
     return torch.randn(lengths, dtype=dtype, generator=GENERATOR)
 
 
-def microseconds(work: Callable[[], object], number: int = 2000) -> float:
-    """Return the smallest of some means over ``number`` calls, in microseconds."""
-    return min(timeit.repeat(work, number=number, repeat=3)) / number * 1e6
-
-
-def print_extra(title: str, pairs: Mapping[str, tuple[Work, Work]]) -> None:
-    """Print by how much each first way takes longer than its second way, in turns."""
-    print(f"\n{title}")
-    rounds = [[(microseconds(a), microseconds(b)) for a, b in pairs.values()] for _ in range(9)]
-    for name, times in zip(pairs, zip(*rounds, strict=True), strict=True):
-        extra = sorted(ours - bare for ours, bare in times)
-        bare = median(bare for _, bare in times)
-        print(
-            f"  {name:44} {bare:7.2f} us bare, {extra[0]:6.2f} us more at least, "
-            f"{median(extra):6.2f} in the median"
-        )
-
-
 def calls() -> None:
     """Time the call of an operator on 64 elements."""
     x, w = random(64), random(64)
@@ -70,36 +52,38 @@ def calls() -> None:
     D, M, F = Diagonal(w, ("N",)), Dense(matrix), FFT(1)
     five = Chain(D, D, D, D, D)
 
-    def bare_five() -> Tensor:
-        y = x
-        for _ in range(5):
-            y = w * y
-        return y
-
+    title = "Calls on 64 elements, over the bare operation"
     print_extra(
-        "Calls on 64 elements, over the bare operation",
+        title,
         {
             "Diagonal": (partial(D, x), lambda: w * x),
             "Diagonal.H": (partial(D.H, x), lambda: w.conj() * x),
             "Dense 8 x 8": (partial(M, v), lambda: matrix @ v),
             "FFT": (partial(F, x), lambda: fft(x, norm="ortho")),
-            "chain of five Diagonals": (partial(five, x), bare_five),
+            "chain of five Diagonals": (partial(five, x), partial(five_products, w, x)),
         },
+        {name: 3 for name in ("Diagonal", "Diagonal.H", "Dense 8 x 8", "FFT")}
+        | {"chain of five Diagonals": 8},
     )
+    print_extra(f"{title}, other libraries", calls_of_peers(w, x))
 
 
 def derived() -> None:
     """Time the making of an adjoint, and the access to one that is there."""
     parts = [Diagonal(random(64), ("N",)) for _ in range(5)]
-    print("\nAdjoint of a chain of five")
+    title = "Adjoint of a chain of five"
+    print(f"\n{title}")
     times = []
     for _ in range(300):
         A = Chain(*(part.resolved() for part in parts))
         for part in A.linops:
             vars(part)["_adjoint"] = None  # as new
         times.append(timeit.timeit(lambda: A.H, number=1) * 1e6)  # noqa: B023 (called at once)
+    cached = microseconds(lambda: A.H)
+    record(title, "made", median(times), "us", low=min(times), high=max(times), target=50)
+    record(title, "cached, at least", cached, "us", target=0.2)
     print(f"  made      {min(times):7.2f} us at least, {median(times):7.2f} in the median")
-    print(f"  cached    {microseconds(lambda: A.H):7.3f} us at least")
+    print(f"  cached    {cached:7.3f} us at least")
     own = {tensor.untyped_storage().data_ptr() for tensor in A.buffers()}
     others = (A.H, A.N, A + A, A @ A, 2 * A)
     storages = {t.untyped_storage().data_ptr() for linop in others for t in linop.buffers()}
@@ -109,6 +93,8 @@ def derived() -> None:
 
 def operators() -> None:
     """Time each operator on 256 x 256 against what one would write."""
+    title = f"Operators on {N} x {N} complex64"
+    print(f"\n{title}")
     x, w, maps = random(N, N), random(N, N), random(C, N, N)
     coils = random(C, N, N)
     matrix = random(N, N)
@@ -163,6 +149,7 @@ def operators() -> None:
         number = max(1, int(5e-3 // timeit.timeit(bare, number=1)))
         ways: dict[str, Work] = {f"{name}, bare": bare, name: partial(A, z)}
         ours = interleaved(ways, rounds=51, number=number)[name]
+        record_ratio(title, name, ours, against="bare", target=1.03)
         print(
             f"  {name:44} {ours.seconds * 1e3:8.3f} ms  {ours.ratio:5.3f}x bare "
             f"({ours.low:.2f} to {ours.high:.2f}; {ours.least:.3f}x of the least times)"
@@ -178,31 +165,26 @@ def sense() -> None:
     S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
     F = FFT(2, centered=True)
 
-    def by_hand() -> Tensor:
-        kspace = fftshift(fftn(ifftshift(maps * image, GRID), dim=GRID, norm="ortho"), GRID)
-        back = ifftn(ifftshift(kspace * weight, GRID), dim=GRID, norm="ortho")
-        coils: Tensor = fftshift(back, GRID)
-        return (maps.conj() * coils).sum(0)
-
     def folded_by_hand() -> Tensor:
         kspace = fftn(maps * image, dim=GRID, norm="ortho") * shifted
         coils: Tensor = ifftn(kspace, dim=GRID, norm="ortho")
         return (maps.conj() * coils).sum(0)
 
     ways: dict[str, Callable[[], object]] = {
-        "by hand": by_hand,
+        "by hand": partial(sense_normal, maps, image, weight),
         "by hand, shifts folded into the mask": folded_by_hand,
         "ours, a Sampling": partial((Sampling.from_mask(mask) @ F @ S).N, image),
         "ours, a mask": partial((Diagonal(weight, ("...", "Kx", "Ky")) @ F @ S).N, image),
     }
     ways |= peers(maps, image, weight)
-    expected = by_hand()
+    expected = sense_normal(maps, image, weight)
     for name, work in ways.items():
         found = torch.as_tensor(np.asarray(work())).reshape(N, N)
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-2, msg=name)
     threads = torch.get_num_threads()
     title = f"SENSE normal, {C} coils, {N} x {N}, centred FFT, {threads} threads"
-    print_timings(title, interleaved(ways, rounds=31))
+    targets = {"ours, a Sampling": 0.75, "ours, a mask": 0.75}
+    print_timings(title, interleaved(ways, rounds=31), targets)
 
 
 def main() -> None:
@@ -211,7 +193,6 @@ def main() -> None:
     with torch.no_grad():
         calls()
         derived()
-        print(f"\nOperators on {N} x {N} complex64")
         operators()
         sense()
 

@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import torch
 from interleaved import interleaved, print_timings
+from results import record
 from torch import Tensor
 
 import linops_multigpu._output as output
@@ -39,7 +40,8 @@ def remote(n_devices: int) -> list[str]:
 
 def makespans() -> None:
     """Print how long 8 tiles take, in all and on each device, and the least that they can."""
-    print(f"\nCopies of {COPY * 1e3:g} ms, kernels of {KERNEL * 1e3:g} ms: when all is done")
+    title = f"Simulated: copies of {COPY * 1e3:g} ms, kernels of {KERNEL * 1e3:g} ms"
+    print(f"\n{title}: when all is done")
     for n_devices in (1, 2, 3):
         for n_tiles in sorted({8, 8 * n_devices}):
             with simulated() as world:
@@ -51,6 +53,9 @@ def makespans() -> None:
                 B(x)
                 total, busy = world.makespan(), world.busiest()[1]
             least = COPY + busy + COPY
+            work = f"{n_devices} devices, {n_tiles} tiles"
+            bound = "the least: first copy, kernels, last copy"
+            record(title, work, total / least, "x", against=bound, seconds=total)
             print(
                 f"  {n_devices} devices, {n_tiles:2} tiles: {total * 1e3:5.1f} ms, "
                 f"{total / busy:.3f} of the busiest device, {total / least:.3f} of the least "
@@ -71,7 +76,8 @@ def memory_and_bytes() -> None:
     maps, image = random(n_coils, side, side), random(side, side)
     A = FFT(2) @ Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
     unit = image.nbytes
-    print(f"\nSENSE, {n_coils} coils in tiles of one on 2 devices; in images of {unit} bytes")
+    title = f"SENSE, {n_coils} coils in tiles of one on 2 simulated devices"
+    print(f"\n{title}; in images of {unit} bytes")
     for name in ("forward", "normal"):
         with simulated(3) as world:
             B = create_batched_linop(A, BatchSpec({"C": 1}, remote(2), "sim:0"))
@@ -88,9 +94,12 @@ def memory_and_bytes() -> None:
             )
             sent = sum(nbytes for *_, nbytes in world.moved[moved : moved + count(world, moved)])
             peak = world.peak_nbytes("sim:1") - weights
+            least = 2 + (n_coils if name == "forward" else 2)
+            record(title, f"{name}, moved", sent / unit, "images", target=least)
+            record(title, f"{name}, peak of a device beside its weights", peak / unit, "images")
             print(
                 f"  {name:8} moved {sent / unit:4.1f} (least: "
-                f"{2 + (n_coils if name == 'forward' else 2)}), peak of a device beside its "
+                f"{least}), peak of a device beside its "
                 f"weights {peak / unit:4.1f}"
             )
 
@@ -140,10 +149,9 @@ def issuing() -> None:
 
     with patch.object(output, "issue", arrived):  # what is on meta cannot be copied back
         times = [each / n_tiles * 1e6 for each in timeit.repeat(partial(B, x), number=1, repeat=50)]
-    print(
-        f"\nIssuing a tile, without the calls of a device's driver: {min(times):.1f} us at least, "
-        f"{median(times):.1f} in the median"
-    )
+    title = "Issuing a tile, without the calls of a device's driver"
+    record(title, "host", median(times), "us", low=min(times), high=max(times))
+    print(f"\n{title}: {min(times):.1f} us at least, {median(times):.1f} in the median")
 
 
 def main() -> None:

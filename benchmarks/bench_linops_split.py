@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import torch
 from interleaved import interleaved, print_timings
+from results import record
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
@@ -61,15 +62,14 @@ def cutting() -> None:
     """Time the cutting into tiles of one element, per tile and operator."""
     D = Dense(random(SIDE, SIDE))
     A = Dense(random(5, SIDE), ("K", "M")) @ D
-    print(f"\nCutting into {N_TILES} tiles")
+    title = f"Cutting into {N_TILES} tiles, per tile and operator"
+    print(f"\n{title}")
     for name, linop, n_operators in (("Dense", D, 1), ("chain of two", A, 2)):
         cut = partial(split_linop, linop, {"M": 1, "N": 1})
         assert cut()[0].size == N_TILES
         times = [each / N_TILES / n_operators * 1e6 for each in timeit.repeat(cut, number=1)]
-        print(
-            f"  {name:44} {min(times):7.2f} us per tile and operator at least, "
-            f"{median(times):7.2f} in the median"
-        )
+        record(title, name, median(times), "us", low=min(times), high=max(times))
+        print(f"  {name:44} {min(times):7.2f} us at least, {median(times):7.2f} in the median")
 
 
 def small_tiles() -> None:
@@ -139,9 +139,11 @@ def sense() -> None:
         "coil by coil": partial(batched.N, image),
         "coil by coil, by hand": by_hand,
     }
-    print_timings(f"SENSE normal, {C} coils, {N} x {N}", interleaved(ways, rounds=31))
+    title = f"SENSE normal, {C} coils, {N} x {N}"
+    print_timings(title, interleaved(ways, rounds=31))
     for name, work in ways.items():
         extra = (allocated(work) - image.nbytes) / 2**20
+        record(f"{title}: workspace beside the result", name, extra, "MiB")
         print(f"  {name:44} {extra:10.2f} MiB of workspace beside the result")
 
 
@@ -157,7 +159,8 @@ def planning() -> None:
         "normal": random(N, N),
     }
     plan_batches(A, 2**40)  # which imports what torch needs for it
-    print(f"\nPlanning SENSE, {C} coils, {N} x {N}")
+    title = f"Planning SENSE, {C} coils, {N} x {N}: the peak that a plan predicts"
+    print(f"\n{title}")
     for work, x in inputs.items():
         for share in (1.0, 0.5, 0.3):
             budget = int(share * plan_batches(A, 2**40, work=work).peak)
@@ -168,6 +171,8 @@ def planning() -> None:
             run = {"forward": batched, "adjoint": batched.H, "normal": batched.N}[work]
             run(x)
             ratio = plan.peak / allocated(partial(run, x))
+            what = f"{work}, budget of {share:g} of the whole"
+            record(title, what, ratio, "x", against="what is allocated", seconds=elapsed)
             print(f"  {elapsed * 1e3:7.0f} ms, {ratio:5.3f} of what is allocated: {plan}")
 
 

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import torch
 from interleaved import interleaved, print_timings
+from results import record
 from torch import Tensor, nn
 
 from memmap import AliasWarning, memory_aware_deepcopy, memory_aware_to, overlaps
@@ -59,10 +60,12 @@ def overlapping_parameters() -> None:
     assert made[0].untyped_storage().nbytes() == 64 * MIB
     assert overlaps(made[0], made[1]) and not overlaps(made[0], flat)
     ways = {
-        "memory_aware_deepcopy": partial(memory_aware_deepcopy, module),
         "copy.deepcopy": partial(copy.deepcopy, module),
+        "memory_aware_deepcopy": partial(memory_aware_deepcopy, module),
     }
-    print_timings("64 overlapping parameters of 16 MiB in 64 MiB", interleaved(ways, rounds=5))
+    title = "64 overlapping parameters of 16 MiB in 64 MiB"
+    print_timings(title, interleaved(ways, rounds=5), {"memory_aware_deepcopy": 1 / 8})
+    record(title, "memory_aware_deepcopy allocates", sizes[0] / MIB, "MiB", target=64)
 
 
 def views_of_one_storage() -> None:
@@ -77,7 +80,8 @@ def views_of_one_storage() -> None:
         "clone of the storage": flat.clone,
         "memory_aware_deepcopy": partial(memory_aware_deepcopy, module),
     }
-    print_timings("1,000 views of 256 MiB", interleaved(ways, rounds=9))
+    targets = {"memory_aware_deepcopy": 1.1}
+    print_timings("1,000 views of 256 MiB", interleaved(ways, rounds=9), targets)
 
 
 def one_large_parameter() -> None:
@@ -88,7 +92,8 @@ def one_large_parameter() -> None:
         "clone": partial(torch.clone, module.tensors[0].data),
         "memory_aware_deepcopy": partial(memory_aware_deepcopy, module),
     }
-    print_timings("one parameter of 1 GiB", interleaved(ways, rounds=5))
+    targets = {"memory_aware_deepcopy": 1.0}
+    print_timings("one parameter of 1 GiB", interleaved(ways, rounds=5), targets)
 
 
 def many_small_tensors() -> None:
@@ -105,7 +110,7 @@ def many_small_tensors() -> None:
             "copy.deepcopy": partial(copy.deepcopy, module),
             "memory_aware_deepcopy": partial(memory_aware_deepcopy, module),
         }
-        print_timings(title, interleaved(ways, rounds=9))
+        print_timings(title, interleaved(ways, rounds=9), {"memory_aware_deepcopy": 1.3})
 
 
 def extra_memory() -> None:
@@ -120,13 +125,17 @@ def extra_memory() -> None:
     with patch("memmap._cast.empty_bytes", counted):
         memory_aware_to(module, dtype=torch.float64)
     assert all(tensor.dtype == torch.float64 for tensor in module.tensors)
-    print("\na cast of 16 views of 256 MiB of float32 to float64, 512 MiB")
+    title = "a cast of 16 views of 256 MiB of float32 to float64, 512 MiB"
+    record(title, "memory_aware_to allocates", sum(sizes) / MIB, "MiB", target=512)
+    print(f"\n{title}")
     print(f"  memory_aware_to allocates {len(sizes)} time(s), in all {sum(sizes) / MIB:.0f} MiB")
-    print("\npeak resident memory over that of the source, in processes of their own")
+    title = "peak resident memory over that of the source, in processes of their own"
+    print(f"\n{title}")
     for source in ("views", "layers"):
         before = int(run("none", source))
         for way in ("memory_aware_to", "low_memory", "to"):
             peak = (int(run(way, source)) - before) / MIB
+            record(title, f"{way} of {source}", peak, "MiB")
             print(f"  {way} of {source:30} {peak:10.0f} MiB")
 
 

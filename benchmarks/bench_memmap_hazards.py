@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from results import record
 from torch import nn
 
 from memmap.dataflow import (
@@ -28,6 +29,7 @@ def main() -> None:
     torch.set_num_threads(1)
     x = torch.zeros(8)
     seconds = best_of(lambda: trace(add_many, x)) - best_of(lambda: add_many(x))
+    record("Trace, processor time", "each of 1,000 operators", seconds, "ms")
     print(f"trace, for each of 1,000 operators             {seconds:8.3f} ms")
     for name, program, n_waves in (
         ("three rounds over 10,000 slices", slices(10_000), 5),
@@ -37,6 +39,8 @@ def main() -> None:
         graph = analyze_dependencies(program)
         assert n_waves is None or len(graph.waves()) == n_waves
         seconds = best_of(lambda program=program: analyze_dependencies(program))  # type: ignore[misc]
+        size = f"{len(program)} operations, {len(graph.edges)} hazards"
+        record("Analysis, processor time", f"{name}: {size}", seconds, "s")
         print(
             f"{name:46} {seconds:8.3f} s, {len(program):6} operations, {len(graph.edges):6} hazards"
         )

@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from results import record
 from torch import Tensor
 
 from memmap import MemoryReport, View, overlapping_pairs, overlaps
@@ -59,19 +60,31 @@ def one_pair() -> None:
             repeat, overlaps, list(zip(blocks[::2], blocks[1::2], strict=True))
         )
     print("overlaps, microseconds for a call: fastest and median of 15 rounds of 2,000 calls")
-    report(ways, 15, CALLS * 1e-6)
+    report("overlaps, one pair", ways, "us", CALLS * 1e-6, target=5)
 
 
-def report(ways: Mapping[str, Callable[[], object]], rounds: int, unit: float) -> None:
-    """Print the fastest and the median time of each way, taken in turns."""
+def report(
+    section: str,
+    ways: Mapping[str, Callable[[], object]],
+    unit: str,
+    seconds: float,
+    target: float,
+    rounds: int = 15,
+) -> None:
+    """Print the fastest and the median time of each way, taken in turns.
+
+    ``seconds`` is what counts as one of ``unit``.
+    """
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, work in ways.items():
             start = time.process_time()
             work()
-            times[name].append((time.process_time() - start) / unit)
+            times[name].append((time.process_time() - start) / seconds)
     for name, own in times.items():
-        print(f"  {name:44} {min(own):8.3f} {statistics.median(own):8.3f}")
+        middle = statistics.median(own)
+        record(section, name, middle, unit, low=min(own), high=max(own), target=target)
+        print(f"  {name:44} {min(own):8.3f} {middle:8.3f}")
 
 
 def repeat(function: Callable[..., object], arguments: Sequence[tuple[Tensor, ...]]) -> None:
@@ -93,7 +106,7 @@ def adversarial() -> None:
         b = memory.as_strided((count, 1049), (12222, 12224), 64_023_025 + offset)
         ways[f"{count} x 1049 bytes of strides 12222 and 12224"] = partial(overlaps, a, b)
     print("\noverlaps, adversarial strides, milliseconds: fastest and median of 15 rounds")
-    report(ways, 15, 1e-3)
+    report("overlaps, adversarial strides", ways, "ms", 1e-3, target=50)
     print(
         "\noverlaps, random bad strides: median and slowest of 200 pairs in ms, pairs that overlap"
     )
@@ -111,6 +124,8 @@ def adversarial() -> None:
                 seconds.append(time.process_time() - start)
             gc.enable()
             name = f"{n_dims}-D views of about {nbytes / 1e6:,.0f} MB"
+            title = "overlaps, random bad strides: the slowest of 200 pairs"
+            record(title, name, max(seconds) * 1e3, "ms", target=50)
             print(
                 f"  {name:44} {statistics.median(seconds) * 1e3:8.3f} {max(seconds) * 1e3:8.3f}"
                 f"  {n_met:4}"
@@ -155,6 +170,7 @@ def many() -> None:
             ]
             assert overlapping_pairs(sample) == expected, name
             seconds, n_pairs = best_of(views)
+            record("overlapping_pairs", f"{name}: {n} views, {n_pairs} pairs", seconds, "s")
             cells.append(f"{seconds:7.3f} {n_pairs:9}")
         print(f"  {name:44}" + "".join(cells))
 
@@ -224,6 +240,8 @@ def reports() -> None:
             start = time.process_time()
             show(MemoryReport(source))
             seconds.append(time.process_time() - start)
+        for what, elapsed in zip(("table", "picture"), seconds, strict=True):
+            record("MemoryReport, made anew", f"{name}, {what}", elapsed, "s")
         print(f"  {name:44} {seconds[0]:6.3f} {seconds[1]:6.3f}")
 
 

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from by_hand import sense_normal
 from interleaved import interleaved, print_timings
 from torch import Tensor
-from torch.fft import fftn, fftshift, ifftn, ifftshift
 
 from torchlinops import FFT, Dense, Sampling, batch_linop
 
 C, NZ, NX, NY = 8, 24, 128, 96
-GRID = (-2, -1)
 
 
 def main() -> None:
@@ -27,24 +26,18 @@ def main() -> None:
     S = Dense(maps, ("C", "Nz", "Nx", "Ny"), ("Nz", "Nx", "Ny"), ("C", "Nz", "Nx", "Ny"))
     A = Sampling.from_mask(mask) @ FFT(2, centered=True) @ S
 
-    def by_hand(some_maps: Tensor) -> Tensor:
-        kspace = fftshift(fftn(ifftshift(some_maps * image, GRID), dim=GRID, norm="ortho"), GRID)
-        coils: Tensor = fftshift(
-            ifftn(ifftshift(kspace * mask, GRID), dim=GRID, norm="ortho"), GRID
-        )
-        return (some_maps.conj() * coils).sum(0)
-
     def by_hand_in_tiles() -> Tensor:
-        return sum((by_hand(maps[c : c + 1]) for c in range(C)), torch.zeros_like(image))
+        tiles = (sense_normal(maps[c : c + 1], image, mask) for c in range(C))
+        return sum(tiles, torch.zeros_like(image))
 
     ways: dict[str, Callable[[], Tensor]] = {
-        "by hand": partial(by_hand, maps),
+        "by hand": partial(sense_normal, maps, image, mask),
         "by hand, coil by coil": by_hand_in_tiles,
         "A.N": partial(A.N, image),
     }
     for sizes in ({"C": 1}, {"C": 2, "Nz": 4}, {"Nz": 1}):
         ways[f"A.N in tiles of {sizes}"] = partial(batch_linop(A, sizes).N, image)
-    expected = by_hand(maps)
+    expected = sense_normal(maps, image, mask)
     for work in ways.values():
         torch.testing.assert_close(work(), expected)
     threads = torch.get_num_threads()

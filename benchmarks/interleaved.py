@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from results import record
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -58,11 +60,36 @@ def interleaved(
     return timings
 
 
-def print_timings(title: str, timings: Mapping[str, Timing]) -> None:
-    """Print a table: time, ratio to the first way, and the spread of the ratio."""
+def print_timings(
+    title: str, timings: Mapping[str, Timing], targets: Mapping[str, float] | None = None
+) -> None:
+    """Print a table: time, ratio to the first way, and the spread of the ratio.
+
+    ``targets`` are the ratios that were aimed at, for some of the ways.
+    """
     print(f"\n{title}")
     for name, timing in timings.items():
+        record_ratio(
+            title, name, timing, against=next(iter(timings)), target=(targets or {}).get(name)
+        )
         print(
             f"  {name:44} {timing.seconds * 1e3:10.3f} ms  {timing.ratio:6.2f}x "
             f"({timing.low:.2f} to {timing.high:.2f})"
         )
+
+
+def record_ratio(
+    section: str, name: str, timing: Timing, *, against: str, target: float | None = None
+) -> None:
+    """Keep a timing for the tables of all results."""
+    record(
+        section,
+        name,
+        timing.ratio,
+        "x",
+        against="" if name == against else against,
+        low=timing.low,
+        high=timing.high,
+        seconds=timing.seconds,
+        target=target,
+    )

@@ -1,16 +1,19 @@
-"""The SENSE normal operator in other libraries, as their users write it; as many as there are."""
+"""Other libraries, used as their users do; as many as are installed."""
 
 from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from calls import Work
 from torch import Tensor
 
+PEERS = ("sigpy", "pylops", "mrpro")
 
-def peers(maps: Tensor, image: Tensor, mask: Tensor) -> dict[str, Callable[[], object]]:
+
+def peers(maps: Tensor, image: Tensor, mask: Tensor) -> dict[str, Work]:
     """Return one way for each library that is installed.
 
     Parameters
@@ -22,25 +25,42 @@ def peers(maps: Tensor, image: Tensor, mask: Tensor) -> dict[str, Callable[[], o
     mask : Tensor
         Shape (Nx, Ny), 0 or 1, with the centre of k-space in the middle.
     """
-    makers: Mapping[str, Callable[[Any, Tensor, Tensor, Tensor], Callable[[], object]]] = {
+    makers: Mapping[str, Callable[[Any, Tensor, Tensor, Tensor], Work]] = {
         "sigpy": _sigpy,
         "pylops": _pylops,
         "mrpro": _mrpro,
     }
-    found = {}
-    for name, make in makers.items():
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                library = importlib.import_module(name)
-        except Exception as error:  # whatever goes wrong there, the others can be timed
-            print(f"{name} is left out: {type(error).__name__}: {error}")
-        else:
-            found[name] = make(library, maps, image, mask)
+    libraries = _installed(PEERS)
+    return {name: makers[name](library, maps, image, mask) for name, library in libraries.items()}
+
+
+def calls_of_peers(weight: Tensor, x: Tensor) -> dict[str, tuple[Work, Work]]:
+    """Return for each library its diagonal operator, and the bare product of the same arrays."""
+    w, v = weight.numpy(), x.numpy()
+    found: dict[str, tuple[Work, Work]] = {}
+    libraries = _installed(("sigpy", "pylops"))
+    if "sigpy" in libraries:
+        M = libraries["sigpy"].linop.Multiply(v.shape, w)
+        found["sigpy, Multiply"] = (lambda: M * v, lambda: w * v)
+    if "pylops" in libraries:
+        D = libraries["pylops"].Diagonal(w, dtype="complex64")
+        found["PyLops, Diagonal"] = (lambda: D @ v, lambda: w * v)
     return found
 
 
-def _sigpy(sigpy: Any, maps: Tensor, image: Tensor, mask: Tensor) -> Callable[[], object]:
+def _installed(names: Iterable[str]) -> dict[str, Any]:
+    found = {}
+    for name in names:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found[name] = importlib.import_module(name)
+        except Exception as error:  # whatever goes wrong there, the others can be timed
+            print(f"{name} is left out: {type(error).__name__}: {error}")
+    return found
+
+
+def _sigpy(sigpy: Any, maps: Tensor, image: Tensor, mask: Tensor) -> Work:
     arrays = maps.numpy(), image.numpy(), mask.numpy()
     S = sigpy.linop.Multiply(arrays[1].shape, arrays[0])
     F = sigpy.linop.FFT(S.oshape, axes=(-2, -1))
@@ -49,7 +69,7 @@ def _sigpy(sigpy: Any, maps: Tensor, image: Tensor, mask: Tensor) -> Callable[[]
     return lambda: A * arrays[1]
 
 
-def _pylops(pylops: Any, maps: Tensor, image: Tensor, mask: Tensor) -> Callable[[], object]:
+def _pylops(pylops: Any, maps: Tensor, image: Tensor, mask: Tensor) -> Work:
     weights, x = maps.numpy(), image.numpy().ravel()
     coils = [pylops.Diagonal(one.ravel(), dtype="complex64") for one in weights]
     F = pylops.signalprocessing.FFTND(
@@ -67,7 +87,7 @@ def _pylops(pylops: Any, maps: Tensor, image: Tensor, mask: Tensor) -> Callable[
     return lambda: normal @ x
 
 
-def _mrpro(mrpro: Any, maps: Tensor, image: Tensor, mask: Tensor) -> Callable[[], object]:
+def _mrpro(mrpro: Any, maps: Tensor, image: Tensor, mask: Tensor) -> Work:
     operators = mrpro.operators
     S = operators.SensitivityOp(maps[None, :, None])
     F = operators.FastFourierOp(dim=(-2, -1))

@@ -1,0 +1,46 @@
+"""The ratios of one benchmark as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from results import Row
+
+
+def write_plots(name: str, rows: Sequence[Row], folder: Path) -> Path | None:
+    """Write an SVG with one panel for each section that has ratios; None where none has."""
+    ratios = [row for row in rows if row.unit == "x"]
+    sections = [list(group) for _, group in groupby(ratios, key=lambda row: row.section)]
+    if not sections:
+        return None
+    heights = [len(section) + 2 for section in sections]
+    figure = Figure(figsize=(8, 0.28 * sum(heights)), layout="constrained")
+    panels = figure.subplots(len(sections), squeeze=False, height_ratios=heights)[:, 0]
+    for axes, section in zip(panels, sections, strict=True):
+        draw(axes, section)
+    output = folder / f"{name}.svg"
+    with matplotlib.rc_context({"svg.hashsalt": name}):  # the same bytes for the same rows
+        figure.savefig(output, metadata={"Date": None})
+    return output
+
+
+def draw(axes: Axes, rows: Sequence[Row]) -> None:
+    """Draw the ratios with their spread, and the targets as marks."""
+    for height, row in enumerate(rows):
+        low = row.value if row.low is None else row.low
+        high = row.value if row.high is None else row.high
+        axes.plot([low, high], [height, height], color="C0", alpha=0.5, linewidth=4)
+        axes.plot(row.value, height, "o", color="C0")
+        if row.target is not None:
+            axes.plot(row.target, height, "|", color="C3", markersize=14, markeredgewidth=2)
+    axes.axvline(1, color="0.5", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(rows)), [row.work for row in rows], fontsize=7)
+    axes.invert_yaxis()
+    axes.set_title(rows[0].section, fontsize=8, loc="left")
+    axes.tick_params(axis="x", which="both", labelsize=7)

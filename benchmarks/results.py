@@ -1,0 +1,74 @@
+"""Numbers that a benchmark prints, kept also as rows for the tables and plots of run_all.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ROWS: list[Row] = []
+"""What this process measured so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One number of one section."""
+
+    section: str
+    work: str
+    value: float
+    """A median, where there are several rounds."""
+    unit: str
+    """``"x"`` is a ratio to ``against``."""
+    against: str = ""
+    low: float | None = None
+    high: float | None = None
+    """Spread of the value, as the section measured it."""
+    seconds: float | None = None
+    """Where the value is a ratio: what the work itself took."""
+    target: float | None = None
+    """What was aimed at: at most this."""
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the value is at the target or below; None without one."""
+        return None if self.target is None else self.value <= self.target
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one script; no rows where it failed."""
+
+    name: str
+    seconds: float
+    load: float
+    """Average number of processes that wanted a core in the minute before."""
+    threads: int
+    rows: list[Row]
+    is_complete: bool
+
+
+def record(
+    section: str,
+    work: str,
+    value: float,
+    unit: str,
+    *,
+    against: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    seconds: float | None = None,
+    target: float | None = None,
+) -> None:
+    """Keep one number as a `Row`; whoever calls prints it as well."""
+    ROWS.append(
+        Row(
+            section=section,
+            work=work,
+            value=value,
+            unit=unit,
+            against=against,
+            low=low,
+            high=high,
+            seconds=seconds,
+            target=target,
+        )
+    )
