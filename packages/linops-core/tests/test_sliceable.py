@@ -1,4 +1,5 @@
 import copy
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations
 
 from linops_core import Dense, Diagonal, NamedLinop, SliceableLinop
 from linops_core.testing.strategies import Known, diagonals
@@ -197,3 +199,18 @@ def test_a_tile_of_a_tile_keeps_the_shape_that_the_first_was_cut_from() -> None:
     for linop, n_columns in ((tile, 5), (piece, 2)):
         with pytest.raises(ValueError, match=r"must keep the shape that it was cut from, \(4, 5\)"):
             linop(torch.rand(n_columns))
+
+
+@pytest.mark.parametrize("register", [parametrizations.weight_norm, parametrizations.spectral_norm])
+def test_a_parametrization_of_a_weight_is_refused_and_changes_nothing(
+    register: Callable[[nn.Module], nn.Module],
+) -> None:
+    A = Dense(nn.Parameter(torch.rand(2, 3)), ("M", "N"))
+    expected = A(torch.ones(3))
+    with pytest.raises(
+        RuntimeError, match=r"Dense: weight must stay a tensor of the operator, got"
+    ):
+        register(A)
+    assert torch.equal(A(torch.ones(3)), expected) and [*A.state_dict()] == ["weight"]
+    A.note = torch.ones(1)
+    del A.note

@@ -109,6 +109,21 @@ class SliceableLinop(RememberingLinop):
         self._weight_shapes[name] = shape_key
         self._broadcast[name] = frozenset(dims.index(dim) for dim in broadcast_dims)
 
+    def __delattr__(self, name: str) -> None:
+        """Delete an attribute; refused for weights, which all operators made of this one read.
+
+        Raises
+        ------
+        RuntimeError
+            If it is a weight. ``torch.nn.utils.parametrize`` begins so, and changes nothing then.
+        """
+        if name in vars(self).get("_weight_shapes", ()):
+            raise RuntimeError(
+                f"{self.name}: {name} must stay a tensor of the operator, got a request to delete "
+                "it, as by torch.nn.utils.parametrize; make the operator of the computed weight"
+            )
+        super().__delattr__(name)
+
     def _admit(self, x: Tensor) -> None:
         super()._admit(x)
         if is_dynamo_compiling():
