@@ -98,3 +98,8 @@ def test_the_order_of_summation_is_that_of_the_names_given_and_not_of_a_set() ->
     dims = tuple("PQRSTUVW")
     A = Dense(torch.ones([1] * 8), dims, dims[1:], dims[:1])
     assert A._forward.letters == ("abcdefgh", "bcdefgh", "a")
+
+
+def test_broadcast_dimensions_that_are_no_names_are_refused() -> None:
+    with pytest.raises(TypeError, match="NamedDimension: a name must be a string, got tensor"):
+        Dense(W, broadcast_dims=torch.ones(2, 3))  # type: ignore[arg-type]  # that is the test

@@ -75,3 +75,8 @@ def test_the_shape_keeps_further_tuples_of_dimensions() -> None:
 def test_a_weight_that_is_no_tensor_is_refused(weight: Any) -> None:
     with pytest.raises(TypeError, match=r"Diagonal: weight must be a torch.Tensor, got <class"):
         Diagonal(weight)
+
+
+def test_broadcast_dimensions_that_are_no_names_are_refused() -> None:
+    with pytest.raises(TypeError, match="NamedDimension: a name must be a string, got tensor"):
+        Diagonal(torch.ones(3), broadcast_dims=torch.ones(2, 3))  # type: ignore[arg-type]  # that is the test

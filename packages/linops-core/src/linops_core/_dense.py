@@ -66,7 +66,7 @@ class Dense(SliceableLinop):
         inputs = weight_dims[-1:] if ishape is None else ND.infer(tuple(ishape))
         outputs = weight_dims[:-1] if oshape is None else ND.infer(tuple(oshape))
         super().__init__(NamedShape(inputs, outputs, weightshape=weight_dims))
-        broadcast = ND.infer(tuple(broadcast_dims or ()))
+        broadcast = ND.infer(() if broadcast_dims is None else tuple(broadcast_dims))
         self.register_weight("weight", weight, "weightshape", broadcast)
         self._check_dims(weight_dims, broadcast)
         # In the order given, not in that of a set: einsum sums in the order of letters, and

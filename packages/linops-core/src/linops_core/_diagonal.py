@@ -70,7 +70,8 @@ class Diagonal(SliceableLinop):
             weight_shape = dims[dims[:1] == (ELLIPSES,) :]
         others = {**(shape_kwargs or {}), "weight_shape": weight_shape}
         super().__init__(NamedShape(dims, **others))
-        self.register_weight("weight", weight, "weight_shape", ND.infer(broadcast_dims or ()))
+        broadcast = ND.infer(() if broadcast_dims is None else tuple(broadcast_dims))
+        self.register_weight("weight", weight, "weight_shape", broadcast)
         for dim in self.shape.other_shapes["weight_shape"]:
             if dim == ELLIPSES or dim not in self.ishape:
                 raise ValueError(
