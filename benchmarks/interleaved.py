@@ -90,6 +90,7 @@ def record_ratio(
         against="" if name == against else against,
         low=timing.low,
         high=timing.high,
+        least=timing.least,
         seconds=timing.seconds,
         target=target,
     )

@@ -22,6 +22,8 @@ class Row:
     low: float | None = None
     high: float | None = None
     """Spread of the value, as the section measured it."""
+    least: float | None = None
+    """Ratio of the least times: what is left where nothing else ran on the machine."""
     seconds: float | None = None
     """Where the value is a ratio: what the work itself took."""
     target: float | None = None
@@ -55,6 +57,7 @@ def record(
     against: str = "",
     low: float | None = None,
     high: float | None = None,
+    least: float | None = None,
     seconds: float | None = None,
     target: float | None = None,
 ) -> None:
@@ -68,6 +71,7 @@ def record(
             against=against,
             low=low,
             high=high,
+            least=least,
             seconds=seconds,
             target=target,
         )

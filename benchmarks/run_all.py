@@ -48,7 +48,7 @@ def main() -> None:
     measured = [run(name, options.reference) for name in names]
     about = {
         "date": f"{started:%Y-%m-%d}",
-        "machine": f"{os.cpu_count()} shared cores ({platform.machine()}), no GPU used",
+        "machine": f"{os.cpu_count()} cores ({platform.machine()}), no GPU used",
         "python": platform.python_version(),
         "torch": torch.__version__,
         "compared with": ", ".join(installed_peers()) or "torch alone",

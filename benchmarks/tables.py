@@ -10,11 +10,12 @@ from results import Measured, Row
 
 INTRODUCTION = """# Benchmarks, as measured
 
-What `./nox -s bench` wrote, good and bad, unedited. A ratio is the median over rounds in which the
-ways that are compared take turns, and below 1 is faster than the first of them; its spread leaves
-out the outermost tenths. A target is a most, and the median has to reach it. The load is how many
-processes wanted a core in the minute before a script began: above the number of cores, spreads are
-wide and single times are too long.
+What `benchmarks/run_all.py` wrote, good and bad, unedited. A ratio is the median over rounds in which
+the ways that are compared take turns, and below 1 is faster than the first of them; its spread leaves
+out the outermost tenths. "Least" is the ratio of the least times, which other work on the machine
+disturbs less. A target is a most, and the median has to reach it. The load is how many processes
+wanted a core in the minute before a script began: above the number of cores, spreads are wide and
+times are too long.
 """
 
 
@@ -46,17 +47,18 @@ def write_tables(
 
 def table(rows: Sequence[Row]) -> list[str]:
     """Return the lines of the table of one section."""
-    lines = ["| Work | Measured | Spread | Time | Target | Reached |", "|---|---|---|---|---|---|"]
+    names = ("Work", "Measured", "Spread", "Least", "Time", "Target", "Reached")
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for row in rows:
         unit = "" if row.unit == "x" else f" {row.unit}"
         spread = "" if row.low is None or row.high is None else f"{row.low:.3g} to {row.high:.3g}"
+        least = "" if row.least is None else f"{row.least:.3g}"
         elapsed = "" if row.seconds is None else duration(row.seconds)
         target = "" if row.target is None else f"{row.target:.4g}{unit}"
         reached = {None: "", True: "yes", False: "no"}[row.reached]
         work = f"{row.work}, against {row.against}" if row.against else row.work
-        lines += [
-            f"| {work} | {row.value:.4g}{unit} | {spread} | {elapsed} | {target} | {reached} |"
-        ]
+        cells = (work, f"{row.value:.4g}{unit}", spread, least, elapsed, target, reached)
+        lines += [f"| {' | '.join(cells)} |"]
     return lines
 
 
