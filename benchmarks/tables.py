@@ -10,12 +10,12 @@ from results import Measured, Row
 
 INTRODUCTION = """# Benchmarks, as measured
 
-What `benchmarks/run_all.py` wrote, good and bad, unedited. A ratio is the median over rounds in which
-the ways that are compared take turns, and below 1 is faster than the first of them; its spread leaves
-out the outermost tenths. "Least" is the ratio of the least times, which other work on the machine
-disturbs less. A target is a most, and the median has to reach it. The load is how many processes
-wanted a core in the minute before a script began: above the number of cores, spreads are wide and
-times are too long.
+What `benchmarks/run_all.py` wrote, good and bad, unedited. A ratio is the median over rounds in
+which the ways that are compared take turns, and below 1 is faster than the first of them; its
+spread leaves out the outermost tenths. "Least" is the ratio of the least times, which other work on
+the machine disturbs less. A target is a most, and the median has to reach it. The load is how many
+processes wanted a core in the minute before a script began: above the number of cores, spreads are
+wide and times are too long.
 """
 
 
