@@ -124,3 +124,11 @@ def test_compiled_operators_are_checked(kind: type[Free]) -> None:
 def test_the_identity_of_any_shape_returns_any() -> None:
     for shape in ((), (2, 3)):
         assert Identity()(torch.ones(shape)).shape == shape
+
+
+def test_a_normal_asks_its_operator_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    N = Free(torch.clone).N
+    N(torch.ones(3))
+    monkeypatch.setattr(Free, "size", lambda *_: 4)
+    with pytest.raises(ValueError, match="N must have size 4, got 3"):
+        N(torch.ones(3))
