@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 from results import Row
 
 
@@ -41,8 +41,9 @@ def draw(axes: Axes, rows: Sequence[Row]) -> None:
             axes.plot(row.target, height, "|", color="C3", markersize=14, markeredgewidth=2)
     axes.axvline(1, color="0.5", linewidth=0.8)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.7)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_yticks(range(len(rows)), [row.work for row in rows], fontsize=7)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_title(rows[0].section, fontsize=8, loc="left")
