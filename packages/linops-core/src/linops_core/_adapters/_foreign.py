@@ -103,7 +103,7 @@ def _(x: Tensor, key: str, adjoint: bool) -> Tensor:
     return _by_key[key].like_result(x, adjoint)
 
 
-class _Differentiable(torch.autograd.Function):
+class _WithGradient(torch.autograd.Function):
     """The same with a gradient: torch.func does not see one that is registered with the above."""
 
     @staticmethod
@@ -122,10 +122,6 @@ class _Differentiable(torch.autograd.Function):
         return back if ctx.is_complex else back.real, None, None
 
     @staticmethod
-    def jvp(ctx: Any, change: Tensor, *_: None) -> Tensor:
-        return multiplied(change, ctx.key, ctx.adjoint)
-
-    @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int, None, None], x: Tensor, key: str, adjoint: bool
     ) -> tuple[Tensor, int]:
@@ -134,7 +130,17 @@ class _Differentiable(torch.autograd.Function):
         return y.reshape(*many.shape[:2], y.shape[1]), 0
 
 
+class _Differentiable(_WithGradient):
+    """The same with a forward-mode derivative, too."""
+
+    @staticmethod
+    def jvp(ctx: Any, change: Tensor, *_: None) -> Tensor:
+        return multiplied(change, ctx.key, ctx.adjoint)
+
+
 def multiplied(x: Tensor, key: str, adjoint: bool) -> Tensor:
     """Return A x or A^H x for each row of (B, N) or (B, M); differentiable to any order."""
-    y: Tensor = _Differentiable.apply(x, key, adjoint)  # type: ignore[no-untyped-call]
+    # The compiler refuses functions with a forward-mode derivative of their own.
+    function = _WithGradient if torch.compiler.is_compiling() else _Differentiable
+    y: Tensor = function.apply(x, key, adjoint)  # type: ignore[no-untyped-call]
     return y
