@@ -310,6 +310,7 @@ def test_a_normal_sends_the_input_and_returns_the_partial_sum(on_two_gpus: Named
         (BatchSpec({"M": 1}), "cuda:98", ValueError, "the device cuda:98 must be there"),
         ([BatchSpec({"M": 1}, ["cuda:98"]), BatchSpec({"N": 1}, ["cpu"])], None, ValueError,
          "the device cuda:98 must be there"),
+        (None, None, TypeError, "batch_specs must be BatchSpecs, got"),
         (BatchSpec({"M": 1}), "gpu", ValueError, "a device must be named as in"),
         (BatchSpec({"M": 1}, [["meta"]], "cpu"), None, ValueError,
          r"at most one axis per dimension of \(M\), got shape \(1, 1\)"),
@@ -408,6 +409,16 @@ def test_gradients_to_the_input_are_those_of_the_whole(dtype: torch.dtype) -> No
             dual = forward_ad.make_dual(x.detach(), tangent)  # type: ignore[no-untyped-call]
             y = forward_ad.unpack_dual(B(dual))  # type: ignore[no-untyped-call]
         torch.testing.assert_close(y.tangent, A(tangent.to(A.weight.dtype)))
+
+
+def test_the_result_may_be_written_to() -> None:
+    A = matrix()
+    B = create_batched_linop(A, BatchSpec({"M": 2}))
+    x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
+    residual = B(x)
+    residual -= 1
+    (found,) = torch.autograd.grad(residual.abs().square().sum(), x)
+    torch.testing.assert_close(found, 2 * A.H(A(x) - 1))
 
 
 @pytest.mark.parametrize("change", ["write", "replace"])

@@ -418,3 +418,26 @@ def test_an_operator_without_weights_can_be_placed() -> None:
     placed = Placed(Add(Scalar(2.0, ("N",)), Chain(Scalar(1j, ("N",)))), CPU)
     assert torch.equal(placed(torch.ones(1)), torch.tensor([2 + 1j]))
     assert torch.equal(placed.H(torch.ones(1)), torch.tensor([2 - 1j]))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_steps_of_optimizers_are_followed(kind: type[torch.optim.Optimizer], fused: bool) -> None:
+    A = Diagonal(nn.Parameter(torch.rand(3)), ("N",))
+    part = Placed(A, "meta")
+    with torch.no_grad():
+        before = part.up_to_date()
+        assert part.up_to_date() is before
+    optimizer = kind(A.parameters(), lr=0.1, fused=fused)  # type: ignore[call-arg]
+    torch.autograd.backward(A(torch.ones(3)).sum())
+    optimizer.step()
+    with torch.no_grad():
+        assert part.up_to_date() is not before
+
+
+def test_what_cannot_be_placed_is_refused() -> None:
+    A = Diagonal(torch.rand(3), ("N",))
+    with pytest.raises(TypeError, match="Placed: source must be a NamedLinop, got"):
+        Placed(None, "meta")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a device must be named as in"):
+        Placed(A, "nowhere")

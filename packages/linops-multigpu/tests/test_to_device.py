@@ -159,3 +159,8 @@ def test_one_gpu_gets_what_another_gives() -> None:
     assert torch.equal(A.H(A(x)), x)
     with pytest.raises(ValueError, match="the input must be on cuda:0, got cuda:1"):
         A(A(x))
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="the device cuda:98 must be there to be used"):
+        ToDevice("cpu", "cuda:98")(torch.ones(2))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import Add, Concat, Dense, Diagonal, NamedLinop, Scalar, SplitError
+from linops_core import FFT, Add, Concat, Dense, Diagonal, NamedLinop, Scalar, SplitError
 from linops_core.testing.strategies import Known, trees
 from linops_split import Tiled, batch_linop, split_linop
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes, cuttable_dims
@@ -207,3 +207,20 @@ def test_the_arguments_are_checked_as_those_of_split_linop() -> None:
     for cut in (split_linop, batch_linop):
         with pytest.raises(SplitError, match="got Q"):
             cut(matrix(), {"Q": 1})
+
+
+@pytest.mark.parametrize("batch_size", [2, 9])
+def test_sizes_that_were_given_are_checked_also_where_nothing_is_cut(batch_size: int) -> None:
+    F = FFT(1, batch_shape=("C", "D"))
+    batched = batch_linop(F, {"C": batch_size}, sizes={"C": 4, "D": 3})
+    x = torch.rand(4, 3, 8, dtype=torch.complex128)
+    for linop, whole in ((batched, F), (batched.H, F.H), (batched.N, F.N)):
+        torch.testing.assert_close(linop(x), whole(x))
+        for wrong in (x[:3], x[:, :2]):
+            with pytest.raises(ValueError, match=r"must have size (4, got 3|3, got 2)"):
+                linop(wrong)
+
+
+def test_options_of_a_bar_must_be_a_mapping() -> None:
+    with pytest.raises(TypeError, match="tqdm_kwargs must be a mapping of options, got True"):
+        batch_linop(matrix(), {"M": 1}, tqdm_kwargs=True)  # type: ignore[arg-type]

@@ -59,6 +59,8 @@ def _with_own_hooks(register: Callable[..., Any]) -> Callable[..., Any]:
         own.update({name: OrderedDict() for name, none in NO_HOOKS.items() if own[name] is none})
         return register(self, *args, **kwargs)
 
+    # That of torch, with its links, is for torch's own pages.
+    method.__doc__ = f"Register a hook as ``torch.nn.Module.{register.__name__}`` does."
     return method
 
 

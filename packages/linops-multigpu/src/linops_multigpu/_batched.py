@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, cast
 
 import torch
@@ -12,7 +12,7 @@ from torch.autograd.function import Function, FunctionCtx
 
 from linops_core import NamedLinop, writing_is_safe
 from linops_split import Tiled, Tiling
-from nameddim import NamedShape
+from nameddim import NamedDimension, NamedShape
 
 from ._call import one_call
 from ._crew import Crew, crew_of
@@ -39,6 +39,8 @@ class BatchedLinop(Tiled):
         Where input and output are.
     max_in_flight : int
         How many inputs, and how many results, are on each device at a time.
+    sizes : mapping of dimension to int, optional
+        Of dimensions that no tile knows; inputs are checked against them.
 
     Attributes
     ----------
@@ -46,8 +48,14 @@ class BatchedLinop(Tiled):
         The event at which the transfers of the last call could start.
     """
 
-    def __init__(self, whole: NamedLinop, base: DeviceSpec, max_in_flight: int = 2) -> None:
-        super().__init__(whole)
+    def __init__(
+        self,
+        whole: NamedLinop,
+        base: DeviceSpec,
+        max_in_flight: int = 2,
+        sizes: Mapping[NamedDimension, int] | None = None,
+    ) -> None:
+        super().__init__(whole, sizes=sizes)
         self.base, self.max_in_flight = base, max_in_flight
         self.start_event = RepeatedEvent(base.device)
         self._plan: tuple[Tiling, Plan, Crew] | None = None
@@ -185,7 +193,8 @@ class _Attached(Function):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, _, linop = inputs
+        x, y, linop = inputs
+        ctx.mark_dirty(y)  # it becomes the output, and nobody else has it
         ctx.linop, ctx.weights = linop, Snapshot(linop.holders())  # type: ignore[attr-defined]
         ctx.is_real = not x.is_complex()  # type: ignore[attr-defined]
 

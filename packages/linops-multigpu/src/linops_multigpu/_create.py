@@ -64,8 +64,9 @@ def create_batched_linop(
     sizes : mapping of dimension to int, optional
         Of dimensions to cut that the operator does not know, such as the batch of an FFT.
     max_in_flight : int
-        How many inputs of tiles, and how many of their results, are on each device at a time: one
-        that computes and one on its way by default.
+        How many inputs of tiles, and how many of their results, are on each device at a time,
+        beside those that later tiles read too and sums that are not complete: one that computes
+        and one on its way by default.
 
     Returns
     -------
@@ -92,6 +93,10 @@ def create_batched_linop(
     """
     if not isinstance(linop, NamedLinop):
         raise TypeError(f"create_batched_linop: linop must be a NamedLinop, got {type(linop)}")
+    if not isinstance(batch_specs, (BatchSpec, Sequence)):
+        raise TypeError(
+            f"create_batched_linop: batch_specs must be BatchSpecs, got {type(batch_specs)}"
+        )
     specs = [batch_specs] if isinstance(batch_specs, BatchSpec) else list(batch_specs)
     for spec in specs:
         if not isinstance(spec, BatchSpec):
@@ -112,7 +117,7 @@ def create_batched_linop(
     for device in {base.device, *whole.devices()}:
         probed(device)
     _place(whole.tiles())
-    return BatchedLinop(whole.put_together(base), base, max_in_flight)
+    return BatchedLinop(whole.put_together(base), base, max_in_flight, known)
 
 
 @dataclass

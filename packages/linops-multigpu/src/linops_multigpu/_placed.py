@@ -13,6 +13,7 @@ from torch import Tensor
 from linops_core import Composite, NamedLinop
 from nameddim import NamedDimension
 
+from ._devices import as_device
 from ._replica import Replica, ReplicaPart
 
 
@@ -46,11 +47,13 @@ class Placed(Composite):
     def __init__(
         self,
         source: NamedLinop,
-        device: torch.device,
+        device: torch.device | str,
         copy: Callable[[], NamedLinop] | None = None,
     ) -> None:
+        if not isinstance(source, NamedLinop):
+            raise TypeError(f"Placed: source must be a NamedLinop, got {type(source)}")
         super().__init__(source.shape, [source])
-        self.device = device
+        self.device = device = as_device(device)
         if copy is None:
             copy = partial(Replica([source], device).copy_of, 0)
         self._copy = copy  # a function, so the copies are nobody's to train or save

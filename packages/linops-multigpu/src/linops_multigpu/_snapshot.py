@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from . import _optimizers as _optimizers  # whose writes count from here on
 from ._weights import modules_of
 
 

@@ -10,6 +10,7 @@ from enum import Enum
 import torch
 from torch._guards import active_fake_mode
 
+from ._devices import probed
 from ._streams import HostBackend, StreamBackend, backend_of
 
 _LOG = logging.getLogger("linops_multigpu")
@@ -57,6 +58,7 @@ def route_between(source: torch.device, destination: torch.device) -> Route:
 def _found(source: torch.device, destination: torch.device) -> Route:
     here, there = backend_of(source), backend_of(destination)
     if isinstance(here, HostBackend) and isinstance(there, HostBackend):
+        probed(destination)
         return Route.TORCH
     if "meta" in (source.type, destination.type):
         return Route.TORCH

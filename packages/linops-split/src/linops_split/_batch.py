@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from linops_core import NamedLinop
+from nameddim import ND
 
 from ._assemble import assemble
 from ._cutting import cut_along
@@ -41,7 +42,7 @@ def batch_linop(
     -------
     NamedLinop
         Its tiles refer to the weights of ``linop``: nothing is copied. ``linop`` itself where there
-        is one tile.
+        is one tile and no size was given.
 
     Raises
     ------
@@ -58,9 +59,10 @@ def batch_linop(
     """
     pieces = slices_along(linop, batch_sizes, sizes)
     tiles = cut_along(linop, pieces)
+    given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if tiles.size == 1:
-        return linop
+        return Tiled(linop, tqdm_kwargs, given) if given else linop
     for position in np.ndindex(tiles.shape):
         tiles[position] = narrowed(cast(NamedLinop, tiles[position]))
     lengths = {dim: [piece.stop - piece.start for piece in along] for dim, along in pieces.items()}
-    return Tiled(assemble(tiles, tuple(pieces), lengths=lengths), tqdm_kwargs)
+    return Tiled(assemble(tiles, tuple(pieces), lengths=lengths), tqdm_kwargs, given)

@@ -19,7 +19,7 @@ from linops_core import (
     hooks_are_possible,
     writing_is_safe,
 )
-from nameddim import NamedDimension
+from nameddim import ND, NamedDimension
 
 from ._tiling import Part, Tiling
 
@@ -40,6 +40,13 @@ class Tiled(Composite):
         Of tiles put together by Add and Concat.
     tqdm_kwargs : mapping, optional
         Options of a progress bar over the tiles; none is shown by default.
+    sizes : mapping of dimension to int, optional
+        Of dimensions that no tile knows; inputs are checked against them.
+
+    Raises
+    ------
+    TypeError
+        If ``tqdm_kwargs`` is no mapping.
 
     Examples
     --------
@@ -49,8 +56,18 @@ class Tiled(Composite):
     tensor([0., 1., 0., 1.])
     """
 
-    def __init__(self, whole: NamedLinop, tqdm_kwargs: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        whole: NamedLinop,
+        tqdm_kwargs: Mapping[str, object] | None = None,
+        sizes: Mapping[NamedDimension, int] | None = None,
+    ) -> None:
+        if not isinstance(tqdm_kwargs, (Mapping, type(None))):
+            raise TypeError(
+                f"{whole.signature}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}"
+            )
         super().__init__(whole.shape, [whole])
+        self._sizes = dict(sizes or {})
         self._is_endomorphism = whole.is_endomorphism
         self._tqdm_kwargs = tqdm_kwargs
         self._tiling: Tiling | None = None
@@ -126,6 +143,19 @@ class Tiled(Composite):
         options: dict[str, Any] = {"desc": str(self.shape), **self._tqdm_kwargs}
         bar: Iterable[Part] = tqdm(parts, **options)
         return bar
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, as the tiles know it or as it was given."""
+        known = super().size(dim)
+        return self._sizes.get(ND.infer(dim)) if known is None else known
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
+        """Return the operator with other names for its dimensions; it shares all tensors."""
+        other = super().renamed(names)
+        if other is not self:
+            sizes = {names.get(dim, dim): size for dim, size in self._sizes.items()}
+            vars(other)["_sizes"] = sizes
+        return other
 
     def _check_sizes(self, shape: torch.Size) -> None:
         NamedLinop._check_sizes(self, shape)
