@@ -31,7 +31,8 @@ class SimpleLinop(RememberingLinop):
     Parameters
     ----------
     forward : callable
-        Returns A x.
+        Returns A x. Linear also over complex numbers where there are any: numbers are moved past
+        it, so what takes a real part is none.
     adjoint : callable or None
         Returns A^H y. Without it there is neither an adjoint nor, without ``normal``, a normal.
     normal : callable, optional
