@@ -455,3 +455,20 @@ def test_a_normal_sends_its_input_once_and_returns_one_sum_of_each_device(base: 
         assert len(world.moved) == n_hops
         torch.testing.assert_close(y.cpu(), A.N(x))
         del B, sent, y
+
+
+@pytest.mark.parametrize("schedule", ["newest", "oldest", "random"])
+def test_tiles_on_two_streams_of_a_device_follow_the_weights(schedule: str) -> None:
+    with simulated(2, schedule=schedule) as world:
+        streams = [world.new_stream("sim:1") for _ in range(2)]
+        weight, vector = torch.rand(6, 4), torch.rand(4)
+        there = weight.to("sim:0")
+        devices = [DeviceSpec("sim:1", cast(Any, stream)) for stream in streams]
+        A = Dense(there, ("M", "N"))
+        B = create_batched_linop(A, BatchSpec({"M": 3}, devices, base_device="sim:0"))
+        x, results = vector.to("sim:0"), []
+        for _ in range(3):
+            results.append(B(x))
+            there.mul_(2)
+        for number, y in enumerate(results):
+            torch.testing.assert_close(y.cpu(), 2**number * (weight @ vector))
