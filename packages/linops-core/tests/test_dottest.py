@@ -54,11 +54,12 @@ def test_what_is_no_multiple_is_said_to_be_none() -> None:
 
 
 def test_an_adjoint_of_another_shape_is_told() -> None:
-    class Short(Dense):
-        adj_fn = staticmethod(lambda linop, y: Dense.adj_fn(linop, y)[:-1])
+    class Short(NamedLinop):  # which does not know its sizes, and so not what it returns
+        fn = staticmethod(lambda linop, x: W @ x.to(W.dtype))
+        adj_fn = staticmethod(lambda linop, y: (W.mH @ y.to(W.dtype))[:-1])
 
     with pytest.raises(AdjointError, match=r"must return the shape of the input \(3,\), got \(2,"):
-        dottest(Short(W))
+        dottest(Short(NamedShape(("N",), ("M",))), {"N": 3})
 
 
 def test_a_missing_adjoint_is_told() -> None:

@@ -20,7 +20,7 @@ def values(*lengths: int) -> Tensor:
 
 class BroadcastsItsInput(Diagonal):
     def forward(self, x: Tensor) -> Tensor:
-        return self.fn(self, x)
+        return self.weight_part("weight") * x
 
 
 class TakesAnything(Diagonal):

@@ -411,6 +411,17 @@ def test_gradients_to_the_input_are_those_of_the_whole(dtype: torch.dtype) -> No
         torch.testing.assert_close(y.tangent, A(tangent.to(A.weight.dtype)))
 
 
+def test_a_bar_moves_over_what_is_issued(capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated(2):
+        spec = BatchSpec({"M": 1}, ["sim:1"], "cpu")
+        B = create_batched_linop(matrix(), spec, tqdm_kwargs={"desc": "tiles", "mininterval": 0})
+        B.H(B(torch.rand(6, dtype=torch.complex128)))
+    shown = capsys.readouterr().err
+    assert "tiles: 100%" in shown and f"{len(B.plan().actions)}/{len(B.plan().actions)}" in shown
+    with pytest.raises(TypeError, match="tqdm_kwargs must be a mapping of options, got True"):
+        create_batched_linop(matrix(), BatchSpec({}), tqdm_kwargs=True)  # type: ignore[arg-type]
+
+
 def test_the_result_may_be_written_to() -> None:
     A = matrix()
     B = create_batched_linop(A, BatchSpec({"M": 2}))

@@ -41,6 +41,9 @@ class BatchedLinop(Tiled):
         How many inputs, and how many results, are on each device at a time.
     sizes : mapping of dimension to int, optional
         Of dimensions that no tile knows; inputs are checked against them.
+    tqdm_kwargs : mapping, optional
+        Options of a progress bar over the actions of the plan, as they are issued; none is shown
+        by default.
 
     Attributes
     ----------
@@ -54,8 +57,9 @@ class BatchedLinop(Tiled):
         base: DeviceSpec,
         max_in_flight: int = 2,
         sizes: Mapping[NamedDimension, int] | None = None,
+        tqdm_kwargs: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(whole, sizes=sizes)
+        super().__init__(whole, tqdm_kwargs, sizes)
         self.base, self.max_in_flight = base, max_in_flight
         self.start_event = RepeatedEvent(base.device)
         self._plan: tuple[Tiling, Plan, Crew] | None = None
@@ -162,7 +166,7 @@ class BatchedLinop(Tiled):
         if not crew.places:
             return super().written(x)
         try:
-            return execute(plan, tiling, crew, x, self.start_event.record)
+            return execute(plan, tiling, crew, x, self.start_event.record, self.watched)
         except CannotBeWritten:
             return None
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linops_core import NamedLinop
+from linops_core import NamedLinop, Zero
 from linops_split import (
     Narrowed,
     Tile,
@@ -40,6 +40,7 @@ def create_batched_linop(
     *,
     sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     max_in_flight: int = 2,
+    tqdm_kwargs: Mapping[str, object] | None = None,
 ) -> BatchedLinop:
     """Return an operator equal to ``linop`` that works tile by tile, on the devices of a spec.
 
@@ -67,6 +68,10 @@ def create_batched_linop(
         How many inputs of tiles, and how many of their results, are on each device at a time,
         beside those that later tiles read too and sums that are not complete: one that computes
         and one on its way by default.
+    tqdm_kwargs : mapping, optional
+        Options of a progress bar for each call, as in ``{"leave": False}``: over what is sent,
+        computed and collected, as it is issued. None is shown by default, or while autograd
+        follows a weight.
 
     Returns
     -------
@@ -117,7 +122,7 @@ def create_batched_linop(
     for device in {base.device, *whole.devices()}:
         probed(device)
     _place(whole.tiles())
-    return BatchedLinop(whole.put_together(base), base, max_in_flight, known)
+    return BatchedLinop(whole.put_together(base), base, max_in_flight, known, tqdm_kwargs)
 
 
 @dataclass
@@ -216,8 +221,11 @@ def _cut(
         window, tile = (tile, tile.part) if isinstance(tile, Narrowed) else (None, tile)
         there = cast(DeviceSpec, devices[position])
         cut = cast(Tile, grid[position])
-        own = {dim: piece.stop - piece.start for dim, (_, piece) in cut.items()}
-        content = _cut(tile, others, there, {**sizes, **own}, max_in_flight)
+        known = {**sizes, **{dim: piece.stop - piece.start for dim, (_, piece) in cut.items()}}
+        of_tile = {dim: size for dim, size in known.items() if dim in tile.dims}
+        # What is zero has nothing left to cut.
+        specs_left = [] if isinstance(tile, Zero) else others
+        content = _cut(tile, specs_left, there, of_tile, max_in_flight)
         parts[position] = _Part(window, content)
     return _Grid(parts, tuple(spec.batch_sizes), tile_lengths(grid), base, max_in_flight)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from torch import Tensor
@@ -27,6 +27,7 @@ def execute(
     crew: Crew,
     x: Tensor,
     record_start: Callable[[Stream], Event],
+    watched: Callable[[Sequence[Action]], Iterable[Action]] = iter,
 ) -> Tensor:
     """Return what the tiles make of ``x``, as the plan says.
 
@@ -43,6 +44,8 @@ def execute(
         On the base device.
     record_start : function
         Returns an event, recorded on the stream it is given: all transfers start at it.
+    watched : function, optional
+        Returns the actions as they are to be issued, for somebody who wants to see each.
 
     Raises
     ------
@@ -53,7 +56,7 @@ def execute(
     """
     execution = _Execution(plan, tiling, crew, x, record_start)
     try:
-        for number, action in enumerate(plan.actions):
+        for number, action in enumerate(watched(plan.actions)):
             execution.carry_out(number, action)
         return execution.joined()
     except BaseException:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,9 +21,10 @@ from linops_core import (
 )
 from nameddim import ND, NamedDimension
 
-from ._tiling import Part, Tiling
+from ._tiling import Tiling
 
 _PLAIN = torch.empty(0)
+T = TypeVar("T")
 
 
 class Tiled(Composite):
@@ -112,10 +113,12 @@ class Tiled(Composite):
         tiling = self.tiling()
         views = tiling.inputs(x)
         y: Tensor | None = None
-        for number, part in enumerate(self._watched(tiling.parts)):
+        for number, part in enumerate(self.watched(tiling.parts)):
             result = applied(part.linop, views[number])
             if result.requires_grad:
                 return None
+            if tiling.fills and len(tiling.parts) == 1:
+                return result  # which is the whole output
             if y is None:
                 y = tiling.output_for(result)
                 places = tiling.outputs(y)
@@ -137,11 +140,12 @@ class Tiled(Composite):
             del result  # before the next one is made
         return y
 
-    def _watched(self, parts: Sequence[Part]) -> Iterable[Part]:
+    def watched(self, steps: Sequence[T]) -> Iterable[T]:
+        """Return the steps of a call, with a bar that moves over them if one is wanted."""
         if self._tqdm_kwargs is None:
-            return parts
+            return steps
         options: dict[str, Any] = {"desc": str(self.shape), **self._tqdm_kwargs}
-        bar: Iterable[Part] = tqdm(parts, **options)
+        bar: Iterable[T] = tqdm(steps, **options)
         return bar
 
     def size(self, dim: NamedDimension | str) -> int | None:
@@ -175,7 +179,8 @@ class Tiled(Composite):
     def own_normal(self) -> NamedLinop:
         """Return the normal operator: of normals of the tiles, or as there and back by tiles."""
         normal = self.whole.N
-        if type(normal) in (Add, Concat):
+        is_one_tile = type(self.whole) not in (Add, Concat)
+        if is_one_tile or type(normal) in (Add, Concat):
             return self.with_operands([normal], normal.shape)
         return super().own_normal()
 
