@@ -422,29 +422,40 @@ def test_a_bar_moves_over_what_is_issued(capsys: pytest.CaptureFixture[str]) -> 
         create_batched_linop(matrix(), BatchSpec({}), tqdm_kwargs=True)  # type: ignore[arg-type]
 
 
-def test_the_result_may_be_written_to() -> None:
+@pytest.mark.parametrize("device", ["cpu", "sim:1"])
+def test_the_result_may_be_written_to(device: str) -> None:
     A = matrix()
-    B = create_batched_linop(A, BatchSpec({"M": 2}))
-    x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
-    residual = B(x)
-    residual -= 1
-    (found,) = torch.autograd.grad(residual.abs().square().sum(), x)
-    torch.testing.assert_close(found, 2 * A.H(A(x) - 1))
+    with simulated(2):
+        B = create_batched_linop(A, BatchSpec({"M": 2}, [device], "cpu"))
+        x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
+        residual = B(x)
+        residual -= 1
+        (found,) = torch.autograd.grad(residual.abs().square().sum(), x)
+        torch.testing.assert_close(found, 2 * A.H(A(x) - 1))
+
+
+def test_a_gradient_comes_back_through_one_tile_that_moves_nothing() -> None:
+    A = Sampling([torch.tensor(0)], [1]) @ Diagonal(torch.ones(1), ("Kx",))
+    for linop in (create_batched_linop(A, BatchSpec({})), create_batched_linop(A, BatchSpec({})).H):
+        x = torch.rand((linop.ishape and (1,)) or (), requires_grad=True)
+        torch.autograd.backward(linop(x).sum())
+        assert x.grad is not None and torch.equal(x.grad, torch.ones_like(x))
 
 
 @pytest.mark.parametrize("change", ["write", "replace"])
 def test_weights_must_stay_until_the_gradient_was_computed(change: str) -> None:
     A = matrix()
-    B = create_batched_linop(A, BatchSpec({"M": 2}))
-    x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
-    y = B(x).abs().sum()
-    if change == "write":
-        with torch.no_grad():
-            A.weight.mul_(2)
-    else:
-        A.weight = nn.Parameter(2 * A.weight.detach(), False)
-    with pytest.raises(RuntimeError, match=r"weights must stay as they are until the gradient"):
-        torch.autograd.grad(y, x)
+    with simulated(2):
+        B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:1"], "cpu"))
+        x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
+        y = B(x).abs().sum()
+        if change == "write":
+            with torch.no_grad():
+                A.weight.mul_(2)
+        else:
+            A.weight = nn.Parameter(2 * A.weight.detach(), False)
+        with pytest.raises(RuntimeError, match=r"weights must stay as they are until the gradient"):
+            torch.autograd.grad(y, x)
 
 
 def test_copies_and_pickles_are_independent_and_equal() -> None:
