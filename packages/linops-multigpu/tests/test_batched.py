@@ -156,6 +156,8 @@ def test_sizes_that_no_operator_knows_can_be_given() -> None:
     specs = [BatchSpec({"C": 3}, ["cpu"]), BatchSpec({"C": 2})]
     with pytest.raises(SplitError, match=r"give it, as in sizes="):
         create_batched_linop(A, specs)
+    with pytest.raises(TypeError, match="sizes must be a mapping of dimension to size, got 5"):
+        create_batched_linop(A, specs, sizes=5)  # type: ignore[arg-type]
     B = create_batched_linop(A, specs, sizes={"C": 5})
     x = torch.rand(5, 4, dtype=torch.complex128)
     torch.testing.assert_close(B(x), A(x))

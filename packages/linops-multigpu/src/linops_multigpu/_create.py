@@ -110,13 +110,17 @@ def create_batched_linop(
             )
     if not specs:
         raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
-    if not isinstance(max_in_flight, int) or max_in_flight < 1:
+    if type(max_in_flight) is not int or max_in_flight < 1:
         raise ValueError(
             f"create_batched_linop: max_in_flight must be a positive integer, got {max_in_flight!r}"
         )
     base = _base_of(specs[0])
     if base is None:
         base = DeviceSpec(_device_of(linop) if default_device is None else default_device)
+    if not isinstance(sizes, (Mapping, type(None))):
+        raise TypeError(
+            f"create_batched_linop: sizes must be a mapping of dimension to size, got {sizes!r}"
+        )
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     whole = _cut(linop, specs, base, known, max_in_flight)
     for device in {base.device, *whole.devices()}:
