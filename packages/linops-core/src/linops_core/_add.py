@@ -116,18 +116,6 @@ class Add(Composite):
         zero = Zero(linop.ishape, linop.oshape, sizes=known)
         return zero.split(zero, window)
 
-    def resolved(
-        self,
-        ishape: tuple[NamedDimension, ...] | None = None,
-        oshape: tuple[NamedDimension, ...] | None = None,
-    ) -> NamedLinop:
-        """Return the sum with wildcards replaced by what they stand for in all terms."""
-        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
-        if shape == self.shape:
-            return self
-        terms = [term.resolved(ishape=shape.ishape, oshape=shape.oshape) for term in self.linops]
-        return self.with_operands(terms, shape)
-
 
 def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[NamedLinop]:
     """Return the operators with the terms of every Add in its place.

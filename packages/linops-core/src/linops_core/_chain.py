@@ -173,15 +173,8 @@ class Chain(Composite):
     def _cut(self, window: Window) -> Self:
         return self.with_operands([tile_of(part, window) for part in self.linops])
 
-    def resolved(
-        self,
-        ishape: tuple[NamedDimension, ...] | None = None,
-        oshape: tuple[NamedDimension, ...] | None = None,
-    ) -> NamedLinop:
-        """Return the chain with wildcards replaced by what they stand for, all along it."""
-        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
-        if shape == self.shape:
-            return self
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the chain with ``shape``, and what follows from it all along."""
         fitted = fit(self.linops, shape)
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 

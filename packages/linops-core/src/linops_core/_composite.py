@@ -80,3 +80,8 @@ class Composite(RememberingLinop):
 
     def _check_output(self, y: Tensor) -> None:
         pass  # by the operands too
+
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, and operands between the same spaces with it."""
+        operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
+        return self.with_operands(operands, shape)

@@ -290,17 +290,9 @@ class Concat(Composite):
                 sizes[dim] = blocks.sizes[position]
         return {dim: size for dim, size in sizes.items() if size is not None}
 
-    def resolved(
-        self,
-        ishape: tuple[NamedDimension, ...] | None = None,
-        oshape: tuple[NamedDimension, ...] | None = None,
-    ) -> NamedLinop:
-        """Return the operator with wildcards replaced by what they stand for in all operands."""
-        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
-        if shape == self.shape:
-            return self
-        operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
-        other = self.with_operands(operands, shape)
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, in which the blocks may be at another place."""
+        other = super().resolved_to(shape)
         if self._input is not None and self.idim is not None:
             position = shape.ishape.index(self.idim)
             vars(other)["_input"] = replace(self._input, position=position)

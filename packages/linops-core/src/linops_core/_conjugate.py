@@ -76,12 +76,3 @@ class Conjugate(Composite):
         if not window:
             return linop  # type: ignore[no-any-return]
         return linop.with_operands([tile_of(linop.linop, window)])  # type: ignore[no-any-return]
-
-    def resolved(
-        self,
-        ishape: tuple[NamedDimension, ...] | None = None,
-        oshape: tuple[NamedDimension, ...] | None = None,
-    ) -> NamedLinop:
-        """Return the operator with its wildcards replaced by what they stand for."""
-        linop = self.linop.resolved(ishape, oshape)
-        return self if linop is self.linop else self.with_operands([linop], linop.shape)

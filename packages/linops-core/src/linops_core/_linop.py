@@ -360,7 +360,14 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
             If the shape does not match.
         """
         shape = self._shape.resolve(ishape=ishape, oshape=oshape)
-        return self if shape == self._shape else linked(self, shape)
+        return self if shape == self._shape else self.resolved_to(shape)
+
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, which is its own with wildcards replaced.
+
+        The one to override for an operator whose parts have to be resolved with it.
+        """
+        return linked(self, shape)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""

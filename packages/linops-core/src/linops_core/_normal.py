@@ -100,15 +100,8 @@ class Normal(Composite):
             return linop  # type: ignore[no-any-return]
         return linop.with_operands([tile_of(linop.linop, window)])  # type: ignore[no-any-return]
 
-    def resolved(
-        self,
-        ishape: tuple[NamedDimension, ...] | None = None,
-        oshape: tuple[NamedDimension, ...] | None = None,
-    ) -> NamedLinop:
-        """Return the operator with its wildcards replaced by what they stand for."""
-        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
-        if shape == self.shape:
-            return self
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the normal operator with ``shape``, of the operator with its input's."""
         of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
         return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
 

@@ -221,16 +221,12 @@ class Stack(Composite):
         zero = Zero(linop.ishape, linop.oshape, sizes=known)
         return zero.split(zero, window)
 
-    def resolved(self, ishape: Dims | None = None, oshape: Dims | None = None) -> NamedLinop:
-        """Return the operator with wildcards replaced by what they stand for in all operands."""
-        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
-        if shape == self.shape:
-            return self
-        inside = {
-            "ishape": tuple(dim for dim in shape.ishape if dim != self.idim),
-            "oshape": tuple(dim for dim in shape.oshape if dim != self.odim),
-        }
-        other = self.with_operands([linop.resolved(**inside) for linop in self.linops], shape)
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, and operands with what they have of it."""
+        ishape = tuple(dim for dim in shape.ishape if dim != self.idim)
+        oshape = tuple(dim for dim in shape.oshape if dim != self.odim)
+        operands = [linop.resolved(ishape=ishape, oshape=oshape) for linop in self.linops]
+        other = self.with_operands(operands, shape)
         if self.idim is not None:
             vars(other)["_input"] = shape.ishape.index(self.idim)
         if self.odim is not None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Composite, NamedLinop
-from nameddim import NamedDimension
+from nameddim import NamedDimension, NamedShape
 
 from ._devices import as_device
 from ._replica import Replica, ReplicaPart
@@ -105,15 +105,9 @@ class Placed(Composite):
             return self
         return self._derived(methodcaller("renamed", dict(names)))
 
-    def resolved(
-        self,
-        ishape: tuple[NamedDimension, ...] | None = None,
-        oshape: tuple[NamedDimension, ...] | None = None,
-    ) -> NamedLinop:
-        """Return the operator with its wildcards replaced by what they stand for."""
-        if self.shape.resolve(ishape=ishape, oshape=oshape) == self.shape:
-            return self
-        return self._derived(methodcaller("resolved", ishape=ishape, oshape=oshape))
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, which is its own with wildcards replaced."""
+        return self._derived(methodcaller("resolved", ishape=shape.ishape, oshape=shape.oshape))
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""

@@ -91,15 +91,3 @@ class Remote(Composite):
         """Return the part of the operator, on the same device; see :meth:`NamedLinop.split`."""
         there = linop.there
         return linop.with_operands([there.split(there, linop.own_window(tile))])  # type: ignore[no-any-return]
-
-    def resolved(
-        self,
-        ishape: tuple[NamedDimension, ...] | None = None,
-        oshape: tuple[NamedDimension, ...] | None = None,
-    ) -> NamedLinop:
-        """Return the operator with its wildcards replaced by what they stand for."""
-        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
-        if shape == self.shape:
-            return self
-        there = self.there.resolved(ishape=shape.ishape, oshape=shape.oshape)
-        return self.with_operands([there], shape)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Composite, NamedLinop, Role, Window, Zero
-from nameddim import ND, NamedDimension
+from nameddim import ND, NamedDimension, NamedShape
 
 from ._axes import axis_of
 
@@ -114,15 +114,9 @@ class Narrowed(Composite):
         """Return the operator with other names for its dimensions; it shares all tensors."""
         return self.around(self.part.renamed(names), names)
 
-    def resolved(
-        self,
-        ishape: tuple[NamedDimension, ...] | None = None,
-        oshape: tuple[NamedDimension, ...] | None = None,
-    ) -> NamedLinop:
-        """Return the operator with its wildcards replaced by what they stand for."""
-        if self.shape.resolve(ishape=ishape, oshape=oshape) == self.shape:
-            return self
-        return self.around(self.part.resolved(ishape=ishape, oshape=oshape))
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, which is its own with wildcards replaced."""
+        return self.around(self.part.resolved(ishape=shape.ishape, oshape=shape.oshape))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: as in the part."""

@@ -198,15 +198,3 @@ class Tiled(Composite):
         """Return the part of the whole between slices; see :meth:`NamedLinop.split`."""
         whole = linop.whole
         return whole.split(whole, linop.own_window(tile))  # type: ignore[no-any-return]
-
-    def resolved(
-        self,
-        ishape: tuple[NamedDimension, ...] | None = None,
-        oshape: tuple[NamedDimension, ...] | None = None,
-    ) -> NamedLinop:
-        """Return the operator with its wildcards replaced by what they stand for."""
-        shape = self.shape.resolve(ishape=ishape, oshape=oshape)
-        if shape == self.shape:
-            return self
-        whole = self.whole.resolved(ishape=shape.ishape, oshape=shape.oshape)
-        return self.with_operands([whole], shape)
