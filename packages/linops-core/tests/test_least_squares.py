@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse.linalg
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -379,6 +379,7 @@ def test_a_wrong_adjoint_is_noticed_and_costs_nothing(method: Any) -> None:
 
 
 @METHODS
+@example(torch.float32, 3311, 3)  # whose rounding is nearly in the null space of A
 @given(st.sampled_from(DTYPES), seeds, st.integers(2, 5))
 def test_what_is_out_of_reach_but_for_rounding_is_no_wrong_adjoint(
     method: Any, dtype: torch.dtype, seed: int, n: int

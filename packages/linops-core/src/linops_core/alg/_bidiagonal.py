@@ -68,14 +68,15 @@ class Bidiagonalization:
         *numbers, length = torch.stack([found.real, imaginary, norm(image)]).tolist()
         apart = math.hypot(numbers[0] - self.alpha, numbers[1])
         precision = torch.finfo(image.dtype).eps
-        if apart <= precision ** (1 / 3) * length:
+        if apart <= precision ** (1 / 3) * length < self.alpha:
             return
-        # A^H u may be nothing but rounding. How much that is, a random vector tells.
+        # A^H u may be nothing but rounding, of which v is any direction, one that A hardly sees
+        # too. How much that is, a random vector tells.
         generator = torch.Generator().manual_seed(0)
         other = random_like(self.v, generator)
         size = norm(self.A(other / norm(other)) / self.unit).item()
         rounding = 256 * precision * math.sqrt(other.numel()) * size
-        if not apart <= rounding:
+        if not apart <= max(rounding, precision ** (1 / 3) * length):
             raise ValueError(
                 f"{self.owner}: the adjoint must be that of A (dottest compares them), got "
                 f"<A^H u, v> = {self.alpha * self.unit:.6g} and <u, A v> = "
