@@ -3,10 +3,13 @@
 import os
 import shutil
 import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import nox
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv"
@@ -168,7 +171,7 @@ def build(session: nox.Session) -> None:
     dist = Path("dist")
     shutil.rmtree(dist, ignore_errors=True)
     for package in PACKAGES:
-        session.run("uv", "build", "--quiet", f"packages/{package}", f"--out-dir={dist}")
+        build_from(session, Path("packages", package), dist)
     wheels = sorted(map(str, dist.glob("*.whl")))
     sdists = sorted(map(str, dist.glob("*.tar.gz")))
     for wheel in wheels:
@@ -178,6 +181,11 @@ def build(session: nox.Session) -> None:
     session.install(PINNED, "--group=build")
     session.run("twine", "check", "--strict", *wheels, *sdists)
     session.run("mypy", "--strict", "-c", f"import {', '.join(map(import_name, PACKAGES))}")
+
+
+def build_from(session: nox.Session, folder: Path, dist: Path, *options: str) -> None:
+    """Build the package in ``folder`` into ``dist``."""
+    session.run("uv", "build", "--quiet", str(folder), f"--out-dir={dist}", *options)
 
 
 def check_wheel(session: nox.Session, wheel: str) -> None:
@@ -220,6 +228,75 @@ def floor(session: nox.Session) -> None:
     """Test all packages with the oldest releases that they declare to work with (some GB)."""
     install(session, *PACKAGES, extra="testing", group="integration", pins=OLDEST)
     session.run("pytest", "packages", *TOGETHER, *session.posargs)
+
+
+@nox.session(default=False, reuse_venv=False)
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def oldest(session: nox.Session, package: str) -> None:
+    """Test each package with the oldest siblings that it declares to work with, all as wheels."""
+    folder = Path(session.create_tmp(), "oldest")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    session.log(f"{package} {PROJECTS[package]['version']}, from the tree, is tested with")
+    siblings = oldest_siblings(session, package, folder)
+    if not siblings:
+        session.log("  no siblings, as it needs none")
+    for source in siblings.values():
+        build_from(session, source, folder / "siblings", "--wheel")
+    build_from(session, Path("packages", package), folder / "tested", "--wheel")
+    (wheel,) = (folder / "tested").glob("*.whl")
+    older = map(str, (folder / "siblings").glob("*.whl"))
+    session.install(PINNED, "--group=test", f"{wheel}[{extras(package)}]", *older)
+    # Doctests are left out: their modules would be imported from the tree.
+    session.run("pytest", f"packages/{package}/tests", *session.posargs)
+
+
+def oldest_siblings(session: nox.Session, package: str, folder: Path) -> dict[str, Path]:
+    """Return the sources of each sibling that is needed, directly or not, at its claimed floor.
+
+    Where two packages claim differently of one, the higher floor holds: only it satisfies both.
+    """
+    versions: dict[str, Version] = {}
+    sources: dict[str, Path] = {}
+    claims = list(claimed_floors(PROJECTS[package]))
+    while claims:
+        name, floor = claims.pop(0)
+        if name not in versions or versions[name] < floor:
+            versions[name] = floor
+            sources[name] = source_of(session, name, floor, folder)
+            project = nox.project.load_toml(sources[name] / "pyproject.toml")["project"]
+            claims += claimed_floors(project)
+    return sources
+
+
+def claimed_floors(project: Mapping[str, Any]) -> Iterator[tuple[str, Version]]:
+    """Yield the siblings that a project requires, and the oldest version that it claims of each."""
+    for requirement in map(Requirement, project["dependencies"]):
+        if requirement.name in PROJECTS:
+            (floor,) = (part.version for part in requirement.specifier if part.operator == ">=")
+            yield requirement.name, Version(floor)
+
+
+def source_of(session: nox.Session, package: str, version: Version, folder: Path) -> Path:
+    """Return where a version of ``package`` lies: unpacked from its tag, or not yet released."""
+    command = ["git", "tag", "--list", f"{package}-v*"]
+    found = str(session.run(*command, external=True, silent=True, log=False))
+    tags = {Version(tag.removeprefix(f"{package}-v")): tag for tag in found.split()}
+    if version in tags:
+        session.log(f"  {package} {version}, from the tag {tags[version]}")
+        archive = folder / f"{tags[version]}.tar"
+        unpacked = archive.with_suffix("")
+        options = [f"--output={archive}", tags[version], f"packages/{package}"]
+        session.run("git", "archive", *options, external=True, log=False)
+        shutil.unpack_archive(archive, unpacked)
+        return unpacked / "packages" / package
+    if version == Version(PROJECTS[package]["version"]):
+        session.warn(f"  {package} {version}, from the TREE: it is not released, there is no tag")
+        return Path("packages", package)
+    session.error(
+        f"{package} {version} is claimed to be old enough, but there is neither a tag "
+        f"{package}-v{version} (git fetch --tags gets them) nor is it the version in the tree"
+    )
 
 
 @nox.session(default=False)
