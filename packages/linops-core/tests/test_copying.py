@@ -1,15 +1,27 @@
 import copy
+import pickle
+from collections.abc import Callable
 
+import pytest
 import torch
 from torch import Tensor, nn
 
-from linops_core import Chain, Dense, Diagonal
+from linops_core import Chain, Dense, Diagonal, NamedLinop
 from linops_core._copying import linked, shallow_copy, with_changed_tensors
 from nameddim import ND, NamedShape
 
 
 def diagonal() -> Diagonal:
     return Diagonal(nn.Parameter(torch.tensor([1.0, 2.0])), ("N",))
+
+
+def repickled(linop: NamedLinop) -> NamedLinop:
+    other: NamedLinop = pickle.loads(pickle.dumps(linop))
+    return other
+
+
+def with_other_weights(linop: NamedLinop) -> NamedLinop:
+    return linop.with_weights(lambda weight: nn.Parameter(weight.detach().clone()))
 
 
 def test_a_linked_copy_follows_whatever_happens_to_the_original() -> None:
@@ -60,6 +72,33 @@ def test_settings_of_a_shallow_copy_are_its_own() -> None:
     other = copy.copy(A)
     other.gain = 2
     assert not hasattr(A, "gain")
+
+
+@pytest.mark.parametrize("change", [copy.copy, copy.deepcopy, repickled, with_other_weights])
+def test_a_copy_of_a_compiled_operator_does_not_call_the_original(
+    change: Callable[[NamedLinop], NamedLinop],
+) -> None:
+    A = diagonal()
+    A.compile(backend="eager")
+    B, x = diagonal() @ A, torch.ones(2)
+    assert torch.equal(A(x), torch.tensor([1.0, 2.0]))
+    for linop, power in ((A, 1), (B, 2)):
+        other = change(linop)
+        for part in other.modules():
+            if isinstance(part, Diagonal):
+                part.weight = torch.nn.Parameter(torch.tensor([3.0, 5.0]))
+        assert torch.equal(other(x), torch.tensor([3.0, 5.0]) ** power)
+
+
+def test_a_hook_on_a_copy_with_other_weights_is_not_one_of_the_original() -> None:
+    A, calls = diagonal(), list[str]()
+    A.register_forward_hook(lambda *_: calls.append("both"))
+    other = with_other_weights(A)
+    other.register_forward_hook(lambda *_: calls.append("copy"))
+    A(torch.ones(2))
+    assert calls == ["both"]
+    other(torch.ones(2))
+    assert calls == ["both", "both", "copy"]
 
 
 def test_changed_tensors_are_those_that_a_tile_reads_and_buffers() -> None:

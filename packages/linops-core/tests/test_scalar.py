@@ -37,6 +37,17 @@ def test_a_tensor_is_kept_as_it_is() -> None:
     assert weight.grad is not None and weight.grad.item() == 3
 
 
+def test_a_tensor_is_not_replaced_by_one_with_dimensions() -> None:
+    A = Scalar(nn.Parameter(torch.tensor(2.0)), ("N",))
+    derived, x = [A, A.H, A.N, A.H.N], torch.ones(3)
+    A.weight = nn.Parameter(torch.arange(3.0))
+    for linop in derived:
+        with pytest.raises(ValueError, match=r"Scalar: weight must be replaced by one of shape"):
+            linop(x)
+    A.weight = nn.Parameter(torch.tensor(5.0))
+    assert [linop(x)[0].item() for linop in derived] == [5, 5, 25, 25]
+
+
 @pytest.mark.parametrize("weight", ["2", None, torch.ones(1), [1], Decimal(2)])
 def test_what_is_no_number_is_refused(weight: Any) -> None:
     assert not is_scalar(weight)

@@ -48,6 +48,7 @@ def shallow_copy(module: Module) -> Module:
     other: Module = object.__new__(type(module))
     state: dict[str, Any] = module.__getstate__()  # type: ignore[no-untyped-call]
     own = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}
+    own.pop("_compiled_call_impl", None)  # which calls the original
     vars(other).update({**NO_HOOKS, **own, "_has_relatives": False})
     return other
 
@@ -64,16 +65,13 @@ def with_changed_tensors(
     """
     own = {**module._parameters, **module._buffers}
     tensors = {name: tensor for name, tensor in own.items() if tensor is not None}
-    other: Module = object.__new__(type(module))
-    vars(other).update(vars(module))
+    other = shallow_copy(module)
     if "_has_relatives" in vars(module):
         vars(module)["_has_relatives"] = True
-        vars(other).update(_adjoint=None, _normal=None)
     vars(other).update(
         _parameters={name: None for name in own.keys() - tensors.keys()},
         _buffers={name: change((parts or {}).get(name, t)) for name, t in tensors.items()},
         _modules={name: _changed_part(part, change) for name, part in module._modules.items()},
-        _non_persistent_buffers_set=set(module._non_persistent_buffers_set),
     )
     return other
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, get_nd_shape
 
 from ._copying import linked
+from ._dtype import multiplied
 from ._identity import Identity
 from ._linop import NamedLinop
 from ._normal import Normal, fit_inner
@@ -108,7 +109,7 @@ class FFT(SliceableLinop):
         """Return s^2 N x."""
         points = x.shape[x.ndim - linop.ndim :].numel()
         scale = {"ortho": 1, "backward": points, "forward": 1 / points}[linop.norm]
-        return scale * x
+        return multiplied(scale, x)
 
     adj_normal_fn = normal_fn
 

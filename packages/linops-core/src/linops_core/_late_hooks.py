@@ -40,8 +40,13 @@ class LateHooks(nn.Module):
     """A module whose hooks may be those of `NO_HOOKS`, until it has one."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without containers that are shared."""
-        return {name: value for name, value in vars(self).items() if value is not _shared(name)}
+        """Return the attributes, but for containers that are shared and for what was compiled.
+
+        A compiled call is that of this very module, with its tensors.
+        """
+        state = {name: value for name, value in vars(self).items() if value is not _shared(name)}
+        state.pop("_compiled_call_impl", None)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set the attributes, with no hooks where the state has none."""

@@ -60,20 +60,25 @@ class Scalar(SliceableLinop):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return w x."""
-        return multiplied(linop.weight, x)
+        return multiplied(linop.factor(), x)
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
-        return multiplied(_conjugate(linop.weight), x)
+        return multiplied(_conjugate(linop.factor()), x)
 
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
+        factor = linop.factor()
         # Not |w|^2 first: a tensor of a narrow dtype may hold w and not its square.
-        return multiplied(_conjugate(linop.weight), multiplied(linop.weight, x))
+        return multiplied(_conjugate(factor), multiplied(factor, x))
 
     adj_normal_fn = normal_fn
+
+    def factor(self) -> Any:
+        """Return w: Python's number, or the tensor that is there when it is asked for."""
+        return self.weight_part("weight") if self._weight_shapes else self.weight
 
     def extra_repr(self) -> str:
         """Return what ``repr`` says of the weight."""
