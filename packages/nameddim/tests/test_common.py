@@ -162,3 +162,6 @@ def test_what_is_no_pattern_is_refused() -> None:
         resolve_wildcards(("N x",), ("...",))
     with pytest.raises(TypeError, match="or an iterable of strings, got 3"):
         max_shape([("A",), 3])  # type: ignore[list-item]
+    for shapes in ("AB", 3):
+        with pytest.raises(TypeError, match=f"must be an iterable of shapes, got {shapes!r}"):
+            max_shape(shapes)  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 import copy
 import pickle
+from enum import Enum
 
 import pytest
 from hypothesis import example, given
@@ -125,7 +126,7 @@ def test_name_that_is_no_string_is_refused(name: object) -> None:
 
 
 def test_index_that_is_no_integer_is_refused() -> None:
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(TypeError, match=r"must be an integer, got 1\.0 \(float\) for 'Nx'"):
         ND("Nx", 1.0)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="must be an integer, got 'y' \\(str\\)"):
         ND("Nx") + "y"  # type: ignore[operator]
@@ -141,8 +142,34 @@ def test_negative_index_is_refused() -> None:
 
 
 def test_second_index_is_refused() -> None:
-    with pytest.raises(ValueError, match="index 2 for 'Nx1', which carries 1 already"):
+    with pytest.raises(ValueError, match="got a second one for 'Nx1', which carries 1 already"):
         ND("Nx1", 2)
+
+
+def test_index_of_more_digits_than_python_converts_is_refused() -> None:
+    longest = 10**600 - 1
+    assert ND(f"N{longest}").i == longest and AnyDim(longest) == f"({longest})"
+    too_long = "must have at most 600 digits, got more for the name"
+    for name, i in (
+        (f"N{longest + 1}", 0),
+        (f"({longest + 1})", 0),
+        ("N", longest + 1),
+        ("N", -longest - 1),
+    ):
+        with pytest.raises(ValueError, match=too_long):
+            ND(name, i)
+    for k in (longest + 1, -(10**5000)):
+        with pytest.raises(ValueError, match=too_long):
+            _ = ND("N") + k
+    assert ND("N" + "0" * 5000).i == 0
+
+
+def test_string_that_prints_as_something_else_is_taken_by_its_characters() -> None:
+    class Name(str, Enum):  # noqa: UP042 # a StrEnum prints as its characters
+        X = "Nx"
+
+    assert ND(Name.X) == "Nx" and str(ND(Name.X)) == "Nx"
+    assert ND.infer([Name.X]) == ("Nx",)
 
 
 def test_ellipsis_has_no_index() -> None:
@@ -188,9 +215,11 @@ def test_next_unused_is_the_first_that_is_not_taken(dim: NamedDimension, taken: 
     assert dim.next_unused(avoid) == dim.next_unused(iter(avoid)) == dim + first
 
 
-def test_next_unused_refuses_one_string() -> None:
+def test_next_unused_refuses_what_is_no_collection() -> None:
     with pytest.raises(TypeError, match="must be a collection of dimensions, got 'NxNy'"):
         ND("N").next_unused("NxNy")
+    with pytest.raises(TypeError, match="must be a collection of dimensions, got 3"):
+        ND("N").next_unused(3)  # type: ignore[arg-type]
 
 
 @given(st.lists(ANYTHING, max_size=4))
@@ -213,6 +242,12 @@ def test_infer_refuses_what_is_no_string() -> None:
         ND.infer(3)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="a name must be a string, got 3"):
         ND.infer(["A", 3])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_infer_refuses_what_has_no_order(kind: type) -> None:
+    with pytest.raises(TypeError, match=r"must have an order, as in a tuple, got the set .*'A'"):
+        ND.infer(kind({"A"}))
 
 
 def test_sorts_like_its_text() -> None:

@@ -18,6 +18,10 @@ def test_names_of_grids() -> None:
     assert all(type(dim) is NamedDimension for dim in get_nd_shape(3))
 
 
+def test_number_of_dimensions_may_be_any_number_that_equals_it() -> None:
+    assert get_nd_shape(2.0) == ("Nx", "Ny")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("ndim", [0, 4, -1, 1.5])
 def test_grid_without_usual_names_is_refused(ndim: int) -> None:
     with pytest.raises(ValueError, match=f"ndim must be 1, 2 or 3, got {ndim}"):

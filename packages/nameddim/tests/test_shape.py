@@ -121,9 +121,9 @@ def test_error_of_the_readme_is_that_of_the_code() -> None:
     assert indent(str(caught.value), "    ") in readme
 
 
-@pytest.mark.parametrize("key", ["H", "N", "dims", "resolve", "other_shapes", "_private"])
+@pytest.mark.parametrize("key", ["H", "N", "dims", "resolve", "other_shapes", "_private", "a b"])
 def test_other_shape_with_the_name_of_an_attribute_is_refused(key: str) -> None:
-    with pytest.raises(ValueError, match=rf"must not be that of an attribute .*, got '{key}'"):
+    with pytest.raises(ValueError, match=rf"but not that of an attribute .*, got '{key}'"):
         NS("A", **{key: "B"})
 
 
@@ -132,6 +132,8 @@ def test_what_is_no_shape_is_refused() -> None:
         NS(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a name must be an identifier"):
         NS(("N x",))
+    with pytest.raises(TypeError, match="must have an order, as in a tuple, got the set"):
+        NS({"Nx", "Ny"})
 
 
 @given(shapes())
@@ -207,3 +209,8 @@ def test_rename_of_wildcards_is_refused() -> None:
     for names in ({"...": "A"}, {"A": "()"}, {"(1)": "A"}):
         with pytest.raises(ValueError, match=r"must be named dimensions, got .* by resolve"):
             NS("A").rename(names)
+
+
+def test_rename_takes_a_mapping() -> None:
+    with pytest.raises(TypeError, match=r"names must be a mapping .*, got \[\('A', 'B'\)\]"):
+        NS("A").rename([("A", "B")])  # type: ignore[arg-type]

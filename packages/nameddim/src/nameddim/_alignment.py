@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from nameddim._dimension import ELLIPSES, NamedDimension, is_any
+from nameddim._dimension import ELLIPSES, RUN, NamedDimension, is_any
 from nameddim._parse import Dims
 
 State = tuple[int, int]
-
-_RUN = NamedDimension(ELLIPSES)
 
 
 class Pattern:
@@ -109,7 +107,7 @@ class Alignment:
             state, path = pending.pop()
             mine, theirs = self.own.stays[state[0]], self.other.stays[state[1]]
             if mine is not None and theirs is not None:
-                path = _Path(Step(_RUN, mine, theirs, state), path)
+                path = _Path(Step(RUN, mine, theirs, state), path)
             if state == self.end:
                 yield _unlinked(path)
             for step in self.live[state]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import combinations, islice
 
 from nameddim._alignment import Alignment
-from nameddim._dimension import ELLIPSES, NamedDimension
+from nameddim._dimension import RUN
 from nameddim._errors import written
 from nameddim._intersection import intersection
 from nameddim._matching import have_common
@@ -66,7 +66,7 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
     Raises
     ------
     TypeError
-        If `shapes` is not made of iterables of strings.
+        If `shapes` is not made of iterables of strings, or is one string.
     ValueError
         If a name is bad; if two of the shapes have nothing in common; or if what all have in
         common is not one pattern.
@@ -76,6 +76,8 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
     >>> max_shape([("...", "Ny"), ("C", "..."), ("()", "Nx", "...")])
     ('C', 'Nx', '...', 'Ny')
     """
+    if isinstance(shapes, str) or not isinstance(shapes, Iterable):
+        raise TypeError(f"max_shape: shapes must be an iterable of shapes, got {shapes!r}")
     distinct = list(dict.fromkeys(map(as_dims, shapes)))
     for a, b in combinations(distinct, 2):
         if not have_common(a, b):
@@ -101,7 +103,7 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
                 "max_shape: what the shapes have in common must be one pattern, "
                 f"got {written(a)} and {written(b)}, which can be {_some_ways(a, b)}"
             )
-    return distinct[0] if distinct else (NamedDimension(ELLIPSES),)
+    return distinct[0] if distinct else (RUN,)
 
 
 def _some_ways(a: Dims, b: Dims) -> str:

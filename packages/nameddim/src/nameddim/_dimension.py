@@ -2,6 +2,7 @@
 
 import operator
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final, Self, SupportsIndex, overload
 
@@ -13,9 +14,11 @@ ANY: Final = "()"
 ELLIPSES: Final = "..."
 """The wildcard that stands for any run of dimensions, also for none."""
 
-# The leftmost match is the longest number without a leading zero: "Nx012" is ("Nx0", 12).
-_INDEX = re.compile(r"[1-9][0-9]*\Z")
-_NUMBERED_ANY = re.compile(r"\(([1-9][0-9]*)\)")
+_NUMBERED_ANY = re.compile(r"\([1-9][0-9]*\)")
+
+# Python converts 640 digits between texts and integers whatever its settings, and no more for sure.
+_MAX_DIGITS = 600
+_PAST_LARGEST = 10**_MAX_DIGITS
 
 
 class NamedDimension(str):
@@ -43,7 +46,7 @@ class NamedDimension(str):
         If `name` is not a string, or `i` is not an integer.
     ValueError
         If `name` is not a name, or `i` is negative, or an index is given to a name that has none
-        (``"..."``) or carries one already.
+        (``"..."``) or carries one already, or the index has more than 600 digits.
 
     Examples
     --------
@@ -62,16 +65,24 @@ class NamedDimension(str):
             raise TypeError(
                 f"NamedDimension: a name must be a string, got {name!r} ({type(name).__name__})"
             )
-        index = operator.index(i)
         if type(name) is not cls:
+            if type(name) is not str:
+                name = str.__str__(name)  # an enumeration of strings prints as something else
             _check_name(name)
         self = super().__new__(cls, name)
+        try:
+            index = operator.index(i)
+        except TypeError:
+            raise TypeError(
+                f"NamedDimension: an index must be an integer, got {i!r} ({type(i).__name__}) "
+                f"for {name!r}"
+            ) from None
         if index == 0:
             return self
         if self.i:
             raise ValueError(
-                f"NamedDimension: an index must be given once, got the index {index} for "
-                f"{name!r}, which carries {self.i} already"
+                f"NamedDimension: an index must be given once, got a second one for {name!r}, "
+                f"which carries {self.i} already"
             )
         return super().__new__(cls, self + index)
 
@@ -80,16 +91,12 @@ class NamedDimension(str):
         """The text without the index; ``"()"`` for ``"(1)"``."""
         if self.startswith("("):
             return ANY
-        return _INDEX.sub("", self)
+        return self[: len(self) - len(_digits_of(self))]
 
     @property
     def i(self) -> int:
         """The index, 0 if there is none."""
-        found = _NUMBERED_ANY.fullmatch(self)
-        if found:
-            return int(found[1])
-        found = _INDEX.search(self)
-        return int(found[0]) if found else 0
+        return int(_digits_of(self) or 0)
 
     # A string is an iterable of strings too, but one string is always one dimension.
     @overload
@@ -114,8 +121,10 @@ class NamedDimension(str):
 
         Raises
         ------
-        TypeError, ValueError
-            As :class:`NamedDimension`.
+        TypeError
+            If `x` is neither, or a set, which has no order.
+        ValueError
+            If a name is bad, as for :class:`NamedDimension`.
 
         Examples
         --------
@@ -124,6 +133,10 @@ class NamedDimension(str):
         """
         if isinstance(x, str):
             return x if isinstance(x, NamedDimension) else NamedDimension(x)
+        if isinstance(x, (set, frozenset)):
+            raise TypeError(
+                f"NamedDimension: dimensions must have an order, as in a tuple, got the set {x!r}"
+            )
         try:
             dims = iter(x)
         except TypeError:
@@ -146,7 +159,8 @@ class NamedDimension(str):
         TypeError
             If `k` is not an integer. (A string is not appended; use an f-string.)
         ValueError
-            If the index would be negative, or this is the ellipsis, which has no index.
+            If the index would be negative or have more than 600 digits, or this is the ellipsis,
+            which has no index.
         """
         try:
             i = self.i + operator.index(k)
@@ -157,6 +171,8 @@ class NamedDimension(str):
             ) from None
         if self == ELLIPSES:
             raise ValueError('NamedDimension: "..." must have no index, got one to add')
+        if abs(i) >= _PAST_LARGEST:
+            raise ValueError(_too_long(self))
         if i < 0:
             raise ValueError(f"NamedDimension: an index must be 0 or more, got {i} for {self!r}")
         index = str(i) if i else ""
@@ -174,7 +190,7 @@ class NamedDimension(str):
         Raises
         ------
         TypeError
-            If `avoid` is one string, which would be searched for letters.
+            If `avoid` is no collection, or one string, which would be searched for letters.
         ValueError
             If this is the ellipsis and is in `avoid`.
 
@@ -183,7 +199,7 @@ class NamedDimension(str):
         >>> NamedDimension("N").next_unused({"N", "N1", "N3"})
         'N2'
         """
-        if isinstance(avoid, str):
+        if isinstance(avoid, str) or not isinstance(avoid, Iterable):
             raise TypeError(
                 f"NamedDimension: what to avoid must be a collection of dimensions, got {avoid!r}"
             )
@@ -239,16 +255,35 @@ def is_wildcard(d: str) -> bool:
     return d == ELLIPSES or is_any(d)
 
 
+def _digits_of(dim: str) -> str:
+    """The index of `dim` as it is written: the longest trailing number without a leading zero."""
+    text = dim[1:-1] if dim.startswith("(") else dim
+    stem = text.rstrip("0123456789")
+    return text[len(stem) :].lstrip("0")
+
+
 def _check_name(text: str) -> None:
     """Raise, and point at the first character that is wrong, if `text` is no dimension."""
     if text.isidentifier() or is_wildcard(text):
+        if len(text) > _MAX_DIGITS and len(_digits_of(text)) > _MAX_DIGITS:
+            raise ValueError(_too_long(text))
         return
-    position = 0
-    while text[: position + 1].isidentifier():
-        position += 1
+    prefixes = range(1, len(text) + 1)
+    position = bisect_left(prefixes, True, key=lambda length: not text[:length].isidentifier())
     found = repr(text[position]) if text else "nothing"
     raise ValueError(
         'NamedDimension: a name must be an identifier, "...", "()" or "()" around a number '
         f"without a leading zero, got {text!r} with {found} at position {position}"
         + pointing_at(text, position)
     )
+
+
+def _too_long(text: str) -> str:
+    return (
+        f"NamedDimension: an index must have at most {_MAX_DIGITS} digits, "
+        f"got more for the name {text[:20]!r}..."
+    )
+
+
+RUN: Final = NamedDimension(ELLIPSES)
+"""The ellipsis as a dimension."""

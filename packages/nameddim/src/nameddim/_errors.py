@@ -1,13 +1,23 @@
 """Messages that point at the place of a mistake."""
 
+from unicodedata import combining, east_asian_width
+
 
 def pointing_at(text: str, position: int) -> str:
     """Two lines that show `text` and, below it, a caret at `position`.
 
-    Characters that do not print are shown as ``?``, so that the caret stays in its column.
+    Characters that do not print are shown as ``?``, and wide ones take two columns, as they do in
+    a terminal.
     """
     shown = "".join(char if char.isprintable() else "?" for char in text)
-    return f"\n    {shown}\n    {' ' * position}^"
+    column = sum(map(_n_columns, shown[:position]))
+    return f"\n    {shown}\n    {' ' * column}^"
+
+
+def _n_columns(char: str) -> int:
+    if combining(char):
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1
 
 
 def written(shape: tuple[str, ...]) -> str:

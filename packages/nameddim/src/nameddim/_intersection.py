@@ -9,11 +9,9 @@ checked, in polynomial time, however many ellipses there are.
 from itertools import islice
 
 from nameddim._alignment import Alignment, Pattern, State
-from nameddim._dimension import ELLIPSES, NamedDimension, is_any, is_wildcard
+from nameddim._dimension import RUN, NamedDimension, is_any, is_wildcard
 from nameddim._matching import have_common
 from nameddim._parse import Dims
-
-_RUN = NamedDimension(ELLIPSES)
 
 
 def intersection(own: Dims, other: Dims) -> Dims | None:
@@ -30,7 +28,7 @@ def intersection(own: Dims, other: Dims) -> Dims | None:
     alignment = Alignment(own, other)
     candidate = _with_ellipses(_shortest(alignment), own, other)
     exact = _reads_all(Pattern(candidate), alignment) and all(
-        _reads_all(Pattern(dims), Alignment(candidate, (_RUN,))) for dims in (own, other)
+        _reads_all(Pattern(dims), Alignment(candidate, (RUN,))) for dims in (own, other)
     )
     return candidate if exact else None
 
@@ -42,11 +40,11 @@ def _singles_first(dims: Dims) -> Dims:
     """
     ordered: list[NamedDimension] = []
     for dim in dims:
-        if ordered[-1:] != [_RUN]:
+        if ordered[-1:] != [RUN]:
             ordered.append(dim)
         elif is_any(dim):
             ordered.insert(-1, dim)
-        elif dim != _RUN:
+        elif dim != RUN:
             ordered.append(dim)
     return tuple(ordered)
 
@@ -82,7 +80,7 @@ def _with_ellipses(singles: Dims, own: Dims, other: Dims) -> Dims:
         # In a run of wildcards all places are the same: the last is taken.
         is_last = position == len(singles) or not is_any(singles[position])
         if is_last and have_common(longer, own) and have_common(longer, other):
-            dims.append(_RUN)
+            dims.append(RUN)
         dims += singles[position : position + 1]
     return tuple(dims)
 

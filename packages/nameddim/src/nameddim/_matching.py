@@ -112,22 +112,22 @@ def have_common(a: Dims, b: Dims) -> bool:
     # Only one has ellipses, at its start and end: what is between two of them may come anywhere,
     # and the first place where it fits leaves most room for what follows.
     start = 0
-    for block in _blocks(pattern):
-        while not _fits(block, word[start : start + len(block)]):
+    for singles in _between_ellipses(pattern):
+        while not _fit(singles, word[start : start + len(singles)]):
             start += 1
-            if start + len(block) > len(word):
+            if start + len(singles) > len(word):
                 return False
-        start += len(block)
+        start += len(singles)
     return True
 
 
-def _fits(block: Dims, piece: Dims) -> bool:
-    return len(block) == len(piece) and all(
-        meet(mine, theirs) is not None for mine, theirs in zip(block, piece, strict=True)
+def _fit(singles: Dims, others: Dims) -> bool:
+    return len(singles) == len(others) and all(
+        meet(mine, theirs) is not None for mine, theirs in zip(singles, others, strict=True)
     )
 
 
-def _blocks(pattern: Dims) -> Iterator[Dims]:
+def _between_ellipses(pattern: Dims) -> Iterator[Dims]:
     """Yield what is between the ellipses of `pattern`."""
     start = 0
     for position, dim in enumerate(pattern):

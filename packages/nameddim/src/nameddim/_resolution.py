@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from nameddim._alignment import Alignment, runs_of
-from nameddim._dimension import ANY, ELLIPSES, NamedDimension, is_any, is_wildcard
+from nameddim._dimension import ANY, RUN, NamedDimension, is_any, is_wildcard
 from nameddim._distinct import check_distinct
 from nameddim._errors import written
 from nameddim._matching import have_common
@@ -68,17 +68,16 @@ def _placements(target: Dims) -> Iterator[Dims]:
     neither is all that both have in common, and matches ((), ...), which says the same, in one.
     """
     yield target
-    if ELLIPSES not in target:
+    if RUN not in target:
         return
-    ellipsis = NamedDimension(ELLIPSES)
-    first = last = target.index(ellipsis)
+    first = last = target.index(RUN)
     while first > 0 and is_any(target[first - 1]):
         first -= 1
     while last + 1 < len(target) and is_any(target[last + 1]):
         last += 1
     singles = [dim for dim in target[first : last + 1] if is_any(dim)]
     for at in range(len(singles) + 1):
-        placed = (*target[:first], *singles[:at], ellipsis, *singles[at:], *target[last + 1 :])
+        placed = (*target[:first], *singles[:at], RUN, *singles[at:], *target[last + 1 :])
         if placed != target:
             yield placed
 

@@ -43,7 +43,7 @@ class NamedShape:
     Raises
     ------
     TypeError
-        If a shape is no iterable of strings.
+        If a shape is no iterable of strings, or a set, which has no order.
     ValueError
         If a name is bad, or within one tuple two dimensions have the same name or there are two
         ellipses, or the name of another shape is that of an attribute.
@@ -79,10 +79,10 @@ class NamedShape:
         out = own if oshape is None else as_dims(oshape)
         others = {key: as_dims(dims) for key, dims in other_shapes.items()}
         for key in others:
-            if key.startswith("_") or hasattr(cls, key):
+            if not key.isidentifier() or key.startswith("_") or hasattr(cls, key):
                 raise ValueError(
-                    "NamedShape: the name of another shape must not be that of an attribute of "
-                    f"every shape, nor begin with an underscore, got {key!r}"
+                    "NamedShape: the name of another shape must be an identifier, but not that of "
+                    f"an attribute of every shape, nor begin with an underscore, got {key!r}"
                 )
         for key, dims in {"ishape": own, "oshape": out, **others}.items():
             check_distinct(key, dims)
@@ -222,6 +222,8 @@ class NamedShape:
 
         Raises
         ------
+        TypeError
+            If `names` is no mapping of strings to strings.
         ValueError
             If a name is bad or a wildcard, or two dimensions of the shape, in whichever tuples,
             would get the same name.
@@ -231,6 +233,10 @@ class NamedShape:
         >>> NamedShape(("A", "B"), ("B",)).rename({"A": "B", "B": "A"})
         (B, A) -> (A)
         """
+        if not isinstance(names, Mapping):
+            raise TypeError(
+                f"NamedShape: names must be a mapping of old names to new ones, got {names!r}"
+            )
         new = {NamedDimension(old): NamedDimension(name) for old, name in names.items()}
         for dim in (*new.keys(), *new.values()):
             if is_wildcard(dim):
