@@ -79,6 +79,28 @@ def test_derived_operators_and_tiles_hold_the_very_tensors(known: Known) -> None
         assert {id(tensor) for tensor in tensors(linop)} <= own
 
 
+@given(trees(), st.integers(1, 3))
+def test_tiles_in_a_row_are_those_that_are_cut_one_by_one(known: Known, length: int) -> None:
+    A = known.linop
+    for linop in (A, A.H, A.N):
+        sizes = sizes_of(linop, known)
+        for dim in linop.dims:
+            if linop.role(dim) is Role.OPAQUE or linop.size(dim) is None:
+                continue
+            starts = range(0, sizes[dim], length)
+            pieces = [slice(start, min(start + length, sizes[dim])) for start in starts]
+            row = linop.tiles_along(dim, pieces)
+            one_by_one = [linop.split(linop, {dim: piece}) for piece in pieces]
+            assert [repr(tile) for tile in row] == [repr(tile) for tile in one_by_one]
+            assert [tile.shape for tile in row] == [tile.shape for tile in one_by_one]
+            for tile, other in zip(row, one_by_one, strict=True):
+                known_sizes = {**sizes, dim: other.size(dim) or sizes[dim]}
+                with torch.no_grad():
+                    torch.testing.assert_close(
+                        tile.to_dense(known_sizes), other.to_dense(known_sizes)
+                    )
+
+
 @given(trees())
 def test_the_adjoint_of_the_adjoint_is_the_operator(known: Known) -> None:
     A = known.linop

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import Add, Concat, Dense, Diagonal, NamedLinop, SliceableLinop, SplitError
+from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, SliceableLinop, SplitError
 from linops_split import batch_linop, split_linop
 from linops_split.testing import assert_tiles_make_the_whole
 from nameddim import ND, NamedDimension, NamedShape
@@ -84,6 +84,26 @@ def test_a_sliceable_operator_is_cut_like_ours(rows: int, columns: int) -> None:
         torch.rand(4, 5, dtype=torch.complex128), ("M", "N")
     )
     assert_tiles_make_the_whole(A, {"M": rows, "N": columns})
+
+
+@pytest.mark.parametrize("kind", [Chain, Diagonal])
+def test_a_class_that_says_how_to_split_is_asked_for_each_tile(kind: type[NamedLinop]) -> None:
+    asked = []
+
+    class Asked(kind):  # type: ignore[misc, valid-type]
+        @staticmethod
+        def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+            asked.append(dict(tile))
+            return kind.split(linop, tile)
+
+        adj_split = split
+
+    D = Diagonal(torch.rand(4), ("N",))
+    A = Asked(D, D) if kind is Chain else Asked(torch.rand(4), ("N",))
+    for linop in (A, A.H):
+        asked.clear()
+        split_linop(linop, {"N": 3})
+        assert [[*tile.values()] for tile in asked] == [[slice(0, 3)], [slice(3, 4)]]
 
 
 @given(sides, sides)

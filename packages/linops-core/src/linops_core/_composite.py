@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self, cast
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from memmap import union_nbytes
 from nameddim import NamedDimension, NamedShape
 
-from ._copying import linked
+from ._copying import attributes_of_linked, with_attributes
 from ._description import bytes_text
 from ._linop import NamedLinop
 from ._remembering import RememberingLinop
@@ -53,12 +53,22 @@ class Composite(RememberingLinop):
         Without a shape the operands are parts of these ones, and what maps a space to itself as
         a whole does not in parts.
         """
-        other = linked(self, shape)
+        return self.with_operands_of_each([tuple(linops)], shape)[0]
+
+    def with_operands_of_each(
+        self, rows: Iterable[Sequence[NamedLinop]], shape: NamedShape | None = None
+    ) -> list[Self]:
+        """Return the same composition of each of some rows of operands, as `with_operands` does."""
+        attributes = attributes_of_linked(self, shape)
         if shape is None:
-            vars(other)["_is_endomorphism"] = False
-        operands = {str(position): linop for position, linop in enumerate(linops)}
-        vars(other).update(_modules=operands, _operands=tuple(operands))
-        return other
+            attributes["_is_endomorphism"] = False
+        others = []
+        for linops in rows:
+            operands = {str(position): linop for position, linop in enumerate(linops)}
+            own = attributes.copy()
+            own.update(_modules=operands, _operands=tuple(operands))
+            others.append(with_attributes(self, own))
+        return others
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where no operand knows it."""

@@ -23,23 +23,34 @@ if TYPE_CHECKING:
 Linop = TypeVar("Linop", bound="NamedLinop")
 Module = TypeVar("Module", bound=nn.Module)
 
+_NOT_TAKEN_OVER = dict.fromkeys(("_is_full_backward_hook", "_adjoint", "_normal", "_passed"))
+
 
 def linked(linop: Linop, shape: NamedShape | None = None) -> Linop:
     """Return a copy of ``linop`` that keeps its tensors in the same dictionaries.
 
     Hooks are not taken over: they belong to the operator on which they were registered.
     """
+    return with_attributes(linop, attributes_of_linked(linop, shape))
+
+
+def attributes_of_linked(linop: NamedLinop, shape: NamedShape | None = None) -> dict[str, Any]:
+    """Return the attributes of a linked copy; whoever makes many copies hands a copy to each."""
     vars(linop)["_has_relatives"] = True
-    other: Linop = object.__new__(type(linop))
-    own = vars(other)
-    own.update(vars(linop))
-    own.update(NO_HOOKS)
-    own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None, _passed=None)
+    own = {**vars(linop), **NO_HOOKS, **_NOT_TAKEN_OVER}
     own.pop("_compiled_call_impl", None)
     if "_admitted" in own:
         own.update(_admitted=None, _seen_shapes={})
     if shape is not None:
         own["_shape"] = shape
+    return own
+
+
+def with_attributes(linop: Linop, attributes: dict[str, Any]) -> Linop:
+    """Return an operator of the class of ``linop`` with these attributes."""
+    other: Linop = object.__new__(type(linop))
+    # Modules of torch look each attribute over that they are given, one by one.
+    object.__setattr__(other, "__dict__", attributes)
     return other
 
 

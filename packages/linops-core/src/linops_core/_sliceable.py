@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,12 +11,12 @@ from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, NamedShape
 
-from ._copying import linked, with_changed_tensors
+from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
 from ._remembering import RememberingLinop
 from ._roles import Role
-from ._tile import within
+from ._tile import Window, within
 from ._tracing import may_be_remembered
 
 _ALL = slice(None)
@@ -250,22 +250,43 @@ class SliceableLinop(RememberingLinop):
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        if not window or not linop._weight_shapes:
-            return linop  # type: ignore[no-any-return]
-        cuts, indices = {}, {}
-        for name, shape_key in linop._weight_shapes.items():
-            dims = linop._shape.other_shapes[shape_key]
-            cut = list(linop._cuts.get(name) or [_ALL] * len(dims))
-            for axis, dim in enumerate(dims):
-                if dim in window and axis not in linop._broadcast[name]:
+        return linop._tiles([window])[0] if window else linop  # type: ignore[no-any-return]
+
+    def tiles_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
+        """Return the tile of each of the slices; see :meth:`NamedLinop.tiles_along`."""
+        if self.split is not SliceableLinop.split:
+            return super().tiles_along(dim, pieces)
+        own = self.own_pieces(dim, pieces)
+        tiles = iter(self._tiles([{dim: piece} for piece in own if piece is not None]))
+        return [self if piece is None else next(tiles) for piece in own]
+
+    def _tiles(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the tile of each of the windows, which are all of the same dimensions."""
+        if not windows or not self._weight_shapes:
+            return [self] * len(windows)
+        whole, axes = {}, {}
+        for name, shape_key in self._weight_shapes.items():
+            dims = self._shape.other_shapes[shape_key]
+            found = [(axis, dim) for axis, dim in enumerate(dims) if dim in windows[0]]
+            axes[name] = [each for each in found if each[0] not in self._broadcast[name]]
+            whole[name] = self._cuts.get(name) or (_ALL,) * len(dims)
+        shapes = self._shapes_to_keep()
+        attributes = attributes_of_linked(self)
+        attributes.update(_cut_from=shapes, _seen_shapes=shapes)
+        tiles = []
+        for window in windows:
+            cuts, indices = {}, {}
+            for name, of_whole in whole.items():
+                cut = list(of_whole)
+                for axis, dim in axes[name]:
                     cut[axis] = within(cut[axis], window[dim])
-            cuts[name] = tuple(cut)
-            if (index := _shortened(cuts[name])) != _ALL:
-                indices[name] = index
-        shapes = linop._shapes_to_keep()
-        piece = linked(linop)
-        vars(piece).update(_cuts=cuts, _indices=indices, _cut_from=shapes, _seen_shapes=shapes)
-        return piece  # type: ignore[no-any-return]
+                cuts[name] = tuple(cut)
+                if (index := _shortened(cuts[name])) != _ALL:
+                    indices[name] = index
+            own = attributes.copy()
+            own.update(_cuts=cuts, _indices=indices)
+            tiles.append(with_attributes(self, own))
+        return tiles
 
     def _shapes_to_keep(self) -> dict[str, torch.Size]:
         """Return the shapes that the weights of a tile must have; all tiles share them."""

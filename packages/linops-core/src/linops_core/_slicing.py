@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nameddim import ND, NamedDimension, is_wildcard
@@ -94,26 +94,50 @@ class Slicing:
             As :meth:`split`.
         """
         window: dict[NamedDimension, slice] = {}
-        names = self._shape.dims
         for name, piece in tile.items():
             dim = ND.infer(name)
-            has_name = dim in names or dim in self.dims
-            if not has_name and not is_wildcard(dim):
-                continue
-            try:
-                explicit = normalized_slice(piece, self.size(dim))
-            except SplitError as error:
-                raise SplitError(f"{self.signature}: {dim}: {error}") from None
-            if explicit is None:
-                continue
+            (explicit,) = self.own_pieces(dim, (piece,))
+            if explicit is not None:
+                window[dim] = explicit
+        return window
+
+    def own_pieces(self: Any, dim: NamedDimension, pieces: Sequence[slice]) -> list[slice | None]:
+        """Return slices of one dimension, explicit and checked; None for those that cut nothing.
+
+        Raises
+        ------
+        SplitError
+            As :meth:`split`.
+        """
+        has_name = dim in self._shape.dims or dim in self.dims
+        if not has_name and not is_wildcard(dim):
+            return [None] * len(pieces)
+        try:
+            size = self.size(dim)
+            explicit = [normalized_slice(piece, size) for piece in pieces]
+        except SplitError as error:
+            raise SplitError(f"{self.signature}: {dim}: {error}") from None
+        cut = next((piece for piece in explicit if piece is not None), None)
+        if cut is not None:
             if not has_name:
                 raise SplitError(
-                    f"{self.signature}: {dim} must have a name to be split along, got {explicit}"
+                    f"{self.signature}: {dim} must have a name to be split along, got {cut}"
                 )
             if (reason := self.why_opaque(dim)) is not None:
                 raise SplitError(f"{self.signature}: {dim} cannot be split: {reason}")
-            window[dim] = explicit
-        return window
+        return explicit
+
+    def tiles_along(self: Any, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
+        """Return the tile of each of the slices of one dimension.
+
+        To be overridden by operators that can do for all at once what they do for each.
+
+        Raises
+        ------
+        SplitError
+            As :func:`tile_of`.
+        """
+        return [tile_of(self, {dim: piece}) for piece in pieces]
 
     def split_forward(self: Any, ibatch: Iterable[slice], obatch: Iterable[slice]) -> NamedLinop:
         """Return the part of the operator between slices of its input and of its output.

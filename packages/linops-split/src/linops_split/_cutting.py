@@ -54,10 +54,12 @@ def _tiles(
         yield source
         return
     (dim, pieces), later = rest[0], rest[1:]
-    for piece in pieces:
-        inside = {**window, dim: piece}
-        part = tile_of(source, inside)
+    if window:
+        row = [tile_of(source, {**window, dim: piece}) for piece in pieces]
+    else:
+        row = source.tiles_along(dim, pieces)
+    for piece, part in zip(pieces, row, strict=True):
         if all(part.role(other) is source.role(other) for other, _ in later):
             yield from _tiles(part, {}, later)
         else:
-            yield from _tiles(source, inside, later)
+            yield from _tiles(source, {**window, dim: piece}, later)
