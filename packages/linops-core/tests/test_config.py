@@ -2,6 +2,7 @@ import threading
 from collections.abc import Iterator
 from contextvars import copy_context
 from types import ModuleType
+from unittest import mock
 
 import pytest
 
@@ -77,6 +78,23 @@ def test_a_function_can_be_decorated() -> None:
 
     assert inside() == inside() == [True, False]
     assert values() == [True, True]
+
+
+@pytest.mark.parametrize("assigned", [True, False])
+def test_a_patch_by_a_test_holds_and_undoes_itself(assigned: bool) -> None:
+    config.cache_adjoint_normal = assigned
+    with mock.patch("linops_core.config.cache_adjoint_normal", not assigned):
+        assert values() == elsewhere() == [not assigned, True]
+    assert values() == elsewhere() == [assigned, True]
+    with config.using(cache_adjoint_normal=not assigned):
+        with mock.patch.object(config, "cache_adjoint_normal", not assigned):
+            assert elsewhere() == [not assigned, True]
+        assert values() == [not assigned, True]
+    assert values() == elsewhere() == [assigned, True], "what held in the block is put nowhere else"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "cache_adjoint_normal", not assigned)
+        assert values() == [not assigned, True]
+    assert values() == [assigned, True]
 
 
 def test_unknown_names_are_refused() -> None:

@@ -7,6 +7,7 @@ import sys
 from itertools import combinations
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 
 import pytest
 import torch
@@ -126,6 +127,14 @@ def test_settings_take_effect_by_every_path_to_them() -> None:
         assert A.H is not A.H
     finally:
         tl.config.cache_adjoint_normal = True
+    assert A.H is A.H
+
+
+def test_a_patch_of_a_setting_holds_and_undoes_itself() -> None:
+    A = tl.Diagonal(torch.rand(3), ("N",))
+    with mock.patch("torchlinops.config.cache_adjoint_normal", False):
+        assert A.H is not A.H
+    assert tl.config.cache_adjoint_normal is True
     assert A.H is A.H
 
 

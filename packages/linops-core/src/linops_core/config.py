@@ -26,11 +26,11 @@ from types import ModuleType
 
 __all__ = ["cache_adjoint_normal", "reduce_identity_in_normal", "using"]
 
-cache_adjoint_normal: bool
-reduce_identity_in_normal: bool
+cache_adjoint_normal: bool = True
+reduce_identity_in_normal: bool = True
 
-_assigned = {"cache_adjoint_normal": True, "reduce_identity_in_normal": True}
-_RULE = f"a setting must be one of {', '.join(_assigned)}"
+_SETTINGS = ("cache_adjoint_normal", "reduce_identity_in_normal")
+_RULE = f"a setting must be one of {', '.join(_SETTINGS)}"
 _in_this_block: ContextVar[Mapping[str, bool]] = ContextVar("linops_core.config", default={})  # noqa: B039 # never written to
 
 
@@ -58,7 +58,7 @@ def using(**settings: bool) -> Iterator[None]:
     True
     """
     for name, value in settings.items():
-        if name not in _assigned:
+        if name not in _SETTINGS:
             raise TypeError(f"using: {_RULE}, got {name!r}")
         _check_value(name, value)
     token = _in_this_block.set({**_in_this_block.get(), **settings})
@@ -76,32 +76,28 @@ def _check_value(name: str, value: object) -> None:
 class _Config(ModuleType):
     """A module whose settings are looked up when they are read.
 
-    A plain one has no values that differ between threads, and takes misspelt names.
+    A plain one has no values that differ between threads, and takes misspelt names. What is
+    assigned is in its ``__dict__``: there, `unittest.mock.patch` finds what it has to put back.
     """
 
-    def __getattr__(self, name: str) -> bool:
-        """Return the value of a setting that holds here."""
-        if name in _assigned:
-            return _in_this_block.get().get(name, _assigned[name])
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattribute__(self, name: str) -> object:
+        """Return the value of a setting that holds here, or anything else in the module."""
+        in_this_block = _in_this_block.get()
+        return in_this_block[name] if name in in_this_block else super().__getattribute__(name)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a setting for all threads."""
         if name.startswith("__"):  # what the import system sets
             super().__setattr__(name, value)
             return
-        if name not in _assigned:
+        if name not in _SETTINGS:
             raise AttributeError(f"config: {_RULE}, got {name!r}")
         _check_value(name, value)
-        _assigned[name] = bool(value)
+        super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
         """Refuse: a setting always has a value."""
         raise AttributeError(f"config: {name} cannot be deleted")
-
-    def __dir__(self) -> list[str]:
-        """Return the names of the module and the settings."""
-        return sorted({*vars(self), *_assigned})
 
 
 sys.modules[__name__].__class__ = _Config

@@ -18,7 +18,7 @@ from memmap import *  # noqa: E402, F403
 from nameddim import *  # noqa: E402, F403
 
 # isort: split
-# Last, so that `alg` and `config` are modules of this package and not those of linops_core.
+# Last, so that `alg` is the module of this package and not that of linops_core.
 import torchlinops.alg as alg  # type: ignore[no-redef]  # noqa: E402
 import torchlinops.config as config  # type: ignore[no-redef]  # noqa: E402
 import torchlinops.linops as linops  # noqa: E402
