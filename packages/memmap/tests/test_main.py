@@ -1,10 +1,12 @@
 """``memmap report FILE``: what it prints, what it returns."""
 
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
@@ -59,12 +61,63 @@ def test_what_is_no_checkpoint_gives_one_line_and_status_2(
     assert err.startswith(f"memmap: {path}: ")
 
 
+def test_a_file_that_is_not_there_is_named_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(tmp_path / "none.pt")]) == 2
+    assert capsys.readouterr().err == f"memmap: {tmp_path}/none.pt: No such file or directory\n"
+
+
 def test_a_picture_that_cannot_be_written_gives_one_line_and_status_2(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(checkpoint), "--picture", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1
+    assert out == "" and err == f"memmap: {tmp_path}: Is a directory\n"
+
+
+def run(checkpoint: Path, stdout: int | IO[bytes]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "memmap", "report", str(checkpoint)],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+
+
+def test_a_reader_that_stops_reading_is_no_error(checkpoint: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = run(checkpoint, writing)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_gives_one_line_and_status_2(checkpoint: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = run(checkpoint, full)
+    assert done.returncode == 2
+    assert done.stderr == "memmap: standard output: No space left on device\n"
+
+
+def test_a_file_without_tensors_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "model.pt"
+    torch.save({"epoch": 3}, path)
+    assert main(["report", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["no tensors"]
+
+
+def test_the_help_explains_every_column(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["report", "--help"])
+    explained = capsys.readouterr().out.partition("columns:")[2].splitlines()[1:]
+    main(["report", str(checkpoint)])
+    headings = capsys.readouterr().out.split("\n")[0].split()
+    assert [line.split()[0] for line in explained] == headings[:-1]
 
 
 @pytest.mark.parametrize("arguments", [[], ["report"], ["repair", "x"]])

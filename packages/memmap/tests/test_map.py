@@ -204,6 +204,23 @@ def test_storages_that_share_memory_must_be_known_before_one_is_placed() -> None
     assert overlaps(known.copy_to(first, "meta").a, known.copy_to(second, "meta").b)
 
 
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 6)), max_size=6))
+def test_storages_are_placed_if_they_share_no_memory_with_one_that_was(
+    intervals: list[tuple[int, int]],
+) -> None:
+    array = np.zeros(26, np.float32)
+    memory_map = ModuleMemoryMap()
+    placed: list[torch.Tensor] = []
+    for start, length in intervals:
+        tensor = torch.from_numpy(array[start : start + length])
+        if any(overlaps(tensor, other) for other in placed):
+            with pytest.raises(StorageError, match=r"^x: storages that share memory must be known"):
+                memory_map.copy_to(Holder(x=tensor), "meta")
+        else:
+            assert memory_map.copy_to(Holder(x=tensor), "meta").x.is_meta
+            placed.append(tensor)
+
+
 def test_the_storage_that_was_not_known_is_named() -> None:
     array = np.zeros(20, np.float32)
     pieces = [torch.from_numpy(array[start : start + 8]) for start in (0, 4, 10)]

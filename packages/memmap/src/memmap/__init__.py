@@ -1,10 +1,10 @@
 """Which bytes a tensor touches, and copies and moves that keep every view."""
 
-from ._checkpoint_error import CheckpointError as CheckpointError
 from ._deepcopy import memory_aware_deepcopy as memory_aware_deepcopy
 from ._errors import AliasError as AliasError
 from ._errors import AliasWarning as AliasWarning
 from ._errors import CastError as CastError
+from ._errors import CheckpointError as CheckpointError
 from ._errors import MoveError as MoveError
 from ._errors import NonLeafError as NonLeafError
 from ._errors import StorageError as StorageError

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ._checkpoint_error import CheckpointError
+from ._errors import CheckpointError
 from ._report import MemoryReport
 from ._report_table import printable
+
+_COLUMNS = """\
+columns:
+  allocated      bytes of the storage
+  spanned        from the first byte that a tensor touches to the last
+  touched        bytes that at least one tensor touches
+  shared         bytes that are touched under at least two names
+  wasted         bytes that no tensor touches
+  separate       bytes if each name had contiguous memory of its own
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0, or 2 if a file is no checkpoint or cannot be read or written; then one
-        line on standard error says why.
+        Exit status: 0; 1 if whoever reads the output has stopped reading; 2 if a file is no
+        checkpoint or cannot be read or written: then one line on standard error says why.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -33,10 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = json.dumps(report.to_dict(), indent=2) if options.json else str(report)
         if options.picture is not None:
             Path(options.picture).write_text(report.to_svg(), encoding="utf-8")
-    except (CheckpointError, OSError) as error:
-        _write(f"memmap: {options.file}: {error}", sys.stderr)
-        return 2
-    _write(text, sys.stdout)
+    except CheckpointError as error:
+        return _failed(f"{options.file}: {error}")
+    except OSError as error:
+        return _failed(f"{error.filename or options.file}: {error.strerror or error}")
+    try:
+        print(_encodable(text, sys.stdout.encoding), flush=True)
+    except OSError as error:
+        # Python would try once more to write what is left when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 1
+        return _failed(f"standard output: {error.strerror or error}")
     return 0
 
 
@@ -46,8 +65,10 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser(
         "report",
         help="bytes that the tensors of a checkpoint take, share and waste",
-        description="Bytes that the tensors of a checkpoint take, share and waste. Nothing in the "
+        description="Bytes that the tensors of a checkpoint take, share and waste. Nothing in the\n"
         "file is executed, and no tensor is loaded.",
+        epilog=_COLUMNS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     report.add_argument("file", metavar="FILE", help="a .pt or .safetensors checkpoint")
     report.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -55,12 +76,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _write(text: str, stream: object) -> None:
-    """Print lines, with escapes for what the stream cannot encode."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
+def _failed(reason: str) -> int:
+    print(_encodable(f"memmap: {reason}", sys.stderr.encoding), file=sys.stderr)
+    return 2
+
+
+def _encodable(text: str, encoding: str) -> str:
+    """Lines with escapes for what a terminal would obey, or a stream cannot encode."""
     lines = [printable(line) for line in text.split("\n")]
-    safe = "\n".join(lines).encode(encoding, "backslashreplace").decode(encoding)
-    print(safe, file=stream)  # type: ignore[call-overload]  # any stream of text
+    return "\n".join(lines).encode(encoding, "backslashreplace").decode(encoding)
 
 
 if __name__ == "__main__":

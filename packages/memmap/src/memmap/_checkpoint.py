@@ -5,10 +5,10 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
-from ._checkpoint_error import CheckpointError
 from ._checkpoint_legacy import read_legacy
 from ._checkpoint_safetensors import read_safetensors
 from ._checkpoint_torch import read_torch
+from ._errors import CheckpointError
 from ._report_entry import Entries
 
 _ZIP = b"PK\x03\x04"

@@ -6,9 +6,9 @@ import mmap
 from pathlib import Path
 from typing import IO, cast
 
-from ._checkpoint_error import CheckpointError
 from ._checkpoint_pickle import LIST, Node, parse_pickle
 from ._checkpoint_torch import TensorWalk, key_text
+from ._errors import CheckpointError
 from ._report_entry import Entries
 
 _VERSION = 1001

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
-from ._checkpoint_error import CheckpointError
+from ._errors import CheckpointError
 
 
 class Global(NamedTuple):

@@ -7,7 +7,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ._checkpoint_error import CheckpointError
+from ._errors import CheckpointError
 from ._report_entry import Entries, Entry
 from ._view import View
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import torch
 
-from ._checkpoint_error import CheckpointError
 from ._checkpoint_pickle import PERSISTENT, Global, Node, parse_pickle
+from ._errors import CheckpointError
 from ._reach import Path, path_text
 from ._report_entry import Entries, Entry
 from ._view import SUB_BYTE_DTYPES, View

@@ -23,3 +23,7 @@ class AliasError(MoveError):
 
 class AliasWarning(UserWarning):
     """Memory of a module is also held outside, where a move or a copy takes them apart."""
+
+
+class CheckpointError(ValueError):
+    """A file is no checkpoint, or one that is damaged or of a kind that is not read."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
@@ -222,7 +223,7 @@ class ModuleMemoryMap:
         Parameters
         ----------
         module : torch.nn.Module
-            Registered now, if it was not.
+            Registered now, if it was not, and unless it cannot be moved.
         device : torch.device, str or int
             Where to.
         gaps : {"keep", "split", "close"}, optional
@@ -261,14 +262,13 @@ class ModuleMemoryMap:
         check_module_type("ModuleMemoryMap", module)
         _check_gaps(gaps)
         target = device_of(device)
-        self._know(module, target)
         if low_memory and non_blocking:
             raise ValueError(NOT_BOTH)
 
         def fill(group: Group, device: torch.device) -> dict[int, torch.Tensor]:
             return self._placed([group], device, gaps, non_blocking)
 
-        with self._placements.restored_on_error():
+        with self._knowing(module, target):
             move(
                 module,
                 Target(target, None),
@@ -298,7 +298,7 @@ class ModuleMemoryMap:
         Parameters
         ----------
         module : torch.nn.Module
-            Registered now, if it was not.
+            Registered now, if it was not, and unless it cannot be copied.
         device : torch.device, str or int
             Where to; if tensors are there already, they are copied all the same.
         gaps : {"keep", "split", "close"}, optional
@@ -334,7 +334,12 @@ class ModuleMemoryMap:
         _check_gaps(gaps)
         check_holds_its_tensors(module)
         target = device_of(device)
-        self._know(module, target)
+        with self._knowing(module, target):
+            return self._copied_to(module, target, gaps, non_blocking, detach)
+
+    def _copied_to(
+        self, module: M, target: torch.device, gaps: Gaps, non_blocking: bool, detach: bool
+    ) -> M:
         reached = reach(module)
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
@@ -346,7 +351,7 @@ class ModuleMemoryMap:
         # Nothing may stay behind, whatever holds it.
         plan = plan_of([item._replace(owned=True) for item in missing], detach)
         check_arrival(plan, plan.groups, target)
-        with self._placements.restored_on_error(), torch.no_grad():
+        with torch.no_grad():
             plain = self._placed(plan.groups, target, gaps, non_blocking)
             counters = self._counters.setdefault(target, Counters())
             sources = copy_tensors(plan, plain, memo, counters, target)
@@ -375,9 +380,18 @@ class ModuleMemoryMap:
         for where in [where for where in self._counters if target in (None, where)]:
             del self._counters[where]
 
-    def _know(self, module: torch.nn.Module, device: torch.device) -> None:
-        if not any(known is module for known, _ in self._modules):
+    @contextmanager
+    def _knowing(self, module: torch.nn.Module, device: torch.device) -> Iterator[None]:
+        """Context for a registered module; an error that leaves it undoes what it has begun."""
+        modules = self._modules.copy()
+        if not any(known is module for known, _ in modules):
             self._modules.append((module, device))
+        try:
+            with self._placements.restored_on_error():
+                yield
+        except BaseException:
+            self._modules = modules
+            raise
 
     def _found(self, device: torch.device | None, named: bool = False) -> list[Found]:
         """Tensors of the modules that may come to a device, or of all, each once."""

@@ -224,7 +224,7 @@ class Placements:
             if not ascending[where].is_alive():
                 del ascending[where]
                 continue
-            known = ascending[where - 1]
+            known = ascending[where]
             piece = next(piece for piece in group.pieces if known.is_met_by(piece))
             raise StorageError(
                 f"{path_text(piece.path)}: storages that share memory must be known "

@@ -91,6 +91,8 @@ def table(
     widths = [max(map(len, column)) for column in columns]
     lines = [_line(row, widths) for row in rows]
     lines += [f"{printable(name)}: memory unknown, not counted" for name in unplaced]
+    if not storages and not unplaced:
+        lines.append("no tensors")
     return "\n".join(lines)
 
 
