@@ -197,7 +197,9 @@ EXECUTE: dict[str, tuple[str, str, Program]] = {
         "with self.base.backend.using(self.base.compute):\n            result",
         "if True:\n            result", given_streams),
     "the event of another stream tells that a tile is done": (
-        "event.record(streams.compute)", "event.record(streams.incoming)", sums),
+        "recorded_on(there.compute", "recorded_on(there.incoming", sums),
+    "the event of another stream tells that a sum is done": (
+        "recorded_on(self.base.compute", "recorded_on(self.base.incoming", sums),
     "nobody waits for anybody": (
         "stream.wait_event(self.done[number])", "pass", sums),
     "copies are received on the stream that computes": (
@@ -217,7 +219,7 @@ EXECUTE: dict[str, tuple[str, str, Program]] = {
 }  # fmt: skip
 OUTPUT: dict[str, tuple[str, str, Program]] = {
     "places are vacant at once": (
-        "self.vacant.record(base.compute)", "self.vacant.record(base.incoming)", sums),
+        "recorded_on(base.compute", "recorded_on(base.incoming", sums),
     "the output is allocated for another stream": (
         "with base.backend.using(base.compute):\n            shape",
         "with base.backend.using(base.incoming):\n            shape", sums),

@@ -207,6 +207,22 @@ def test_a_buffer_is_used_again_when_it_was_added(
             assert held[action.slot] == number
 
 
+@given(plans())
+def test_each_device_that_is_sent_something_is_a_lane(
+    drawn: tuple[Tiling, list[torch.device], Plan],
+) -> None:
+    _, devices, plan = drawn
+    assert plan.n_lanes == len({*devices} - {plan.base})
+
+
+def test_a_device_counts_as_often_as_it_has_streams() -> None:
+    B = batch_linop(Dense(torch.rand(4, 5), ("M", "N")), {"M": 1})
+    assert isinstance(B, Tiled)
+    devices = [DEVICES[2]] * 4
+    assert planned(B.tiling(), devices, BASES[1], 2).n_lanes == 1
+    assert planned(B.tiling(), devices, BASES[1], 2, [0, 1, 2, 0]).n_lanes == 3
+
+
 @given(plans(), st.integers(1, 3))
 def test_the_same_tiles_give_the_same_plan(
     drawn: tuple[Tiling, list[torch.device], Plan], max_in_flight: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ._devices import as_device
-from ._streams import Event, Stream, as_stream, backend_of
+from ._streams import Event, Stream, as_stream, backend_of, recorded_on
 
 
 class RepeatedEvent:
@@ -43,9 +43,7 @@ class RepeatedEvent:
             The current one of the device by default.
         """
         stream = self._stream(stream)
-        event = backend_of(stream.device).new_event(stream.device)
-        event.record(stream)
-        self._last = event
+        self._last = event = recorded_on(stream, backend_of(stream.device))
         return event
 
     def wait(self, stream: Stream | torch.Stream | None = None) -> None:

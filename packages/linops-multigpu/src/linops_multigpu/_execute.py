@@ -12,8 +12,8 @@ from linops_split import Tiling
 from ._crew import Crew
 from ._output import Lane, Output, output_on
 from ._plan import Action, Kind, Plan
-from ._stream_pool import DeviceStreams, follow_caller, let_caller_follow, streams_on
-from ._streams import Event, HostBackend, HostEvent, Stream
+from ._stream_pool import follow_caller, let_caller_follow, streams_on
+from ._streams import Event, HostBackend, HostEvent, Stream, recorded_on
 from ._transfer import Transfer, issue
 
 
@@ -137,7 +137,7 @@ class _Execution:
             if action.onto is not None:
                 result = self.summed(action.onto, result)
         self.results[number] = result
-        self.note(number, _recorded(there))
+        self.note(number, recorded_on(there.compute, there.backend))
 
     def summed(self, onto: int, result: Tensor) -> Tensor:
         total = self.results.pop(onto)
@@ -158,7 +158,7 @@ class _Execution:
         self.prepare_base(self.base.compute, action)
         assert self.output is not None
         self.output.add(action)
-        self.note(number, _recorded(self.base))
+        self.note(number, recorded_on(self.base.compute, self.base.backend))
 
     def compute_here(self, action: Action) -> None:
         with self.base.backend.using(self.base.compute):
@@ -228,9 +228,3 @@ class _Execution:
                 streams.outgoing.synchronize()
                 streams.compute.synchronize()
         self.base.compute.synchronize()
-
-
-def _recorded(streams: DeviceStreams) -> Event:
-    event = streams.backend.new_event(streams.device)
-    event.record(streams.compute)
-    return event

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from linops_split import Tiling
 
-from ._plan import Action, Kind, Plan
+from ._plan import Action, Plan
 from ._stream_pool import DeviceStreams
-from ._streams import Event, HostBackend
+from ._streams import Event, HostBackend, recorded_on
 from ._transfer import Transfer, issue
 
 
@@ -82,8 +82,7 @@ class DeviceOutput(Output):
                 lengths[action.slot] = max(lengths[action.slot], self.places[action.tile].numel())
         with base.backend.using(base.compute):
             self.slots = [self.y.new_empty(length) for length in lengths]
-        self.vacant = base.backend.new_event(base.device)
-        self.vacant.record(base.compute)
+        self.vacant = recorded_on(base.compute, base.backend)
 
     def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
         """Start the way of a result to its place, or to a buffer."""
@@ -119,10 +118,9 @@ class HostOutput(Output):
 
     def __init__(self, plan: Plan, tiling: Tiling, base: DeviceStreams, first: Tensor) -> None:
         super().__init__(plan, tiling, base, first)
-        n_lanes = len({action.device for action in plan.actions if action.kind is Kind.COLLECT})
         # No transfers, which would keep the memory of the devices.
         self.on_the_way: deque[tuple[Tensor, Event | None, Action]] = deque()
-        self.n_at_most = n_lanes * plan.max_in_flight
+        self.n_at_most = plan.n_lanes * plan.max_in_flight
 
     def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
         """Start the way of a result to pinned memory."""

@@ -77,6 +77,8 @@ class Plan:
         How many buffers on the base device hold what was collected and is to be added.
     max_in_flight : int
         How many inputs, and how many results, are on each device at a time.
+    n_lanes : int
+        How many other devices work, where one counts as often as it has streams.
     """
 
     actions: tuple[Action, ...]
@@ -84,6 +86,7 @@ class Plan:
     fills: bool
     n_slots: int
     max_in_flight: int
+    n_lanes: int
 
     def __str__(self) -> str:
         """Return a line for each action."""
@@ -175,7 +178,14 @@ class _Planner:
             else:
                 self.compute_there(tile)
         n_slots = len({action.slot for action in self.actions} - {None})
-        return Plan(tuple(self.actions), self.base, self.fills, n_slots, self.max_in_flight)
+        return Plan(
+            tuple(self.actions),
+            self.base,
+            self.fills,
+            n_slots,
+            self.max_in_flight,
+            n_lanes=len(self.lanes),
+        )
 
     def turn(self, tile: int) -> int:
         """Return when a tile has its turn: last the host, which can issue nothing meanwhile."""

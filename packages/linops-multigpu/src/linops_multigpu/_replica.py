@@ -16,7 +16,7 @@ from memmap import ModuleMemoryMap
 from ._call import once_a_call
 from ._followed import Followed, is_transformed, sent_by_itself
 from ._snapshot import Snapshot
-from ._streams import Stream, backend_of
+from ._streams import Stream, backend_of, recorded_on
 from ._weights import read_by, reading
 
 # One at a time: what two threads find to be outdated is sent once.
@@ -107,8 +107,7 @@ class _Copies:
         self._backend = backend_of(device)
         self._device = device
         stream = self._backend.current_stream(device)
-        self._arrived = self._backend.new_event(device)
-        self._arrived.record(stream)
+        self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]
         self._followed: dict[tuple[object, ...], Followed] = {}
 

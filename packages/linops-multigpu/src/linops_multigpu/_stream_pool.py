@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ._device_spec import DeviceSpec
-from ._streams import Event, Stream, StreamBackend, backend_of
+from ._streams import Stream, StreamBackend, backend_of, recorded_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +56,16 @@ def follow_caller(streams: DeviceStreams) -> None:
     """Let the stream that computes wait for the one that is current, if it is another."""
     current = streams.backend.current_stream(streams.device)
     if streams.compute != current:
-        streams.compute.wait_event(_recorded(streams, current))
+        streams.compute.wait_event(recorded_on(current, streams.backend))
 
 
 def let_caller_follow(streams: DeviceStreams, result: Tensor | None = None) -> None:
     """Let the stream that is current wait for the one that computes, and use what it returns."""
     current = streams.backend.current_stream(streams.device)
     if streams.compute != current:
-        current.wait_event(_recorded(streams, streams.compute))
+        current.wait_event(recorded_on(streams.compute, streams.backend))
         if result is not None:
             streams.backend.record_use(result, current)
-
-
-def _recorded(streams: DeviceStreams, stream: Stream) -> Event:
-    event = streams.backend.new_event(streams.device)
-    event.record(stream)
-    return event
 
 
 _Pairs = dict[tuple[torch.device, torch.device | None], tuple[Stream, Stream]]

@@ -66,6 +66,13 @@ class StreamBackend(Protocol):
         """Return host memory for a contiguous copy of ``like`` that the device can reach."""
 
 
+def recorded_on(stream: Stream, backend: StreamBackend) -> Event:
+    """Return a fresh event: the point at which ``stream`` has done what it was given so far."""
+    event = backend.new_event(stream.device)
+    event.record(stream)
+    return event
+
+
 class AcceleratorBackend:
     """The streams of whatever `torch.accelerator` stands for here."""
 

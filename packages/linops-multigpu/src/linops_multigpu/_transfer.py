@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ._staging import pieces, staging_of
 from ._stream_pool import DeviceStreams
-from ._streams import Event, Stream
+from ._streams import Event, HostBackend, recorded_on
 from ._transfer_route import Route, route_between
 from ._weight_parts import memory_order
 
@@ -41,9 +41,6 @@ class Transfer:
         When it does. None if it did at once.
     departed : Event, optional
         When what was sent has been read. None if it was at once.
-    into : Tensor, optional
-        Where the values go, or what they are added to.
-    add : bool
     """
 
     sent: Tensor
@@ -52,8 +49,6 @@ class Transfer:
     copy: Tensor
     arrived: Event | None = None
     departed: Event | None = None
-    into: Tensor | None = None
-    add: bool = False
 
     def receive(self) -> Tensor:
         """Return the result, which the stream that computes at the destination waits for.
@@ -63,13 +58,8 @@ class Transfer:
         there = self.destination
         if self.arrived is not None:
             there.compute.wait_event(self.arrived)
-        if self.copy is self.into:
-            return self.copy
         there.backend.record_use(self.copy, there.compute)
-        if self.into is None:
-            return self.copy
-        with torch.no_grad(), there.backend.using(there.compute):
-            return self.into.add_(self.copy) if self.add else self.into.copy_(self.copy)
+        return self.copy
 
     def release(self) -> None:
         """Let the stream that computes at the source wait until what was sent has been read."""
@@ -96,7 +86,6 @@ def issue(
     ready: Event | None = None,
     into: Tensor | None = None,
     vacant: Event | None = None,
-    add: bool = False,
 ) -> Transfer:
     """Start a copy of ``x`` to another device, on the streams that are there for copies.
 
@@ -112,20 +101,18 @@ def issue(
         When x has its values. By default when the stream that computes at the source has done
         what it was given so far.
     into : Tensor, optional
-        At the destination, of the shape and dtype of x, where the values are to be. A device
-        writes to host memory itself if that is contiguous; it should be pinned then.
+        Where the values are to be, on another device that has streams.
     vacant : Event, optional
         When ``into`` may be written to. By default when the stream that computes at the
         destination has done what it was given so far.
-    add : bool
-        Add to what is in ``into``, when it is received.
 
     Raises
     ------
     ValueError
-        If x is not at the source, or ``into`` is not at the destination or unlike x.
+        If x is not at the source, or ``into`` is unlike x, not at the destination, or given where
+        no device can write to it later.
     """
-    _check(x, source, destination, into, add)
+    _check(x, source, destination, into)
     fake = isinstance(x, FakeTensor)
     route = Route.TORCH if fake else route_between(source.device, destination.device)
     if _LOG.isEnabledFor(logging.DEBUG):
@@ -134,13 +121,9 @@ def issue(
         )
     with torch.no_grad():
         x = x.detach()
-        if source.device == destination.device:
-            if source.compute != destination.compute:
-                ready = ready or _now(source, source.compute)
-            return Transfer(x, source, destination, x, ready, None, into, add)
-        if route is Route.TORCH:
-            there = x.to(destination.device)
-            return Transfer(x, source, destination, there, None, None, into, add)
+        if route in (Route.NONE, Route.TORCH):
+            there = x.to(destination.device) if into is None else into.copy_(x)
+            return Transfer(x, source, destination, there)
         if x.is_conj() or x.is_neg():
             # What copies bytes knows nothing of signs that are still to be changed.
             if ready is not None:
@@ -148,29 +131,33 @@ def issue(
             with source.backend.using(source.compute):
                 x, ready = x.resolve_conj().resolve_neg(), None
         if route is not Route.TO_DEVICE:
-            source.outgoing.wait_event(ready or _now(source, source.compute))
+            source.outgoing.wait_event(ready or recorded_on(source.compute, source.backend))
         if route is Route.TO_HOST:
-            there, arrived = _to_host(x, source, None if add else into)
-            return Transfer(x, source, destination, there, arrived, arrived, into, add)
+            there, arrived = _to_host(x, source)
+            return Transfer(x, source, destination, there, arrived, departed=arrived)
         with destination.backend.using(destination.incoming):
-            if into is None or add:
-                out = torch.empty_like(x, device=destination.device, requires_grad=False)
+            if into is None:
+                into = torch.empty_like(x, device=destination.device, requires_grad=False)
             else:
-                out = into
-                destination.incoming.wait_event(vacant or _now(destination, destination.compute))
-            arrived, departed = _WAYS[route](x, out, source, destination)
-    return Transfer(x, source, destination, out, arrived, departed, into, add)
+                vacant = vacant or recorded_on(destination.compute, destination.backend)
+                destination.incoming.wait_event(vacant)
+            arrived, departed = _WAYS[route](x, into, source, destination)
+    return Transfer(x, source, destination, into, arrived, departed)
 
 
 def _check(
-    x: Tensor, source: DeviceStreams, destination: DeviceStreams, into: Tensor | None, add: bool
+    x: Tensor, source: DeviceStreams, destination: DeviceStreams, into: Tensor | None
 ) -> None:
     if x.device != source.device:
         raise ValueError(f"a vector to send must be on {source.device}, got {x.device}")
     if into is None:
-        if add:
-            raise ValueError("a vector to add must have one to be added to, got none")
-    elif into.device != destination.device or into.shape != x.shape or into.dtype != x.dtype:
+        return
+    if source.device == destination.device or isinstance(destination.backend, HostBackend):
+        raise ValueError(
+            f"what a vector is sent into must be on another device with streams, got "
+            f"{destination.device} for one on {source.device}"
+        )
+    if into.device != destination.device or into.shape != x.shape or into.dtype != x.dtype:
         raise ValueError(
             f"what a vector is sent into must be {x.dtype} {tuple(x.shape)} on "
             f"{destination.device}, got {into.dtype} {tuple(into.shape)} on {into.device}"
@@ -188,7 +175,7 @@ def _direct(
     # for copies; the one of the destination is already.
     with source.backend.using(source.outgoing):
         out.copy_(x, non_blocking=True)
-    arrived = _now(destination, destination.incoming)
+    arrived = recorded_on(destination.incoming, destination.backend)
     return arrived, arrived
 
 
@@ -202,9 +189,9 @@ def _to_device(
             buffer.await_on_host()
             pinned = buffer.room_for(piece, destination.backend)
             pinned.copy_(piece)
-            place.copy_(pinned, non_blocking=True)
-            buffer.is_busy_until(_now(destination, destination.incoming))
-    return _now(destination, destination.incoming), None
+            _land(pinned, place)
+            buffer.is_busy_until(recorded_on(destination.incoming, destination.backend))
+    return recorded_on(destination.incoming, destination.backend), None
 
 
 def _staged(
@@ -222,42 +209,42 @@ def _staged(
                 buffer.await_on_host()
             with source.backend.using(source.outgoing):
                 pinned.copy_(piece, non_blocking=True)
-            filled = _now(source, source.outgoing)
+            filled = recorded_on(source.outgoing, source.backend)
             buffer.is_busy_until(filled)  # should the next copy not even start
             if of_one_kind:
                 destination.incoming.wait_event(filled)
             else:
                 filled.synchronize()
-            place.copy_(pinned, non_blocking=True)
-            buffer.is_busy_until(_now(destination, destination.incoming))
-    return _now(destination, destination.incoming), _now(source, source.outgoing)
+            _land(pinned, place)
+            buffer.is_busy_until(recorded_on(destination.incoming, destination.backend))
+    arrived = recorded_on(destination.incoming, destination.backend)
+    return arrived, recorded_on(source.outgoing, source.backend)
 
 
 _WAYS = {Route.DIRECT: _direct, Route.TO_DEVICE: _to_device, Route.STAGED: _staged}
 
 
-def _to_host(x: Tensor, source: DeviceStreams, into: Tensor | None) -> tuple[Tensor, Event]:
-    if into is not None and into.is_contiguous():
-        there = into
-    else:
-        # Fresh pinned memory each time: the caller may keep it.
-        order = memory_order(x)
-        there = source.backend.empty_pinned(x.permute(order))
-        if not x.is_contiguous():
-            strides = there.permute(sorted(order, key=order.__getitem__)).stride()
-            # No view, which autograd would not let its owner write to.
-            there = torch.empty(0, dtype=x.dtype, device="cpu").set_(
-                there.untyped_storage(), 0, x.shape, strides
-            )
+def _land(pinned: Tensor, place: Tensor) -> None:
+    """Copy from pinned memory to a place on a device, while the host goes on."""
+    if not place.is_contiguous():
+        # With gaps the bytes are no one run, and torch may read them before they are there.
+        pinned = pinned.to(place.device, non_blocking=True)
+    place.copy_(pinned, non_blocking=True)
+
+
+def _to_host(x: Tensor, source: DeviceStreams) -> tuple[Tensor, Event]:
+    # Fresh pinned memory each time: the caller may keep it.
+    order = memory_order(x)
+    there = source.backend.empty_pinned(x.permute(order))
+    if not x.is_contiguous():
+        strides = there.permute(sorted(order, key=order.__getitem__)).stride()
+        # No view, which autograd would not let its owner write to.
+        there = torch.empty(0, dtype=x.dtype, device="cpu").set_(
+            there.untyped_storage(), 0, x.shape, strides
+        )
     with source.backend.using(source.outgoing):
         there.copy_(x, non_blocking=True)
-    return there, _now(source, source.outgoing)
-
-
-def _now(streams: DeviceStreams, stream: Stream) -> Event:
-    event = streams.backend.new_event(streams.device)
-    event.record(stream)
-    return event
+    return there, recorded_on(source.outgoing, source.backend)
 
 
 def _in_memory_order(x: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:

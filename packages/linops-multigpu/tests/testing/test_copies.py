@@ -65,6 +65,33 @@ def test_only_one_run_of_bytes_is_copied_while_the_host_goes_on(layout: str) -> 
         assert pinned.eq(1).all()
 
 
+def test_a_device_packs_what_goes_to_pinned_memory_while_the_host_goes_on() -> None:
+    with simulated(1, check=False) as world:
+        there = torch.ones(3, N, device="sim:0")[:, ::2]
+        pinned = world.empty_pinned(torch.empty(3, N // 2))
+        world.synchronize()
+        pinned.copy_(there, non_blocking=True)
+        assert pinned.isnan().all() and len(world.races) == 1
+        world.synchronize()
+        assert pinned.eq(1).all()
+
+
+@pytest.mark.parametrize("mistake", ["filled late", "emptied early"])
+def test_pinned_memory_that_a_device_unpacks_may_be_read_at_once_or_later(mistake: str) -> None:
+    with simulated(1, check=False) as world:
+        there = torch.zeros(3, N, device="sim:0")[:, ::2]
+        pinned = world.empty_pinned(torch.empty(3, N // 2))
+        pinned.fill_(1)
+        if mistake == "filled late":
+            pinned.copy_(torch.ones(3, N // 2, device="sim:0"), non_blocking=True)
+        there.copy_(pinned, non_blocking=True)
+        if mistake == "emptied early":
+            pinned.zero_()
+        (race,) = world.races
+        access = "read" if mistake == "filled late" else "write"
+        assert race.startswith(f"cpu: the {access} of 24 bytes by the host")
+
+
 def test_a_copy_to_the_host_that_nobody_waits_for_is_poison_and_a_race() -> None:
     with simulated(1, check=False) as world:
         y = counted(world).to("cpu", non_blocking=True)

@@ -5,6 +5,9 @@ current stream of the source, which waits for that of the destination before, an
 round after it. A copy with the host runs on the current stream of the device, and the host waits
 for it: unless the caller said ``non_blocking``, and the memory of the host is pinned. From memory
 that is not pinned the host takes the values along at once, to it the host waits in any case.
+
+Where a copy is not one run of bytes, a device packs before what goes to pinned memory without gaps;
+whether pinned memory that it unpacks is read at once or later counts as not known, so as both.
 """
 
 from __future__ import annotations
@@ -57,14 +60,16 @@ def _from_host(machine: Machine, source: Tensor, destination: Tensor, non_blocki
     stream = machine.current_stream(destination.device)
     link = f"link cpu -> {destination.device}"
     name = f"copy cpu -> {destination.device}"
-    if non_blocking and _is_one_run(source, destination) and machine.host_memory.is_pinned(source):
+    is_behind = non_blocking and machine.host_memory.is_pinned(source)
+    if is_behind and _is_one_run(source, destination):
         _launch(machine, stream, name, source, destination, link)
     else:
         machine.host_access([source], [], name)
         taken = source.detach().clone()
         target = machine.memory.twin(destination)
         run = partial(_copy_now, target, taken)
-        machine.launch(stream, name, run, writes=[destination], link=link)
+        reads = [source] if is_behind else []
+        machine.launch(stream, name, run, reads=reads, writes=[destination], link=link)
     _note(machine, source, destination)
     if not non_blocking:
         stream.synchronize()
@@ -76,8 +81,8 @@ def _to_host(machine: Machine, source: Tensor, destination: Tensor, non_blocking
     name = f"copy {source.device} -> cpu"
     _launch(machine, stream, name, source, destination, link)
     _note(machine, source, destination)
-    is_behind = _is_one_run(source, destination) and machine.host_memory.is_pinned(destination)
-    if not (non_blocking and is_behind):
+    is_packed = destination.is_contiguous() or _is_one_run(source, destination)
+    if not (non_blocking and is_packed and machine.host_memory.is_pinned(destination)):
         stream.synchronize()
 
 
