@@ -1,4 +1,4 @@
-"""Streams on paper: those of a device that is not there, to see what is asked of them."""
+"""What all tests share: streams on paper, of a device that is not there, and when to skip."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,6 +66,14 @@ class PaperBackend:
 
     def empty_pinned(self, like: Tensor) -> Tensor:
         return torch.empty(like.shape, dtype=like.dtype)
+
+
+@pytest.fixture(autouse=True)
+def cuda(request: pytest.FixtureRequest) -> None:
+    """Skips the tests that need GPUs where these are not those of CUDA, which all of them name."""
+    marks = [request.node.get_closest_marker(name) for name in ("gpu", "multigpu")]
+    if any(marks) and not torch.cuda.is_available():
+        pytest.skip(f"needs CUDA, got {torch.accelerator.current_accelerator()}")
 
 
 @pytest.fixture

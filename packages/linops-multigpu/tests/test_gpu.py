@@ -52,11 +52,14 @@ def test_copies_and_work_go_on_different_streams() -> None:
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         B(x)
         torch.cuda.synchronize()
-    streams: dict[bool, set[int]] = {False: set(), True: set()}
+    copies, work = set[int](), set[int]()
     assert seen.profiler is not None
     for event in seen.profiler.kineto_results.events():
         if event.device_type() == DeviceType.CUDA:
-            streams["memcpy" in event.name().lower()].add(event.device_resource_id())
-    copies, work = streams[True], streams[False]
+            # A copy within the device is work.
+            is_copy = any(way in event.name().lower() for way in ("htod", "dtoh"))
+            (copies if is_copy else work).add(event.device_resource_id())
+    if not copies and not work:
+        pytest.skip("the profiler of torch must be allowed to see what the GPU does, got nothing")
     assert len(copies) >= 2, "one stream for what is sent, one for what is collected"
-    assert not copies & work
+    assert work and not copies & work

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from linops_multigpu import RepeatedEvent, ToDevice, _staging, _transfer
 from linops_multigpu._stream_pool import streams_on
@@ -92,20 +93,39 @@ def test_vectors_go_between_gpus(
     there_and_back("cuda:0", "cuda:1")
 
 
-@pytest.mark.multigpu
-def test_a_gpu_computes_while_it_copies() -> None:
-    here, there = torch.device("cuda:0"), torch.device("cuda:1")
-    x = torch.rand(1 << 26, device=here)
-    streams = streams_on(here, None, there), streams_on(there, None, here)
-    send(x, *streams)  # after which the way is known
-    torch.accelerator.synchronize()
-    ready, done = RepeatedEvent(here).record(), RepeatedEvent(here)
-    sleep: Any = torch.cuda._sleep
-    sleep(1 << 30)  # about a second of work for the stream that computes
-    worked: Any = done.record()
+def arrives_before(n_cycles: int, x: Tensor, source: str, destination: str) -> bool:
+    """Whether a vector arrives while the GPUs at its ends have something else to do."""
+    ends = torch.device(source), torch.device(destination)
+    streams = streams_on(ends[0], None, ends[1]), streams_on(ends[1], None, ends[0])
+    send(x, *streams)  # after which the way is known and the memory is there
+    gpus = [device for device in ends if device.type == "cuda"]
+    done: list[Any] = []
+    ready = RepeatedEvent(ends[0]).record()
+    for gpu in gpus:
+        with torch.cuda.device(gpu):
+            sleep: Any = torch.cuda._sleep
+            sleep(n_cycles)
+            done.append(RepeatedEvent(gpu).record())
     transfer = issue(x, *streams, ready=ready)
     assert transfer.arrived is not None
     transfer.arrived.synchronize()
-    assert not worked.query()
+    is_first = not any(event.query() for event in done)
+    for event in done:
+        event.synchronize()
     transfer.receive()
     transfer.release()
+    return is_first
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(("cpu", "cuda:0"), marks=pytest.mark.gpu),
+        pytest.param(("cuda:0", "cpu"), marks=pytest.mark.gpu),
+        pytest.param(("cuda:0", "cuda:1"), marks=pytest.mark.multigpu),
+    ],
+)
+def test_a_gpu_computes_while_it_copies(way: tuple[str, str]) -> None:
+    """However slow a copy is here, there is work that takes longer: unless it waits for that."""
+    x = torch.rand(1 << 24, device=way[0])
+    assert any(arrives_before(1 << n, x, *way) for n in (28, 30, 32, 34))
