@@ -290,7 +290,7 @@ class Steps(RuleBasedStateMachine):
         gc.collect()
         assert not any(weight() is not None for weight in self.seen), "a weight is kept"
         self.world.synchronize()
-        left = [self.world.leaked_nbytes(device) for device in self.world.devices]
+        left = [self.world.allocated_nbytes(device) for device in self.world.devices]
         assert left == [0, 0, 0], "a device keeps memory"
 
 

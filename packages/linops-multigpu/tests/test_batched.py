@@ -7,9 +7,11 @@ Shapes: C coils, M rows, N columns, K samples, Nx and Kx a grid.
 """
 
 import copy
+import gc
 import itertools
 import pickle
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -31,14 +33,21 @@ from linops_core import (
     SplitError,
 )
 from linops_core.testing.strategies import trees
-from linops_multigpu import BatchSpec, Placed, Remote, create_batched_linop
+from linops_multigpu import (
+    BatchedLinop,
+    BatchSpec,
+    DeviceSpec,
+    Placed,
+    Remote,
+    create_batched_linop,
+)
 from linops_multigpu.testing import simulated
 from linops_split import split_linop
 from linops_split.testing import batch_sizes, cuttable_dims
 
 
-def sense(trainable: bool = False) -> NamedLinop:
-    maps = nn.Parameter(torch.rand(4, 6, dtype=torch.complex128), trainable)
+def sense(trainable: bool = False, n_coils: int = 4) -> NamedLinop:
+    maps = nn.Parameter(torch.rand(n_coils, 6, dtype=torch.complex128), trainable)
     S = Dense(maps, ("C", "Nx"), ("Nx",), ("C", "Nx"))
     return Sampling([torch.tensor([0, 2, 5])], [6]) @ FFT(1, ("C",)) @ S
 
@@ -471,16 +480,16 @@ def test_copies_and_pickles_are_independent_and_equal() -> None:
         assert sum(copied(other).values()) == sum(copied(B).values()) == 8 * 16
 
 
-def cuda_specs(devices: list[str]) -> list[BatchSpec | list[BatchSpec]]:
-    return [BatchSpec({"C": 3}, devices, base) for base in devices] + [
+def specs_on(devices: list[str]) -> list[BatchSpec | list[BatchSpec]]:
+    return [BatchSpec({"C": 1}, devices, base) for base in devices] + [
         [BatchSpec({"C": 2}, devices, "cpu"), BatchSpec({"K": 2, "C": 1})]
     ]
 
 
 def check_on(devices: list[str]) -> None:
-    A = sense(trainable=True)
+    A = sense(trainable=True, n_coils=max(4, len(devices)))
     x = torch.rand(6, dtype=torch.complex128)
-    for specs in cuda_specs(devices):
+    for specs in specs_on(devices):
         first = specs if isinstance(specs, BatchSpec) else specs[0]
         base = first.base_device
         assert base is not None
@@ -498,11 +507,18 @@ def check_on(devices: list[str]) -> None:
             vector = x.clone().requires_grad_()
             torch.autograd.backward(linop.N(vector.to(device)).abs().pow(3).sum())
             gradients.append([vector.grad, *(weight.grad for weight in A.parameters())])
-        for there, here in zip(*gradients, strict=True):
+        for here, there in zip(*gradients, strict=True):
+            assert here is not None and here.abs().max() > 0
             torch.testing.assert_close(there, here)
         with torch.no_grad():
             next(A.parameters()).mul_(2)
             torch.testing.assert_close(B(x.to(base)).cpu(), A(x))
+
+
+@pytest.mark.parametrize("devices", [["cpu", "sim:0"], ["sim:1", "cpu", "sim:0"]])
+def test_simulated_devices_compute_what_the_cpu_does(devices: list[str]) -> None:
+    with simulated(2):
+        check_on(devices)
 
 
 @pytest.mark.gpu
@@ -517,6 +533,11 @@ def test_two_gpus_compute_what_the_cpu_does() -> None:
         check_on([*devices])
 
 
+@pytest.mark.multigpu
+def test_all_gpus_compute_what_the_cpu_does() -> None:
+    check_on([f"cuda:{k}" for k in range(torch.cuda.device_count())])
+
+
 @pytest.mark.gpu
 def test_a_gpu_holds_its_weights_once_and_the_work_of_one_tile() -> None:
     maps = torch.rand(16, 256, 256, dtype=torch.complex64)
@@ -524,6 +545,7 @@ def test_a_gpu_holds_its_weights_once_and_the_work_of_one_tile() -> None:
     x = torch.rand(256, 256, dtype=torch.complex64)
     spec = BatchSpec({"C": 1}, ["cuda:0"], "cpu")
     create_batched_linop(A, spec).N(x)  # libraries allocate their workspace once and keep it
+    gc.collect()
     before = torch.cuda.memory_allocated()
     B = create_batched_linop(A, spec)
     assert torch.cuda.memory_allocated() - before == maps.nbytes
@@ -533,10 +555,38 @@ def test_a_gpu_holds_its_weights_once_and_the_work_of_one_tile() -> None:
     assert work <= 8 * maps[0].nbytes
     torch.testing.assert_close(found, A.N(x), rtol=1e-4, atol=1e-4)
     del B
+    gc.collect()
     assert torch.cuda.memory_allocated() == before
 
 
+@pytest.mark.parametrize(
+    ("max_in_flight", "error", "message"),
+    [
+        (0, ValueError, "max_in_flight must be positive, got 0"),
+        (2.0, TypeError, r"max_in_flight must be an integer, got 2\.0"),
+        (True, TypeError, "max_in_flight must be an integer, got True"),
+    ],
+)
+def test_a_window_must_be_a_positive_integer(
+    max_in_flight: int, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"create_batched_linop: {message}"):
+        create_batched_linop(matrix(), BatchSpec({"M": 1}), max_in_flight=max_in_flight)
+    three = torch.tensor([3]).numpy()[0]
+    B = create_batched_linop(matrix(), BatchSpec({"M": 1}, "meta", "cpu"), max_in_flight=three)
+    assert B.plan().max_in_flight == 3
+
+
 def test_what_is_no_operator_or_no_spec_is_refused() -> None:
+    spec: Any = DeviceSpec("cpu")
+    with pytest.raises(TypeError, match="BatchedLinop: whole must be a NamedLinop, got"):
+        BatchedLinop(spec, spec)
+    with pytest.raises(TypeError, match="BatchedLinop: base must be a DeviceSpec, got 'cpu'"):
+        BatchedLinop(matrix(), "cpu")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Remote: linop must be a NamedLinop, got"):
+        Remote(spec, spec, spec)
+    with pytest.raises(TypeError, match="Remote: base must be a DeviceSpec, got 'cpu'"):
+        Remote(matrix(), spec, "cpu")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="create_batched_linop: linop must be a NamedLinop, got"):
         create_batched_linop(None, BatchSpec({"N": 1}))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="batch_specs must be BatchSpecs, got"):

@@ -48,7 +48,7 @@ def machine(schedule: str = "newest", seed: int = 0, memory: int | None = None) 
         world.cut_link("sim:0", "sim:2")
         yield world
         gc.collect()
-        assert [world.leaked_nbytes(device) for device in world.devices] == [0, 0, 0]
+        assert [world.allocated_nbytes(device) for device in world.devices] == [0, 0, 0]
 
 
 def sense(maps: Tensor | None = None) -> NamedLinop:
@@ -148,12 +148,13 @@ def test_any_operator_equals_its_matrix(data: st.DataObject) -> None:
                 y = A(sent.conj() if is_conjugate else sent)
                 found.append(y.detach() + 0)
                 wanted.append(M @ (x.conj() if is_conjugate else x).flatten())
-                if is_followed:
+                if is_followed and y.requires_grad:
                     torch.autograd.backward(y, there(gradient, base).reshape(y.shape))
                     assert sent.grad is not None
                     found.append(sent.grad + 0)
                     of_x = M.mH @ gradient
                     wanted.append(of_x.conj() if is_conjugate else of_x)
+                assert y.requires_grad or not is_followed or not M.any()
                 with torch.no_grad():
                     sent.zero_()
                 del sent, y, A
@@ -244,6 +245,31 @@ def test_one_device_has_several_streams(schedule: str) -> None:
         del A, B, weight
 
 
+@under_two_schedules
+@on_both_bases
+def test_gradients_come_back_across_given_streams(base: str, schedule: str) -> None:
+    maps = nn.Parameter(torch.rand(4, 6, dtype=torch.complex128))
+    A = sense(maps)
+    x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
+    wanted = torch.autograd.grad(A.N(A.H(A(x))).abs().sum(), [x, maps])
+    with machine(schedule) as world:
+        given = {device: stream_of(world, device) for device in DEVICES[1:]}
+        specs = [DeviceSpec(d, stream, stream_of(world, d)) for d, stream in given.items()]
+        of_base = () if base == "cpu" else (given[base], stream_of(world, base))
+        B = create_batched_linop(A, BatchSpec({"C": 1}, specs, base, *of_base))
+        for _ in range(2):
+            loss = B.N(B.H(B(x.to(base)))).abs().sum()
+            with ExitStack() as streams:
+                # As a real device does it: each part of a backward on the stream of its forward.
+                for device in given.keys() - {base}:
+                    streams.enter_context(world.using(given[device]))
+                found = torch.autograd.grad(loss, [x, maps])
+            torch.testing.assert_close(found, wanted)
+            with torch.no_grad():
+                maps.mul_(1)  # so that it is sent again
+        del B, loss
+
+
 # What callers do between calls.
 
 
@@ -299,6 +325,32 @@ def test_an_operator_with_other_weights_sees_whether_autograd_follows_them() -> 
         found = torch.autograd.grad(C(x).sum(), weights)
         assert all(gradient.abs().max() > 0 for gradient in found)
         del B, C
+
+
+# Hooks.
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_hooks_of_tiles_on_other_devices_are_called(is_followed: bool) -> None:
+    A = Dense(torch.rand(4, 6), ("M", "N"))
+    x = torch.rand(6, requires_grad=is_followed)
+    with machine():
+        B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:1", "sim:2"], "cpu"))
+        torch.testing.assert_close(B(x), A(x))
+        tile = next(part for part in B.modules() if isinstance(part, Remote))
+        doubled = tile.register_forward_hook(lambda _, args, result: 2 * result)
+        torch.testing.assert_close(B(x), torch.cat([2 * A(x)[:2], A(x)[2:]]))
+        doubled.remove()
+        torch.testing.assert_close(B(x), A(x))
+        seen: list[nn.Module] = []
+        handle = nn.modules.module.register_module_forward_pre_hook(
+            lambda module, _: seen.append(module)
+        )
+        B(x)
+        handle.remove()
+        assert seen.count(tile) == 1
+        seen.clear()
+        del B, tile
 
 
 # Mistakes.

@@ -320,7 +320,7 @@ def test_a_call_leaves_nothing_behind() -> None:
     with simulated(1) as world:
         placed = Placed(A, torch.device("sim:0"))
         x = torch.ones(4, dtype=torch.complex128, device="sim:0")
-        before, n_before = world.leaked_nbytes("sim:0"), n_recorded()
+        before, n_before = world.allocated_nbytes("sim:0"), n_recorded()
         gc.disable()
         try:
             for linop in (placed, placed.H @ placed, placed.N):
@@ -329,7 +329,7 @@ def test_a_call_leaves_nothing_behind() -> None:
                 torch.autograd.backward(y.abs().sum())
                 del y
                 assert n_recorded() == n_before
-                assert world.leaked_nbytes("sim:0") == before
+                assert world.allocated_nbytes("sim:0") == before
         finally:
             gc.enable()
         del placed, x, linop

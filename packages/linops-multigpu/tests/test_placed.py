@@ -441,3 +441,5 @@ def test_what_cannot_be_placed_is_refused() -> None:
         Placed(None, "meta")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a device must be named as in"):
         Placed(A, "nowhere")
+    with pytest.raises(ValueError, match="the device cuda:98 must be there to be used"):
+        Placed(A, "cuda:98")

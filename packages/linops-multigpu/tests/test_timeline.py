@@ -58,6 +58,12 @@ def test_the_picture_has_a_bar_for_each_action() -> None:
     assert B.timeline()._repr_svg_() == B.timeline().to_svg()
 
 
+@pytest.mark.parametrize("duration", [-1.0, float("nan")])
+def test_no_time_is_negative(duration: float) -> None:
+    with pytest.raises(ValueError, match="send must take no negative time, got"):
+        batched(2, ["meta"], "cpu", 2).timeline(send=duration)
+
+
 def test_nothing_takes_no_time() -> None:
     assert Timeline(()).makespan == 0 and not Timeline(()).busy
     (span,) = batched(1, ["cpu"], "cpu", 2).timeline(compute=3.0).spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from nameddim import ND, NamedDimension
 
-from ._device_spec import DeviceSpec, refuse_to_pickle, stream_of
+from ._device_spec import DeviceSpec, stream_of
 from ._devices import as_device
 from ._streams import Stream, as_stream
+from ._value import Value, refuse_to_pickle
 
 DeviceMatrix: TypeAlias = (
     str
@@ -29,7 +30,7 @@ DeviceMatrix: TypeAlias = (
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class BatchSpec:
+class BatchSpec(Value):
     """How to cut an operator, and on which devices its tiles are to work.
 
     Specs are values: they cannot be changed and compare by what they hold. One with streams
@@ -47,7 +48,8 @@ class BatchSpec:
         Where inputs come from and outputs go. By default where the streams of the base are, or
         where the operator is.
     base_stream : stream, optional
-        Where outputs are put together on the base device. The current one by default.
+        Where tiles on the base device work and outputs are put together. The current one by
+        default.
     transfer_stream : stream, optional
         Where copies to and from the base device go. By default one stream for each direction,
         which all operators of the process share.
@@ -111,14 +113,6 @@ class BatchSpec:
         """Hash by value."""
         return hash(self._key())
 
-    def __copy__(self) -> Self:
-        """Return the spec itself, which cannot be changed."""
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the spec itself, which cannot be changed."""
-        return self
-
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes it: a read-only mapping has no pickle of its own.
 
@@ -129,6 +123,12 @@ class BatchSpec:
         """
         refuse_to_pickle("BatchSpec", self.base_stream, self.transfer_stream)
         return BatchSpec, (dict(self.batch_sizes), self.device_matrix, self.base_device)
+
+    def base(self) -> DeviceSpec | None:
+        """Return the base device with its streams, if it was named."""
+        if self.base_device is None:
+            return None
+        return DeviceSpec(self.base_device, self.base_stream, self.transfer_stream)
 
     def devices(self) -> NDArray[np.object_] | None:
         """Return the device matrix as an array of torch.device."""

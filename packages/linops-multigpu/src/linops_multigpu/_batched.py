@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.autograd.function import Function, FunctionCtx
 
-from linops_core import NamedLinop, writing_is_safe
+from linops_core import NamedLinop, hooks_are_possible, writing_is_safe
 from linops_split import Tiled, Tiling
 from nameddim import NamedDimension, NamedShape
 
@@ -45,6 +45,11 @@ class BatchedLinop(Tiled):
         Options of a progress bar over the actions of the plan, as they are issued; none is shown
         by default.
 
+    Raises
+    ------
+    TypeError
+        If ``whole`` is no operator, ``base`` no DeviceSpec or ``tqdm_kwargs`` no mapping.
+
     Attributes
     ----------
     start_event : RepeatedEvent
@@ -59,6 +64,10 @@ class BatchedLinop(Tiled):
         sizes: Mapping[NamedDimension, int] | None = None,
         tqdm_kwargs: Mapping[str, object] | None = None,
     ) -> None:
+        if not isinstance(whole, NamedLinop):
+            raise TypeError(f"BatchedLinop: whole must be a NamedLinop, got {type(whole)}")
+        if not isinstance(base, DeviceSpec):
+            raise TypeError(f"BatchedLinop: base must be a DeviceSpec, got {base!r}")
         super().__init__(whole, tqdm_kwargs, sizes)
         self.base, self.max_in_flight = base, max_in_flight
         self.start_event = RepeatedEvent(base.device)
@@ -95,6 +104,11 @@ class BatchedLinop(Tiled):
         send, compute, collect, add : float
             How long each takes, in any unit.
 
+        Raises
+        ------
+        ValueError
+            If one is negative.
+
         Examples
         --------
         >>> from linops_core import Diagonal
@@ -111,6 +125,11 @@ class BatchedLinop(Tiled):
             Kind.COLLECT: collect,
             Kind.ADD: add,
         }
+        for kind, duration in durations.items():
+            if not duration >= 0:
+                raise ValueError(
+                    f"{self.signature}: {kind} must take no negative time, got {duration}"
+                )
         return timeline(plan.actions, str(plan.base), durations)
 
     def _made_plan(self) -> tuple[Tiling, Plan, Crew]:
@@ -137,9 +156,10 @@ class BatchedLinop(Tiled):
             return self.whole(x)
         if not x.requires_grad or not torch.is_grad_enabled() or not writing_is_safe():
             return super().run(x)
-        if not self._made_plan()[2].places:  # all tiles are here, and autograd follows them
-            return self.whole(x)
-        y = self.written(x.detach())
+        detached = x.detach()
+        if not self._made_plan()[2].places or hooks_are_possible(detached):
+            return self.whole(x)  # all tiles are here, or somebody wants to see each call
+        y = self.written(detached)
         if y is None:  # autograd follows something that is no weight of ours
             return self.whole(x)
         attached: Tensor = _Attached.apply(x, y, self)  # type: ignore[no-untyped-call] # torch's
@@ -167,6 +187,8 @@ class BatchedLinop(Tiled):
         tiling, plan, crew = self._made_plan()
         if not crew.places:
             return super().written(x)
+        if crew.passes_by_hooks():
+            return None
         try:
             return execute(plan, tiling, crew, x, self.start_event.record, self.watched)
         except CannotBeWritten:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
+from linops_split import has_hooks
 
 from ._device_spec import DeviceSpec
 from ._remote import Remote
@@ -39,6 +40,12 @@ class Crew:
     workers: Sequence[Worker]
     places: Sequence[Place]
     base: DeviceSpec
+    remotes: Sequence[Remote]
+    """The tiles of which the worker is a part, so that they are not called themselves."""
+
+    def passes_by_hooks(self) -> bool:
+        """Whether somebody has hooked into a tile that is not called."""
+        return any(has_hooks(remote) for remote in self.remotes)
 
     @property
     def lanes(self) -> list[int | None]:
@@ -57,11 +64,12 @@ class Crew:
 def crew_of(tiles: Iterable[NamedLinop], base: DeviceSpec) -> Crew:
     """Return the tiles where they work: those that are :class:`Remote`, on their devices."""
     places: dict[Place, int] = {}
-    workers = []
+    workers, remotes = [], []
     for tile in tiles:
         if isinstance(tile, Remote):
+            remotes.append(tile)
             place = places.setdefault(Place(tile.device, tile.base), len(places))
             workers.append(Worker(tile.there, place))
         else:
             workers.append(Worker(tile, None))
-    return Crew(workers, list(places), base)
+    return Crew(workers, list(places), base, remotes)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
 
 import torch
 
 from ._devices import as_device
 from ._streams import HostBackend, Stream, as_stream, backend_of
+from ._value import Value, refuse_to_pickle
 
 
 @dataclass(frozen=True, init=False)
-class DeviceSpec:
+class DeviceSpec(Value):
     """A device, and the streams to use on it instead of those that would be chosen.
+
+    Tiles on the base device of a :class:`BatchSpec` work on the stream of the base, whatever their
+    own spec says.
 
     Specs are values: they cannot be changed and compare by what they hold. One with streams
     belongs to the process that made them: its copies are the spec itself, and it has no pickle.
@@ -57,14 +60,6 @@ class DeviceSpec:
         object.__setattr__(self, "compute_stream", compute)
         object.__setattr__(self, "transfer_stream", transfer)
 
-    def __copy__(self) -> Self:
-        """Return the spec itself, which cannot be changed."""
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the spec itself, which cannot be changed."""
-        return self
-
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes it.
 
@@ -95,12 +90,3 @@ def stream_of(what: str, stream: object, device: torch.device) -> Stream | None:
     if found.device != device:
         raise ValueError(f"{what} must be a stream of {device}, got one of {found.device}")
     return found
-
-
-def refuse_to_pickle(what: str, *streams: Stream | None) -> None:
-    """Raise a TypeError if there is a stream: it is a handle of this process."""
-    if any(stream is not None for stream in streams):
-        raise TypeError(
-            f"{what}: streams belong to one process and must be given again in another, "
-            f"got one with streams to pickle"
-        )

@@ -13,7 +13,7 @@ from torch import Tensor
 from linops_core import Composite, NamedLinop
 from nameddim import NamedDimension, NamedShape
 
-from ._devices import as_device
+from ._devices import as_device, probed
 from ._replica import Replica, ReplicaPart
 
 
@@ -36,6 +36,13 @@ class Placed(Composite):
     copy : function, optional
         Returns the same operator on the device, up to date. Made here by default.
 
+    Raises
+    ------
+    TypeError
+        If ``source`` is no operator.
+    ValueError
+        If there is no such device.
+
     Examples
     --------
     >>> from linops_core import Diagonal
@@ -53,9 +60,9 @@ class Placed(Composite):
         if not isinstance(source, NamedLinop):
             raise TypeError(f"Placed: source must be a NamedLinop, got {type(source)}")
         super().__init__(source.shape, [source])
-        self.device = device = as_device(device)
+        self.device = as_device(device)
         if copy is None:
-            copy = partial(Replica([source], device).copy_of, 0)
+            copy = partial(Replica([source], probed(self.device)).copy_of, 0)
         self._copy = copy  # a function, so the copies are nobody's to train or save
 
     @property

@@ -27,9 +27,19 @@ class Remote(Composite):
         On vectors on ``device``.
     device, base : DeviceSpec
         Where it works, and where input and output are.
+
+    Raises
+    ------
+    TypeError
+        If they are something else.
     """
 
     def __init__(self, linop: NamedLinop, device: DeviceSpec, base: DeviceSpec) -> None:
+        if not isinstance(linop, NamedLinop):
+            raise TypeError(f"Remote: linop must be a NamedLinop, got {type(linop)}")
+        for what, spec in (("device", device), ("base", base)):
+            if not isinstance(spec, DeviceSpec):
+                raise TypeError(f"Remote: {what} must be a DeviceSpec, got {spec!r}")
         super().__init__(linop.shape, [linop])
         self._is_endomorphism = linop.is_endomorphism
         self.device, self.base = device, base

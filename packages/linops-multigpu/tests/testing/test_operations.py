@@ -183,9 +183,9 @@ def test_storages_are_storages() -> None:
         y += 1
         assert torch.equal(x.cpu(), torch.tensor([0.0, 2, 3, 4, 4, 5]))
         del x, part
-        assert world.leaked_nbytes("sim:1") == 24
+        assert world.allocated_nbytes("sim:1") == 24
         del storage, y
-        assert world.leaked_nbytes("sim:1") == 0
+        assert world.allocated_nbytes("sim:1") == 0
 
 
 def test_a_storage_that_torch_would_make_itself_is_refused() -> None:
@@ -202,13 +202,13 @@ def test_memory_aware_copies_keep_what_is_shared() -> None:
     with simulated(2) as world:
         placed = ModuleMemoryMap().copy_to(modules, torch.device("sim:1"))
         assert world.moved == [("cpu", "sim:1", weight.nbytes)]
-        assert world.leaked_nbytes("sim:1") == weight.nbytes
+        assert world.allocated_nbytes("sim:1") == weight.nbytes
         for there, here in zip(placed, modules, strict=True):
             assert torch.equal(there(x.to("sim:1")).cpu(), here(x))
         back = memory_aware_to(placed, torch.device("cpu"))
         assert torch.equal(back[0](x), modules[0](x))
         del placed, back, there
-        assert world.leaked_nbytes("sim:1") == 0
+        assert world.allocated_nbytes("sim:1") == 0
 
 
 def test_an_operator_with_weights_on_a_device_can_be_copied() -> None:

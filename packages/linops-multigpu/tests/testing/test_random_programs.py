@@ -102,7 +102,7 @@ def races(program: list[Access], waits: Waits, schedule: str, seed: int) -> list
             for j, elements, value in values:
                 assert torch.equal(copies[j][elements].cpu(), value)
         del x, copies
-        assert world.leaked_nbytes("sim:0") == 0
+        assert world.allocated_nbytes("sim:0") == 0
     return found
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -50,9 +51,20 @@ def test_an_error_ends_it_too() -> None:
         pass
 
 
-def test_there_is_at_least_one_device() -> None:
-    with pytest.raises(ValueError, match="n_devices must be at least 1, got 0"):
-        simulated(0).__enter__()
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_devices": 0}, "n_devices must be a positive integer, got 0"),
+        ({"n_devices": 2.0}, r"n_devices must be a positive integer, got 2\.0"),
+        ({"memory": -1}, "memory must be an integer from 0 or None, got -1"),
+        ({"memory": "1 GB"}, "memory must be an integer from 0 or None, got '1 GB'"),
+    ],
+)
+def test_there_is_at_least_one_device_and_no_less_than_no_memory(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"simulated: {message}"):
+        simulated(**arguments).__enter__()
 
 
 def test_streams_and_events_are_of_one_machine() -> None:
@@ -180,7 +192,7 @@ def test_threads_have_current_streams_of_their_own(schedule: str) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert world.leaked_nbytes("sim:0") == 0
+        assert world.allocated_nbytes("sim:0") == 0
     for number, result in results.items():
         assert torch.equal(result, torch.full((N,), 2.0 * number))
 
@@ -217,7 +229,7 @@ def test_an_operator_in_tiles_on_devices_has_no_race(schedule: str, seed: int) -
         assert torch.equal(B(x), A(x))
         assert torch.allclose(B.H(A(x)), A.H(A(x)))
         del B
-        assert [world.leaked_nbytes(device) for device in world.devices] == [0, 0]
+        assert [world.allocated_nbytes(device) for device in world.devices] == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,17 @@ def simulated(
         If torch is of a version in which this does not work, if there is another accelerator in
         this process, or if a machine is simulated already.
     ValueError
-        If there is no such schedule, or not one device.
+        If there is no such schedule, not one device, or less than no memory.
+
+    Notes
+    -----
+    What is not seen: races between threads of the host, which count as one, and what goes past the
+    operators of torch, such as writes to the array that a tensor was made from.
+
+    A backward runs on the streams that are current where it is asked for; on a real device each
+    part of it runs on the stream of its forward. To check one across streams of your own, make
+    those of the forward current (:meth:`World.using`) around the call of ``backward``: otherwise
+    memory may count as freed too early which on a real device is not.
 
     Examples
     --------
@@ -70,8 +80,10 @@ def simulated(
     >>> y
     tensor([2., 2., 2.])
     """
-    if n_devices < 1:
-        raise ValueError(f"simulated: n_devices must be at least 1, got {n_devices}")
+    if not isinstance(n_devices, int) or n_devices < 1:
+        raise ValueError(f"simulated: n_devices must be a positive integer, got {n_devices!r}")
+    if memory is not None and (not isinstance(memory, int) or memory < 0):
+        raise ValueError(f"simulated: memory must be an integer from 0 or None, got {memory!r}")
     register(kernel, SPECIAL, n_active)
     machine = Machine(n_devices, memory, schedule_named(schedule, seed))
     world = World(machine)

@@ -109,8 +109,6 @@ class World:
         with self._machine.entered():
             return self._machine.memory.allocator_of(device).allocated
 
-    leaked_nbytes = allocated_nbytes
-
     def peak_nbytes(self, device: torch.device | str) -> int:
         """Return how many bytes tensors on ``device`` had at most."""
         with self._machine.entered():
