@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from linops_core import FFT, Add, Chain, Concat, Dense, Diagonal, NamedLinop, Scalar, Stack, Zero
+from linops_core import (
+    FFT,
+    Add,
+    Chain,
+    Concat,
+    Convolution,
+    Dense,
+    Diagonal,
+    NamedLinop,
+    Scalar,
+    Stack,
+    Zero,
+)
 
 MANY = 1000
 
@@ -48,6 +60,15 @@ def chain(n: int) -> Chain:
     return Chain(*diagonals(n))
 
 
+def blurs(n: int) -> Chain:
+    kernel = torch.ones(3)
+    grids = [(f"N{i}", f"N{i + 1}") for i in range(n)]
+    A = Chain(*(Convolution(kernel, (), (i,), (o,), grid_size=[9]) for i, o in grids))
+    tile = A.split(A, {A.oshape[0]: slice(4, 5)})
+    assert isinstance(tile, Chain)
+    return tile
+
+
 def total(n: int) -> Add:
     return Add(*diagonals(n))
 
@@ -72,6 +93,7 @@ WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "its product": (chain, lambda A: A @ A),
     "its tree": (chain, repr),
     "its role": (chain, lambda A: A.role("Nx")),
+    "its support": (blurs, lambda A: A.support("N0")),
     "a sum": (diagonals, lambda parts: Add(*parts)),
     "the adjoint of a sum": (total, lambda A: A.H),
     "the normal of a sum": (total, lambda A: A.N),

@@ -1,5 +1,7 @@
 """Supports of compositions, and the arithmetic of slices that they are made with."""
 
+from unittest.mock import patch
+
 import pytest
 import torch
 
@@ -17,7 +19,7 @@ from linops_core import (
     Truncate,
 )
 from linops_core._support import clipped, common, hull
-from nameddim import ND
+from nameddim import ND, NamedDimension, NamedShape
 
 
 def blur(here: str, there: str, size: int = 9, taps: int = 3) -> Convolution:
@@ -117,6 +119,17 @@ def test_a_chain_through_an_opaque_dimension_has_no_support() -> None:
     assert A.support("M") == slice(1, 4)
 
 
+def test_no_slice_goes_past_a_dimension_that_cannot_be_sliced() -> None:
+    whole = Convolution(torch.ones(3), (), ("B",), ("C",))
+    A = Chain(part(blur("A", "B"), A=slice(0, 2)), whole, part(blur("C", "D"), D=slice(0, 2)))
+    assert A.support("D") == slice(0, 2) and A.support("B") is A.support("C") is None
+    there_and_back = Chain(
+        part(blur("N", "M"), N=slice(0, 2)), blur("M", "N"), Truncate("N", 9, 4, ("N",), ("L",))
+    )
+    assert there_and_back.support("L") == slice(0, 4)
+    assert there_and_back.support("M") == slice(0, 3)
+
+
 def test_a_sum_supports_what_any_term_does() -> None:
     A = Add(
         PadLast([7], [2], ("N",), ("M",)), part(PadLast([9], [2], ("N",), ("M",)), M=slice(0, 7))
@@ -158,3 +171,62 @@ def test_a_chain_of_what_does_not_meet_is_zero() -> None:
     )
     assert [A.support(dim) for dim in "NKM"] == [slice(0, 0)] * 3
     assert not A.to_dense().any()
+
+
+def levels(n: int) -> NamedLinop:
+    """Return sums of chains of sums of chains, with 2 n + 1 convolutions in them."""
+    A: NamedLinop = blur("N", "N0", 64)
+    for i in range(n):
+        A = Add(Chain(A, blur(f"N{i}", f"N{i + 1}", 64)), blur("N", f"N{i + 1}", 64))
+    return A
+
+
+@pytest.mark.parametrize("n", [1, 4, 12])
+def test_each_operator_of_nested_ones_is_asked_once(n: int) -> None:
+    tile, n_parts = part(levels(n), **{f"N{n}": slice(30, 31)}), 2 * n + 1
+    for A, times in ((tile, 1), (tile.H, 1), (tile.conj(), 1), (tile.N, 2)):
+        assert A.support("N") == slice(29 - n, 32 + n)
+        assert n_questions(A, "N") == times * n_parts
+
+
+def n_questions(linop: NamedLinop, dim: str) -> int:
+    """Return how many convolutions are asked for their support."""
+    asked, support = list[object](), Convolution.support
+
+    def counted(self: Convolution, dim: NamedDimension | str) -> slice | None:
+        asked.append(self)
+        return support(self, dim)
+
+    with patch.object(Convolution, "support", counted):
+        linop.support(dim)
+    return len(asked)
+
+
+def test_dimensions_inside_of_nested_operators_are_narrow_too() -> None:
+    tile = part(levels(2), N2=slice(30, 31))
+    assert [tile.support(dim) for dim in ("N", "N0", "N1", "N2")] == [
+        slice(27, 34), None, None, slice(0, 1)
+    ]  # fmt: skip
+    there = Chain(Add(Chain(blur("A", "B"), blur("B", "C"))), blur("C", "D"))
+    tile = part(there, D=slice(4, 5))
+    assert [tile.support(dim) for dim in "ABCD"] == [
+        slice(1, 8), slice(2, 7), slice(3, 6), slice(0, 1)
+    ]  # fmt: skip
+
+
+def test_a_reason_is_asked_for_once_however_deep_it_is() -> None:
+    class Opaque(NamedLinop):
+        asked = 0
+        fn = adj_fn = staticmethod(lambda linop, x: x)
+
+        def why_opaque(self, dim: NamedDimension | str) -> str | None:
+            Opaque.asked += 1
+            return "nobody knows"
+
+    A: NamedLinop = Opaque(NamedShape(("N",)))
+    for _ in range(10):
+        A = Chain(Diagonal(torch.ones(2), ("N",)), Add(A, Diagonal(torch.ones(2), ("N",))).conj())
+    Opaque.asked = 0
+    reason = A.why_opaque("N")
+    assert reason is not None and reason.endswith("Opaque (N) -> (N): nobody knows")
+    assert Opaque.asked == 1

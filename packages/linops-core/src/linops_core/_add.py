@@ -13,10 +13,9 @@ from ._accumulate import accumulate
 from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._linop import NamedLinop
-from ._roles import Role
 from ._same_space import check_operands, same_space, why_not_alike
 from ._slicing import tile_of
-from ._support import support_of_all
+from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._zero import Zero
 
@@ -88,11 +87,11 @@ class Add(Composite):
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
         return why_not_alike(self, dim)
 
-    def support(self, dim: NamedDimension | str) -> slice | None:
-        """Return what holds the supports of all terms; see :meth:`NamedLinop.support`."""
-        if self.role(dim) in (None, Role.OPAQUE):
-            return None
-        return support_of_all(self.linops, dim)
+    support = support_of_one
+
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return what holds the supports of all terms."""
+        return supports_side_by_side(self, dims)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

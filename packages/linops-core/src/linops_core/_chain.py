@@ -8,8 +8,9 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from nameddim import ND, NamedDimension, NamedShape
+from nameddim import NamedDimension, NamedShape
 
+from ._chain_support import supports_along
 from ._composite import Composite
 from ._endomorphism import following
 from ._hooks import applied, hooks_are_possible
@@ -19,8 +20,8 @@ from ._normal import fit_inner
 from ._roles import Role
 from ._scalar import Scalar, is_number
 from ._slicing import tile_of
-from ._support import common, is_empty
-from ._tile import Window, within
+from ._support import Supports, support_of_one
+from ._tile import Window
 
 
 class Chain(Composite):
@@ -122,10 +123,11 @@ class Chain(Composite):
         """Return why ``dim`` cannot be sliced: an operand cannot, or it is two dimensions."""
         stretches = int(dim in self.ishape)
         for linop in self.linops:
-            role = linop.role(dim)
-            if role is Role.OPAQUE:
-                return f"{linop.signature}: {linop.why_opaque(dim)}"
-            stretches += role in (Role.OUTPUT, Role.INNER)
+            if dim not in linop.dims:
+                continue
+            if (reason := linop.why_opaque(dim)) is not None:
+                return f"{linop.signature}: {reason}"
+            stretches += dim not in linop.ishape
         if stretches > 1:
             return (
                 f"it is {stretches} separate dimensions of one name along the chain; "
@@ -133,36 +135,11 @@ class Chain(Composite):
             )
         return None
 
-    def support(self, dim: NamedDimension | str) -> slice | None:
-        """Return what the operands have in common, once the dimensions between them are narrow.
+    support = support_of_one
 
-        See :meth:`NamedLinop.support`. What one reads of what is between it and the one before is
-        all that the other has to write, and so on to both ends. Where that is nothing, the chain
-        is zero.
-        """
-        if self.role(dim) in (None, Role.OPAQUE):
-            return None
-        linop = self
-        inside: dict[NamedDimension, slice] = {}
-        while pieces := linop._supports_inside():
-            if any(map(is_empty, pieces.values())):
-                return slice(0, 0)
-            linop = linop._cut(pieces)
-            inside |= {name: within(inside.get(name), piece) for name, piece in pieces.items()}
-        return inside.get(ND.infer(dim)) or linop._common_support(dim)
-
-    def _supports_inside(self) -> dict[NamedDimension, slice]:
-        """Return the supports that are not all, of the dimensions that are in neither shape."""
-        found = {}
-        for dim in self.dims:
-            size = self.size(dim) if self.role(dim) is Role.INNER else None
-            piece = None if size is None else self._common_support(dim)
-            if piece is not None and (piece.start, piece.stop) != (0, size):
-                found[dim] = piece
-        return found
-
-    def _common_support(self, dim: NamedDimension | str) -> slice | None:
-        return common(linop.support(dim) for linop in self.linops if dim in linop.dims)
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return what the operands have in common, followed along the chain in both directions."""
+        return supports_along(self, dims)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

@@ -16,11 +16,10 @@ from ._accumulate import accumulate, concatenate
 from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
-from ._roles import Role
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
 from ._slicing import tile_of
-from ._support import support_of_all
+from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._tile import Window
 from ._zero import Zero
@@ -244,11 +243,13 @@ class Concat(Composite):
             )
         return why_not_alike(self, dim)
 
-    def support(self, dim: NamedDimension | str) -> slice | None:
-        """Return what holds those of all operands; see :meth:`NamedLinop.support`."""
-        if dim in (self.idim, self.odim) or self.role(dim) in (None, Role.OPAQUE):
-            return None
-        return support_of_all(self.linops, dim)
+    support = support_of_one
+
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return what holds the supports of all operands."""
+        divided = (self.idim, self.odim)
+        alike = supports_side_by_side(self, [dim for dim in dims if dim not in divided])
+        return dict.fromkeys(dims) | alike
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -12,6 +12,7 @@ from nameddim import NamedDimension
 from ._composite import Composite
 from ._linop import NamedLinop
 from ._slicing import tile_of
+from ._support import Supports, support_of_one
 
 
 class Conjugate(Composite):
@@ -65,9 +66,11 @@ class Conjugate(Composite):
         """Return why ``dim`` cannot be sliced: what A says."""
         return self.linop.why_opaque(dim)
 
-    def support(self, dim: NamedDimension | str) -> slice | None:
-        """Return the support of A."""
-        return self.linop.support(dim)
+    support = support_of_one
+
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return the supports of A."""
+        return self.linop._supports(dims)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

@@ -13,6 +13,7 @@ from ._composite import Composite
 from ._linop import NamedLinop
 from ._roles import Role
 from ._slicing import tile_of
+from ._support import Supports, support_of_one
 
 
 class Normal(Composite):
@@ -88,9 +89,13 @@ class Normal(Composite):
             return self.linop.why_opaque(dim)
         return "the closed form of a normal operator needs all of what it sums over"
 
-    def support(self, dim: NamedDimension | str) -> slice | None:
-        """Return the support of A: what A does not read, its adjoint does not write."""
-        return None if self.role(dim) in (None, Role.OPAQUE) else self.linop.support(dim)
+    support = support_of_one
+
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return the supports of A: what A does not read, its adjoint does not write."""
+        found: Supports = dict.fromkeys(dims)
+        asked = [dim for dim in found if self.role(dim) not in (None, Role.OPAQUE)]
+        return found | self.linop._supports(asked)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

@@ -83,11 +83,11 @@ def why_not_alike(whole: Composite, dim: NamedDimension | str) -> str | None:
     ours = membership(whole.shape, dim)
     sizes = set()
     for linop in whole.linops:
-        role = linop.role(dim)
-        if role is Role.OPAQUE:
-            return f"{linop.signature}: {linop.why_opaque(dim)}"
-        if role is None and ours is Role.INNER:
+        if dim not in linop.dims and ours is Role.INNER:
             continue
+        if (reason := linop.why_opaque(dim)) is not None:
+            return f"{linop.signature}: {reason}"
+        role = membership(linop.shape, dim)
         if role is not ours:
             return f"{linop.signature}: it is {role} there and {ours} in the whole"
         sizes.add(linop.size(dim))

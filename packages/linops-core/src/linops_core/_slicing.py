@@ -57,6 +57,10 @@ class Slicing:
         """
         return None
 
+    def _supports(self: Any, dims: Iterable[NamedDimension]) -> dict[NamedDimension, slice | None]:
+        """Return the supports of several dimensions, for who finds them all at once to override."""
+        return {dim: self.support(dim) for dim in dims}
+
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the part of the operator that maps the tile's input to the tile's output.
