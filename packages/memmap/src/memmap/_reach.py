@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import copyreg
-import enum
-import re
 import types
-import weakref
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
+from ._classes import (
+    ATOM,
+    ITEMS,
+    MAPPING,
+    MODULE,
+    NO_STATE,
+    OBJECT,
+    OPAQUE,
+    TENSOR,
+    copies_itself,
+    has_plain_state,
+    kind_of,
+)
 from ._rebuild import PLAIN_TENSORS, slots_of
 
 Path: TypeAlias = "tuple[Path, str] | None"
@@ -61,103 +71,6 @@ def path_text(path: Path) -> str:
         path, text = path
         texts.append(text)
     return "".join(reversed(texts)).removeprefix(".")
-
-
-# What copy.deepcopy hands on as it is, and values of torch that hold no tensor.
-_ATOMIC_TYPES = (
-    type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes, type,
-    range, slice, property, weakref.ref, re.Pattern, enum.Enum, types.FunctionType,
-    types.BuiltinFunctionType, types.ModuleType, types.CodeType, torch.dtype, torch.device,
-    torch.layout, torch.memory_format, torch.Size,
-)  # fmt: skip
-_KINDS: dict[type[Any], int] = {}
-_PLAIN: dict[type[Any], bool] = {}
-_ATOM, _TENSOR, _MODULE, _MAPPING, _ITEMS, _OBJECT, _OPAQUE = range(7)
-
-
-def _kind_of(cls: type[Any]) -> int:
-    kind = _KINDS.get(cls)
-    if kind is None:
-        kind = _KINDS[cls] = _classify(cls)
-    return kind
-
-
-def _classify(cls: type[Any]) -> int:
-    if issubclass(cls, torch.Tensor):
-        return _TENSOR
-    if issubclass(cls, torch.jit.ScriptModule):
-        return _ATOM  # its tensors live behind the interpreter: it is left to copy itself
-    if issubclass(cls, torch.nn.Module):
-        return _MODULE
-    if cls in (dict, OrderedDict):
-        return _MAPPING
-    if cls in (list, tuple, set, frozenset):
-        return _ITEMS
-    if issubclass(cls, _ATOMIC_TYPES):
-        return _ATOM
-    return _OPAQUE if hasattr(cls, "__deepcopy__") else _OBJECT
-
-
-def has_plain_state(cls: type[Any]) -> bool:
-    """Whether instances of a class are copied through their ``__dict__`` and nothing else.
-
-    Parameters
-    ----------
-    cls : type
-        Any class.
-
-    Returns
-    -------
-    bool
-        False if the class takes part in the reduce protocol in some way.
-
-    Examples
-    --------
-    >>> has_plain_state(torch.nn.Linear)
-    True
-    """
-    plain = _PLAIN.get(cls)
-    if plain is None:
-        plain = _PLAIN[cls] = _takes_no_part_in_reduce(cls)
-    return plain
-
-
-def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
-    # The state of a module is its __dict__, less what NO_STATE names. A parametrized module
-    # forbids to be pickled, but copies itself just so. Lists and dictionaries have items as well.
-    ordinary = (object.__getstate__, getattr(torch.nn.Module, "__getstate__", None))
-    return (
-        (cls.__getstate__ in ordinary or cls.__getstate__.__module__ == _PARAMETRIZED)
-        and all(getattr(cls, name) is getattr(object, name) for name in _REDUCERS)
-        and not hasattr(cls, "__getnewargs_ex__")
-        and not hasattr(cls, "__getnewargs__")
-        and not copyreg._slotnames(cls)  # type: ignore[attr-defined]  # not in the stubs
-        and cls not in copyreg.dispatch_table
-        and not issubclass(cls, (list, dict))
-    )
-
-
-def copies_itself(cls: type[Any]) -> bool:
-    """Whether torch has written a ``__deepcopy__`` for a class of modules: graphs, TorchScript.
-
-    Parameters
-    ----------
-    cls : type
-        A class of modules.
-
-    Returns
-    -------
-    bool
-        False for classes whose ``__deepcopy__`` comes from elsewhere: it may call this package.
-
-    Examples
-    --------
-    >>> copies_itself(torch.fx.GraphModule), copies_itself(torch.nn.Linear)
-    (True, False)
-    """
-    home = getattr(getattr(cls, "__deepcopy__", None), "__module__", None) or ""
-    # What a parametrized module says of itself is what is done for every module.
-    return home.startswith("torch.") and home != _PARAMETRIZED
 
 
 class Reached(NamedTuple):
@@ -214,9 +127,6 @@ def reach(root: object, path: Path = None) -> Reached:
 
 
 _new_tuple = tuple.__new__  # quicker than that of a named tuple, for each of many tensors
-_PARAMETRIZED = "torch.nn.utils.parametrize"
-_REDUCERS = ("__reduce_ex__", "__reduce__")
-NO_STATE = "_compiled_call_impl"
 _TENSOR_DICTS = ("_parameters", "_buffers")
 _HANDLED = (*_TENSOR_DICTS, "_modules", NO_STATE)
 
@@ -251,18 +161,18 @@ class _Walk:
             self.meet(part, (path, text), owned)
 
     def meet(self, value: object, path: Path, owned: bool) -> None:
-        kind = _kind_of(type(value))
-        if kind == _ATOM or id(value) in self.seen:
+        kind = kind_of(type(value))
+        if kind == ATOM or id(value) in self.seen:
             return
-        if kind == _TENSOR:
-            self.meet_tensor(value, path, owned)  # type: ignore[arg-type]  # see _kind_of
+        if kind == TENSOR:
+            self.meet_tensor(value, path, owned)  # type: ignore[arg-type]  # see kind_of
             return
         self.seen.add(id(value))
-        if kind == _MODULE:
-            self.modules.append((value, path, owned))  # type: ignore[arg-type]  # see _kind_of
-        elif kind == _OPAQUE or not owned:
+        if kind == MODULE:
+            self.modules.append((value, path, owned))  # type: ignore[arg-type]  # see kind_of
+        elif kind == OPAQUE or not owned:
             self.opaque.append((value, path))
-        elif kind == _OBJECT or value:
+        elif kind == OBJECT or value:
             self.others.append((value, path))
 
     def meet_tensor(self, tensor: torch.Tensor, path: Path, owned: bool) -> None:
@@ -299,7 +209,7 @@ class _Walk:
             if child is not None:
                 self.meet(child, (path, f".{key}"), owned)
         for key, value in state.items():
-            if _kind_of(type(value)) != _ATOM and key not in _HANDLED:
+            if kind_of(type(value)) != ATOM and key not in _HANDLED:
                 self.meet(value, (path, f".{key}"), owned)
 
 
@@ -322,12 +232,12 @@ def _attributes(value: Any) -> Iterator[tuple[str, object]]:
 
 def _parts(value: Any, alive: list[object]) -> Iterator[tuple[str, object]]:
     """What a deep copy of an ordinary object copies, too."""
-    kind = _kind_of(type(value))
-    if kind == _MAPPING:
+    kind = kind_of(type(value))
+    if kind == MAPPING:
         for key, item in value.items():
             yield f".key({key!r})", key
             yield f"[{key!r}]", item
-    elif kind == _ITEMS:
+    elif kind == ITEMS:
         yield from ((f"[{index}]", item) for index, item in enumerate(value))
     elif has_plain_state(type(value)) and hasattr(value, "__dict__"):
         yield from _dotted(value.__dict__)

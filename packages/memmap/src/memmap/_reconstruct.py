@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from ._reach import NO_STATE, copies_itself, has_plain_state
+from ._classes import NO_STATE, copies_itself, has_plain_state
 
 M = TypeVar("M", bound=torch.nn.Module)
 

@@ -1,0 +1,163 @@
+"""What a class says of how its instances are copied, asked once for as long as it lives."""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import re
+import types
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import torch
+
+Answer = TypeVar("Answer", bound=int)
+
+ATOM, TENSOR, MODULE, MAPPING, ITEMS, OBJECT, OPAQUE = range(7)
+"""Kinds of objects: those that are handed on as they are, tensors, modules, dictionaries, other
+containers, those copied through the reduce protocol, and those with a ``__deepcopy__``."""
+
+NO_STATE = "_compiled_call_impl"
+"""What is in the ``__dict__`` of a module, but no part of its state."""
+
+# What copy.deepcopy hands on as it is, and values of torch that hold no tensor.
+_ATOMIC_TYPES = (
+    type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes, type,
+    range, slice, property, weakref.ref, re.Pattern, enum.Enum, types.FunctionType,
+    types.BuiltinFunctionType, types.ModuleType, types.CodeType, torch.dtype, torch.device,
+    torch.layout, torch.memory_format, torch.Size,
+)  # fmt: skip
+_PARAMETRIZED = "torch.nn.utils.parametrize"
+_REDUCERS = ("__reduce_ex__", "__reduce__")
+
+
+def asked_once(question: Callable[[type[Any]], Answer]) -> Callable[[type[Any]], Answer]:
+    """A question about classes, answered once for each; a class is not kept alive by its answer.
+
+    Parameters
+    ----------
+    question : callable
+        Of a class, with an answer that is always the same.
+
+    Returns
+    -------
+    callable
+        The same question.
+
+    Examples
+    --------
+    >>> n_bases = asked_once(lambda cls: print("asked") or len(cls.__mro__))
+    >>> n_bases(int), n_bases(int)
+    asked
+    (2, 2)
+    """
+    answers: dict[int, Answer] = {}
+
+    @wraps(question)
+    def ask(cls: type[Any]) -> Answer:
+        identity = id(cls)
+        answer = answers.get(identity)
+        if answer is None:
+            answer = answers[identity] = question(cls)
+            # A class that dies takes its answer along, before another one can get its id.
+            weakref.finalize(cls, answers.pop, identity, None).atexit = False
+        return answer
+
+    return ask
+
+
+@asked_once
+def kind_of(cls: type[Any]) -> int:
+    """The kind of the instances of a class.
+
+    Parameters
+    ----------
+    cls : type
+        Any class.
+
+    Returns
+    -------
+    int
+        One of the constants of this module.
+
+    Examples
+    --------
+    >>> kind_of(torch.nn.Linear) == MODULE, kind_of(str) == ATOM
+    (True, True)
+    """
+    if issubclass(cls, torch.Tensor):
+        return TENSOR
+    if issubclass(cls, torch.jit.ScriptModule):
+        return ATOM  # its tensors live behind the interpreter: it is left to copy itself
+    if issubclass(cls, torch.nn.Module):
+        return MODULE
+    if cls in (dict, OrderedDict):
+        return MAPPING
+    if cls in (list, tuple, set, frozenset):
+        return ITEMS
+    if issubclass(cls, _ATOMIC_TYPES):
+        return ATOM
+    return OPAQUE if hasattr(cls, "__deepcopy__") else OBJECT
+
+
+def has_plain_state(cls: type[Any]) -> bool:
+    """Whether instances of a class are copied through their ``__dict__`` and nothing else.
+
+    Parameters
+    ----------
+    cls : type
+        Any class.
+
+    Returns
+    -------
+    bool
+        False if the class takes part in the reduce protocol in some way.
+
+    Examples
+    --------
+    >>> has_plain_state(torch.nn.Linear)
+    True
+    """
+    # What is registered there may be registered late.
+    return cls not in copyreg.dispatch_table and _takes_no_part_in_reduce(cls)
+
+
+@asked_once
+def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
+    # The state of a module is its __dict__, less what NO_STATE names. A parametrized module
+    # forbids to be pickled, but copies itself just so. Lists and dictionaries have items as well.
+    ordinary = (object.__getstate__, getattr(torch.nn.Module, "__getstate__", None))
+    return (
+        (cls.__getstate__ in ordinary or cls.__getstate__.__module__ == _PARAMETRIZED)
+        and all(getattr(cls, name) is getattr(object, name) for name in _REDUCERS)
+        and not hasattr(cls, "__getnewargs_ex__")
+        and not hasattr(cls, "__getnewargs__")
+        and not copyreg._slotnames(cls)  # type: ignore[attr-defined]  # not in the stubs
+        and not issubclass(cls, (list, dict))
+    )
+
+
+def copies_itself(cls: type[Any]) -> bool:
+    """Whether torch has written a ``__deepcopy__`` for a class of modules: graphs, TorchScript.
+
+    Parameters
+    ----------
+    cls : type
+        A class of modules.
+
+    Returns
+    -------
+    bool
+        False for classes whose ``__deepcopy__`` comes from elsewhere: it may call this package.
+
+    Examples
+    --------
+    >>> copies_itself(torch.fx.GraphModule), copies_itself(torch.nn.Linear)
+    (True, False)
+    """
+    home = getattr(getattr(cls, "__deepcopy__", None), "__module__", None) or ""
+    # What a parametrized module says of itself is what is done for every module.
+    return home.startswith("torch.") and home != _PARAMETRIZED
