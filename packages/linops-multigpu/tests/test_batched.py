@@ -28,6 +28,7 @@ from linops_core import (
     Dense,
     Diagonal,
     NamedLinop,
+    PadDim,
     Sampling,
     SimpleLinop,
     SplitError,
@@ -172,6 +173,16 @@ def test_sizes_that_no_operator_knows_can_be_given() -> None:
     torch.testing.assert_close(B(x), A(x))
     with pytest.raises(ValueError, match="C must have size 5, got 4"):
         B(x[:4])
+
+
+@pytest.mark.parametrize("sizes", [{}, {"M": 1}, {"N": 1}])
+def test_tiles_that_read_or_write_a_part_of_their_slice_are_cut_again(
+    sizes: dict[str, int],
+) -> None:
+    pad = PadDim("N", 3, 6, ("N",), ("M",))
+    for A in (pad, pad.H):
+        B = create_batched_linop(A, [BatchSpec({"M": 4}), BatchSpec(sizes)])
+        torch.testing.assert_close(B.to_dense(), A.to_dense())
 
 
 def test_tiles_on_the_base_device_read_the_weights_themselves() -> None:

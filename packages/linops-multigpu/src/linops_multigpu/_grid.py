@@ -115,8 +115,10 @@ def cut(
     for position in np.ndindex(grid.shape):
         tile = narrowed(cast(NamedLinop, linops[position]))
         window, tile = (tile, tile.part) if isinstance(tile, Narrowed) else (None, tile)
-        pieces = cast(Tile, grid[position]).items()
-        known = {**sizes, **{dim: piece.stop - piece.start for dim, (_, piece) in pieces}}
+        pieces = {dim: piece for dim, (_, piece) in cast(Tile, grid[position]).items()}
+        if window is not None:
+            pieces |= {**window.reads, **window.writes}
+        known = {**sizes, **{dim: piece.stop - piece.start for dim, piece in pieces.items()}}
         of_tile = {dim: size for dim, size in known.items() if dim in tile.dims}
         # What is zero has nothing left to cut.
         specs_left = [] if isinstance(tile, Zero) else others
