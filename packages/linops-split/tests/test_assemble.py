@@ -72,6 +72,11 @@ def test_names_and_axes_that_do_not_fit_are_refused(
         assemble(tiles, dims)
 
 
+def test_tiles_must_be_in_an_array() -> None:
+    with pytest.raises(TypeError, match="assemble: linops must be an array of tiles, got"):
+        assemble([matrix()], ("N",))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("dims", [(), ("N",)])
 def test_what_is_no_operator_is_refused(dims: tuple[str, ...]) -> None:
     tiles = np.full((1,) * len(dims), "A", dtype=object)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -276,7 +277,11 @@ TWO_DEVICES = Diagonal(X, ("N",)) @ Diagonal(X.to("meta"), ("N",))
         (matrix(), {"max_tiles": 0}, "max_tiles must be a positive integer, got 0"),
         (matrix(), {"max_tiles": True}, "max_tiles must be a positive integer, got True"),
         (matrix(), {"work": "backward"}, "work must be some of .*, got 'backward'"),
-        (matrix(), {"work": ()}, "work must be some of .*, got ()"),
+        (matrix(), {"work": ()}, r"work must be some of .*, got \(\)"),
+        (matrix(), {"work": 3}, "work must be some of .*, got 3"),
+        (matrix(), {"work": ["normal", []]}, r"work must be some of .*, got \['normal', \[\]\]"),
+        (matrix(), {"sizes": {"N": -6}}, "the size of N must be a positive integer, got -6"),
+        (matrix(), {"sizes": {"N": 2.0}}, r"the size of N must be a positive integer, got 2\.0"),
         (matrix(), {"dims": ["Q"]}, r"one of \['M', 'N'\], got Q"),
         (FFT(1), {"dims": ["Nx"]}, "Nx cannot be split"),
         (matrix(torch.float64), {}, "the dtype of the input must be known .* got neither"),
@@ -303,6 +308,26 @@ def test_what_cannot_be_planned_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         plan_batches(linop, **{"memory": 2**30, **arguments})  # type: ignore[arg-type] # any
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"like": [1.0]}, r"plan_batches: like must be a tensor, got \[1\.0\]"),
+        ({"dtype": "complex64"}, "plan_batches: dtype must be a torch.dtype, got 'complex64'"),
+        ({"dims": "MN"}, "plan_batches: dims must be a sequence of dimensions, got 'MN'"),
+        ({"dims": 3}, "plan_batches: dims must be a sequence of dimensions, got 3"),
+        ({"sizes": [6]}, r"Dense \(N\) -> \(M\): sizes must be a mapping of dimension to size"),
+    ],
+)
+def test_what_is_of_another_type_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        plan_batches(matrix(), 2**30, **arguments)
+
+
+def test_what_is_no_operator_is_refused() -> None:
+    with pytest.raises(TypeError, match="must be a NamedLinop, got <class 'str'>"):
+        plan_batches("A", 2**30)  # type: ignore[arg-type] # that is the mistake
 
 
 @pytest.mark.parametrize("memory", [2.0, True, "1 GB"])

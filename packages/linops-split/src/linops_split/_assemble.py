@@ -36,7 +36,7 @@ def assemble(
     SplitError
         If the number of names is not that of the axes, or there are no tiles.
     TypeError
-        If a tile is no operator.
+        If the tiles are in no array, or one is no operator.
 
     Examples
     --------
@@ -48,6 +48,8 @@ def assemble(
     >>> torch.equal(assemble(tiles, ("Ny", "Nx"))(torch.ones(2, 3)), A(torch.ones(2, 3)))
     True
     """
+    if not isinstance(linops, np.ndarray):
+        raise TypeError(f"assemble: linops must be an array of tiles, got {type(linops)}")
     dims = [ND.infer(dim) for dim in batch_dims]
     if linops.ndim != len(dims) or linops.size == 0:
         raise SplitError(

@@ -39,14 +39,14 @@ def fuzzy_broadcast_to(arr: ArrayLike, shape: Sequence[int]) -> NDArray[Any]:
     array = np.array(arr)
     if array.ndim > len(shape):
         raise ValueError(
-            f"an array must have at most {len(shape)} axes to be laid over {tuple(shape)}, "
-            f"got shape {array.shape}"
+            f"fuzzy_broadcast_to: an array must have at most {len(shape)} axes to be laid over "
+            f"{tuple(shape)}, got shape {array.shape}"
         )
     have = (1,) * (len(shape) - array.ndim) + array.shape
     if any(want < 0 or (old == 0 < want) for old, want in zip(have, shape, strict=True)):
         raise ValueError(
-            f"an array must have something to repeat along each axis of {tuple(shape)}, "
-            f"got shape {array.shape}"
+            f"fuzzy_broadcast_to: an array must have something to repeat along each axis of "
+            f"{tuple(shape)}, got shape {array.shape}"
         )
     array = array.reshape(have)
     for axis, (old, want) in enumerate(zip(have, shape, strict=True)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from numbers import Integral
@@ -17,7 +17,7 @@ from ._plan_budget import budget_on, bytes_text
 from ._plan_input import device_of, dims_to_cut, input_of
 from ._plan_search import Search
 from ._plan_trial import WORKS, Trial
-from ._slices import Sizes
+from ._slices import Sizes, slices_along
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,14 @@ def plan_batches(
     Raises
     ------
     SplitError
-        If a dimension cannot be cut, or nothing fits: it names the smallest budget with which
-        something does.
+        If a dimension cannot be cut, a size is none, or nothing fits: it names the smallest budget
+        with which something does.
     ValueError
         If the input is not known or does not fit, the operator has threads, reads values, or is on
         several devices, or ``memory``, ``work`` or ``max_tiles`` is none.
     TypeError
-        If ``memory`` is neither an integer nor a device.
+        If ``linop`` is no operator, ``memory`` neither an integer nor a device, or ``dims``,
+        ``like``, ``sizes`` or ``dtype`` not of its type.
 
     Notes
     -----
@@ -131,6 +132,7 @@ def plan_batches(
     >>> A_batched = batch_linop(A, plan.batch_sizes)
     """
     works = _works(work)
+    slices_along(linop, {}, sizes)  # refuses what is no operator, and sizes that cannot be
     device = device_of(linop, like, memory)
     budget = budget_on(device, memory)
     if isinstance(max_tiles, bool) or not isinstance(max_tiles, Integral) or max_tiles < 1:
@@ -164,11 +166,12 @@ def plan_batches(
     )
 
 
-def _works(work: str | Sequence[str]) -> tuple[str, ...]:
-    works = (work,) if isinstance(work, str) else tuple(work)
-    if not works or not WORKS.keys() >= set(works):
+def _works(work: object) -> tuple[str, ...]:
+    works = tuple(work) if isinstance(work, Iterable) and not isinstance(work, str) else (work,)
+    known = tuple(name for name in works if isinstance(name, str) and name in WORKS)
+    if not works or known != works:
         raise ValueError(f"plan_batches: work must be some of {list(WORKS)}, got {work!r}")
-    return works
+    return known
 
 
 def _refuse_threads(linop: NamedLinop) -> None:

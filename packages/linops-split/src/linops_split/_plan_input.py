@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from sys import maxsize
 
@@ -22,9 +22,13 @@ def device_of(
 
     Raises
     ------
+    TypeError
+        If ``like`` is no tensor.
     ValueError
         If it is on several devices, or not where its input is.
     """
+    if not isinstance(like, (Tensor, type(None))):
+        raise TypeError(f"plan_batches: like must be a tensor, got {like!r}")
     devices = sorted({str(tensor.device) for tensor in _weights(linop)})
     if len(devices) > 1:
         raise ValueError(
@@ -51,6 +55,8 @@ def dims_to_cut(
     ------
     SplitError
         If one of ``dims`` cannot be cut.
+    TypeError
+        If they are no sequence of dimensions.
     """
     given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if dims is None:
@@ -58,6 +64,8 @@ def dims_to_cut(
         sides = dict.fromkeys((*linop.oshape, *linop.ishape, *inner))
         cuttable = [dim for dim in sides if linop.role(dim) not in (None, Role.OPAQUE)]
     else:
+        if isinstance(dims, str) or not isinstance(dims, Iterable):
+            raise TypeError(f"plan_batches: dims must be a sequence of dimensions, got {dims!r}")
         cuttable = [ND.infer(dim) for dim in dims]
         slices_along(linop, dict.fromkeys(cuttable, maxsize), given)  # refuses what cannot be
     found = {dim: given.get(dim, linop.size(dim)) for dim in cuttable}
@@ -74,9 +82,13 @@ def input_of(
 
     Raises
     ------
+    TypeError
+        If ``dtype`` is none.
     ValueError
         If what is given does not say its size and dtype, or more than that.
     """
+    if not isinstance(dtype, (torch.dtype, type(None))):
+        raise TypeError(f"plan_batches: dtype must be a torch.dtype, got {dtype!r}")
     if like is not None:
         if sizes is not None or dtype is not None:
             raise ValueError("plan_batches: either like or sizes and dtype must be given, got both")
