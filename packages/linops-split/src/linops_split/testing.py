@@ -1,6 +1,6 @@
 """The law of tiles, and random ways to cut an operator, for tests of operators that can be cut.
 
-Needs hypothesis: ``pip install linops-split[testing]``.
+Needs hypothesis (the extra ``testing``).
 """
 
 from __future__ import annotations

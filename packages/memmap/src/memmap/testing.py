@@ -1,6 +1,6 @@
 """Hypothesis strategies for views and modules that share memory, and brute force to compare with.
 
-Needs hypothesis (``pip install memmap[testing]``); ``memmap`` itself never imports it.
+Needs hypothesis (the extra ``testing``); ``memmap`` itself never imports it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hypothesis strategies for views and programs, for tests of operations and of analyses.
 
-Needs hypothesis (``pip install memmap[testing]``); ``memmap`` itself never imports it.
+Needs hypothesis (the extra ``testing``); ``memmap`` itself never imports it.
 """
 
 from __future__ import annotations
