@@ -15,14 +15,21 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "checked_pages",
     "docstrings",
+    "linked_names",
     "mathjax_file",
     "pictures",
+    "printed_output",
     "public_names",
+    "public_reference",
+    "sphinx_copybutton",
 ]
 html_theme = "furo"
 html_title = "torchlinops"
+copybutton_exclude = ".linenos, .gp, .go"  # neither prompts nor what was printed
+copybutton_selector = "div:not(.sphx-glr-script-out) > div.highlight > pre"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_domain_indices = False  # the general index has all names
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
@@ -48,6 +55,7 @@ sphinx_gallery_conf = {
 
 default_role = "code"
 autodoc_member_order = "groupwise"
+autodoc_preserve_defaults = True
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 napoleon_google_docstring = False
@@ -59,6 +67,23 @@ napoleon_use_rtype = False
 # "Parameters" section ("int or None", "tensor of shape (C, N)"), are not ours to resolve.
 nitpicky = True
 OURS = ["linops_core", "linops_multigpu", "linops_split", "memmap", "nameddim", "torchlinops"]
+reference_modules = [
+    "linops_core",
+    "linops_core.alg",
+    "linops_core.testing",
+    "linops_core.testing.strategies",
+    "linops_multigpu",
+    "linops_multigpu.testing",
+    "linops_split",
+    "linops_split.testing",
+    "memmap",
+    "memmap.borrow",
+    "memmap.dataflow",
+    "memmap.dataflow.testing",
+    "memmap.testing",
+    "nameddim",
+    "nameddim.testing",
+]
 OTHERS = [*dir(builtins), *sys.stdlib_module_names, "hypothesis", "numpy", "np", "scipy", "torch"]
 nitpick_ignore_regex = [
     (r"py:.*", rf"({'|'.join(OTHERS)})(\..*)?"),

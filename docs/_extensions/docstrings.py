@@ -1,9 +1,12 @@
-"""Read the NumPy style by napoleon's reader, but those of values like those of methods.
+"""Read the NumPy style by napoleon's reader, with what it gets wrong put right.
 
 Left to itself, napoleon takes the first line of a property, an attribute or a constant for
-"type: text", splits it at the first colon, and takes the sections that follow for text.
+"type: text", splits it at the first colon, and takes the sections that follow for text. It takes
+the first of several attributes on one line for a type. And docutils takes an author's initial at
+the beginning of a line for the first item of a list.
 """
 
+import re
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -11,11 +14,29 @@ from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.typing import ExtensionMetadata
 
 OF_A_FIELD = "Alias for field number"  # what Python itself says of each field of a NamedTuple
+INITIAL = re.compile(r"^(\s*)([A-Z]\.) (?=[A-Z])")
+
+
+class Docstring(NumpyDocstring):
+    """A docstring in which attributes may share a line, as parameters may."""
+
+    def _consume_fields(
+        self, parse_type: bool = True, prefer_type: bool = False, multiple: bool = False
+    ) -> list[tuple[str, str, list[str]]]:
+        return super()._consume_fields(parse_type, prefer_type, multiple or not prefer_type)
 
 
 def rewrite(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
     kind = "method" if what in ("attribute", "data", "property") else what
-    lines[:] = NumpyDocstring(lines, app.config, app, kind, name, obj, options).lines()
+    escaped = [INITIAL.sub(r"\1\\\2 ", line) for line in lines]
+    lines[:] = Docstring(escaped, app.config, app, kind, name, obj, options).lines()
+
+
+def sign(
+    app: Sphinx, what: str, name: str, obj: object, options: Any, signature: str, returned: str
+) -> tuple[str, str] | None:
+    """Write the default of a field that is made anew as one that can be read as Python."""
+    return signature and (signature.replace("=<factory>", "=..."), returned)
 
 
 def skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:
@@ -25,5 +46,6 @@ def skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: An
 def setup(app: Sphinx) -> ExtensionMetadata:
     app.setup_extension("sphinx.ext.napoleon")
     app.connect("autodoc-process-docstring", rewrite)
+    app.connect("autodoc-process-signature", sign)
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -36,11 +36,11 @@ def polynomial_preconditioner(
     The residual polynomial :math:`q(\lambda) = 1 - \lambda p(\lambda)` is made small between
     ``lower`` and ``upper``: in the mean,
 
-    .. math:: \min_p \int |1 - \lambda p(\lambda)|^2 \, d\lambda \quad (\text{"l_2"}),
+    .. math:: \min_p \int |1 - \lambda p(\lambda)|^2 \, d\lambda \quad (\texttt{"l\_2"}),
 
     which also works from 0 on, or at worst,
 
-    .. math:: \min_p \max |1 - \lambda p(\lambda)| \quad (\text{"l_inf"}),
+    .. math:: \min_p \max |1 - \lambda p(\lambda)| \quad (\texttt{"l\_inf"}),
 
     where :math:`q(\lambda) = C_{d+1}(\mu(\lambda)) / C_{d+1}(\mu(0))` with the Chebyshev
     polynomial C on the interval. Both are positive there, so p(T) is Hermitian positive definite

@@ -16,6 +16,7 @@ from ._items import Items
 from ._vectors import norm, records, unit_of
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
+"""A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
 
 
 def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
