@@ -15,33 +15,19 @@ from memmap import (
     memory_aware_to,
     overlaps,
 )
-from memmap.testing import modules, tensors_of
+from memmap.testing import Holder, modules, tensors_of
 
 BETA = pytest.mark.filterwarnings("ignore:.*(prototype|beta).*:UserWarning")
 
 
-class Holder(torch.nn.Module):
-    def __init__(self, **entries: Any) -> None:
-        super().__init__()
-        for name, value in entries.items():
-            if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
-                self.register_buffer(name, value)
-            else:
-                setattr(self, name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        return super().__getattr__(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Holder":
+class Copier(Holder):
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Copier":
         return memory_aware_deepcopy(self, memo)
 
 
 def test_a_copy_tells_of_memory_that_is_held_outside() -> None:
     flat = torch.zeros(10)
-    module = Holder(a=flat[:6], b=torch.zeros(3))
+    module = Copier(a=flat[:6], b=torch.zeros(3))
     with pytest.warns(AliasWarning, match=r"taken apart .*; got other holders for a \(by 1\)$"):
         made = memory_aware_deepcopy(module)
     assert not overlaps(made.a, flat)
@@ -51,24 +37,24 @@ def test_a_copy_tells_of_memory_that_is_held_outside() -> None:
 
 def test_a_copy_tells_of_tensors_that_fill_their_storage_and_are_held_outside() -> None:
     kept = torch.zeros(3)
-    module = Holder(a=torch.nn.Parameter(kept), b=torch.zeros(3))
+    module = Copier(a=torch.nn.Parameter(kept), b=torch.zeros(3))
     with pytest.warns(AliasWarning, match=r"other holders for a \(by 1\)$"):
         memory_aware_deepcopy(module)
     del kept
     memory_aware_deepcopy(module)
-    memory_aware_deepcopy(Holder(whole=torch.zeros(2, 3).view(6)))
+    memory_aware_deepcopy(Copier(whole=torch.zeros(2, 3).view(6)))
 
 
 def test_the_copies_of_a_map_tell_of_it_too() -> None:
     flat = torch.zeros(10)
-    module = Holder(a=flat[:6])
+    module = Copier(a=flat[:6])
     with pytest.warns(AliasWarning, match=r"other holders for a \(by 1\)$"):
         ModuleMemoryMap(module).memory_aware_deepcopy(module)
 
 
 def test_the_warning_can_be_silenced_and_names_the_line_of_the_caller() -> None:
     flat = torch.zeros(10)
-    module = Holder(a=flat[:6])
+    module = Copier(a=flat[:6])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliasWarning)
         memory_aware_deepcopy(module)
@@ -80,14 +66,14 @@ def test_the_warning_can_be_silenced_and_names_the_line_of_the_caller() -> None:
 
 def test_code_without_a_module_name_is_warned_too() -> None:
     flat = torch.zeros(10)
-    names = {"copied": memory_aware_deepcopy, "module": Holder(a=flat[:6])}
+    names = {"copied": memory_aware_deepcopy, "module": Copier(a=flat[:6])}
     with pytest.warns(AliasWarning, match="taken apart"):
         exec(compile("copied(module)", "<cell>", "exec"), names)
 
 
 def test_a_warning_that_is_an_error_leaves_nothing_behind() -> None:
     flat = torch.zeros(10)
-    module = Holder(a=flat[:6])
+    module = Copier(a=flat[:6])
     with pytest.raises(AliasWarning, match="taken apart"):
         memory_aware_deepcopy(module)
     assert overlaps(module.a, flat)
@@ -95,15 +81,15 @@ def test_a_warning_that_is_an_error_leaves_nothing_behind() -> None:
 
 def test_what_a_larger_copy_holds_is_not_outside_of_it() -> None:
     flat = torch.zeros(10)
-    made: list[Any] = copy.deepcopy([flat, Holder(a=flat[:6])])
+    made: list[Any] = copy.deepcopy([flat, Copier(a=flat[:6])])
     assert overlaps(made[0], made[1].a) and not overlaps(made[0], flat)
-    made = copy.deepcopy([Holder(a=flat[:6]), flat])
+    made = copy.deepcopy([Copier(a=flat[:6]), flat])
     assert overlaps(made[1], made[0].a) and not overlaps(made[1], flat)
 
 
 def test_gradients_attributes_and_containers_of_the_module_are_not_outside() -> None:
     flat = torch.zeros(12)
-    module = Holder(a=torch.nn.Parameter(flat[:4]))
+    module = Copier(a=torch.nn.Parameter(flat[:4]))
     module.a.grad = flat[4:8].data
     module.listed = [flat[2:6].data]
     module.a.tag = flat[9:].data
@@ -120,7 +106,7 @@ def test_tensors_made_of_tensors_have_holders_too() -> None:
     )
     compressed = torch.eye(3).to_sparse_csr()
     nested = torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)])
-    module = Holder(s=sparse, c=compressed, n=nested)
+    module = Copier(s=sparse, c=compressed, n=nested)
     del values, sparse, compressed, nested
     with pytest.raises(AliasError, match=r"got other holders for s\.values \(by 1\)$"):
         memory_aware_to(module, dtype=torch.float64, strict=True)
@@ -131,7 +117,7 @@ def test_tensors_made_of_tensors_have_holders_too() -> None:
 
 def test_tensors_that_a_module_reads_differently_are_no_strangers() -> None:
     x = torch.zeros(4, dtype=torch.complex64)
-    module = Holder(x=x, minus=x.conj().imag, real=torch.view_as_real(x))
+    module = Copier(x=x, minus=x.conj().imag, real=torch.view_as_real(x))
     del x
     memory_aware_deepcopy(module)
     memory_aware_to(module, "meta", strict=True)
@@ -140,25 +126,25 @@ def test_tensors_that_a_module_reads_differently_are_no_strangers() -> None:
 def test_a_view_with_elements_smaller_than_a_byte_is_no_stranger_to_a_copy() -> None:
     bytes_ = torch.arange(4, dtype=torch.uint8)
     small = bytes_.view(vars(torch)["uint4"])
-    module = Holder(u=bytes_, s=small)
+    module = Copier(u=bytes_, s=small)
     made = memory_aware_deepcopy(module)
     assert made.s.untyped_storage()._cdata == made.u.untyped_storage()._cdata
     module.register_buffer("part", bytes_[1:])
     memory_aware_deepcopy(module)
     del module
     with pytest.warns(AliasWarning, match=r"other holders for u"):
-        memory_aware_deepcopy(Holder(u=bytes_))
+        memory_aware_deepcopy(Copier(u=bytes_))
     other = bytes_[2:].data
     with pytest.warns(AliasWarning, match=r"other holders for u \(by 1\)"):
-        memory_aware_deepcopy(Holder(u=bytes_, s=small))
+        memory_aware_deepcopy(Copier(u=bytes_, s=small))
     assert other.tolist() == [2, 3]
 
 
 def test_long_lists_are_cut() -> None:
     flat = torch.zeros(40)
-    module = Holder(**{f"t{i}": flat[i : i + 2] for i in range(20)})
+    module = Copier(**{f"t{i}": flat[i : i + 2] for i in range(20)})
     others = [torch.zeros(2) for _ in range(20)]
-    alone = Holder(**{f"t{i}": other.data for i, other in enumerate(others)})
+    alone = Copier(**{f"t{i}": other.data for i, other in enumerate(others)})
     with pytest.warns(AliasWarning, match=r"t6, t7, 12 more \(by 1\)$"):
         memory_aware_deepcopy(module)
     with pytest.warns(AliasWarning, match=r"t7 \(by 1\); 12 more$"):

@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given
@@ -8,22 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from memmap import AliasWarning, CastError, memory_aware_to, overlaps
 from memmap._cast import is_exact, new_type
-from memmap.testing import modules, sharing_of, tensors_of
-
-
-class Holder(torch.nn.Module):
-    def __init__(self, **entries: torch.Tensor) -> None:
-        super().__init__()
-        for name, value in entries.items():
-            self.register_buffer(name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        return super().__getattr__(name)
-
-
-def state_of(module: torch.nn.Module) -> list[torch.Tensor]:
-    kinds = ("._parameters.", "._buffers.")
-    return [t for path, t in tensors_of(module) if any(kind in path for kind in kinds)]
+from memmap.testing import Holder, allocated_nbytes, modules, sharing_of, state_of, tensors_of
 
 
 def snapshot(module: torch.nn.Module) -> list[tuple[object, ...]]:
@@ -31,11 +14,6 @@ def snapshot(module: torch.nn.Module) -> list[tuple[object, ...]]:
         (path, id(t), t.dtype, t.untyped_storage()._cdata, t.storage_offset(), t.stride())
         for path, t in tensors_of(module)
     ]
-
-
-def nbytes_of(tensors: list[torch.Tensor]) -> int:
-    storages = {t.untyped_storage()._cdata: t.untyped_storage() for t in tensors}
-    return sum(storage.nbytes() for storage in storages.values())
 
 
 @pytest.mark.filterwarnings("ignore::memmap.AliasWarning")
@@ -46,7 +24,7 @@ def nbytes_of(tensors: list[torch.Tensor]) -> int:
     )
 )
 def test_a_cast_keeps_what_is_shared(module: torch.nn.Module) -> None:
-    tensors = state_of(module)
+    tensors = [tensor for _, tensor in state_of(module)]
     expected = [t.detach().to(t.dtype.to_complex() if t.is_complex() else t.dtype) for t in tensors]
     values = [
         t.resolve_conj().resolve_neg().to(torch.complex128 if t.is_complex() else torch.float64)
@@ -54,7 +32,7 @@ def test_a_cast_keeps_what_is_shared(module: torch.nn.Module) -> None:
     ]
     sharing, strides = sharing_of(tensors, scale=2), [t.stride() for t in tensors]
     memory_aware_to(module, dtype=torch.float64)
-    after = state_of(module)
+    after = [tensor for _, tensor in state_of(module)]
     assert [t.dtype for t in after] == [value.dtype for value in values]
     assert sharing_of(after) == sharing
     assert [t.stride() for t in after] == strides
@@ -69,7 +47,7 @@ def test_a_cast_is_done_or_refused_without_a_trace(
     module: torch.nn.Module, dtype: torch.dtype
 ) -> None:
     before = snapshot(module)
-    tensors = state_of(module)
+    tensors = [tensor for _, tensor in state_of(module)]
     touched = sharing_of(tensors)
     types = [t.dtype for t in tensors]
     try:
@@ -77,7 +55,7 @@ def test_a_cast_is_done_or_refused_without_a_trace(
     except CastError:
         assert snapshot(module) == before
         return
-    after = state_of(module)
+    after = [tensor for _, tensor in state_of(module)]
     assert [t.dtype for t in after] == [new_type(torch.empty(0, dtype=t), dtype) for t in types]
     met = [[bool(set(a) & set(b)) for b in touched] for a in touched]
     assert [[overlaps(a, b) for b in after] for a in after] == met
@@ -100,7 +78,7 @@ def test_complex_numbers_and_their_reals_are_cast_together() -> None:
     assert module.conj.is_conj() and module.minus.is_neg()
     assert module.c.tolist() == [1 + 2j, 3 + 4j] and module.r.tolist() == [[1, 2], [3, 4]]
     assert module.conj.tolist() == [1 - 2j, 3 - 4j] and module.minus.tolist() == [-2, -4]
-    assert nbytes_of(state_of(module)) == 32
+    assert allocated_nbytes(tensor for _, tensor in state_of(module)) == 32
 
 
 def test_types_of_one_width_apart_from_one_another_are_cast_each_in_its_own_way() -> None:
@@ -193,7 +171,7 @@ def test_a_cast_on_the_way_to_another_device() -> None:
     memory_aware_to(module, "meta", torch.float16)
     assert module.a.is_meta and module.a.dtype == torch.float16
     assert overlaps(module.a, module.b)
-    assert nbytes_of([module.a, module.b]) == 20
+    assert allocated_nbytes([module.a, module.b]) == 20
 
 
 def test_large_spans_are_converted_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ from memmap import (
 )
 from memmap._allocate import empty_bytes
 from memmap.testing import (
+    Holder,
+    allocated_nbytes,
     content_of,
     modules,
     sharing_of,
@@ -39,25 +41,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::memmap.AliasWarning")
 BETA = pytest.mark.filterwarnings("ignore:.*(prototype|beta).*:UserWarning")
 
 
-class Holder(torch.nn.Module):
+class Copier(Holder):
     """A module that copies itself with its views."""
 
-    def __init__(self, **entries: Any) -> None:
-        super().__init__()
-        for name, value in entries.items():
-            if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
-                self.register_buffer(name, value)
-            else:
-                setattr(self, name, value)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Holder":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Copier":
         return memory_aware_deepcopy(self, memo)
-
-    def __getattr__(self, name: str) -> Any:
-        return super().__getattr__(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
 
 
 def storages_of(tensors: Iterable[torch.Tensor]) -> dict[int, torch.UntypedStorage]:
@@ -65,8 +53,7 @@ def storages_of(tensors: Iterable[torch.Tensor]) -> dict[int, torch.UntypedStora
 
 
 def nbytes_of(module: torch.nn.Module) -> int:
-    tensors = [tensor for _, tensor in tensors_of(module)]
-    return sum(storage.nbytes() for storage in storages_of(tensors).values())
+    return allocated_nbytes(tensor for _, tensor in tensors_of(module))
 
 
 def bytes_needed(tensors: list[torch.Tensor], pack: bool) -> int:
@@ -188,14 +175,14 @@ def test_inside_a_larger_copy_what_is_shared_stays_shared(data: st.DataObject) -
         st.lists(st.sampled_from(some).flatmap(lambda s: tensor_views(s, bits=False)), max_size=3)
     )
     inner = data.draw(st.sampled_from(list(module.modules())))
-    parts: list[Any] = [Holder(part=module), Holder(part=inner, views=views), *views]
+    parts: list[Any] = [Copier(part=module), Copier(part=inner, views=views), *views]
     larger = data.draw(st.permutations(parts))
     made = copy.deepcopy(larger)
 
     def all_of(parts: list[Any]) -> list[torch.Tensor]:
         listed = []
         for part in parts:
-            owner = part if isinstance(part, Holder) else Holder(it=part)
+            owner = part if isinstance(part, Holder) else Copier(it=part)
             listed += [tensor for _, tensor in tensors_of(owner)]
         return listed
 
@@ -208,7 +195,7 @@ def test_inside_a_larger_copy_what_is_shared_stays_shared(data: st.DataObject) -
 
 def two_views(size: int = 10, **kw: Any) -> Holder:
     flat = torch.arange(float(size), **kw)
-    return Holder(a=torch.nn.Parameter(flat[: size - 4]), b=torch.nn.Parameter(flat[4:]))
+    return Copier(a=torch.nn.Parameter(flat[: size - 4]), b=torch.nn.Parameter(flat[4:]))
 
 
 # Rows of the table.
@@ -216,7 +203,7 @@ def two_views(size: int = 10, **kw: Any) -> Holder:
 
 def test_scope_parameters_buffers_gradients_attributes_and_containers() -> None:
     flat = torch.arange(12.0)
-    module = Holder(p=torch.nn.Parameter(flat[:6]), b=flat[3:9])
+    module = Copier(p=torch.nn.Parameter(flat[:6]), b=flat[3:9])
     module.p.grad = flat[6:]
     module.plain = flat[1:2]
     module.nested = {"list": [flat[::2], (flat[5:],)], flat[2:3]: {1, 2}}
@@ -232,7 +219,7 @@ def test_scope_parameters_buffers_gradients_attributes_and_containers() -> None:
 
 def test_grouping_recognises_aliases_of_foreign_memory() -> None:
     array = np.arange(16, dtype=np.float32)
-    module = Holder(
+    module = Copier(
         a=torch.from_numpy(array[:10]), b=torch.from_numpy(array[6:]),
         c=torch.frombuffer(array, dtype=torch.int32, offset=20),
         d=torch.from_dlpack(array[2:4]),  # type: ignore[attr-defined]
@@ -245,7 +232,7 @@ def test_grouping_recognises_aliases_of_foreign_memory() -> None:
 def test_grouping_joins_storages_that_overlap_in_a_chain() -> None:
     memory = torch.arange(64, dtype=torch.uint8).untyped_storage()
     parts = [torch.empty(0, dtype=torch.uint8).set_(memory[i : i + 9]) for i in (3, 19, 11, 27)]
-    module = Holder(**{f"part{i}": part for i, part in enumerate(parts)})
+    module = Copier(**{f"part{i}": part for i, part in enumerate(parts)})
     made = memory_aware_deepcopy(module)
     assert_copied([t for _, t in tensors_of(module)], [t for _, t in tensors_of(made)])
     assert len(storages_of(t for _, t in tensors_of(made))) == 1
@@ -261,7 +248,7 @@ def test_parameter_identity_one_new_parameter_per_source_object() -> None:
 
 
 def test_shared_submodules_and_module_cycles() -> None:
-    inner, outer = Holder(w=torch.zeros(2)), Holder()
+    inner, outer = Copier(w=torch.zeros(2)), Copier()
     outer.first, outer.second, inner.back = inner, inner, outer
     made = memory_aware_deepcopy(outer)
     assert made.first is made.second
@@ -280,7 +267,7 @@ def test_memo_a_module_that_was_copied_is_found_again() -> None:
 @pytest.mark.parametrize("module_first", [True, False])
 def test_inside_a_larger_copy_a_wider_view_completes_the_storage(module_first: bool) -> None:
     flat = torch.arange(100.0)
-    module = Holder(a=torch.nn.Parameter(flat[40:50]))
+    module = Copier(a=torch.nn.Parameter(flat[40:50]))
     parts: list[Any] = [module, flat] if module_first else [flat, module]
     made: list[Any] = copy.deepcopy(parts)
     made_module, made_flat = made if module_first else reversed(made)
@@ -291,13 +278,13 @@ def test_inside_a_larger_copy_a_wider_view_completes_the_storage(module_first: b
 
 def test_inside_a_larger_copy_nothing_else_is_copied_in_full() -> None:
     flat = torch.zeros(10_000)
-    made: dict[str, Any] = copy.deepcopy({"module": Holder(a=flat[:10]), "other": torch.zeros(3)})
+    made: dict[str, Any] = copy.deepcopy({"module": Copier(a=flat[:10]), "other": torch.zeros(3)})
     assert made["module"].a.untyped_storage().nbytes() == 40
 
 
 def test_inside_a_larger_copy_parts_of_a_tensor_are_not_torn_apart() -> None:
     flat = torch.zeros(4)
-    holder = Holder()
+    holder = Copier()
     holder.sparse = torch.sparse_coo_tensor(
         torch.tensor([[0, 1]]), flat[:2], (2,), is_coalesced=True, check_invariants=False
     )
@@ -315,7 +302,7 @@ def test_non_tensor_attributes_ordinary_deepcopy() -> None:
             made.by_name = {"copied": [len(self.by_name)]}
             return made
 
-    module = Holder()
+    module = Copier()
     module.counts, module.names, module.function = Counts(), [["x"]], len
     made = memory_aware_deepcopy(module)
     assert made.counts.by_name == {"copied": [1]}
@@ -325,7 +312,7 @@ def test_non_tensor_attributes_ordinary_deepcopy() -> None:
 
 def test_conj_and_neg_bits_the_raw_bytes_and_the_bit() -> None:
     x = torch.tensor([1 + 2j, 3 - 4j])
-    module = Holder(x=x, conj=x.conj(), minus=x.conj().imag)
+    module = Copier(x=x, conj=x.conj(), minus=x.conj().imag)
     made = memory_aware_deepcopy(module)
     assert made.conj.is_conj() and made.minus.is_neg()
     assert torch.equal(made.minus, torch.tensor([-2.0, 4.0]))
@@ -336,7 +323,7 @@ def test_conj_and_neg_bits_the_raw_bytes_and_the_bit() -> None:
 
 def test_lazy_bits_of_tensors_that_fill_their_storage() -> None:
     x, z = torch.arange(3.0), torch.tensor([1 + 2j, 3 - 4j])
-    module = Holder(minus=torch._neg_view(x).data, conj=z.conj().data)
+    module = Copier(minus=torch._neg_view(x).data, conj=z.conj().data)
     made = memory_aware_deepcopy(module)
     assert_copied([t for _, t in tensors_of(module)], [t for _, t in tensors_of(made)])
     assert made.minus.is_neg() and made.conj.is_conj()
@@ -345,7 +332,7 @@ def test_lazy_bits_of_tensors_that_fill_their_storage() -> None:
 
 def test_reinterpreted_types_byte_copy() -> None:
     x = torch.tensor([1.0, float("nan"), -0.0])
-    module = Holder(x=torch.nn.Parameter(x), i=x.view(torch.int32), u=x.view(torch.uint8)[3:7])
+    module = Copier(x=torch.nn.Parameter(x), i=x.view(torch.int32), u=x.view(torch.uint8)[3:7])
     made = memory_aware_deepcopy(module)
     assert_copied([t for _, t in tensors_of(module)], [t for _, t in tensors_of(made)])
     assert nbytes_of(made) == 12
@@ -353,21 +340,21 @@ def test_reinterpreted_types_byte_copy() -> None:
 
 def test_complex_parameters_and_their_reals() -> None:
     w = torch.nn.Parameter(torch.arange(4).to(torch.complex64))
-    module = Holder(w=w, real=torch.nn.Parameter(torch.view_as_real(w.detach())))
+    module = Copier(w=w, real=torch.nn.Parameter(torch.view_as_real(w.detach())))
     made = memory_aware_deepcopy(module)
     assert nbytes_of(made) == 32
     assert overlaps(made.w, made.real)
 
 
 def test_stride_0_keeps_strides_and_copies_the_span_once() -> None:
-    module = Holder(p=torch.nn.Parameter(torch.ones(1, 8).expand(1000, 8)))
+    module = Copier(p=torch.nn.Parameter(torch.ones(1, 8).expand(1000, 8)))
     made = memory_aware_deepcopy(module)
     assert made.p.stride() == (0, 1)
     assert nbytes_of(made) == 32
 
 
 def test_internal_overlap_keeps_strides_and_copies_the_span_once() -> None:
-    module = Holder(windows=torch.arange(20.0).unfold(0, 5, 1))
+    module = Copier(windows=torch.arange(20.0).unfold(0, 5, 1))
     made = memory_aware_deepcopy(module)
     assert made.windows.stride() == (1, 1)
     assert nbytes_of(made) == 80
@@ -375,7 +362,7 @@ def test_internal_overlap_keeps_strides_and_copies_the_span_once() -> None:
 
 def test_gaps_one_buffer_from_the_first_byte_rounded_down_to_the_last() -> None:
     flat = torch.arange(1000.0)
-    module = Holder(a=flat[101:111], b=flat[500:510])
+    module = Copier(a=flat[101:111], b=flat[500:510])
     made = memory_aware_deepcopy(module)
     assert nbytes_of(made) == 4 * 510 - 384
     assert torch.equal(made.a, module.a) and torch.equal(made.b, module.b)
@@ -383,7 +370,7 @@ def test_gaps_one_buffer_from_the_first_byte_rounded_down_to_the_last() -> None:
 
 def test_pack_one_buffer_per_component_of_bounds() -> None:
     flat = torch.arange(1000.0)
-    module = Holder(a=flat[96:111], b=flat[500:510], c=flat[496:504])
+    module = Copier(a=flat[96:111], b=flat[500:510], c=flat[496:504])
     made = memory_aware_deepcopy(module, pack=True)
     assert nbytes_of(made) == 60 + 56
     assert overlaps(made.b, made.c)
@@ -392,7 +379,7 @@ def test_pack_one_buffer_per_component_of_bounds() -> None:
 
 def test_pack_keeps_together_what_overlaps_beside_components_that_are_close() -> None:
     flat = torch.arange(200, dtype=torch.uint8)
-    module = Holder(x=flat[60:135], y=flat[129:140], b=flat[140:150], c=flat[150:160])
+    module = Copier(x=flat[60:135], y=flat[129:140], b=flat[140:150], c=flat[150:160])
     made = memory_aware_deepcopy(module, pack=True)
     assert_copied([t for _, t in tensors_of(module)], [t for _, t in tensors_of(made)])
     assert nbytes_of(made) == 160
@@ -407,7 +394,7 @@ def test_one_allocation_for_each_group(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("memmap._region.empty_bytes", counted)
     flat = torch.zeros(64)
-    module = Holder(other=torch.zeros(7), **{f"p{i}": flat[i : i + 30] for i in range(20)})
+    module = Copier(other=torch.zeros(7), **{f"p{i}": flat[i : i + 30] for i in range(20)})
     memory_aware_deepcopy(module)
     assert sizes.count(196) == 1
     assert sum(sizes) <= 196 + 28, "a tensor that shares nothing may be cloned instead"
@@ -415,7 +402,7 @@ def test_one_allocation_for_each_group(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_aliases_outside_the_module_the_copy_detaches() -> None:
     flat = torch.zeros(10)
-    made = memory_aware_deepcopy(Holder(a=flat[:5]))
+    made = memory_aware_deepcopy(Copier(a=flat[:5]))
     flat.fill_(1)
     assert not made.a.any()
 
@@ -481,7 +468,7 @@ def test_hooks_of_modules_are_copied_along() -> None:
 
 
 def test_non_leaf_tensors_raise_naming_the_path() -> None:
-    layer = Holder(weight=torch.nn.Parameter(torch.ones(2)))
+    layer = Copier(weight=torch.nn.Parameter(torch.ones(2)))
     layer.seen = {"last": [layer.weight * 2]}
     module = torch.nn.Sequential(layer)
     with pytest.raises(NonLeafError, match=r"0\.seen\['last'\]\[0\]: a tensor .* must be a leaf"):
@@ -501,7 +488,7 @@ def test_non_leaf_tensors_are_detached_when_asked() -> None:
 
 def test_meta_topology_without_data() -> None:
     flat = torch.empty(10, device="meta")
-    module = Holder(a=torch.nn.Parameter(flat[:6]), b=flat[4:], c=torch.empty(2, device="meta"))
+    module = Copier(a=torch.nn.Parameter(flat[:6]), b=flat[4:], c=torch.empty(2, device="meta"))
     made = memory_aware_deepcopy(module)
     before, after = ([t for _, t in tensors_of(m)] for m in (module, made))
     assert [looks_of(t) for t in after] == [looks_of(t) for t in before]
@@ -513,7 +500,7 @@ def test_meta_topology_without_data() -> None:
 def test_fake_topology_without_data() -> None:
     with FakeTensorMode():
         flat = torch.empty(10)
-        module = Holder(a=torch.nn.Parameter(flat[:6]), b=flat[4:])
+        module = Copier(a=torch.nn.Parameter(flat[:6]), b=flat[4:])
     made = memory_aware_deepcopy(module)
     assert overlaps(made.a, made.b)
     assert isinstance(made.b, FakeTensor) and made.b.device.type == "cpu"
@@ -553,7 +540,7 @@ def test_sparse_and_nested_tensors_recurse_into_components(
     make: Callable[[torch.Tensor], torch.Tensor],
 ) -> None:
     flat = torch.arange(6.0)
-    module = Holder(whole=make(flat[1:5]), flat=flat)
+    module = Copier(whole=make(flat[1:5]), flat=flat)
     made = memory_aware_deepcopy(module)
     assert overlaps(values_of(made.whole), made.flat)
     assert not overlaps(values_of(made.whole), flat)
@@ -571,14 +558,14 @@ def test_jagged_tensors_with_the_same_offsets_can_still_be_added() -> None:
         torch.nested.nested_tensor_from_jagged(values, offsets)
         for values in (torch.ones(4), torch.zeros(4))
     )
-    made = memory_aware_deepcopy(Holder(first=first, second=second))
+    made = memory_aware_deepcopy(Copier(first=first, second=second))
     total = made.first + made.second + made.first * 2
     assert total.values().tolist() == [3, 3, 3, 3]
 
 
 @BETA
 def test_strided_nested_tensors_recurse_into_components() -> None:
-    module = Holder(n=torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)]))
+    module = Copier(n=torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)]))
     made = memory_aware_deepcopy(module)
     assert [part.tolist() for part in made.n.unbind()] == [[1, 1], [0, 0, 0]]
     assert not overlaps(made.n.values(), module.n.values())
@@ -588,14 +575,14 @@ def test_strided_nested_tensors_recurse_into_components() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_quantized_tensors_keep_scale_and_zero_point() -> None:
     x = torch.quantize_per_tensor(torch.arange(4.0), 0.5, 3, torch.quint8)
-    made = memory_aware_deepcopy(Holder(x=x))
+    made = memory_aware_deepcopy(Copier(x=x))
     assert (made.x.q_scale(), made.x.q_zero_point()) == (0.5, 3)
     assert torch.equal(made.x.dequantize(), x.dequantize())
 
 
 def test_empty_and_0_dim_keep_the_group_if_the_offset_lies_in_the_span() -> None:
     flat = torch.arange(10.0)
-    module = Holder(a=flat[2:8], inside=flat[4:4], scalar=flat[5], outside=torch.empty(0, 3))
+    module = Copier(a=flat[2:8], inside=flat[4:4], scalar=flat[5], outside=torch.empty(0, 3))
     made = memory_aware_deepcopy(module)
     assert made.inside.untyped_storage()._cdata == made.a.untyped_storage()._cdata
     assert overlaps(made.scalar, made.a) and made.scalar == 5
@@ -605,7 +592,7 @@ def test_empty_and_0_dim_keep_the_group_if_the_offset_lies_in_the_span() -> None
 
 def test_an_empty_tensor_alone_takes_no_bytes() -> None:
     flat = torch.zeros(1000)
-    made = memory_aware_deepcopy(Holder(a=flat[500:500], b=flat[:4]))
+    made = memory_aware_deepcopy(Copier(a=flat[500:500], b=flat[:4]))
     assert nbytes_of(made) == 16
 
 
@@ -637,7 +624,7 @@ def test_subclasses_of_tensors_and_their_attributes() -> None:
         unit: str
 
     flat = torch.zeros(6)
-    module = Holder(a=Tagged(flat[:4]))
+    module = Copier(a=Tagged(flat[:4]))
     module.a.tag = "weights"
     slotted = flat[2:].as_subclass(Slotted)
     slotted.unit = "mm"
@@ -657,7 +644,7 @@ def test_objects_with_a_deepcopy_of_their_own_stay_related() -> None:
             return Own(copy.deepcopy(self.tensor, memo))
 
     flat = torch.zeros(10)
-    module = Holder(a=torch.nn.Parameter(flat[:6]))
+    module = Copier(a=torch.nn.Parameter(flat[:6]))
     module.own = Own(flat[4:])
     made = memory_aware_deepcopy(module)
     assert overlaps(made.own.tensor, made.a)
@@ -685,7 +672,7 @@ def test_containers_of_modules() -> None:
     for container in (
         torch.nn.ParameterList([a, b, a]),
         torch.nn.ParameterDict({"a": a, "b": b}),
-        torch.nn.ModuleList([Holder(a=a), Holder(b=b)]),
+        torch.nn.ModuleList([Copier(a=a), Copier(b=b)]),
     ):
         made = memory_aware_deepcopy(container)
         assert type(made) is type(container)
@@ -723,7 +710,7 @@ def test_a_copy_keeps_nothing_of_the_source_alive() -> None:
 def test_a_lazy_clone_is_copied_and_stays_lazy() -> None:
     base = torch.arange(4.0)
     lazy = torch._lazy_clone(base)
-    made = memory_aware_deepcopy(Holder(base=base, lazy=lazy))
+    made = memory_aware_deepcopy(Copier(base=base, lazy=lazy))
     assert not overlaps(made.base, made.lazy)
     assert torch.equal(made.lazy, base)
     assert torch._C._is_cow_tensor(lazy)  # type: ignore[attr-defined]
@@ -748,7 +735,7 @@ def test_copies_of_parametrized_modules_need_no_pickling_as_the_root() -> None:
 
 
 def test_inside_a_larger_copy_parameters_met_before_their_module_stay_tied() -> None:
-    module = Holder(w=torch.nn.Parameter(torch.ones(2, 2)), other=torch.nn.Parameter(torch.ones(2)))
+    module = Copier(w=torch.nn.Parameter(torch.ones(2, 2)), other=torch.nn.Parameter(torch.ones(2)))
     module.w.grad = torch.full((2, 2), 3.0)
     for larger in ([module.w, module], [module, module.w], {"a": [module.w], "b": (module,)}):
         made: Any = copy.deepcopy(larger)
@@ -762,7 +749,7 @@ def test_inside_a_larger_copy_parameters_met_before_their_module_stay_tied() -> 
 def test_inside_a_larger_copy_an_optimizer_met_first_holds_the_parameters_of_the_copy() -> None:
     class Trainer:
         def __init__(self) -> None:
-            model = Holder(w=torch.nn.Parameter(torch.ones(2)))
+            model = Copier(w=torch.nn.Parameter(torch.ones(2)))
             self.optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
             self.model = model
 
@@ -775,7 +762,7 @@ def test_inside_a_larger_copy_an_optimizer_met_first_holds_the_parameters_of_the
 @pytest.mark.parametrize("whole", [True, False])
 def test_inside_a_larger_copy_views_of_parameters_met_before_stay_views(whole: bool) -> None:
     flat = torch.arange(8.0)
-    module = Holder(w=torch.nn.Parameter(flat if whole else flat[2:6]), view=flat[1:4])
+    module = Copier(w=torch.nn.Parameter(flat if whole else flat[2:6]), view=flat[1:4])
     weight, made = copy.deepcopy([module.w, module])
     assert made.w is weight
     assert_copied([module.w, module.view], [made.w, made.view])
@@ -787,7 +774,7 @@ def test_inside_a_larger_copy_views_of_parameters_met_before_stay_views(whole: b
 
 def test_memo_what_somebody_put_there_stands_as_it_is() -> None:
     flat = torch.zeros(4)
-    module = Holder(w=torch.nn.Parameter(flat[:3]), view=flat[1:])
+    module = Copier(w=torch.nn.Parameter(flat[:3]), view=flat[1:])
     other = torch.nn.Parameter(torch.full((3,), 7.0))
     made = memory_aware_deepcopy(module, {id(module.w): other})
     assert made.w is other and other.tolist() == [7, 7, 7]
@@ -809,7 +796,7 @@ def is_refused_backward(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 def flat_pair() -> Holder:
     flat = torch.zeros(4)
-    return Holder(a=torch.nn.Parameter(flat[:3]), b=torch.nn.Parameter(flat[1:]), c=flat[2:])
+    return Copier(a=torch.nn.Parameter(flat[:3]), b=torch.nn.Parameter(flat[1:]), c=flat[2:])
 
 
 def counters_of(tensors: list[torch.Tensor]) -> list[list[bool]]:
@@ -846,7 +833,7 @@ def test_writes_are_counted_together_in_a_copy_as_in_the_source(name: str) -> No
     def module() -> Holder:
         flat = torch.zeros(12)
         parts = {"p": torch.nn.Parameter(flat[:3]), "q": flat[2:5], "r": flat.data[4:8]}
-        made = Holder(**parts, s=flat[3:], alone=torch.zeros(3), m=made_twice(flat))
+        made = Copier(**parts, s=flat[3:], alone=torch.zeros(3), m=made_twice(flat))
         made.t = torch.nn.Parameter(made.r[1:])
         return made
 
@@ -866,7 +853,11 @@ def test_writes_are_counted_together_in_a_copy_as_in_the_source(name: str) -> No
 
 def test_writes_are_counted_together_across_the_modules_of_a_larger_copy_and_of_a_map() -> None:
     flat = torch.zeros(6)
-    parts = [Holder(a=torch.nn.Parameter(flat)), Holder(b=flat[2:]), Holder(c=flat.data[1:])]
+    parts = [
+        Copier(a=torch.nn.Parameter(flat)),
+        Copier(b=flat[2:]),
+        Copier(c=flat.data[1:]),
+    ]
     memory_map = ModuleMemoryMap()
     for part in parts:
         memory_map.register_module(part)
@@ -881,20 +872,20 @@ def test_copies_made_in_inference_mode_count_nothing() -> None:
         made = memory_aware_deepcopy(flat_pair())
         assert overlaps(made.a, made.b) and made.a.is_inference()
     with torch.inference_mode():
-        module = Holder(a=(flat := torch.zeros(4))[:3], b=flat[1:])
+        module = Copier(a=(flat := torch.zeros(4))[:3], b=flat[1:])
     made = memory_aware_deepcopy(module)
     assert overlaps(made.a, made.b)
 
 
 def test_copies_can_be_resized() -> None:
     flat = torch.zeros(4)
-    made = memory_aware_deepcopy(Holder(a=flat[:3], b=flat[1:]))
+    made = memory_aware_deepcopy(Copier(a=flat[:3], b=flat[1:]))
     assert made.b.resize_(2).shape == (2,)
 
 
 @pytest.mark.parametrize("name", ["copy", "packed", "inner", "placed"])
 def test_cycles_through_attributes_of_tensors_lead_to_the_copy(name: str) -> None:
-    module: Any = torch.nn.Sequential(torch.nn.Linear(2, 2), Holder(b=torch.zeros(2)))
+    module: Any = torch.nn.Sequential(torch.nn.Linear(2, 2), Copier(b=torch.zeros(2)))
     for tensor in (module[0].weight, module[1].b):
         tensor.owner = module
     module[0].weight.grad = torch.ones(2, 2)
@@ -952,7 +943,10 @@ def test_graphs_keep_their_views_alone_and_inside_of_a_module() -> None:
             return x + self.a + self.b
 
     graph = torch.fx.symbolic_trace(Sum())
-    for made in (memory_aware_deepcopy(graph), memory_aware_deepcopy(Holder(graph=graph)).graph):
+    for made in (
+        memory_aware_deepcopy(graph),
+        memory_aware_deepcopy(Copier(graph=graph)).graph,
+    ):
         assert isinstance(made, torch.fx.GraphModule)
         before, after = ([t for _, t in tensors_of(m)] for m in (graph, made))
         assert_copied(before, after)

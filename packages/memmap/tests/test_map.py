@@ -21,24 +21,14 @@ from memmap import (
     union_nbytes,
 )
 from memmap._allocate import empty_bytes
-from memmap.testing import content_of, modules, sharing_of, tensors_of
-
-
-class Holder(torch.nn.Module):
-    def __init__(self, **entries: Any) -> None:
-        super().__init__()
-        for name, value in entries.items():
-            if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
-                self.register_buffer(name, value)
-            else:
-                setattr(self, name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        return super().__getattr__(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-
+from memmap.testing import (
+    Holder,
+    allocated_nbytes,
+    content_of,
+    modules,
+    sharing_of,
+    tensors_of,
+)
 
 GAPS = st.sampled_from(["keep", "split", "close"])
 
@@ -52,11 +42,6 @@ def snapshot(module: torch.nn.Module) -> list[tuple[object, ...]]:
         (path, id(t), t.device, t.untyped_storage()._cdata, t.storage_offset(), t.stride())
         for path, t in tensors_of(module)
     ]
-
-
-def nbytes_of(tensors: list[torch.Tensor]) -> int:
-    storages = {t.untyped_storage()._cdata: t.untyped_storage() for t in tensors}
-    return sum(storage.nbytes() for storage in storages.values())
 
 
 @pytest.mark.parametrize("device", ["meta", "cpu"])
@@ -168,7 +153,7 @@ def test_modules_moved_one_after_the_other_still_overlap() -> None:
     for module in (first, second):
         assert memory_map.memory_aware_to(module, "meta", strict=True) is module
     assert overlaps(first.a, second.b)
-    assert nbytes_of([first.a, second.b]) == 80
+    assert allocated_nbytes([first.a, second.b]) == 80
 
 
 def test_what_nobody_registered_is_outside() -> None:

@@ -27,41 +27,15 @@ from memmap import (
 )
 from memmap._allocate import empty_bytes
 from memmap._commit import _swap
-from memmap.testing import modules, sharing_of, tensors_of
+from memmap.testing import Holder, allocated_nbytes, modules, sharing_of, state_of, tensors_of
 
 BETA = pytest.mark.filterwarnings("ignore:.*(prototype|beta).*:UserWarning")
 STATE = [torch.float32, torch.int64, torch.complex64, torch.uint8, torch.complex128, torch.bool]
 
 
-class Holder(torch.nn.Module):
-    def __init__(self, **entries: Any) -> None:
-        super().__init__()
-        for name, value in entries.items():
-            if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
-                self.register_buffer(name, value)
-            else:
-                setattr(self, name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        return super().__getattr__(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-
-
 def two_views(size: int = 10) -> Holder:
     flat = torch.arange(float(size))
     return Holder(a=torch.nn.Parameter(flat[: size - 4]), b=torch.nn.Parameter(flat[4:]))
-
-
-def nbytes_of(tensors: list[torch.Tensor]) -> int:
-    storages = {t.untyped_storage()._cdata: t.untyped_storage() for t in tensors}
-    return sum(storage.nbytes() for storage in storages.values())
-
-
-def state_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    kinds = ("._parameters.", "._buffers.")
-    return [(path, t) for path, t in tensors_of(module) if any(kind in path for kind in kinds)]
 
 
 @pytest.mark.filterwarnings("ignore::memmap.AliasWarning")
@@ -72,7 +46,7 @@ def test_what_shared_memory_still_does_and_objects_stay(module: torch.nn.Module)
     sharing = sharing_of(tensors)
     looks = [(type(t), t.dtype, t.shape, t.stride(), t.is_conj(), t.is_neg(), t.requires_grad)
              for t in tensors]  # fmt: skip
-    spanned = nbytes_of(tensors)
+    spanned = allocated_nbytes(tensors)
     assert memory_aware_to(module, "meta") is module
     after = state_of(module)
     assert [path for path, _ in after] == [path for path, _ in before]
@@ -85,7 +59,7 @@ def test_what_shared_memory_still_does_and_objects_stay(module: torch.nn.Module)
         (type(t), t.dtype, t.shape, t.stride(), t.is_conj(), t.is_neg(), t.requires_grad)
         for t in moved
     ]
-    assert nbytes_of(moved) <= spanned
+    assert allocated_nbytes(moved) <= spanned
 
 
 @given(modules())
@@ -262,7 +236,7 @@ def test_gaps_one_buffer_or_packed() -> None:
         module = Holder(a=flat[96:111], b=flat[500:510])
         del flat
         memory_aware_to(module, "meta", pack=pack)
-        assert nbytes_of([module.a, module.b]) == expected - (0 if not pack else 32)
+        assert allocated_nbytes([module.a, module.b]) == expected - (0 if not pack else 32)
 
 
 def test_stride_0_and_internal_overlap() -> None:
@@ -270,7 +244,7 @@ def test_stride_0_and_internal_overlap() -> None:
     module.w = torch.nn.Parameter(torch.arange(20.0).unfold(0, 5, 1))
     memory_aware_to(module, "meta")
     assert module.p.stride() == (0, 1) and module.w.stride() == (1, 1)
-    assert nbytes_of([module.p]) == 32 and nbytes_of([module.w]) == 80
+    assert allocated_nbytes([module.p]) == 32 and allocated_nbytes([module.w]) == 80
 
 
 @pytest.fixture
@@ -360,7 +334,7 @@ def test_rnn_weights_that_share_a_storage_still_do_on_meta() -> None:
     del flat, pieces, piece
     memory_aware_to(lstm, "meta", strict=True)
     assert all(a is b for a, b in zip(lstm._flat_weights, lstm.parameters(), strict=True))
-    assert nbytes_of(list(lstm.parameters())) == sum(p.nbytes for p in lstm.parameters())
+    assert allocated_nbytes(list(lstm.parameters())) == sum(p.nbytes for p in lstm.parameters())
     assert len({p.untyped_storage()._cdata for p in lstm.parameters()}) == 1
     assert lstm(torch.empty(5, 1, 3, device="meta"))[0].shape == (5, 1, 4)
 
@@ -464,7 +438,7 @@ def test_a_tensor_and_views_of_it_that_know_of_it_move_together() -> None:
     memory_aware_to(module, "meta", strict=True)
     moved = [module.x, module.first, module.last, module.conj]
     assert all(tensor.is_meta for tensor in moved)
-    assert overlaps(module.first, module.last) and nbytes_of(moved) == 40
+    assert overlaps(module.first, module.last) and allocated_nbytes(moved) == 40
     assert module.conj.is_conj()
 
 
@@ -589,7 +563,7 @@ def test_lazy_bits_survive_a_move() -> None:
     del x
     memory_aware_to(module, "meta")
     assert module.conj.is_conj() and module.minus.is_neg()
-    assert nbytes_of([module.x, module.conj, module.minus]) == 16
+    assert allocated_nbytes([module.x, module.conj, module.minus]) == 16
 
 
 def test_a_lazy_parameter_is_refused_by_path() -> None:

@@ -15,26 +15,10 @@ from memmap._allocate import empty_bytes
 from memmap._plan import plan_of
 from memmap._state import state_tensors
 from memmap._turns import Turn, joined, turns_of
-from memmap.testing import content_of, modules, sharing_of, tensors_of
+from memmap.testing import Holder, content_of, modules, sharing_of, state_of
 
 SOURCES = ["memmap._region.empty_bytes", "memmap._cast.empty_bytes", "memmap._dense.empty_bytes"]
 BETA = pytest.mark.filterwarnings("ignore:.*(prototype|beta).*:UserWarning")
-
-
-class Holder(torch.nn.Module):
-    def __init__(self, **entries: Any) -> None:
-        super().__init__()
-        for name, value in entries.items():
-            if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
-                self.register_buffer(name, value)
-            else:
-                setattr(self, name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        return super().__getattr__(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
 
 
 def three_groups() -> Holder:
@@ -44,11 +28,6 @@ def three_groups() -> Holder:
     module.d = torch.nn.Parameter(torch.ones(5))
     module.d.grad = torch.arange(5.0)
     return module
-
-
-def state_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    kinds = ("._parameters.", "._buffers.")
-    return [(path, t) for path, t in tensors_of(module) if any(kind in path for kind in kinds)]
 
 
 def look_of(module: torch.nn.Module) -> list[object]:
