@@ -6,7 +6,7 @@ Shapes: M rows, N columns, X and Y a grid.
 from collections import Counter, defaultdict
 
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from linops_core import Convolution, Dense, NamedLinop
@@ -125,7 +125,19 @@ def test_inputs_are_sent_and_results_collected_once_for_a_device(
     assert collected == Counter({(device, key(part.writes)) for device, part in away})
 
 
+def plan_of_a_matrix(*dims: str, there: set[int]) -> tuple[Tiling, list[torch.device], Plan]:
+    """Return the plan of the nine elements of a matrix, some of them on a device."""
+    B = batch_linop(Dense(torch.rand(3, 3), ("M", "N")), dict.fromkeys(dims, 1))
+    assert isinstance(B, Tiled)
+    tiling, (base, device) = Tiling(B.whole), BASES[::-1]
+    devices = [device if tile in there else base for tile in range(9)]
+    return tiling, devices, planned(tiling, devices, base, max_in_flight=1)
+
+
 @given(plans())
+# Several that were shared are done with before the next one comes: of inputs, and of results.
+@example(plan_of_a_matrix("M", "N", there={0, 1, 3, 4, 5}))
+@example(plan_of_a_matrix("N", "M", there={*range(9)}))
 def test_a_window_of_inputs_and_results_is_on_a_device(
     drawn: tuple[Tiling, list[torch.device], Plan],
 ) -> None:

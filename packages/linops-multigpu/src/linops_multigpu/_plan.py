@@ -213,11 +213,13 @@ class _Planner:
         source = self.send(tile, lane)
         earlier = lane.sums.get(key)
         after, drops = [source], list[int]()
-        if earlier is None and len(lane.collected) + len(lane.sums) >= self.max_in_flight:
-            for oldest in lane.collected[:1]:
-                after.append(oldest)
-                drops += [oldest, cast(int, self.actions[oldest].uses)]
-            del lane.collected[:1]
+        # What is added to an earlier result takes no memory of its own.
+        n_kept = self.max_in_flight - (earlier is None)
+        n_excess = max(0, len(lane.collected) - n_kept)
+        for oldest in lane.collected[:n_excess]:
+            after.append(oldest)
+            drops += [oldest, cast(int, self.actions[oldest].uses)]
+        del lane.collected[:n_excess]
         number = self.issue(
             Action(
                 Kind.COMPUTE,
@@ -241,14 +243,12 @@ class _Planner:
         if key in lane.sent:
             return lane.sent[key]
         after, drops = list[int](), list[int]()
-        if len(lane.sent) >= self.max_in_flight:
-            for old, sent in lane.sent.items():
-                reader = self.computed.get(self.last_reader[self.lane_of[tile], old])
-                if reader is not None:
-                    after.append(reader)
-                    drops.append(sent)
-                    del lane.sent[old]
-                    break
+        for old, sent in list(lane.sent.items()):
+            reader = self.computed.get(self.last_reader[self.lane_of[tile], old])
+            if reader is not None and len(lane.sent) >= self.max_in_flight:
+                after.append(reader)
+                drops.append(sent)
+                del lane.sent[old]
         lane.sent[key] = self.issue(
             Action(
                 Kind.SEND,
