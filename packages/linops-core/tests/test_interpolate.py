@@ -271,9 +271,10 @@ LOCS = torch.zeros(3, 2)
     [
         ((torch.zeros(3, 2).long(), [4, 4]), {}, TypeError, r"real numbers, got torch.int64"),
         (([0.0], [4]), {}, TypeError, r"real numbers, got <class 'list'>"),
-        ((LOCS, [4, 4, 4, 4]), {}, ValueError, r"grid_size must be 1, 2 or 3 positive numbers"),
-        ((LOCS, []), {}, ValueError, r"grid_size must be 1, 2 or 3 positive numbers, got \(\)"),
-        ((LOCS, [4, 0]), {}, ValueError, r"positive numbers, got \(4, 0\)"),
+        ((LOCS, [4, 4, 4, 4]), {}, ValueError, r"grid_size must be 1, 2 or 3 positive integers"),
+        ((LOCS, [4.5]), {}, ValueError, r"grid_size must be .* integers, got \(4\.5,\)"),
+        ((LOCS, []), {}, ValueError, r"grid_size must be 1, 2 or 3 positive integers, got \(\)"),
+        ((LOCS, [4, 0]), {}, ValueError, r"positive integers, got \(4, 0\)"),
         ((LOCS, [4]), {}, ValueError, r"must have size 1 for a grid of \(4,\), got shape \(3, 2\)"),
         ((torch.tensor(1.0), [4]), {}, ValueError, r"must have size 1 .* got shape \(\)"),
         ((LOCS, [4, 4]), {"width": 0}, ValueError, r"width must be positive and finite, got 0"),

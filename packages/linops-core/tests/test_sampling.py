@@ -67,6 +67,9 @@ def test_samples_can_be_sliced_and_the_grid_cannot() -> None:
     [
         (([], []), ValueError, r"one index tensor per dimension of the grid, got 0 for a grid of"),
         (([torch.tensor([0])], [2, 2]), ValueError, r"got 1 for a grid of \(2, 2\)"),
+        (([torch.tensor([0])], [2.7]), ValueError, r"must be positive integers, got \(2\.7,\)"),
+        (([torch.zeros(0, dtype=torch.long)], [-2]), ValueError, r"positive integers, got \(-2,\)"),
+        (([None], [2]), TypeError, r"indices must be tensors, got <class 'NoneType'>"),
         (([torch.tensor([0.0])], [2]), TypeError, r"indices must be integers, got torch.float32"),
         (([torch.tensor([True])], [2]), TypeError, r"indices must be integers, got torch.bool"),
         (

@@ -19,6 +19,7 @@ from ._kernels import kernel_of
 from ._linop import NamedLinop
 from ._roles import why_on_both_sides
 from ._sampling import default_samples
+from ._sizes import is_size
 from ._sliceable import SliceableLinop
 from ._tile import within
 
@@ -269,8 +270,8 @@ def _check(locs: Tensor, sizes: tuple[int, ...], width: float, norm: int, pad_mo
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
         kind = locs.dtype if isinstance(locs, Tensor) else type(locs)
         raise TypeError(f"Interpolate: the locations must be a tensor of real numbers, got {kind}")
-    if len(sizes) not in (1, 2, 3) or min(sizes) < 1:
-        raise ValueError(f"Interpolate: grid_size must be 1, 2 or 3 positive numbers, got {sizes}")
+    if len(sizes) not in (1, 2, 3) or not all(map(is_size, sizes)):
+        raise ValueError(f"Interpolate: grid_size must be 1, 2 or 3 positive integers, got {sizes}")
     if not locs.ndim or locs.shape[-1] != len(sizes):
         raise ValueError(
             f"Interpolate: the last dimension of the locations must have size {len(sizes)} for a "

@@ -15,6 +15,7 @@ from ._copying import linked
 from ._dtype import summable
 from ._linop import NamedLinop
 from ._sample_counts import SampleCounts
+from ._sizes import is_size
 from ._sliceable import SliceableLinop
 
 
@@ -42,9 +43,10 @@ class Sampling(SliceableLinop):
     Raises
     ------
     TypeError
-        If the indices are not integers.
+        If the indices are not tensors of integers.
     ValueError
-        If they do not fit the grid: number, shapes, names or values.
+        If they do not fit the grid: number, shapes, names or values; if a size is no positive
+        integer.
 
     Examples
     --------
@@ -63,7 +65,9 @@ class Sampling(SliceableLinop):
         input_shape: Sequence[NamedDimension | str] | None = None,
         batch_shape: Sequence[NamedDimension | str] | None = None,
     ) -> None:
-        sizes = tuple(int(size) for size in input_size)
+        sizes = tuple(input_size)
+        if not all(map(is_size, sizes)):
+            raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
         _check_indices(idx, sizes)
         grid = get_nd_shape(len(sizes), kspace=True) if input_shape is None else tuple(input_shape)
         samples = default_samples(idx[0].ndim) if output_shape is None else tuple(output_shape)
@@ -266,6 +270,8 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
             f"got {len(idx)} for a grid of {sizes}"
         )
     for indices, size in zip(idx, sizes, strict=True):
+        if not isinstance(indices, Tensor):
+            raise TypeError(f"Sampling: indices must be tensors, got {type(indices)}")
         if indices.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
             raise TypeError(f"Sampling: indices must be integers, got {indices.dtype}")
         if indices.shape != idx[0].shape:
