@@ -444,3 +444,10 @@ def test_a_flag_that_is_no_truth_value_is_refused(flag: Any) -> None:
         In(x, mutable=flag)
     with pytest.raises(TypeError, match="In: borrow must be True or False, got"):
         In(x, borrow=flag)
+
+
+def test_a_name_that_is_no_string_and_a_function_that_is_none_are_refused() -> None:
+    with pytest.raises(TypeError, match="variable: a name must be a string, got 3"):
+        variable(3)  # type: ignore[arg-type]  # the test's subject
+    with pytest.raises(TypeError, match="apply: the function must be callable, got 3"):
+        apply(3, variable("x"))  # type: ignore[arg-type]  # the test's subject

@@ -245,3 +245,16 @@ def test_a_variable_shows_what_it_holds() -> None:
         "SharedVariable('v', shape=(2, 3), dtype=torch.float64, device='cpu', borrowed=False)"
     )
     assert shared(np.zeros(1)).name != shared(np.zeros(1)).name
+
+
+def test_a_flag_that_is_no_truth_value_is_refused() -> None:
+    yes: Any = "yes"
+    with pytest.raises(TypeError, match=r"^x: borrow must be True or False, got 'yes'$"):
+        shared(torch.zeros(2), borrow=yes, name="x")
+    variable = shared(torch.zeros(2), name="x")
+    with pytest.raises(TypeError, match=r"^x: borrow must be True or False, got 'yes'$"):
+        variable.set_value(torch.ones(2), borrow=yes)
+    with pytest.raises(TypeError, match=r"^x: borrow must be"):
+        variable.get_value(borrow=yes)
+    with pytest.raises(TypeError, match=r"^x: return_internal_type must be"):
+        variable.get_value(return_internal_type=yes)

@@ -1,4 +1,5 @@
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,3 +139,24 @@ def test_a_view_shows_how_it_was_made() -> None:
 def test_a_tensor_of_negative_size_is_refused() -> None:
     with pytest.raises(ValueError, match=r"Tensor A: sizes must not be negative, got \(2, -1\)"):
         Tensor("A", (2, -1))
+
+
+@pytest.mark.parametrize("shape", [3, (2.0,), None])
+def test_a_shape_of_no_integers_is_refused(shape: Any) -> None:
+    with pytest.raises(TypeError, match="Tensor A: shape must be made of integers, got"):
+        Tensor("A", shape)
+
+
+@pytest.mark.parametrize(
+    ("what", "entries"), [("offset", (0.5,)), ("shape", (0, 4)), ("stride", (0, (2,), (1.0,)))]
+)
+def test_a_view_of_no_integers_is_refused(what: str, entries: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=f"view v: {what} must be made of integers, got"):
+        TensorView("v", Tensor("A", (4,)), *entries)
+
+
+def test_overlap_of_what_is_no_view_is_refused() -> None:
+    tensor = Tensor("A", (4,))
+    for pair in ((TensorView("v", tensor), tensor), (tensor, TensorView("v", tensor))):
+        with pytest.raises(TypeError, match="check_memory_overlap: memory must be reached through"):
+            check_memory_overlap(*pair)

@@ -968,3 +968,15 @@ def test_hooks_of_tensors_that_are_methods_of_the_module_are_bound_to_the_copy()
     made = memory_aware_deepcopy(module, hooks=True)
     made(torch.ones(1, 2)).sum().backward()
     assert (module.calls, made.calls) == (0, 2)
+
+
+@pytest.mark.parametrize("value", [None, torch.zeros(2), [torch.nn.Linear(1, 1)]])
+def test_what_is_no_module_is_refused(value: Any) -> None:
+    for copied in (memory_aware_deepcopy, ModuleMemoryMap().memory_aware_deepcopy):
+        with pytest.raises(TypeError, match=r"memory_aware_deepcopy: module must be a torch\.nn\."):
+            copied(value)
+
+
+def test_a_memo_that_is_no_dictionary_is_refused() -> None:
+    with pytest.raises(TypeError, match="memo must be the dictionary of a deep copy, got 3"):
+        memory_aware_deepcopy(torch.nn.Linear(1, 1), 3)  # type: ignore[arg-type]

@@ -165,3 +165,13 @@ def test_what_has_no_memory_has_no_footprint() -> None:
         footprint(torch.eye(2).to_sparse())
     with pytest.raises(TypeError, match="must be strided"):
         union_nbytes([torch.zeros(2), torch.eye(2).to_sparse()])
+
+
+def test_what_is_no_footprint_is_refused() -> None:
+    one: Any = footprint(torch.zeros(2))
+    with pytest.raises(TypeError, match="the other set must be a Footprint, got int"):
+        one.isdisjoint(3)
+    with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \|"):
+        _ = one | 3
+    with pytest.raises(TypeError, match="unsupported operand type\\(s\\) for &"):
+        _ = one & None

@@ -787,3 +787,9 @@ def test_what_is_no_module_is_refused() -> None:
     tensor: Any = torch.ones(2)
     with pytest.raises(TypeError, match=r"module must be a torch\.nn\.Module, got Tensor"):
         memory_aware_to(tensor, "meta")
+
+
+@pytest.mark.parametrize("device", [torch.float64, 1.0, ["cpu"]])
+def test_what_is_no_device_is_refused(device: Any) -> None:
+    with pytest.raises(TypeError, match=r"device must be .*, got .* \(a type is given as dtype=\)"):
+        memory_aware_to(torch.nn.Linear(2, 2), device)

@@ -276,3 +276,32 @@ def test_a_tensor_that_lost_its_last_byte_is_refused(dtype: torch.dtype) -> None
         with pytest.raises(StorageError, match="every element must lie in its storage of"):
             ask(tensor, tensor)
     assert footprint(tensor[:-1]).nbytes == 2 * dtype.itemsize
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"sizes": (1.5,), "strides": (4,)},
+        {"sizes": (1,), "strides": (1.0,)},
+        {"sizes": 3, "strides": 4},
+        {"offset": 0.5},
+        {"itemsize": None},
+        {"storage_address": "0"},
+        {"storage_nbytes": 8.0},
+    ],
+)
+def test_a_view_whose_numbers_are_no_integers_is_refused(entries: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"View: addresses, offset, .* must be integers: "):
+        View(**{"space": "RAM", "storage_address": 0, "storage_nbytes": 8, **entries})
+
+
+def test_a_space_by_which_nothing_is_found_is_refused() -> None:
+    with pytest.raises(TypeError, match="unhashable type: 'list'"):
+        View([], 0, 8)  # type: ignore[arg-type]  # what the test is about
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    size, stride = np.int64(2), np.int32(4)
+    view = View("RAM", np.int64(0), np.uint8(8), sizes=(size,), strides=(stride,), itemsize=4)  # type: ignore[arg-type]
+    assert view == View("RAM", 0, 8, sizes=(2,), strides=(4,), itemsize=4)
+    assert type(view.sizes[0]) is int

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from ._aliases import tell_of_copy
+from ._checks import check_module_type
 from ._cooperate import CopiedStorages
 from ._counters import Counters
 from ._lone import Lone, split_lone
@@ -61,6 +62,8 @@ def memory_aware_deepcopy(
 
     Raises
     ------
+    TypeError
+        If `module` is no module, or `memo` no dictionary.
     NonLeafError
         If a tensor has a history and `detach` is not set; its path is named.
 
@@ -89,6 +92,11 @@ def memory_aware_deepcopy(
     >>> overlaps(twin.a, twin.b), overlaps(twin.a, module.a)
     (True, False)
     """
+    check_module_type("memory_aware_deepcopy", module)
+    if memo is not None and not isinstance(memo, dict):
+        raise TypeError(
+            f"memory_aware_deepcopy: memo must be the dictionary of a deep copy, got {memo!r}"
+        )
     is_outermost = memo is None
     memo = {} if memo is None else memo
     known = memo.get(id(module))

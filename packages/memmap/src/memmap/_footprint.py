@@ -88,7 +88,16 @@ strides=(8,), itemsize=4, is_conj=False, is_neg=False)
         -------
         bool
             Exact.
+
+        Raises
+        ------
+        TypeError
+            If `other` is no footprint.
         """
+        if not isinstance(other, Footprint):
+            raise TypeError(
+                f"Footprint: the other set must be a Footprint, got {type(other).__name__}"
+            )
         if self.space != other.space:
             return True
         if len(self._layouts) * len(other._layouts) <= 16:
@@ -97,11 +106,15 @@ strides=(8,), itemsize=4, is_conj=False, is_neg=False)
 
     def __or__(self, other: Footprint) -> Footprint:
         """Bytes that belong to either one."""
+        if not isinstance(other, Footprint):
+            return NotImplemented
         self._require_same_space(other, "|")
         return Footprint(self.space, self._layouts + other._layouts)
 
     def __and__(self, other: Footprint) -> Footprint:
         """Bytes that belong to both."""
+        if not isinstance(other, Footprint):
+            return NotImplemented
         self._require_same_space(other, "&")
         common = intersect(self._runs, other._runs)
         return Footprint(

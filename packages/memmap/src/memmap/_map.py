@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
+from ._checks import check_arrival, check_holds_its_tensors, check_module_type, device_of
 from ._cooperate import CopiedStorages
+from ._copied import Copied
 from ._counters import Counters
 from ._deepcopy import copy_attachments, copy_tensors, memory_aware_deepcopy
 from ._footprint import union_nbytes
-from ._move import (
-    NOT_BOTH,
-    check_arrival,
-    check_holds_its_tensors,
-    check_module_type,
-    device_of,
-    move,
-)
-from ._placement import Gaps, Placements
+from ._move import NOT_BOTH, move
+from ._placement import Gaps, Placements, check_gaps
 from ._plan import Group, plan_of
 from ._reach import Found, path_text, reach
 from ._reconstruct import reconstruct
 from ._report import MemoryReport
 from ._turns import Target
-from ._view import View, view_of
+from ._view import View
 
 M = TypeVar("M", bound=torch.nn.Module)
 
@@ -56,45 +50,6 @@ class StorageGroup:
     def nbytes(self) -> int:
         """Bytes that the tensors touch together."""
         return union_nbytes(self.views)
-
-
-class _Copied:
-    """The copy of a tensor, and what the tensor was when it was copied."""
-
-    def __init__(self, source: torch.Tensor, copy: torch.Tensor) -> None:
-        self.source = source  # so that no other object gets its id
-        self.copy = copy
-        self._look = _look_of(source)
-        # These hold the identities of storages, so that no other storage gets one.
-        self._storages = [StorageWeakRef(storage) for storage in _storages_of(source)]  # type: ignore[no-untyped-call]  # of torch
-
-    def is_of(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor is still what was copied, whatever its values are."""
-        return self._look == _look_of(tensor)
-
-
-def _look_of(tensor: torch.Tensor) -> tuple[object, ...]:
-    """All that a copy of a tensor takes over, but values and attributes."""
-    look: list[object] = [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
-    for part, view in _parts_of(tensor):
-        look += [part.dtype, part.untyped_storage()._cdata, view]
-    gradient = tensor.grad if tensor.is_leaf else None
-    return *look, None if gradient is None else _look_of(gradient)
-
-
-def _storages_of(tensor: torch.Tensor) -> list[torch.UntypedStorage]:
-    parts = _parts_of(tensor)
-    if tensor.is_leaf and tensor.grad is not None:
-        parts += _parts_of(tensor.grad)
-    return [part.untyped_storage() for part, _ in parts]
-
-
-def _parts_of(tensor: torch.Tensor) -> list[tuple[torch.Tensor, View]]:
-    """The strided tensors that a tensor is made of, and where they lie."""
-    with suppress(TypeError):
-        return [(tensor, view_of(tensor))]
-    groups = plan_of([Found(tensor, None, True)], detach=True).groups
-    return [(piece.tensor, piece.view) for group in groups for piece in group.pieces]
 
 
 class ModuleMemoryMap:
@@ -132,7 +87,7 @@ class ModuleMemoryMap:
     def __init__(self, module: torch.nn.Module | None = None) -> None:
         self._modules: list[tuple[torch.nn.Module, torch.device | None]] = []
         self._placements = Placements()
-        self._copies: dict[tuple[int, torch.device], _Copied] = {}
+        self._copies: dict[tuple[int, torch.device], Copied] = {}
         self._counters: dict[torch.device, Counters] = {}
         if module is not None:
             self.register_module(module)
@@ -198,6 +153,8 @@ class ModuleMemoryMap:
 
         Raises
         ------
+        TypeError
+            If `module` is no module.
         NonLeafError
             If a tensor has a history.
 
@@ -260,7 +217,7 @@ class ModuleMemoryMap:
             As for `memory_aware_to`.
         """
         check_module_type("ModuleMemoryMap", module)
-        _check_gaps(gaps)
+        check_gaps(gaps)
         target = device_of(device)
         if low_memory and non_blocking:
             raise ValueError(NOT_BOTH)
@@ -331,7 +288,7 @@ class ModuleMemoryMap:
             As for `memory_aware_to`.
         """
         check_module_type("ModuleMemoryMap", module)
-        _check_gaps(gaps)
+        check_gaps(gaps)
         check_holds_its_tensors(module)
         target = device_of(device)
         with self._knowing(module, target):
@@ -362,7 +319,7 @@ class ModuleMemoryMap:
 
         made = reconstruct(module, memo, complete)
         for source in sources:
-            self._copies[id(source), target] = _Copied(source, memo[id(source)])
+            self._copies[id(source), target] = Copied(source, memo[id(source)])
         return made
 
     def release(self, device: torch.device | str | int | None = None) -> None:
@@ -427,10 +384,3 @@ class ModuleMemoryMap:
             for group in plan_of(self._found(device), detach=True).groups
             for piece in group.pieces
         }
-
-
-def _check_gaps(gaps: str) -> None:
-    if gaps not in get_args(Gaps):
-        raise ValueError(
-            f"ModuleMemoryMap: gaps must be one of {', '.join(get_args(Gaps))}, got {gaps!r}"
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -11,9 +10,16 @@ from torch.nn.parameter import is_lazy
 
 from ._aliases import held_outside, tell_of_move
 from ._cast import cast_of
+from ._checks import (
+    check_arrival,
+    check_dtype,
+    check_holds_its_tensors,
+    check_module_type,
+    device_of,
+)
 from ._errors import MoveError
-from ._plan import Group, Plan, plan_of
-from ._reach import Found, Path, path_text, reach
+from ._plan import Group, plan_of
+from ._reach import Found, path_text, reach
 from ._state import state_tensors
 from ._turns import Filler, Target, Turn, carry_out, joined, new_tensors, turns_of
 
@@ -124,7 +130,7 @@ def memory_aware_to(
     (True, True, torch.float64)
     """
     check_module_type("memory_aware_to", module)
-    _check_dtype(dtype)
+    check_dtype(dtype)
     target = Target(None if device is None else device_of(device), dtype)
     if low_memory and non_blocking:
         raise ValueError(NOT_BOTH)
@@ -185,30 +191,6 @@ def move(
                 part._init_flat_weights()
 
 
-def device_of(device: torch.device | str | int) -> torch.device:
-    """The device that a tensor would be on: ``cuda`` with its index, ``cpu`` without.
-
-    Parameters
-    ----------
-    device : torch.device, str or int
-        As in `torch.device`.
-
-    Returns
-    -------
-    torch.device
-        Compares equal to the device of tensors there.
-
-    Examples
-    --------
-    >>> device_of("cpu:0"), device_of("cuda:1")
-    (device(type='cpu'), device(type='cuda', index=1))
-    """
-    asked = torch.device(device)
-    if asked.type in ("cpu", "meta"):
-        return torch.device(asked.type)
-    return asked if asked.index is not None else torch.empty(0, device=asked).device
-
-
 def _planned(
     found: list[Found], target: Target, others: Iterable[Found], strict: bool
 ) -> tuple[list[Turn], set[int]]:
@@ -234,96 +216,3 @@ def _planned(
 def _is_to_move(group: Group, target: Target) -> bool:
     elsewhere = any(target.device not in (None, piece.tensor.device) for piece in group.pieces)
     return elsewhere or (target.dtype is not None and cast_of(group, target.dtype) is not None)
-
-
-def check_module_type(name: str, module: torch.nn.Module) -> None:
-    """Check that something is a module.
-
-    Parameters
-    ----------
-    name : str
-        Whose argument it is.
-    module : torch.nn.Module
-        Anything.
-
-    Raises
-    ------
-    TypeError
-        If it is no module.
-    """
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"{name}: module must be a torch.nn.Module, got {type(module).__name__}")
-
-
-def _check_dtype(dtype: torch.dtype | None) -> None:
-    if dtype is None:
-        return
-    if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"memory_aware_to: dtype must be a torch.dtype, got {dtype!r}")
-    if not (dtype.is_floating_point or dtype.is_complex):
-        raise TypeError(f"memory_aware_to: dtype must be a floating or complex type, got {dtype}")
-
-
-def check_holds_its_tensors(module: torch.nn.Module) -> None:
-    for name, part in module.named_modules():
-        if isinstance(part, torch.jit.ScriptModule) or _is_sharded(part):
-            raise MoveError(
-                f"{name or 'module'}: a module to be moved must hold its tensors itself, got "
-                f"{type(part).__name__} (move it before it is sharded or compiled)"
-            )
-
-
-def _is_sharded(module: torch.nn.Module) -> bool:
-    # Nothing can be an instance of classes that were never imported.
-    fsdp = sys.modules.get("torch.distributed.fsdp")
-    names = ("FullyShardedDataParallel", "FSDPModule")
-    return fsdp is not None and any(
-        isinstance(module, getattr(fsdp, name)) for name in names if hasattr(fsdp, name)
-    )
-
-
-def check_arrival(plan: Plan, groups: Iterable[Group], target: torch.device | None) -> None:
-    """Check that what is to arrive on a device can be there, with data if need be.
-
-    Parameters
-    ----------
-    plan : Plan
-        What the tensors are made of.
-    groups : iterable of Group
-        Those of the plan that are moved or copied.
-    target : torch.device or None
-        Where to; None for where it is.
-
-    Raises
-    ------
-    MoveError
-        If meta tensors would have to become others, or others such as torch cannot have on
-        ``meta``: quantized ones, nested ones that are strided, and elements that do not start at
-        multiples of their size.
-    """
-    if target is None:
-        return
-    is_to_meta = target.type == "meta"
-    for group in groups:
-        piece = group.pieces[0]
-        if piece.tensor.device.type == "meta" and not is_to_meta:
-            raise MoveError(
-                f"{path_text(piece.path)}: a tensor to be moved must have data, "
-                f"got a meta tensor on its way to {target}"
-            )
-        for piece in group.pieces if is_to_meta else []:
-            if piece.tensor.is_quantized:
-                raise _no_meta(piece.path, f"a quantized one of {piece.tensor.dtype}")
-            if (piece.view.address - group.start) % (piece.view.itemsize or 1):
-                raise _no_meta(piece.path, "one that starts amid an element of what it is part of")
-    for item, _ in plan.composites if is_to_meta else []:
-        tensor = item.tensor
-        if tensor.is_nested and tensor.layout is torch.strided and tensor.device != target:
-            raise _no_meta(item.path, "a nested one that is strided")
-
-
-def _no_meta(path: Path, what: str) -> MoveError:
-    return MoveError(
-        f"{path_text(path)}: a tensor on its way to meta must be one that torch has there, "
-        f"got {what}"
-    )

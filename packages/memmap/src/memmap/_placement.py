@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -23,6 +23,25 @@ Gaps: TypeAlias = Literal["keep", "split", "close"]
 """What becomes of the bytes between views: ``keep`` copies them along, so that all views of a
 storage share one; ``split`` leaves out what lies between views whose bounds do not meet; ``close``
 also moves views closer together that step over bytes nobody touches."""
+
+
+def check_gaps(gaps: str) -> None:
+    """Check that something says what becomes of gaps.
+
+    Parameters
+    ----------
+    gaps : str
+        Anything.
+
+    Raises
+    ------
+    ValueError
+        If it is no value of `Gaps`.
+    """
+    if gaps not in get_args(Gaps):
+        raise ValueError(
+            f"ModuleMemoryMap: gaps must be one of {', '.join(get_args(Gaps))}, got {gaps!r}"
+        )
 
 
 class Placement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from operator import index
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -98,6 +99,8 @@ class View(_ViewFields):
 
     Raises
     ------
+    TypeError
+        If a number is no integer, or the space is not hashable.
     ValueError
         If sizes and strides differ in length, a size is negative, or an element would lie
         outside the storage.
@@ -123,6 +126,15 @@ class View(_ViewFields):
         is_neg: bool = False,
     ) -> View:
         """Validate the fields and make the view."""
+        hash(space)  # views of one space are found by it
+        try:
+            sizes, strides = tuple(map(index, sizes)), tuple(map(index, strides))
+            storage_address, storage_nbytes = index(storage_address), index(storage_nbytes)
+            offset, itemsize = index(offset), index(itemsize)
+        except TypeError as error:
+            raise TypeError(
+                f"View: addresses, offset, sizes, strides and itemsize must be integers: {error}"
+            ) from None
         if len(sizes) != len(strides):
             raise ValueError(
                 f"View: sizes and strides must have one entry per dimension, "
@@ -131,11 +143,11 @@ class View(_ViewFields):
         if min(sizes, default=0) < 0 or itemsize < 0 or storage_nbytes < 0:
             raise ValueError(
                 f"View: sizes, itemsize and storage_nbytes must not be negative, "
-                f"got {tuple(sizes)}, {itemsize} and {storage_nbytes}"
+                f"got {sizes}, {itemsize} and {storage_nbytes}"
             )
         self = super().__new__(
-            cls, space, storage_address, storage_nbytes, offset, tuple(sizes), tuple(strides),
-            itemsize, is_conj, is_neg,
+            cls, space, storage_address, storage_nbytes, offset, sizes, strides, itemsize,
+            is_conj, is_neg,
         )  # fmt: skip
         self.layout()
         return self

@@ -78,6 +78,8 @@ class Variable(Expression):
     """
 
     def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"variable: a name must be a string, got {name!r}")
         self.name = name
 
     def __repr__(self) -> str:
@@ -167,6 +169,11 @@ def variable(name: str) -> Variable:
     Variable
         Stands for the argument of the call.
 
+    Raises
+    ------
+    TypeError
+        If `name` is no string.
+
     Examples
     --------
     >>> variable("x") / 2
@@ -194,13 +201,15 @@ def apply(function: TensorFunction, *operands: Operand) -> Computed:
     Raises
     ------
     TypeError
-        If an operand is neither an expression nor a number.
+        If `function` cannot be called, or an operand is neither an expression nor a number.
 
     Examples
     --------
     >>> apply(torch.exp, variable("x"))
     exp(x)
     """
+    if not callable(function):
+        raise TypeError(f"apply: the function must be callable, got {function!r}")
     return Computed(function, *operands)
 
 

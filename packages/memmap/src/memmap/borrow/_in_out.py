@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._expressions import Expression, Variable
+from ._values import check_flag
 
 
 class In:
@@ -34,8 +35,8 @@ class In:
     def __init__(self, variable: Variable, borrow: bool = False, mutable: bool = False) -> None:
         if not isinstance(variable, Variable):
             raise TypeError(f"In: an input must be a variable, got {variable!r}")
-        _check_flag("In: borrow", borrow)
-        _check_flag("In: mutable", mutable)
+        check_flag("In: borrow", borrow)
+        check_flag("In: mutable", mutable)
         self.variable = variable
         self.borrow = borrow or mutable
         self.mutable = mutable
@@ -71,14 +72,9 @@ class Out:
     def __init__(self, expression: Expression, borrow: bool = False) -> None:
         if not isinstance(expression, Expression):
             raise TypeError(f"Out: an output must be an expression, got {expression!r}")
-        _check_flag("Out: borrow", borrow)
+        check_flag("Out: borrow", borrow)
         self.expression = expression
         self.borrow = borrow
 
     def __repr__(self) -> str:
         return f"Out({self.expression!r}, borrow={self.borrow})"
-
-
-def _check_flag(what: str, flag: bool) -> None:
-    if not isinstance(flag, bool):
-        raise TypeError(f"{what} must be True or False, got {flag!r}")

@@ -11,7 +11,7 @@ from .._view import view_of
 from ..dataflow._hazards import is_same_place
 from ._expressions import Expression
 from ._owners import Owner, claim
-from ._values import Array, Value, as_array, as_tensor, copied, has_numpy_dtype
+from ._values import Array, Value, as_array, as_tensor, check_flag, copied, has_numpy_dtype
 
 _numbers = count(1)
 
@@ -49,7 +49,7 @@ def shared(
     OwnershipError
         If the memory to be borrowed belongs to another shared variable, or to a function.
     TypeError
-        If the value is neither an array nor a strided tensor.
+        If the value is neither an array nor a strided tensor, or `borrow` no truth value.
 
     Examples
     --------
@@ -83,6 +83,7 @@ class SharedVariable(Expression, Owner):
         device: torch.device | str | None = None,
     ) -> None:
         Owner.__init__(self, f"shared variable {next(_numbers)}" if name is None else name)
+        check_flag(f"{self}: borrow", borrow)
         tensor, is_alias = as_tensor(self.name, value)
         self._is_numpy = not isinstance(value, torch.Tensor)
         # Through a tensor, because "cuda" and "cuda:0" are not equal.
@@ -119,6 +120,11 @@ class SharedVariable(Expression, Owner):
             Of the type that the variable was made from, unless `return_internal_type`. An array
             of a value that is not on a CPU is a copy in any case.
 
+        Raises
+        ------
+        TypeError
+            If a flag is no truth value.
+
         Examples
         --------
         >>> import numpy
@@ -127,6 +133,8 @@ class SharedVariable(Expression, Owner):
         >>> variable.get_value(), variable.get_value(return_internal_type=True)
         (array([3., 0.]), tensor([3., 0.], dtype=torch.float64))
         """
+        check_flag(f"{self}: borrow", borrow)
+        check_flag(f"{self}: return_internal_type", return_internal_type)
         tensor = self._tensor if borrow else copied(self._tensor, self._tensor.device)
         return tensor if return_internal_type or not self._is_numpy else as_array(tensor)
 
@@ -151,7 +159,7 @@ class SharedVariable(Expression, Owner):
             the value stays as it was.
         TypeError
             If the value is neither an array nor a strided tensor, or has a dtype that NumPy
-            lacks although the variable was made from an array.
+            lacks although the variable was made from an array; or `borrow` is no truth value.
 
         Examples
         --------
@@ -161,6 +169,7 @@ class SharedVariable(Expression, Owner):
         >>> variable.get_value(), variable.borrowed
         (array([1., 1.]), True)
         """
+        check_flag(f"{self}: borrow", borrow)
         tensor, is_alias = as_tensor(self.name, value)
         if self._is_numpy and not has_numpy_dtype(tensor):
             raise TypeError(

@@ -117,3 +117,22 @@ def copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """
     layout = torch.contiguous_format if has_internal_overlap(tensor) else torch.preserve_format
     return tensor.to(device, copy=True, memory_format=layout)
+
+
+def check_flag(what: str, flag: bool) -> None:
+    """Check that a flag is a truth value.
+
+    Parameters
+    ----------
+    what : str
+        Which flag it is, to begin an error with.
+    flag : bool
+        Anything.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    """
+    if not isinstance(flag, bool):
+        raise TypeError(f"{what} must be True or False, got {flag!r}")

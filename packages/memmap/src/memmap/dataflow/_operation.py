@@ -7,7 +7,7 @@ from typing import Self
 
 from .._overlap import has_internal_overlap, overlaps
 from ._hazards import SelfHazard, is_unsafe_in_place
-from ._tensors import MemoryView
+from ._tensors import MemoryView, check_is_view
 
 
 class Operation:
@@ -138,11 +138,7 @@ class Operation:
 
     def _checked(self, views: tuple[MemoryView, ...]) -> tuple[MemoryView, ...]:
         for view in views:
-            if not hasattr(view, "memory"):
-                raise TypeError(
-                    f"{self.name}: memory must be reached through a TensorView, "
-                    f"got {type(view).__name__}"
-                )
+            check_is_view(self.name, view)
         return views
 
     def __repr__(self) -> str:

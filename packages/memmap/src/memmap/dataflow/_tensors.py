@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -50,7 +51,7 @@ class Tensor:
     Raises
     ------
     TypeError
-        If `dtype` is no dtype of numbers or truth values.
+        If `dtype` is no dtype of numbers or truth values, or `shape` no sequence of integers.
     ValueError
         If a size is negative.
 
@@ -66,7 +67,7 @@ class Tensor:
             raise TypeError(
                 f"Tensor {name}: dtype must be a type of numbers, got {np.dtype(dtype)}"
             )
-        sizes = tuple(shape)
+        sizes = _integers(f"Tensor {name}: shape", shape)
         if min(sizes, default=0) < 0:
             raise ValueError(f"Tensor {name}: sizes must not be negative, got {sizes}")
         self.name = name
@@ -130,7 +131,8 @@ class TensorView:
     Raises
     ------
     TypeError
-        If `tensor` is not a `Tensor`.
+        If `tensor` is not a `Tensor`, `offset` is no integer, or `shape` or `stride` no sequence
+        of integers.
     ValueError
         If a size is negative, if `shape` and `stride` differ in length, or if an element would
         lie outside the tensor.
@@ -155,9 +157,15 @@ class TensorView:
             raise TypeError(f"view {name}: tensor must be a Tensor, got {type(tensor).__name__}")
         self._name = name
         self._tensor = tensor
-        self._offset = offset
-        self._shape = tensor.shape if shape is None else tuple(shape)
-        self._stride = self._compute_default_stride() if stride is None else tuple(stride)
+        (self._offset,) = _integers(f"view {name}: offset", [offset])
+        if shape is None:
+            self._shape = tensor.shape
+        else:
+            self._shape = _integers(f"view {name}: shape", shape)
+        if stride is None:
+            self._stride = self._compute_default_stride()
+        else:
+            self._stride = _integers(f"view {name}: stride", stride)
         self._memory = self._place()
 
     @property
@@ -214,7 +222,7 @@ class TensorView:
         14
         """
         if len(indices) != len(self._shape) or not all(
-            0 <= index < size for index, size in zip(indices, self._shape, strict=True)
+            0 <= at < size for at, size in zip(indices, self._shape, strict=True)
         ):
             raise IndexError(
                 f"view {self._name}: indices must lie in the shape {self._shape}, "
@@ -328,6 +336,11 @@ def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
     bool
         True if some byte belongs to both.
 
+    Raises
+    ------
+    TypeError
+        If `view1` or `view2` is no view.
+
     Examples
     --------
     >>> tensor = Tensor("A", (4, 4))
@@ -336,4 +349,34 @@ def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
     >>> check_memory_overlap(even, odd), check_memory_overlap(even, even)
     (False, True)
     """
+    for view in (view1, view2):
+        check_is_view("check_memory_overlap", view)
     return overlaps(view1.memory, view2.memory)
+
+
+def check_is_view(what: str, view: object) -> None:
+    """Check that something is a view.
+
+    Parameters
+    ----------
+    what : str
+        What it is for, to begin an error with.
+    view : object
+        Anything.
+
+    Raises
+    ------
+    TypeError
+        If it is no view, for example a `Tensor`.
+    """
+    if not hasattr(view, "memory"):
+        raise TypeError(
+            f"{what}: memory must be reached through a TensorView, got {type(view).__name__}"
+        )
+
+
+def _integers(what: str, numbers: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return tuple(map(index, numbers))
+    except TypeError:
+        raise TypeError(f"{what} must be made of integers, got {numbers!r}") from None
