@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 
 from linops_core import FFT, Concat, Convolution, Dense, Diagonal, NamedLinop, SimpleLinop
 from linops_core.testing import BaseNamedLinopTests
-from linops_split import Narrowed, Tiled, batch_linop, narrowed
+from linops_split import Narrowed, Tiled, Tiling, batch_linop, narrowed
 from nameddim import ND
 
 C, M, N = ND.infer(("C", "M", "N"))
@@ -72,6 +72,40 @@ def test_a_cut_that_makes_one_tile_leaves_the_operator_as_it_is() -> None:
     A = matrix()
     assert batch_linop(A, {"M": 4, "N": 100}) is A
     assert batch_linop(A, {}) is A
+
+
+@pytest.mark.parametrize("operand", [None, 0, 1])
+def test_a_hook_of_a_tile_among_many_is_called_from_then_on(operand: int | None) -> None:
+    D = Diagonal(torch.rand(12), ("N",))
+    A = D @ D
+    tiled = batch_linop(A, {"N": 1})
+    x = torch.rand(12)
+    wanted = tiled(x)
+    tile = tiled.get_submodule("0.7" if operand is None else f"0.7.{operand}")
+    calls = []
+    handle = tile.register_forward_hook(lambda linop, args, y: calls.append(y))
+    for count in (1, 2):
+        torch.testing.assert_close(tiled(x), wanted)
+        assert len(calls) == count
+    handle.remove()
+    torch.testing.assert_close(tiled(x), wanted)
+    assert len(calls) == 2
+
+
+def test_tiles_of_many_lengths_and_dtypes_make_the_output() -> None:
+    """Tiles of length 1, then of length 2; real ones, then complex ones."""
+    real, other = Diagonal(torch.rand(20), ("N",)), Diagonal(torch.rand(40) + 1j, ("N",))
+    whole = Concat(batch_linop(real, {"N": 1}), batch_linop(other, {"N": 2}), idim="N", odim="N")
+    x = torch.rand(60)
+    torch.testing.assert_close(batch_linop(whole, {"N": 60})(x), whole(x))
+    parts = [
+        part.linop
+        for big in whole.linops
+        if isinstance(big, Tiled)
+        for part in Tiling(big.whole).parts
+    ]
+    tiled = Tiled(Concat(*parts, idim="N", odim="N"))
+    torch.testing.assert_close(tiled(x), torch.cat([real.weight, other.weight]) * x)
 
 
 def test_a_hook_is_called_whenever_it_was_registered() -> None:

@@ -19,9 +19,11 @@ from ._dense import Dense as Dense
 from ._diagonal import Diagonal as Diagonal
 from ._fft import FFT as FFT
 from ._hooks import applied as applied
+from ._hooks import has_hooks as has_hooks
 from ._hooks import hooks_are_possible as hooks_are_possible
 from ._identity import Identity as Identity
 from ._interpolate import Interpolate as Interpolate
+from ._late_hooks import n_hooks_registered as n_hooks_registered
 from ._linop import NamedLinop as NamedLinop
 from ._normal import Normal as Normal
 from ._pad import Crop as Crop
@@ -33,6 +35,8 @@ from ._rearrange import Rearrange as Rearrange
 from ._repeat import Repeat as Repeat
 from ._repeat import SumReduce as SumReduce
 from ._roles import Role as Role
+from ._row import Row as Row
+from ._row import rows as rows
 from ._sampling import Sampling as Sampling
 from ._scalar import Scalar as Scalar
 from ._simple import SimpleLinop as SimpleLinop
@@ -65,6 +69,7 @@ __all__ = [
     "Rearrange",
     "Repeat",
     "Role",
+    "Row",
     "Sampling",
     "Scalar",
     "SimpleLinop",
@@ -81,7 +86,10 @@ __all__ = [
     "from_pylops",
     "from_scipy",
     "from_sigpy",
+    "has_hooks",
     "hooks_are_possible",
+    "n_hooks_registered",
+    "rows",
     "tile_of",
     "to_pylops",
     "to_sigpy",

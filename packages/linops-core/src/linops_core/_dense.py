@@ -53,6 +53,7 @@ class Dense(SliceableLinop):
     """
 
     weight: Tensor
+    _is_stateless = True
 
     def __init__(
         self,

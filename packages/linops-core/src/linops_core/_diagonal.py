@@ -51,6 +51,7 @@ class Diagonal(SliceableLinop):
     """
 
     weight: Tensor
+    _is_stateless = True
 
     def __init__(
         self,

@@ -36,6 +36,17 @@ def called(linop: NamedLinop, x: Tensor) -> Tensor:
     return applied(linop, x)
 
 
+def has_hooks(linop: NamedLinop) -> bool:
+    """Whether somebody wants to know of the calls of an operator, or to change them."""
+    own = linop.__dict__  # each attribute of a module that is looked up by itself costs as much
+    return bool(
+        own["_forward_hooks"]
+        or own["_forward_pre_hooks"]
+        or own["_backward_hooks"]
+        or own["_backward_pre_hooks"]
+    )
+
+
 def applied(linop: NamedLinop, x: Tensor) -> Tensor:
     """Return linop(x), where :func:`hooks_are_possible` was asked; its own hooks run."""
     own = linop.__dict__  # each attribute of a module that is looked up by itself costs as much

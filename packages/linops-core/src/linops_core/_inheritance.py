@@ -10,6 +10,7 @@ _TRUE_OF_FN = (
     "adj_normal_fn",
     "own_normal",
     "uncentred",
+    "_is_stateless",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -56,6 +56,9 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
     >>> (A @ A)(torch.tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
+
+    _is_stateless: ClassVar[bool] = False
+    """Whether ``fn`` and ``adj_fn`` keep nothing from one call to the next."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep no closed form of an operator whose ``fn`` or ``adj_fn`` the class overrides."""

@@ -15,7 +15,6 @@ from linops_core import (
     Composite,
     Concat,
     NamedLinop,
-    applied,
     hooks_are_possible,
     writing_is_safe,
 )
@@ -111,32 +110,30 @@ class Tiled(Composite):
         Where autograd has to keep what a tile returns, it must not be written into.
         """
         tiling = self.tiling()
-        views = tiling.inputs(x)
+        results = tiling.results(tiling.inputs(x))
         y: Tensor | None = None
         for number, part in enumerate(self.watched(tiling.parts)):
-            result = applied(part.linop, views[number])
-            if result.requires_grad:
-                return None
-            if tiling.fills and len(tiling.parts) == 1:
-                return result  # which is the whole output
-            if y is None:
-                y = tiling.output_for(result)
-                places = tiling.outputs(y)
-            elif result.dtype != y.dtype:
-                dtype = torch.promote_types(y.dtype, result.dtype)
-                if dtype != y.dtype:
+            result, is_new = next(results)
+            if is_new:
+                if result.requires_grad:
+                    return None
+                if tiling.fills and len(tiling.parts) == 1:
+                    return result  # which is the whole output
+                if y is None:
+                    y = tiling.output_for(result)
+                    places = tiling.outputs(y)
+                elif (dtype := torch.promote_types(y.dtype, result.dtype)) != y.dtype:
                     y = y.to(dtype)
                     places = tiling.outputs(y)
-            place = places[number]
-            if result.shape != place.shape:
-                raise ValueError(
-                    f"{part.linop.signature}: a tile must return shape {tuple(place.shape)}, "
-                    f"got {tuple(result.shape)}"
-                )
+                if result.shape != (shape := places[number].shape):
+                    raise ValueError(
+                        f"{part.linop.signature}: a tile must return shape {tuple(shape)}, "
+                        f"got {tuple(result.shape)}"
+                    )
             if part.adds:
-                place.add_(result)
+                places[number].add_(result)
             else:
-                place.copy_(result)
+                places[number].copy_(result)
             del result  # before the next one is made
         return y
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import accumulate, repeat
+from itertools import accumulate, chain, groupby, repeat
 
 from torch import Tensor
 
-from linops_core import Add, Concat, NamedLinop, Window, Zero
+from linops_core import (
+    Add,
+    Concat,
+    NamedLinop,
+    Row,
+    Window,
+    Zero,
+    has_hooks,
+    n_hooks_registered,
+    rows,
+)
 from nameddim import NamedDimension
 
 from ._axes import axis_of
@@ -66,11 +76,31 @@ class Tiling:
         self.fills = True
         self._lengths: dict[int, int] = {}  # of the output, along each axis that is divided
         self._joints: list[NamedLinop] = []
+        self._n_hooks = n_hooks_registered()
         self._input, self._output = self._taken_apart(whole, False, {}, {})
 
     def is_of(self, whole: NamedLinop) -> bool:
         """Whether it is one of ``whole``, and nobody has hooked into what was taken apart."""
-        return self.whole is whole and not any(has_hooks(joint) for joint in self._joints)
+        if self.whole is not whole:
+            return False
+        n_hooks = n_hooks_registered()
+        if self._n_hooks != n_hooks:
+            passed_over = chain(self._joints, *(row.passed_over for row in self.rows))
+            if any(has_hooks(linop) for linop in passed_over):
+                return False
+            self._n_hooks = n_hooks
+        return True
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The tiles in rows, of which all that are in one read and write alike."""
+        return [
+            row
+            for _, parts in groupby(
+                self.parts, lambda part: (_lengths(part.reads), _lengths(part.writes))
+            )
+            for row in rows([part.linop for part in parts])
+        ]
 
     def has_recorded_weights(self) -> bool:
         """Whether autograd follows a weight of the tiles, which may be replaced at any time."""
@@ -88,6 +118,22 @@ class Tiling:
             for tensors in (module._parameters, module._buffers):
                 found[id(tensors)] = tensors
         return [*found.values()]
+
+    def results(self, views: Sequence[Tensor]) -> Iterator[tuple[Tensor, bool]]:
+        """Yield what each tile returns for its view, and whether it is of another kind.
+
+        It may be of another dtype than the one before, or not fit its place. It is for callers that
+        have asked :func:`linops_core.hooks_are_possible`.
+        """
+        first = 0
+        for row in self.rows:
+            stop = first + len(row.tiles)
+            is_new = True
+            for result in row.results(views[first:stop]):
+                yield result, is_new
+                del result  # before the next one is made
+                is_new = not row.is_uniform
+            first = stop
 
     def inputs(self, x: Tensor) -> list[Tensor]:
         """Return the view of the input ``x`` that each tile reads."""
@@ -164,16 +210,6 @@ class Tiling:
         )
 
 
-def has_hooks(linop: NamedLinop) -> bool:
-    """Whether somebody wants to know of the calls of an operator, or to change them."""
-    return bool(
-        linop._forward_hooks
-        or linop._forward_pre_hooks
-        or linop._backward_hooks
-        or linop._backward_pre_hooks
-    )
-
-
 def _blocks(window: Window, dim: NamedDimension | None, sizes: tuple[int, ...]) -> Iterator[Window]:
     """Yield the window of each block along ``dim``; without end the whole where there is none."""
     if dim is None:
@@ -181,6 +217,10 @@ def _blocks(window: Window, dim: NamedDimension | None, sizes: tuple[int, ...]) 
     else:
         for size, stop in zip(sizes, accumulate(sizes), strict=True):
             yield _within(window, (dim, slice(stop - size, stop)))
+
+
+def _lengths(window: Window) -> dict[NamedDimension, int]:
+    return {dim: piece.stop - piece.start for dim, piece in window.items()}
 
 
 def _within(window: Window, part: tuple[NamedDimension, slice]) -> Window:
