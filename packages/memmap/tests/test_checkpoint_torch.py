@@ -318,6 +318,22 @@ def test_a_pickle_that_repeats_itself_exponentially_is_walked_once(path: Path) -
     assert len(names_of(report_of(value, path))) == 1
 
 
+def test_a_key_that_is_a_page_long_is_left_out_of_the_names(path: Path) -> None:
+    keys = "k" * 1000, "k" * 1001
+    value = {key: {key: torch.zeros(1)} for key in keys}
+    assert names_of(report_of(value, path)) == {(f"{keys[0]}['{keys[0]}']",), ("[...][...]",)}
+
+
+def test_names_that_are_more_than_the_file_by_far_are_refused(path: Path) -> None:
+    deep: object = [torch.zeros(1)] * 300
+    for _ in range(150):
+        deep = {"k" * 1000: deep}
+    torch.save(deep, path)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(CheckpointError, match="all names together must have at most 33554432"):
+        MemoryReport.from_file(path)
+
+
 @pytest.mark.parametrize("n_pickles", [0, 2])
 def test_a_zip_must_hold_one_pickle(n_pickles: int, path: Path) -> None:
     with zipfile.ZipFile(path, "w") as made:

@@ -68,6 +68,20 @@ def test_a_file_that_is_not_there_is_named_with_the_reason(
     assert capsys.readouterr().err == f"memmap: {tmp_path}/none.pt: No such file or directory\n"
 
 
+def test_a_picture_does_not_take_the_place_of_the_checkpoint(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = checkpoint.read_bytes()
+    link = checkpoint.with_name("link.svg")
+    link.symlink_to(checkpoint)
+    for picture in (checkpoint, link):
+        assert main(["report", str(checkpoint), "--picture", str(picture)]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1
+        assert f"--picture must be another file than the checkpoint, got {picture}" in err
+    assert checkpoint.read_bytes() == content
+
+
 def test_a_picture_that_cannot_be_written_gives_one_line_and_status_2(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         checkpoint or cannot be read or written: then one line on standard error says why.
     """
     options = _parser().parse_args(arguments)
+    if options.picture is not None and _is_one_file(options.picture, options.file):
+        return _failed(f"--picture must be another file than the checkpoint, got {options.picture}")
     try:
         report = MemoryReport.from_file(options.file)
         text = json.dumps(report.to_dict(), indent=2) if options.json else str(report)
@@ -74,6 +76,13 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--json", action="store_true", help="print JSON instead of a table")
     report.add_argument("--picture", metavar="SVG", help="also write a map of the storages")
     return parser
+
+
+def _is_one_file(path: str, other: str) -> bool:
+    try:
+        return Path(path).samefile(other)
+    except OSError:  # what is not there is no file
+        return False
 
 
 def _failed(reason: str) -> int:

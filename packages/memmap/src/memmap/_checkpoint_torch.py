@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path as FilePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import torch
 
@@ -53,6 +53,9 @@ _WRAPPERS = (_UTILS + "_rebuild_parameter", _UTILS + "_rebuild_parameter_with_st
 _FROM_TYPE = "torch._tensor._rebuild_from_type_v2"
 _MODULE_DICTS = ("_parameters", "_buffers", "_modules")
 _MAX_DEPTH = 1000
+# A key of a few bytes in the file may stand in the names of all tensors, many times in each.
+_LONGEST_KEY = 1000
+_MOST_NAMES = 1 << 25
 _LARGEST = 1 << 62
 
 
@@ -142,6 +145,7 @@ class TensorWalk:
         self.entries = Entries()
         self.storages: dict[str, Storage] = {}
         self.n_bytes = 0
+        self.n_characters = 0
         self.seen: set[int] = set()
         self.tensors: dict[int, Entry] = {}
         self.wrapped: dict[int, object] = {}  # what a parameter is made from
@@ -158,7 +162,7 @@ class TensorWalk:
                     f"objects must be nested at most {_MAX_DEPTH} deep, got a deeper one"
                 )
             if isinstance(value, Node) and id(value) in self.tensors:
-                self.tensors[id(value)].names.append(_name(path))
+                self.tensors[id(value)].names.append(self.name(path))
             elif id(value) in self.wrapped:
                 todo.append((self.wrapped[id(value)], path, depth + 1))
             elif id(value) not in self.seen:
@@ -181,10 +185,10 @@ class TensorWalk:
         if value.maker is PERSISTENT:
             storage = self.storage(value)
             whole = _view(storage, 0, (storage.nbytes,), (1,), 1)
-            self.put(value, whole, storage, torch.uint8, (storage.nbytes,), path)
+            self.put(value, whole, storage, torch.uint8, (storage.nbytes,), self.name(path))
             return []
         if maker == _WITHOUT_STORAGE:
-            self.entries.unplaced.append(_name(path))
+            self.entries.unplaced.append(self.name(path))
             return []
         if maker == _FROM_TYPE and len(value.arguments) == 4:
             function, _, arguments, state = value.arguments
@@ -200,8 +204,18 @@ class TensorWalk:
             return [("", data), *others, *_contents(value, path)]
         return [*_numbered(value.arguments, ".arguments"), *_contents(value, path)]
 
+    def name(self, path: Path) -> str:
+        """The name of what was found at the end of a path."""
+        name = path_text(path) or "<root>"
+        self.n_characters += len(name)
+        if self.n_characters > _MOST_NAMES:
+            raise CheckpointError(
+                f"all names together must have at most {_MOST_NAMES} characters, got more"
+            )
+        return name
+
     def add_tensor(self, node: Node, maker: str, path: Path) -> None:
-        name = _name(path)
+        name = self.name(path)
         if len(node.arguments) < 4:
             raise CheckpointError(f"{name}: a tensor must have a storage, an offset and strides")
         source, offset, sizes, strides = node.arguments[:4]
@@ -222,14 +236,14 @@ class TensorWalk:
             )
         except ValueError as error:
             raise CheckpointError(f"{name}: {error}") from error
-        self.put(node, view, storage, dtype, sizes, path)
+        self.put(node, view, storage, dtype, sizes, name)
 
     def put(
         self, node: Node, view: View, storage: Storage, dtype: torch.dtype,
-        shape: tuple[int, ...], path: Path,
+        shape: tuple[int, ...], name: str,
     ) -> None:  # fmt: skip
         text = str(dtype).removeprefix("torch.")
-        entry = Entry([_name(path)], view, text, shape, storage.location)
+        entry = Entry([name], view, text, shape, storage.location)
         self.tensors[id(node)] = entry
         self.entries.placed.append(entry)
 
@@ -295,10 +309,6 @@ def _are_integers(values: object) -> bool:
     )
 
 
-def _name(path: Path) -> str:
-    return path_text(path) or "<root>"
-
-
 def _numbered(values: Sequence[object], text: str = "") -> list[tuple[str, object]]:
     return [(f"{text}[{index}]", value) for index, value in enumerate(values)]
 
@@ -307,7 +317,7 @@ def _contents(node: Node, path: Path) -> list[tuple[str, object]]:
     """What was put into an object after it was made."""
     parts = _numbered(node.items)
     for key, value in node.pairs:
-        text = f".{key}" if path is None and isinstance(key, str) else f"[{key_text(key)}]"
+        text = f".{key}" if path is None and _is_attribute(key) else f"[{key_text(key)}]"
         parts += [(f".key({key_text(key)})", key), (text, value)]
     for state in node.state:
         parts += _attributes(state)
@@ -332,8 +342,9 @@ def key_text(key: object) -> str:
     >>> key_text("a"), key_text(3), key_text((1, 2)), key_text(10**5000)
     ("'a'", '3', '...', '...')
     """
-    is_short = isinstance(key, (str, float, bytes)) or _are_integers((key,))
-    return repr(key) if is_short or isinstance(key, bool) else "..."
+    is_text = isinstance(key, (str, bytes)) and len(key) <= _LONGEST_KEY
+    is_number = isinstance(key, (float, bool)) or _are_integers((key,))
+    return repr(key) if is_text or is_number else "..."
 
 
 def _attributes(state: object) -> Iterator[tuple[str, object]]:
@@ -350,4 +361,8 @@ def _attributes(state: object) -> Iterator[tuple[str, object]]:
 
 
 def _attribute(key: object) -> str:
-    return key if isinstance(key, str) else f"[{key_text(key)}]"
+    return key if _is_attribute(key) else f"[{key_text(key)}]"
+
+
+def _is_attribute(key: object) -> TypeGuard[str]:
+    return isinstance(key, str) and len(key) <= _LONGEST_KEY
