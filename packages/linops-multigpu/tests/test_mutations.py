@@ -28,7 +28,7 @@ from linops_multigpu import (
     _output,
     create_batched_linop,
 )
-from linops_multigpu._plan import planned
+from linops_multigpu._planner import planned
 from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
 
 pytestmark = pytest.mark.usefixtures("simulation")

@@ -19,7 +19,8 @@ from ._crew import Crew, crew_of
 from ._device_spec import DeviceSpec
 from ._events import RepeatedEvent
 from ._execute import CannotBeWritten, execute
-from ._plan import Kind, Plan, planned
+from ._plan import Kind, Plan
+from ._planner import planned
 from ._snapshot import Snapshot
 from ._timeline import Timeline, timeline
 

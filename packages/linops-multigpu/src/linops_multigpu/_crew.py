@@ -45,7 +45,7 @@ class Crew:
 
     def passes_by_hooks(self) -> bool:
         """Whether somebody has hooked into a tile that is not called."""
-        return any(has_hooks(remote) for remote in self.remotes)
+        return any(map(has_hooks, self.remotes))
 
     @property
     def lanes(self) -> list[int | None]:

@@ -11,7 +11,7 @@ def as_device(device: torch.device | str) -> torch.device:
     Raises
     ------
     ValueError
-        If it is no name of a device.
+        If it is no name of a device; without an index, also if there is none of its kind.
     """
     try:
         found = torch.device(device)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from linops_core import Convolution, Dense, NamedLinop
 from linops_multigpu import Action, Kind, Plan
-from linops_multigpu._plan import planned
+from linops_multigpu._planner import planned
 from linops_split import Tiled, Tiling, batch_linop
 
 BASES = [torch.device("cuda", 0), torch.device("cpu")]
