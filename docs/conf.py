@@ -25,7 +25,8 @@ extensions = [
 ]
 html_theme = "furo"
 html_title = "torchlinops"
-copybutton_exclude = ".linenos, .gp, .go"  # neither prompts nor what was printed
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # only such lines are copied, where there are some
+copybutton_prompt_is_regexp = True
 copybutton_selector = "div:not(.sphx-glr-script-out) > div.highlight > pre"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
@@ -67,23 +68,6 @@ napoleon_use_rtype = False
 # "Parameters" section ("int or None", "tensor of shape (C, N)"), are not ours to resolve.
 nitpicky = True
 OURS = ["linops_core", "linops_multigpu", "linops_split", "memmap", "nameddim", "torchlinops"]
-reference_modules = [
-    "linops_core",
-    "linops_core.alg",
-    "linops_core.testing",
-    "linops_core.testing.strategies",
-    "linops_multigpu",
-    "linops_multigpu.testing",
-    "linops_split",
-    "linops_split.testing",
-    "memmap",
-    "memmap.borrow",
-    "memmap.dataflow",
-    "memmap.dataflow.testing",
-    "memmap.testing",
-    "nameddim",
-    "nameddim.testing",
-]
 OTHERS = [*dir(builtins), *sys.stdlib_module_names, "hypothesis", "numpy", "np", "scipy", "torch"]
 nitpick_ignore_regex = [
     (r"py:.*", rf"({'|'.join(OTHERS)})(\..*)?"),

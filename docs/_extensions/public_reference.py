@@ -1,4 +1,4 @@
-"""Document the public names of a module in groups, and warn of those that no page has.
+"""Document the public names of a module in groups.
 
 The directive ``public`` takes a module and some of its names. It writes a table of them, with the
 first sentence of each, and below the table their entries. Members of a class that only do what its
@@ -8,14 +8,12 @@ base promises, and say so in one line, have no entry of their own.
 import importlib
 import inspect
 import sys
-from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.ext.autosummary import Autosummary
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
@@ -137,28 +135,10 @@ def is_public(base: type) -> bool:
     return base is Module or base.__name__ in getattr(package, "__all__", ())
 
 
-def missing(env: BuildEnvironment, modules: list[str]) -> Iterator[str]:
-    """Yield the public names of ``modules``, made in their package, that no page has."""
-    documented = env.domains["py"].data["objects"]
-    for module in map(importlib.import_module, modules):
-        for name in module.__all__:
-            home = getattr(getattr(module, name), "__module__", module.__name__)
-            is_ours = home.split(".", 1)[0] == module.__name__.split(".", 1)[0]
-            if is_ours and f"{module.__name__}.{name}" not in documented:
-                yield f"{module.__name__}.{name}"
-
-
-def check(app: Sphinx, env: BuildEnvironment) -> None:
-    for name in missing(env, app.config.reference_modules):
-        log.warning("a public name must be in the reference, got none for %s", name)
-
-
 def setup(app: Sphinx) -> ExtensionMetadata:
     app.setup_extension("sphinx.ext.autosummary")
-    app.add_config_value("reference_modules", [], "env")
     app.add_directive("public", Public)
     app.add_directive("summary", Summary)
     app.connect("autodoc-skip-member", skip)
     app.connect("viewcode-follow-imported", follow)
-    app.connect("env-check-consistency", check)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,59 @@
+"""The reference has every public name, and no other."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+PACKAGES = ["nameddim", "memmap", "linops_core", "linops_split", "linops_multigpu"]
+GROUP = re.compile(r"^\.\. public:: (\S+)\n(?:   :.*\n)*\n((?:   .+\n)+)", re.MULTILINE)
+
+
+def public_modules() -> list[str]:
+    """Return the modules that users import from."""
+    found = list(PACKAGES)
+    for package in PACKAGES:
+        path = importlib.import_module(package).__path__
+        found += [module.name for module in pkgutil.walk_packages(path, f"{package}.")]
+    return [name for name in found if not any(part.startswith("_") for part in name.split("."))]
+
+
+def made_in(module: ModuleType) -> set[str]:
+    """Return the public names of ``module`` that are no modules, settings, or others' names."""
+    package = module.__name__.split(".")[0]
+    values = {name: getattr(module, name) for name in getattr(module, "__all__", ())}
+    return {
+        name
+        for name, value in values.items()
+        if not isinstance(value, ModuleType | bool)
+        and not (isinstance(value, type | FunctionType) and home(value) != package)
+    }
+
+
+def home(value: type | FunctionType) -> str:
+    """Return the package in which a class or a function was made."""
+    return value.__module__.split(".")[0]
+
+
+def listed_for(module: str) -> list[str]:
+    """Return the names of ``module`` that the pages list."""
+    pages = "".join(page.read_text("utf-8") for page in REFERENCE.glob("*.md"))
+    groups = [names.split() for found, names in GROUP.findall(pages) if found == module]
+    return [name for group in groups for name in group]
+
+
+@pytest.mark.parametrize("module", public_modules())
+def test_every_public_name_is_listed_once(module: str) -> None:
+    assert sorted(listed_for(module)) == sorted(made_in(importlib.import_module(module)))
+
+
+def test_the_lists_are_read() -> None:
+    assert "FFT" in listed_for("linops_core") and "simulated" in listed_for(
+        "linops_multigpu.testing"
+    )
