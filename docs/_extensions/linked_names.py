@@ -17,6 +17,7 @@ KINDS = ["class", "exception", "function", "type"]
 SHORT = ("tl.", "torchlinops.")
 UNLINKED = (nodes.reference, nodes.title, nodes.term)
 STRATEGIES = ".strategies."  # plain words, most of them
+AMBIGUOUS = [*OF_TORCH, "batch_sizes"]  # the latter is a parameter, and a strategy
 
 
 def meant(domain: PythonDomain, text: str) -> str | None:
@@ -31,7 +32,7 @@ def meant(domain: PythonDomain, text: str) -> str | None:
         and (name == text or name.endswith(f".{text}"))
         and (STRATEGIES not in name or "." in text)
     ]
-    return found[0] if len(found) == 1 and text not in OF_TORCH else None
+    return found[0] if len(found) == 1 and text not in AMBIGUOUS else None
 
 
 def link(app: Sphinx, doctree: nodes.document, docname: str) -> None:

@@ -82,7 +82,8 @@ def peak(linop: tl.NamedLinop, x: torch.Tensor) -> int:
 
 sizes = [1, 2, 4, 8]
 kib = [peak(tl.batch_linop(A, {"C": size}).N, x) / 1024 for size in sizes]
-print({f"{size} coils": f"{found:.0f} KiB" for size, found in zip(sizes, kib, strict=True)})
+for size, found in zip(sizes, kib, strict=True):
+    print(f"{size} at a time: {found:.0f} KiB")
 
 figure, axes = pyplot.subplots(figsize=(6, 3), layout="constrained")
 axes.plot(sizes, kib, "o-")
