@@ -58,6 +58,12 @@ def tiles_along_c(A: NamedLinop, length: int = 1) -> list[NamedLinop]:
     return A.tiles_along(ND.infer("C"), [slice(k, min(k + length, N_TILES)) for k in starts])
 
 
+def part_of(A: NamedLinop) -> NamedLinop:
+    """Return what is left of the operator when it is cut along all other dimensions too."""
+    last = {dim: slice(1, 2) for dim in A.dims if dim != "C" and A.size(dim) == 2}
+    return A.split(A, {dim: piece for dim, piece in last.items() if A.why_opaque(dim) is None})
+
+
 def input_of(tile: NamedLinop) -> Tensor:
     grid = {"Kx": 3, "Ky": 2, "Kx1": 3}
     return random(*(tile.size(dim) or grid[str(dim)] for dim in tile.ishape if dim != "..."))
@@ -75,7 +81,7 @@ def any_tiles(draw: st.DrawFn) -> list[NamedLinop]:
     """Return tiles of a few operators in any order, in runs forth and back."""
     made = draw(st.lists(st.sampled_from(MADE), min_size=1, max_size=3))
     linops = [make() for make in made]
-    linops = [draw(st.sampled_from([A, A.H, A.conj(), A.H.H])) for A in linops]
+    linops = [draw(st.sampled_from([A, A.H, A.conj(), A.H.H, part_of(A)])) for A in linops]
     tiles: list[NamedLinop] = []
     for _ in range(draw(st.integers(1, 4))):
         row = tiles_along_c(draw(st.sampled_from(linops)), draw(st.integers(1, 2)))
