@@ -84,8 +84,8 @@ def any_tiles(draw: st.DrawFn) -> list[NamedLinop]:
     linops = [draw(st.sampled_from([A, A.H, A.conj(), A.H.H, part_of(A)])) for A in linops]
     tiles: list[NamedLinop] = []
     for _ in range(draw(st.integers(1, 4))):
-        row = tiles_along_c(draw(st.sampled_from(linops)), draw(st.integers(1, 2)))
-        start, stop = draw(st.integers(0, 4)), draw(st.integers(4, 9))
+        row = tiles_along_c(draw(st.sampled_from(linops)), draw(st.sampled_from([1, 1, 2])))
+        start, stop = draw(st.sampled_from([0, 1, 4])), draw(st.sampled_from([9, 9, 5]))
         tiles += row[start:stop][:: draw(st.sampled_from([1, 1, 1, -1, 2]))]
     return tiles
 
