@@ -175,7 +175,7 @@ def test_a_cast_on_the_way_to_another_device() -> None:
 
 
 def test_large_spans_are_converted_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memmap._cast._CHUNK", 64)
+    monkeypatch.setattr("memmap._cast.UNDER_WAY", 64)
     module = Holder(a=torch.arange(100.0))
     memory_aware_to(module, dtype=torch.float64)
     assert torch.equal(module.a, torch.arange(100, dtype=torch.float64))

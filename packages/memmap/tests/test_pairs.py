@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memmap import View, _bits, _join, _pairs, overlapping_pairs
+from memmap._arrays import Integers
 from memmap._bits import box_pairs_by_bits
 from memmap._join import box_pairs, interval_pairs, n_interval_pairs
 from memmap.testing import tensor_views, touched_bytes, views
@@ -181,7 +182,7 @@ def listed(portions: Iterator[_join.Pairs]) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("width", [3, 30])
 @pytest.mark.parametrize("join", [box_pairs, box_pairs_by_bits])
 def test_boxes_in_many_cells_meet_once(
-    join: Callable[[_join.Integers, _join.Integers], Iterator[_join.Pairs]], n_axes: int, width: int
+    join: Callable[[Integers, Integers], Iterator[_join.Pairs]], n_axes: int, width: int
 ) -> None:
     random = np.random.default_rng(width)
     low = random.integers(0, 60, (400, n_axes))

@@ -14,8 +14,7 @@ from ._errors import AliasError, AliasWarning
 from ._holders import outside_holders
 from ._plan import Group, Piece, Plan
 from ._reach import Found, path_text
-from ._rebuild import PLAIN_TENSORS
-from ._view import SUB_BYTE_DTYPES
+from ._view import PLAIN_TENSORS, SUB_BYTE_DTYPES
 
 Named: TypeAlias = Found | Piece
 

@@ -14,6 +14,10 @@ import torch
 HUGE_FROM = 8 << 20
 _MADV_HUGEPAGE = 14
 
+UNDER_WAY = 1 << 26
+"""Most bytes that are allocated for what is on its way to another device: torch needs memory for
+strided copies and casts between devices, as much as they move at once."""
+
 
 def empty_bytes(nbytes: int, device: torch.device) -> torch.Tensor:
     """Uninitialised memory, in huge pages where the system has them.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
 
 import numpy as np
 
-Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Bits: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+from ._arrays import Bits, Integers
 
 # Rows that are worked on at once: what they need stays in the cache.
 _PORTION = 1 << 19

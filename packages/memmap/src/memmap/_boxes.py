@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
+from ._arrays import Booleans, Integers
 from ._layout import Layout
-
-Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Booleans: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 # More digits than this, and the strides are not those of one tensor.
 _MAX_AXES = 12

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
-from ._allocate import empty_bytes
+from ._allocate import UNDER_WAY, empty_bytes
 from ._errors import CastError
 from ._footprint import Footprint, footprint
 from ._plan import Group
@@ -20,8 +20,6 @@ from ._region import Span, fake_mode_of, gathered, has_data
 Unit: TypeAlias = tuple[torch.dtype, torch.dtype]
 """What one number is converted from and to."""
 
-# A cast between devices needs memory for what is under way: never more than this.
-_CHUNK = 1 << 26
 
 # Two numbers in one byte: torch converts them neither from nor to other types.
 _PACKED = frozenset(getattr(torch, name) for name in ("float4_e2m1fn_x2",) if hasattr(torch, name))
@@ -275,7 +273,7 @@ def _convert(source: torch.Tensor, target: torch.Tensor, non_blocking: bool) -> 
         target.copy_(source, non_blocking=non_blocking)
         return
     # torch converts on one of the devices into memory of its own: keep that small.
-    step = _CHUNK // max(source.itemsize, target.itemsize)
+    step = UNDER_WAY // max(source.itemsize, target.itemsize)
     for part, place in zip(torch.split(source, step), torch.split(target, step), strict=True):
         place.copy_(part, non_blocking=non_blocking)
 

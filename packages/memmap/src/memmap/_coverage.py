@@ -15,19 +15,18 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
 from math import gcd, prod
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
+from ._arrays import Array
 from ._boxes import Boxes, boxes_of
-from ._layout import Layout, normalise
-from ._runs import Runs, intersect, layout_runs, merge
+from ._layout import Layout, normalise, run_layout
+from ._runs import Runs, intersect, layout_runs, merge, n_bytes
 
 MAX_CELLS = 1 << 22  # and corners of boxes
 # A run costs two int64 and a sort, a grain one byte of a bitmap.
 _RUN = 32
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class Coverage(Protocol):
@@ -291,29 +290,8 @@ class _SortedRuns:
         return _as_layouts(self._twice)
 
 
-def n_bytes(runs: Runs) -> int:
-    """Number of integers in runs that do not overlap.
-
-    Parameters
-    ----------
-    runs : numpy.ndarray
-        int64, shape (n, 2).
-
-    Returns
-    -------
-    int
-        The sum of their lengths.
-
-    Examples
-    --------
-    >>> n_bytes(np.array([[0, 4], [6, 9]]))
-    7
-    """
-    return int((runs[:, 1] - runs[:, 0]).sum())
-
-
 def _as_layouts(runs: Array) -> list[Layout]:
-    return [Layout(low, high, ((1, high - low),)) for low, high in runs.tolist()]
+    return [run_layout(low, high) for low, high in runs.tolist()]
 
 
 def _grain(layouts: Sequence[Layout], origin: int) -> int:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from ._allocate import empty_bytes
+from ._allocate import UNDER_WAY, empty_bytes
 from ._plan import Group, Piece
 from ._rebuild import strided, view_like
 from ._region import Span, fake_mode_of, gathered, has_data
@@ -24,8 +24,6 @@ from ._view import View
 
 # So many bytes are moved at once, if everything is a multiple of them.
 _WORDS = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
-# A strided copy between devices needs memory for what is under way: never more than this.
-_CHUNK = 1 << 26
 _MAX_ORIGINS = 16
 
 
@@ -237,7 +235,7 @@ def _fill(data: torch.Tensor, span: Span, grid: Grid, non_blocking: bool) -> Non
 
 def _send(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
     """Copy in portions, if torch would make a contiguous copy for the journey."""
-    if source.device != target.device and source.numel() * source.itemsize > _CHUNK:
+    if source.device != target.device and source.numel() * source.itemsize > UNDER_WAY:
         axis = next(axis for axis, size in enumerate(source.shape) if size > 1)
         half = source.shape[axis] // 2
         rest = source.shape[axis] - half

@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from ._arrays import Array
 from ._coverage import n_touched
-from ._layout import Layout
+from ._layout import Layout, run_layout
 from ._overlap import layouts_overlap
-from ._runs import Runs, intersect, layout_runs, merge
-from ._view import Array, View, place_of
+from ._runs import Runs, intersect, union_runs
+from ._view import View, place_of
 
 
 class Footprint:
@@ -74,7 +75,7 @@ strides=(8,), itemsize=4, is_conj=False, is_neg=False)
 
     @cached_property
     def _runs(self) -> Runs:
-        return _union_runs(self._layouts)
+        return union_runs(self._layouts)
 
     def isdisjoint(self, other: Footprint) -> bool:
         """Whether no byte belongs to both.
@@ -117,9 +118,7 @@ strides=(8,), itemsize=4, is_conj=False, is_neg=False)
             return NotImplemented
         self._require_same_space(other, "&")
         common = intersect(self._runs, other._runs)
-        return Footprint(
-            self.space, [Layout(lo, hi, ((1, hi - lo),)) for lo, hi in common.tolist()]
-        )
+        return Footprint(self.space, [run_layout(low, high) for low, high in common.tolist()])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Footprint):
@@ -219,8 +218,3 @@ def _components(layouts: Iterable[Layout]) -> Iterable[list[Layout]]:
         reach = max(reach, layout.stop)
     if part:
         yield part
-
-
-def _union_runs(layouts: Iterable[Layout]) -> Runs:
-    parts = [layout_runs(layout) for layout in layouts]
-    return merge(np.concatenate(parts)) if parts else np.empty((0, 2), np.int64)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from ._arrays import Integers
 from ._bits import box_pairs_by_bits
 
-Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Pairs: TypeAlias = tuple[Integers, Integers]
 """Positions of the first and of the second of each pair."""
 

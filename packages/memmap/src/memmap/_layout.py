@@ -58,6 +58,27 @@ class Layout(NamedTuple):
         return n
 
 
+def run_layout(start: int, stop: int) -> Layout:
+    """Layout of one run of bytes.
+
+    Parameters
+    ----------
+    start, stop : int
+        Address of the first byte, and one past that of the last.
+
+    Returns
+    -------
+    Layout
+        All bytes from the one to the other.
+
+    Examples
+    --------
+    >>> run_layout(3, 8)
+    Layout(start=3, stop=8, dims=((1, 5),))
+    """
+    return Layout(start, stop, ((1, stop - start),))
+
+
 _new_layout = tuple.__new__  # a third of the time that the constructor takes
 
 

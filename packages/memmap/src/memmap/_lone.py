@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from ._allocate import HUGE_FROM
+from ._arrays import Booleans, Integers
 from ._reach import Found
-from ._rebuild import PLAIN_TENSORS
-from ._view import SUB_BYTE_DTYPES
-
-Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Booleans: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+from ._view import PLAIN_TENSORS, SUB_BYTE_DTYPES
 
 _use_count = torch._C._storage_Use_Count
 _data_address = torch._C._data_address  # type: ignore[attr-defined]  # not in the stubs

@@ -8,9 +8,10 @@ from math import prod
 
 import torch
 
+from ._arrays import Array
 from ._equation import Equation, equation
 from ._layout import Dims, Layout
-from ._view import Array, View, place_of, view_of
+from ._view import View, place_of, view_of
 
 
 def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:

@@ -7,12 +7,13 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 import numpy as np
 import torch
 
-from ._boxes import Booleans, Boxes, boxes_of
-from ._join import Integers, Pairs, box_pairs, interval_pairs, n_interval_pairs
+from ._arrays import Array, Booleans, Integers
+from ._boxes import Boxes, boxes_of
+from ._join import Pairs, box_pairs, interval_pairs, n_interval_pairs
 from ._layout import Layout
 from ._overlap import layouts_overlap
 from ._runs import layout_runs
-from ._view import Array, View, place_of
+from ._view import View, place_of
 
 
 def overlapping_pairs(

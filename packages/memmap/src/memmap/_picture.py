@@ -8,10 +8,10 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from ._layout import Layout
+from ._layout import Layout, run_layout
 from ._report_numbers import StorageReport
 from ._report_table import human, printable
-from ._runs import Runs, intersect, layout_runs, merge
+from ._runs import Runs, intersect, layout_runs, merge, union_runs
 
 Columns: TypeAlias = list[tuple[int, int]]
 Place = TypeVar("Place", int, Runs)
@@ -105,13 +105,13 @@ class _Drawing:
         self.columns("touched", scale.columns([part for part in storage.layouts if part]))
         self.columns("shared", scale.columns(storage.shared))
         self.top += _ROW
-        shared_runs = _runs_of(storage.shared)
+        shared_runs = union_runs(storage.shared)
         for tensor in storage.tensors:
             layout = tensor.entry.view.layout()
             self.text(_MARGIN, _label(tensor.entry.names), "")
             if layout is not None:
                 touched = scale.columns([layout])
-                self.columns("span", scale.columns([_solid(layout)]))
+                self.columns("span", scale.columns([run_layout(layout.start, layout.stop)]))
                 self.columns("touched", touched)
                 if tensor.shared == tensor.touched:
                     self.columns("shared", touched)
@@ -178,15 +178,6 @@ class _Scale:
 
 def _merged(columns: Runs) -> Columns:
     return [(low, high) for low, high in merge(columns).tolist()]
-
-
-def _runs_of(layouts: Sequence[Layout]) -> Runs:
-    parts = [layout_runs(layout) for layout in layouts]
-    return merge(np.concatenate(parts)) if parts else np.empty((0, 2), np.int64)
-
-
-def _solid(layout: Layout) -> Layout:
-    return Layout(layout.start, layout.stop, ((1, layout.stop - layout.start),))
 
 
 def _title(storage: StorageReport) -> str:

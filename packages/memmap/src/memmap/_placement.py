@@ -11,6 +11,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ._dense import Box, Grid, copy_box, grid_of
+from ._disjoint import DisjointSets
 from ._errors import StorageError
 from ._footprint import Footprint, footprint
 from ._layout import Layout
@@ -195,19 +196,13 @@ def _closer(span: Span, group: Group) -> list[tuple[Span, Grid | None]]:
 
 def _components(layouts: Sequence[Layout], origin: int) -> Iterable[list[int]]:
     """Positions of sets of bytes that overlap, directly or through others."""
-    root = list(range(len(layouts)))
-
-    def find(position: int) -> int:
-        while root[position] != position:
-            root[position] = position = root[root[position]]
-        return position
-
+    sets = DisjointSets(len(layouts))
     for first, second in layout_pairs(layouts, origin):
         for a, b in zip(first.tolist(), second.tolist(), strict=True):
-            root[find(a)] = find(b)
+            sets.join(a, b)
     components: dict[int, list[int]] = {}
     for position in range(len(layouts)):
-        components.setdefault(find(position), []).append(position)
+        components.setdefault(sets.find(position), []).append(position)
     return components.values()
 
 

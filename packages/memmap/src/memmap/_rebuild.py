@@ -9,10 +9,9 @@ from typing import TypeVar
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-T = TypeVar("T", bound=torch.Tensor)
+from ._view import PLAIN_TENSORS
 
-PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
-"""Classes whose instances are the same if their memory, their attributes and gradients are."""
+T = TypeVar("T", bound=torch.Tensor)
 
 
 def view_like(

@@ -8,12 +8,13 @@ from os import PathLike
 
 import torch
 
+from ._arrays import Array
 from ._checkpoint import read_checkpoint
 from ._picture import picture
 from ._report_entry import Entries, entries_of
 from ._report_numbers import Numbers, StorageReport, storages_of, total
 from ._report_table import table
-from ._view import Array, View
+from ._view import View
 
 
 class MemoryReport:

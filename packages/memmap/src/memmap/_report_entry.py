@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
+from ._arrays import Array
 from ._composite import take_apart
 from ._errors import StorageError
-from ._view import Array, View, view_of
+from ._view import View, view_of
 
 
 @dataclass(slots=True)

@@ -6,13 +6,15 @@ a gap between one run and the next.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 
+from ._arrays import Integers
 from ._layout import Layout
 
-Runs: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Runs: TypeAlias = Integers
 
 
 def merge(runs: Runs) -> Runs:
@@ -140,3 +142,46 @@ def layout_runs(layout: Layout) -> Runs:
         else:
             runs = repeat(runs, stride, count)
     return runs
+
+
+def union_runs(layouts: Iterable[Layout]) -> Runs:
+    """Runs of the bytes that are in at least one of some layouts.
+
+    Parameters
+    ----------
+    layouts : iterable of Layout
+        Any number of sets of bytes.
+
+    Returns
+    -------
+    numpy.ndarray
+        Sorted runs with gaps.
+
+    Examples
+    --------
+    >>> union_runs([Layout(10, 16, ((1, 2), (4, 2))), Layout(11, 13, ((1, 2),))]).tolist()
+    [[10, 13], [14, 16]]
+    """
+    parts = [layout_runs(layout) for layout in layouts]
+    return merge(np.concatenate(parts)) if parts else np.empty((0, 2), np.int64)
+
+
+def n_bytes(runs: Runs) -> int:
+    """Number of integers in runs that do not overlap.
+
+    Parameters
+    ----------
+    runs : numpy.ndarray
+        int64, shape (n, 2).
+
+    Returns
+    -------
+    int
+        The sum of their lengths.
+
+    Examples
+    --------
+    >>> n_bytes(np.array([[0, 4], [6, 9]]))
+    7
+    """
+    return int((runs[:, 1] - runs[:, 0]).sum())

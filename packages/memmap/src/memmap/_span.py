@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ._view import Array, View, view_of
+from ._arrays import Array
+from ._view import View, view_of
 
 
 def tensor_memory_span(tensor: torch.Tensor | Array | View) -> tuple[int, int] | None:

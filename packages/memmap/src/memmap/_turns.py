@@ -15,6 +15,7 @@ import torch
 from ._cast import Cast, cast_by, cast_span, is_exact, new_type
 from ._commit import Changes, commit
 from ._composite import Composite
+from ._disjoint import DisjointSets
 from ._errors import MoveError
 from ._plan import Group, Plan, plan_of
 from ._reach import Found, path_text
@@ -72,19 +73,14 @@ def turns_of(plan: Plan, groups: Sequence[Group], found: Iterable[Found]) -> lis
         Of all that is to move.
     """
     found = list(found)
-    root = list(range(len(groups) + len(plan.unknown)))
+    sets = DisjointSets(len(groups) + len(plan.unknown))
     home = {id(piece.tensor): at for at, group in enumerate(groups) for piece in group.pieces}
     home |= {id(item.tensor): at for at, item in enumerate(plan.unknown, len(groups))}
 
-    def top(at: int) -> int:
-        while root[at] != at:
-            root[at] = at = root[root[at]]
-        return at
-
     def join(tensors: Iterable[torch.Tensor]) -> int | None:
-        met = [top(home[id(tensor)]) for tensor in tensors if id(tensor) in home]
+        met = [home[id(tensor)] for tensor in tensors if id(tensor) in home]
         for at in met[1:]:
-            root[top(at)] = top(met[0])
+            sets.join(at, met[0])
         return met[0] if met else None
 
     for item, composite in plan.composites:
@@ -96,15 +92,15 @@ def turns_of(plan: Plan, groups: Sequence[Group], found: Iterable[Found]) -> lis
             join([item.tensor, item.tensor.grad])
     turns: dict[int, Turn] = {}
     for at, group in enumerate(groups):
-        turns.setdefault(top(at), Turn([], [], [], [])).groups.append(group)
+        turns.setdefault(sets.find(at), Turn([], [], [], [])).groups.append(group)
     for at, item in enumerate(plan.unknown, len(groups)):
-        turns.setdefault(top(at), Turn([], [], [], [])).unknown.append(item)
+        turns.setdefault(sets.find(at), Turn([], [], [], [])).unknown.append(item)
     for item, composite in plan.composites:
         if id(item.tensor) in home:
-            turns[top(home[id(item.tensor)])].composites.append((item, composite))
+            turns[sets.find(home[id(item.tensor)])].composites.append((item, composite))
     for item in found:
         if id(item.tensor) in home:
-            turns[top(home[id(item.tensor)])].found.append(item)
+            turns[sets.find(home[id(item.tensor)])].found.append(item)
     return list(turns.values())
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from operator import index
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from ._arrays import Array
 from ._errors import StorageError
 from ._layout import Layout, normalise, relative_form
 
@@ -17,7 +18,9 @@ from ._layout import Layout, normalise, relative_form
 # object is the identity.
 _ADDRESSED_DEVICES = frozenset({"cpu", "cuda", "xpu"})
 _CPU = torch.device("cpu")
-_PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+
+PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+"""Classes whose instances are the same if their memory, their attributes and gradients are."""
 
 _SUB_BYTE_NAMES = [f"{kind}{bits}" for kind in ("uint", "int") for bits in range(1, 8)]
 SUB_BYTE_DTYPES = frozenset(
@@ -28,9 +31,6 @@ SUB_BYTE_DTYPES = frozenset(
 _data_address = torch._C._data_address  # type: ignore[attr-defined]  # not in the stubs
 _new_view = _new_layout = tuple.__new__  # a view of a tensor needs no validation
 _is_copy_on_write = torch._C._is_cow_tensor  # type: ignore[attr-defined]  # not in the stubs
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-"""Any NumPy array."""
 
 
 class StorageSpace:
@@ -262,7 +262,7 @@ def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, int, Layout
     """
     if (
         not isinstance(tensor, torch.Tensor)
-        or type(tensor) not in _PLAIN_TENSORS
+        or type(tensor) not in PLAIN_TENSORS
         or not tensor.is_cpu
     ):
         return _place_of_view(view_of(tensor))
@@ -345,7 +345,7 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
     else:
         strides = tuple([stride * itemsize for stride in strides])
     address = _data_address(tensor)
-    if type(tensor) in _PLAIN_TENSORS and tensor.is_cpu and not _is_copy_on_write(tensor):
+    if type(tensor) in PLAIN_TENSORS and tensor.is_cpu and not _is_copy_on_write(tensor):
         space: Hashable = _CPU
     else:
         space, address = _place(tensor, storage, address)
@@ -369,7 +369,7 @@ def _place(
     tensor: torch.Tensor, storage: torch.UntypedStorage, address: int
 ) -> tuple[Hashable, int]:
     """Space and storage address of any strided tensor."""
-    if type(tensor) not in _PLAIN_TENSORS and hasattr(tensor, "__tensor_flatten__"):
+    if type(tensor) not in PLAIN_TENSORS and hasattr(tensor, "__tensor_flatten__"):
         raise TypeError(
             f"view_of: the tensor must have memory of its own, got the wrapper {_kind(tensor)} "
             "(take its components one by one)"

@@ -6,12 +6,13 @@ from itertools import count
 
 import torch
 
+from .._arrays import Array
 from .._overlap import has_internal_overlap, overlaps
 from .._view import view_of
 from ..dataflow._hazards import is_same_place
 from ._expressions import Expression
 from ._owners import Owner, claim
-from ._values import Array, Value, as_array, as_tensor, check_flag, copied, has_numpy_dtype
+from ._values import Value, as_array, as_tensor, check_flag, copied, has_numpy_dtype
 
 _numbers = count(1)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from .._arrays import Array
 from .._overlap import has_internal_overlap
 
-Array: TypeAlias = npt.NDArray[Any]
 Value: TypeAlias = Array | torch.Tensor
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from .._footprint import footprint
 from .._layout import Layout
 from .._overlap import layouts_overlap
-from .._runs import Runs, intersect, merge
+from .._runs import Runs, intersect, merge, n_bytes
 from .._view import View
 from ._layout_index import LayoutIndex
 from ._tensors import MemoryView
@@ -67,7 +67,7 @@ class Region:
             return other.nbytes
         if other.surely_contains(self):
             return self.nbytes
-        return _count(intersect(self.runs, other.runs))
+        return n_bytes(intersect(self.runs, other.runs))
 
 
 class Access:
@@ -120,7 +120,7 @@ class Access:
             return self.region.n_common(other)
         common = intersect(self.region.runs, other.runs)
         covered = merge(np.concatenate([hole.runs for hole in met]))
-        return _count(common) - _count(intersect(common, covered))
+        return n_bytes(common) - n_bytes(intersect(common, covered))
 
 
 class Standing:
@@ -185,7 +185,3 @@ class Memory:
             layout = view.layout()
             self._regions[view] = None if layout is None else Region(view, layout)
         return self._regions[view]
-
-
-def _count(runs: Runs) -> int:
-    return int((runs[:, 1] - runs[:, 0]).sum())

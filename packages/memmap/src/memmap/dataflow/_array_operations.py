@@ -8,10 +8,11 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
+from .._arrays import Array
 from .._overlap import has_internal_overlap
 from ._hazards import SelfHazard
 from ._operation import Operation
-from ._tensors import Array, MemoryView, TensorView
+from ._tensors import MemoryView, TensorView
 
 UnaryFunction: TypeAlias = Callable[[Array], Array]
 BinaryFunction: TypeAlias = Callable[[Array, Array], Array]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from .._arrays import Array
 from .._footprint import footprint
 from .._overlap import overlaps
 from .._view import View
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 class MemoryView(Protocol):

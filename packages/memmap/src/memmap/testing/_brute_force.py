@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 import torch
 
-from .._view import Array, View
+from .._arrays import Array
+from .._view import View
 
 
 def touched_bytes(tensor: torch.Tensor | Array | View) -> list[int]:
