@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop
-from linops_split import has_hooks
+from linops_core import NamedLinop, has_hooks, n_hooks_registered
 
 from ._device_spec import DeviceSpec
 from ._remote import Remote
@@ -42,10 +41,12 @@ class Crew:
     base: DeviceSpec
     remotes: Sequence[Remote]
     """The tiles of which the worker is a part, so that they are not called themselves."""
+    n_hooks: int | None
+    """How many hooks had been registered when none of these tiles had one; None if one had."""
 
     def passes_by_hooks(self) -> bool:
         """Whether somebody has hooked into a tile that is not called."""
-        return any(map(has_hooks, self.remotes))
+        return n_hooks_registered() != self.n_hooks and any(map(has_hooks, self.remotes))
 
     @property
     def lanes(self) -> list[int | None]:
@@ -72,4 +73,5 @@ def crew_of(tiles: Iterable[NamedLinop], base: DeviceSpec) -> Crew:
             workers.append(Worker(tile.there, place))
         else:
             workers.append(Worker(tile, None))
-    return Crew(workers, list(places), base, remotes)
+    n_hooks = None if any(map(has_hooks, remotes)) else n_hooks_registered()
+    return Crew(workers, list(places), base, remotes, n_hooks)

@@ -16,7 +16,6 @@ from ._split import tile_lengths as tile_lengths
 from ._tiled import Tiled as Tiled
 from ._tiling import Part as Part
 from ._tiling import Tiling as Tiling
-from ._tiling import has_hooks as has_hooks
 
 __all__ = [
     "BatchPlan",
@@ -29,7 +28,6 @@ __all__ = [
     "assemble",
     "batch_linop",
     "fuzzy_broadcast_to",
-    "has_hooks",
     "narrowed",
     "plan_batches",
     "split_linop",
