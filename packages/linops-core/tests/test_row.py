@@ -107,7 +107,8 @@ def test_rows_return_what_their_tiles_return(tiles: list[NamedLinop]) -> None:
 def test_what_reads_one_part_after_the_other_is_one_row(make: Any) -> None:
     A = make()
     of_adjoint = [tile.H for tile in tiles_along_c(A)]
-    for tiles in (tiles_along_c(A), tiles_along_c(A.H), of_adjoint):
+    of_part = tiles_along_c(part_of(A))
+    for tiles in (tiles_along_c(A), tiles_along_c(A.H), of_adjoint, of_part):
         (row,) = rows(tiles)
         assert row.is_uniform
         assert {*row.passed_over} >= {*tiles}
