@@ -6,6 +6,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from textwrap import indent
 from typing import IO
 
 import pytest
@@ -28,6 +29,18 @@ def test_the_table_is_that_of_the_report(
 ) -> None:
     assert main(["report", str(checkpoint)]) == 0
     assert capsys.readouterr() == (f"{MemoryReport.from_file(checkpoint)}\n", "")
+
+
+def test_the_table_in_the_readme_is_that_of_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flat = torch.zeros(10_000)
+    path = tmp_path / "model.pt"
+    torch.save({"weight": flat[:600].view(20, 30), "bias": flat[590:620]}, path)
+    assert main(["report", str(path)]) == 0
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    shown = "$ memmap report model.pt\n" + capsys.readouterr().out
+    assert indent(shown, "    ") in readme
 
 
 def test_json_is_the_dictionary_of_the_report(
