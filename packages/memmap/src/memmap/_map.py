@@ -15,8 +15,9 @@ from ._copied import Copied
 from ._counters import Counters
 from ._deepcopy import copy_attachments, copy_tensors, memory_aware_deepcopy
 from ._footprint import union_nbytes
+from ._gaps import Gaps, check_gaps
 from ._move import NOT_BOTH, move
-from ._placement import Gaps, Placements, check_gaps
+from ._placement import Placements
 from ._plan import Group, plan_of
 from ._reach import Found, path_text, reach
 from ._reconstruct import reconstruct

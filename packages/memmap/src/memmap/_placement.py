@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ._dense import Box, Grid, copy_box, grid_of
-from ._disjoint import DisjointSets
+from ._dense import Box, copy_box
 from ._errors import StorageError
 from ._footprint import Footprint, footprint
+from ._gaps import Gaps, parts_of
 from ._layout import Layout
-from ._pairs import layout_pairs
 from ._plan import Group, Piece
 from ._reach import path_text
-from ._region import Buffer, Span, copy_span, spans_of
-
-Gaps: TypeAlias = Literal["keep", "split", "close"]
-"""What becomes of the bytes between views: ``keep`` copies them along, so that all views of a
-storage share one; ``split`` leaves out what lies between views whose bounds do not meet; ``close``
-also moves views closer together that step over bytes nobody touches."""
-
-
-def check_gaps(gaps: str) -> None:
-    """Check that something says what becomes of gaps.
-
-    Parameters
-    ----------
-    gaps : str
-        Anything.
-
-    Raises
-    ------
-    ValueError
-        If it is no value of `Gaps`.
-    """
-    if gaps not in get_args(Gaps):
-        raise ValueError(
-            f"ModuleMemoryMap: gaps must be one of {', '.join(get_args(Gaps))}, got {gaps!r}"
-        )
+from ._region import Buffer, copy_span
 
 
 class Placement:
@@ -128,7 +102,7 @@ class Placement:
 
     def _add(self, pieces: Sequence[Piece]) -> None:
         group = self.group._replace(pieces=list(pieces))
-        for span, grid in _parts_of(group, self._gaps):
+        for span, grid in parts_of(group, self._gaps):
             home: Buffer | Box
             if grid is None:
                 home = copy_span(span, group, self._device, self._non_blocking)
@@ -142,68 +116,6 @@ class Placement:
                 self._layouts.append(layout)
             storage = piece.tensor.untyped_storage()
             self._sources[storage._cdata] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # of torch
-
-
-def _parts_of(group: Group, gaps: Gaps) -> list[tuple[Span, Grid | None]]:
-    """Spans to be copied, in full or only a box in them."""
-    if gaps != "close":
-        return [(span, None) for span in spans_of(group, pack=gaps == "split")]
-    parts: list[tuple[Span, Grid | None]] = []
-    for span in _joined(spans_of(group, pack=True)):
-        closer = _closer(span, group)
-        saved = (
-            span.stop
-            - span.start
-            - sum(part.stop - part.start if grid is None else grid.nbytes for part, grid in closer)
-        )
-        # What saves nothing would only take apart what lies together.
-        parts += closer if saved > 0 else [(span, None)]
-    return parts
-
-
-def _joined(spans: list[Span]) -> list[Span]:
-    """Spans with no gap between them as one."""
-    joined: list[Span] = []
-    for span in sorted(spans, key=lambda span: span.start):
-        if joined and span.start <= joined[-1].stop:
-            last = joined[-1]
-            joined[-1] = Span(last.start, max(last.stop, span.stop), last.pieces + span.pieces)
-        else:
-            joined.append(span)
-    return joined
-
-
-def _closer(span: Span, group: Group) -> list[tuple[Span, Grid | None]]:
-    """Views of a span as close together as their overlaps allow."""
-    pieces = [piece for piece in span.pieces if piece.view.layout() is not None]
-    layouts = [layout for piece in pieces if (layout := piece.view.layout()) is not None]
-    touched = Footprint(group.space, layouts).nbytes
-    if not pieces or touched == span.stop - min(layout.start for layout in layouts):
-        return [(span, None)]
-    parts: list[tuple[Span, Grid | None]] = []
-    rest = [piece for piece in span.pieces if piece.view.layout() is None]
-    for members in _components(layouts, group.start):
-        together = [pieces[member] for member in members]
-        (part,) = spans_of(group._replace(pieces=together), pack=False)
-        grid = grid_of(part, group)
-        if grid is None:
-            rest += together
-        else:
-            parts.append((part, grid))
-    parts += [(part, None) for part in spans_of(group._replace(pieces=rest), pack=True)]
-    return parts
-
-
-def _components(layouts: Sequence[Layout], origin: int) -> Iterable[list[int]]:
-    """Positions of sets of bytes that overlap, directly or through others."""
-    sets = DisjointSets(len(layouts))
-    for first, second in layout_pairs(layouts, origin):
-        for a, b in zip(first.tolist(), second.tolist(), strict=True):
-            sets.join(a, b)
-    components: dict[int, list[int]] = {}
-    for position in range(len(layouts)):
-        components.setdefault(sets.find(position), []).append(position)
-    return components.values()
 
 
 class Placements:
