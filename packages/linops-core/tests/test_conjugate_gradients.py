@@ -557,6 +557,8 @@ def test_nothing_to_solve_is_solved() -> None:
 
 
 def test_a_negative_number_of_steps_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"conjugate_gradients: max_num_iters must be an integer"):
+        conjugate_gradients(lambda x: x, torch.ones(2), max_num_iters=2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"max_num_iters must be at least 0, got -1"):
         solve(lambda x: x, torch.ones(2), max_num_iters=-1)
 

@@ -91,6 +91,8 @@ def test_names_of_the_grid_can_be_given() -> None:
         ((1, None, None, "unitary"), r"FFT: norm must be one of .*, got 'unitary'"),
         ((2, None, (("A",), ("B",))), r"FFT: grid_shapes must be 2 image and 2 k-space"),
         ((1, None, (("A",),)), r"FFT: grid_shapes must be 1 image and 1 k-space"),
+        ((1, None, 3), r"FFT: grid_shapes must be 1 image and 1 k-space dimensions, got 3"),
+        ((1, None, (1, 2)), r"FFT: grid_shapes must be 1 image and 1 k-space dimensions, got"),
     ],
 )
 def test_what_is_no_transform_is_refused(arguments: Any, message: str) -> None:

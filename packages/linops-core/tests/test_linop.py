@@ -332,7 +332,7 @@ def test_a_deep_copy_keeps_shared_storage_shared() -> None:
 
 
 def test_a_dense_matrix_needs_all_sizes() -> None:
-    with pytest.raises(ValueError, match=r"FFT: the size of Nx is not known; give it in sizes"):
+    with pytest.raises(ValueError, match=r"FFT .*: the size of Nx must be known to the operator"):
         FFT(1).to_dense({"...": 2})
     assert FFT(1).to_dense({"Nx": 2}).shape == (2, 2)
     assert FFT(1).to_dense({"...": 3, "Nx": 2}).shape == (6, 6)

@@ -99,6 +99,21 @@ def test_indices_that_do_not_fit_the_grid_are_refused(
         Sampling(*arguments)
 
 
+def test_what_is_no_tensor_of_indices_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Sampling: indices must be tensors, got <class"):
+        Sampling([0], [3])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"Sampling: the mask must be a torch.Tensor, got <class"):
+        Sampling.from_mask([True, False])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Sampling: stacked indices must be one tensor, got <cla"):
+        Sampling.from_stacked_idx([[0, 1]], [3, 3])  # type: ignore[arg-type]
+
+
+def test_a_point_may_be_sampled_more_often_than_a_narrow_dtype_counts() -> None:
+    A = Sampling([torch.zeros(3000, dtype=torch.int64)], [2])
+    for dtype in (torch.float16, torch.bfloat16):
+        assert A.N(torch.ones(2, dtype=dtype)).tolist() == [torch.tensor(3000, dtype=dtype), 0]
+
+
 def test_indices_without_values_are_taken_as_they_are() -> None:
     A = Sampling([torch.empty(5, dtype=torch.long, device="meta")], [3])
     assert A(torch.empty(2, 3, device="meta")).shape == (2, 5)

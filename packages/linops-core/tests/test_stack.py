@@ -241,6 +241,7 @@ def test_copies_adjoints_and_tiles_keep_the_threads(kind: str) -> None:
         ("N", {}, r"Stack: idim_and_idx, odim_and_idx or both must be given, got neither"),
         ("N", {"odim_and_idx": (None, 0)}, r"odim_and_idx must be a dimension and its index, got"),
         ("N", {"odim_and_idx": ("K", None)}, r"the index of K must be from -2 to 1 for \(N\), got"),
+        ("N", {"odim_and_idx": ("K", 0.5)}, r"the index of K must be from -2 to 1 .* got 0.5"),
         ("N", {"odim_and_idx": ("K", 2)}, r"the index of K must be from -2 to 1 .* got 2"),
         ("N", {"idim_and_idx": ("K", -3)}, r"the index of K must be from -2 to 1 .* got -3"),
         ("N", {"idim_and_idx": ("N", 0)}, r"idim must be a name that no operand has, got N for"),
@@ -253,6 +254,12 @@ def test_what_is_no_new_dimension_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Stack(Scalar(1.0, tuple(names)), Scalar(2.0, tuple(names)), **keywords)
+
+
+@pytest.mark.parametrize("given", ["K", 0, ("K", 0, 1), None])
+def test_what_is_no_pair_of_a_dimension_and_its_index_is_refused(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"Stack: odim_and_idx must be a dimension and its index"):
+        Stack(Scalar(1.0, ("N",)), odim_and_idx=given)
 
 
 def test_operands_of_different_shapes_are_refused() -> None:

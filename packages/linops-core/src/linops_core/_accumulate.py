@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ._dtype import summable
+from ._tracing import is_recorded
 
 
 def accumulate(results: Iterable[Tensor]) -> Tensor:
@@ -29,7 +30,7 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
                 f"Add: all terms must return one shape, got {tuple(total.shape)} "
                 f"and {tuple(result.shape)}"
             )
-        in_place = ours and not _recorded(total, result) and writing_is_safe()
+        in_place = ours and not is_recorded(total, result) and writing_is_safe()
         if in_place and torch.promote_types(total.dtype, result.dtype) == total.dtype:
             total.add_(result)
         else:
@@ -66,7 +67,7 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
                 f"Concat: an operand must return size {size} along axis {axis}, "
                 f"got shape {tuple(result.shape)}"
             )
-        if kept or not in_place or _recorded(result):
+        if kept or not in_place or is_recorded(result):
             kept.append(result)
             continue
         if whole is None:
@@ -89,11 +90,6 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
         return torch.cat([*done, *kept], dim=axis)
     assert whole is not None
     return whole
-
-
-def _recorded(*tensors: Tensor) -> bool:
-    """Whether autograd follows these tensors, which must then not be written into."""
-    return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
 def writing_is_safe() -> bool:

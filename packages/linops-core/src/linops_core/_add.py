@@ -79,9 +79,7 @@ class Add(Composite):
 
     def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the sum of what the terms are; see :meth:`NamedLinop.uncentred`."""
-        found = [term.uncentred(dims) for term in self.linops]
-        terms = [term for term in found if term is not None]
-        return self.with_operands(terms, self.shape) if len(terms) == len(found) else None
+        return self._uncentred_operands(dims)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""

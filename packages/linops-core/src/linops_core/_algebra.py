@@ -12,7 +12,7 @@ from ._endomorphism import following, landing_alike
 from ._identity import Identity, is_identity
 from ._linop import NamedLinop
 from ._same_space import same_space
-from ._scalar import Scalar, is_moderate, is_number, number_of
+from ._scalar import Scalar, is_number, may_be_moved, number_of
 from ._zero import Zero
 
 
@@ -59,10 +59,10 @@ def _with_few_numbers(parts: Sequence[NamedLinop]) -> list[NamedLinop]:
     kept: dict[int, NamedLinop] = {}
     last = None
     for place, part in enumerate(parts):
-        if is_number(part) and is_moderate(number_of(part)):
+        if is_number(part) and may_be_moved(number_of(part)):
             if last is not None:
                 product = number_of(kept[last]) * number_of(part)
-                if is_moderate(product):
+                if may_be_moved(product):
                     del kept[last]
                     part = Scalar(product, part.ishape)
             last = place

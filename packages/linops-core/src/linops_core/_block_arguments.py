@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, get_nd_shape
 
-from ._sizes import is_size
+from ._sizes import is_size, per_axis
 
 Shape: TypeAlias = Sequence[NamedDimension | str]
 
@@ -19,7 +19,11 @@ def window_counts(
     name: str, grid_size: Sequence[int], block_size: Sequence[int], stride: Sequence[int]
 ) -> tuple[int, ...]:
     """Return how many whole blocks there are along each axis."""
-    sizes = (tuple(grid_size), tuple(block_size), tuple(stride))
+    sizes = (
+        per_axis(name, "grid_size", grid_size),
+        per_axis(name, "block_size", block_size),
+        per_axis(name, "stride", stride),
+    )
     if not sizes[0] or len({len(size) for size in sizes}) != 1:
         raise ValueError(
             f"{name}: grid_size, block_size and stride must have one number per dimension, "

@@ -45,7 +45,7 @@ class ArrayToBlocks(BlockOperator):
     Raises
     ------
     TypeError
-        If the mask is no tensor of booleans.
+        If the mask is no tensor of booleans, or sizes are no sequence.
     ValueError
         If a size is not positive or a block larger than the array, the mask has neither shape or
         may mean both, or the number of names is not as said.

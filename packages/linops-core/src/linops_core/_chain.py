@@ -85,9 +85,7 @@ class Chain(Composite):
 
     def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the chain of what the operands are; see :meth:`NamedLinop.uncentred`."""
-        found = [linop.uncentred(dims) for linop in self.linops]
-        parts = [linop for linop in found if linop is not None]
-        return self.with_operands(parts, self.shape) if len(parts) == len(found) else None
+        return self._uncentred_operands(dims)
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.

@@ -70,6 +70,12 @@ class Composite(RememberingLinop):
             others.append(with_attributes(self, own))
         return others
 
+    def _uncentred_operands(self, dims: Iterable[NamedDimension]) -> Self | None:
+        """Return the composition of what the operands are; see :meth:`NamedLinop.uncentred`."""
+        found = [linop.uncentred(dims) for linop in self.linops]
+        operands = [linop for linop in found if linop is not None]
+        return self.with_operands(operands, self.shape) if len(operands) == len(found) else None
+
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where no operand knows it."""
         for linop in self.linops:

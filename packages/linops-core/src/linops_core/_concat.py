@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+from nameddim import ND, NamedDimension, NamedShape
 
 from ._accumulate import accumulate, concatenate
 from ._add import Add
@@ -18,6 +19,8 @@ from ._composite import Composite
 from ._linop import NamedLinop
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
+from ._sides import axis_of
+from ._sizes import per_axis
 from ._slicing import tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
@@ -36,8 +39,7 @@ class Blocks:
 
     def axis(self, names: tuple[NamedDimension, ...]) -> int:
         """Return the axis of a tensor of shape ``names``; behind a ``...`` from the end."""
-        behind = ELLIPSES in names[: self.position]
-        return self.position - len(names) * behind
+        return axis_of(self.position, names)
 
     def within(self, piece: slice) -> Iterator[tuple[int, slice]]:
         """Yield (operand, slice of its block) for all blocks that ``piece`` touches."""
@@ -129,11 +131,11 @@ class Concat(Composite):
         if dim not in names:
             raise ValueError(f"{self.name}: {which} must be one of {self.shape}, got {dim}")
         known = [linop.size(dim) for linop in self.linops]
-        lengths = known if sizes is None else list(sizes)
-        if len(lengths) != len(known) or None in lengths:
+        lengths = known if sizes is None else list(per_axis(self.name, f"{which[0]}sizes", sizes))
+        if len(lengths) != len(known) or not all(_is_length(length) for length in lengths):
             raise ValueError(
                 f"{self.name}: the size of {dim} must be known in every operand; give "
-                f"{which[0]}sizes, one for each of {len(known)}; got {lengths}"
+                f"{which[0]}sizes, integers from 0, one for each of {len(known)}; got {lengths}"
             )
         for linop, size, length in zip(self.linops, known, lengths, strict=True):
             if size not in (None, length):
@@ -301,3 +303,7 @@ class Concat(Composite):
             position = shape.oshape.index(self.odim)
             vars(other)["_output"] = replace(self._output, position=position)
         return other
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, Integral) and int(value) >= 0

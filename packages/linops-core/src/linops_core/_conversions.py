@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES
-
-from ._sizes import by_dimension
+from ._sizes import input_lengths
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -46,18 +44,12 @@ class Conversions:
 
         Raises
         ------
+        TypeError
+            If ``sizes`` is no mapping.
         ValueError
             If the size of an input dimension is not known.
         """
-        known = by_dimension(self.name, sizes)
-        lengths = []
-        for dim in self.ishape:
-            length = known.get(dim, self.size(dim))
-            if length is None and dim == ELLIPSES:
-                continue
-            if length is None:
-                raise ValueError(f"{self.name}: the size of {dim} is not known; give it in sizes")
-            lengths.append(length)
+        lengths = input_lengths(self, sizes)
         basis = torch.eye(int(torch.Size(lengths).numel()), dtype=dtype, device=device)
         return torch.stack([self(row.reshape(lengths)).flatten() for row in basis], dim=1)
 

@@ -16,8 +16,9 @@ from ._halo import Axis
 from ._linop import NamedLinop
 from ._roles import Role, why_on_both_sides
 from ._shift import Shift
-from ._sizes import is_size
+from ._sizes import is_size, per_axis
 from ._sliceable import SliceableLinop
+from ._unused_names import UnusedNames
 
 Shape: TypeAlias = Sequence[NamedDimension | str]
 
@@ -61,6 +62,8 @@ class Convolution(SliceableLinop):
 
     Raises
     ------
+    TypeError
+        If the kernel is no tensor, or ``grid_size`` no sequence.
     ValueError
         If the kernel is empty or has not the dimensions said, padding_mode or method is none of
         those, a dimension of the kernel's batch is not in the batch, or grid_size is not one
@@ -123,7 +126,11 @@ class Convolution(SliceableLinop):
                     f"{batch}, got {dim}"
                 )
         here = ND.infer(tuple(get_nd_shape(ndim) if in_grid_shape is None else in_grid_shape))
-        there = _others(here, batch) if out_grid_shape is None else ND.infer(tuple(out_grid_shape))
+        there = (
+            UnusedNames({*here, *batch}).each(here)
+            if out_grid_shape is None
+            else ND.infer(tuple(out_grid_shape))
+        )
         if len(here) != ndim or len(there) != ndim:
             raise ValueError(
                 f"Convolution: in_grid_shape and out_grid_shape must have {ndim} dimensions for a "
@@ -140,7 +147,9 @@ class Convolution(SliceableLinop):
         super().__init__(shape)
         self.ndim, self.padding_mode, self.method = ndim, padding_mode, method
         self.register_weight("kernel", kernel, "kernel_shape")
-        self.grid_size = None if grid_size is None else tuple(grid_size)
+        self.grid_size = (
+            None if grid_size is None else per_axis("Convolution", "grid_size", grid_size)
+        )
         self._check_grid_size()
         self._shifts = None if self.grid_size is None else _unmoved(self.grid_size)
 
@@ -255,15 +264,3 @@ class Convolution(SliceableLinop):
 def _unmoved(sizes: Sequence[int]) -> tuple[Shift, ...]:
     """Return that input and output are the whole grid."""
     return tuple(Shift(axis - len(sizes), size, size, 0) for axis, size in enumerate(sizes))
-
-
-def _others(
-    names: tuple[NamedDimension, ...], batch: tuple[NamedDimension, ...]
-) -> tuple[NamedDimension, ...]:
-    """Return for each name the same with the first index that is free."""
-    used = {*names, *batch}
-    found: list[NamedDimension] = []
-    for name in names:
-        found.append(name.next_unused(used))
-        used.add(found[-1])
-    return tuple(found)

@@ -1,4 +1,4 @@
-"""Precision: what a change of dtype means when real and complex weights stand side by side."""
+"""Dtypes: the precision of real and complex weights side by side, and integers that do not wrap."""
 
 from __future__ import annotations
 

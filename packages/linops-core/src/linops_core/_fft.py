@@ -41,7 +41,8 @@ class FFT(SliceableLinop):
     norm : {"ortho", "backward", "forward"}
         As in :func:`torch.fft.fftn`.
     centered : bool
-        Index 0 of the grid is its centre, in both spaces, instead of its first element.
+        Whether n and k count from the centre of the grid, element N // 2, in both spaces; from the
+        first element if not.
 
     Raises
     ------
@@ -76,7 +77,10 @@ class FFT(SliceableLinop):
             raise ValueError(f"FFT: norm must be one of {[*_ADJOINT_NORM]}, got {norm!r}")
         if grid_shapes is None:
             grid_shapes = (get_nd_shape(ndim), get_nd_shape(ndim, kspace=True))
-        if len(grid_shapes) != 2 or any(len(names) != ndim for names in grid_shapes):
+        pairs = isinstance(grid_shapes, Sequence) and len(grid_shapes) == 2
+        if not pairs or not all(
+            isinstance(names, Sequence) and len(names) == ndim for names in grid_shapes
+        ):
             raise ValueError(
                 f"FFT: grid_shapes must be {ndim} image and {ndim} k-space dimensions, "
                 f"got {grid_shapes!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Set
 from itertools import accumulate, count
+from numbers import Real
 from operator import add, mul, or_
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ from ._kernels import kernel_of
 from ._linop import NamedLinop
 from ._roles import why_on_both_sides
 from ._sampling import default_samples
-from ._sizes import is_size
+from ._sizes import is_size, per_axis
 from ._sliceable import SliceableLinop
 from ._tile import within
 
@@ -75,7 +76,7 @@ class Interpolate(SliceableLinop):
     Raises
     ------
     TypeError
-        If the locations are not real numbers.
+        If the locations are not real numbers, or ``grid_size`` is no sequence.
     ValueError
         If a parameter is not as said.
 
@@ -140,7 +141,7 @@ class Interpolate(SliceableLinop):
         pad_mode: str = "circular",
         kernel_params: Mapping[str, float] | None = None,
     ) -> None:
-        sizes = tuple(grid_size)
+        sizes = per_axis("Interpolate", "grid_size", grid_size)
         _check(locs, sizes, width, norm, pad_mode)
         weigh = kernel_of(kernel, width, kernel_params)
         grid = get_nd_shape(len(sizes), kspace=True) if grid_shape is None else tuple(grid_shape)
@@ -277,7 +278,7 @@ def _check(locs: Tensor, sizes: tuple[int, ...], width: float, norm: int, pad_mo
             f"Interpolate: the last dimension of the locations must have size {len(sizes)} for a "
             f"grid of {sizes}, got shape {tuple(locs.shape)}"
         )
-    if not 0 < width < math.inf:
+    if not isinstance(width, Real) or not 0 < width < math.inf:
         raise ValueError(f"Interpolate: width must be positive and finite, got {width!r}")
     if norm not in (1, 2):
         raise ValueError(f"Interpolate: norm must be 1 or 2, got {norm!r}")

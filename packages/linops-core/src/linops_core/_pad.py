@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 
 from nameddim import ND, NamedDimension, NamedShape, get_nd_shape
 
 from ._placement import Placement
 from ._shift import Shift
+from ._sizes import is_size, per_axis
+from ._unused_names import UnusedNames
 
 Dims = Sequence[NamedDimension | str]
 
@@ -38,6 +39,8 @@ class PadLast(Placement):
 
     Raises
     ------
+    TypeError
+        If sizes are no sequence.
     ValueError
         If the sizes or the names do not go together, or the output is smaller than the input.
 
@@ -90,6 +93,8 @@ class Crop(Placement):
 
     Raises
     ------
+    TypeError
+        If sizes are no sequence.
     ValueError
         If the sizes or the names do not go together, or the output is larger than the input.
 
@@ -125,20 +130,18 @@ def grid_sizes(
 
     Raises
     ------
+    TypeError
+        If one of the two is no sequence.
     ValueError
         If there are none, not as many of the one as of the other, or one is no positive integer.
     """
-    sizes = list(zip(of_input, of_output, strict=False))
-    if (
-        not sizes
-        or len(of_input) != len(of_output)
-        or not all(isinstance(size, Integral) and size > 0 for pair in sizes for size in pair)
-    ):
+    before, after = (per_axis(owner, "a size", sizes) for sizes in (of_input, of_output))
+    if not before or len(before) != len(after) or not all(map(is_size, (*before, *after))):
         raise ValueError(
             f"{owner}: there must be as many sizes of the output as of the input, at least one, "
-            f"all positive integers, got {tuple(of_output)} for {tuple(of_input)}"
+            f"all positive integers, got {after} for {before}"
         )
-    return [(int(size), int(other)) for size, other in sizes]
+    return [(int(size), int(other)) for size, other in zip(before, after, strict=True)]
 
 
 def centred_shape(
@@ -158,11 +161,7 @@ def centred_shape(
     batch = ND.infer(("...",) if batch_shape is None else tuple(batch_shape))
     before = get_nd_shape(ndim) if in_shape is None else ND.infer(tuple(in_shape))
     if out_shape is None:
-        taken, after = {*batch, *before}, []
-        for dim in before:
-            after.append(dim.next_unused(taken))
-            taken.add(after[-1])
-        out_shape = after
+        out_shape = UnusedNames({*batch, *before}).each(before)
     shape = NamedShape(
         (*batch, *before),
         (*batch, *out_shape),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._placement import Placement
 from ._shift import Shift
 from ._sides import named_axes
+from ._sizes import is_size
 
 
 class PadDim(Placement):
@@ -49,7 +49,7 @@ class PadDim(Placement):
         ishape: Sequence[NamedDimension | str],
         oshape: Sequence[NamedDimension | str],
     ) -> None:
-        if not (are_lengths(from_length, to_length) and from_length <= to_length):
+        if not (is_size(from_length) and is_size(to_length) and from_length <= to_length):
             raise ValueError(
                 "PadDim: lengths must be positive integers and to_length at least from_length, "
                 f"got {from_length} to {to_length}"
@@ -93,18 +93,13 @@ class Truncate(Placement):
         ishape: Sequence[NamedDimension | str],
         oshape: Sequence[NamedDimension | str],
     ) -> None:
-        if not (are_lengths(from_length, to_length) and to_length <= from_length):
+        if not (is_size(from_length) and is_size(to_length) and to_length <= from_length):
             raise ValueError(
                 "Truncate: lengths must be positive integers and to_length at most from_length, "
                 f"got {from_length} to {to_length}"
             )
         shape, axis = end_shape("Truncate", dim, ishape, oshape)
         super().__init__(shape, [Shift(axis, int(from_length), int(to_length), 0)])
-
-
-def are_lengths(*lengths: int) -> bool:
-    """Whether all are positive integers."""
-    return all(isinstance(length, Integral) and length > 0 for length in lengths)
 
 
 def end_shape(

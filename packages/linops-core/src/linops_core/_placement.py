@@ -93,8 +93,7 @@ class Placement(SliceableLinop):
 
     def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the operator itself where it only passes ``dims`` on."""
-        concerned = [dim for dim in dims if dim in self.dims]
-        return self if all(self.role(dim) is Role.BATCH for dim in concerned) else None
+        return self if self._only_passes_on(dims) else None
 
     def own_normal(self) -> NamedLinop:
         """Return the identity, or a mask where something is cut away."""

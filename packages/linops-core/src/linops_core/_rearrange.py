@@ -14,7 +14,6 @@ from ._copying import linked
 from ._identity import Identity
 from ._linop import NamedLinop
 from ._pattern import RUN, Item, Place, Route, names_of, parsed, route
-from ._roles import Role
 from ._sizes import is_size
 from ._sliceable import SliceableLinop
 
@@ -167,8 +166,7 @@ class Rearrange(SliceableLinop):
 
     def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the operator itself where it only passes ``dims`` on."""
-        concerned = [dim for dim in dims if dim in self.dims]
-        return self if all(self.role(dim) is Role.BATCH for dim in concerned) else None
+        return self if self._only_passes_on(dims) else None
 
     def own_normal(self) -> NamedLinop:
         """Return the identity: nothing is lost."""

@@ -15,7 +15,7 @@ from ._copying import linked
 from ._dtype import summable
 from ._linop import NamedLinop
 from ._sample_counts import SampleCounts
-from ._sizes import is_size
+from ._sizes import is_size, per_axis
 from ._sliceable import SliceableLinop
 
 
@@ -43,7 +43,7 @@ class Sampling(SliceableLinop):
     Raises
     ------
     TypeError
-        If the indices are not tensors of integers.
+        If the indices are not tensors of integers, or ``input_size`` is no sequence.
     ValueError
         If they do not fit the grid: number, shapes, names or values; if a size is no positive
         integer.
@@ -65,7 +65,7 @@ class Sampling(SliceableLinop):
         input_shape: Sequence[NamedDimension | str] | None = None,
         batch_shape: Sequence[NamedDimension | str] | None = None,
     ) -> None:
-        sizes = tuple(input_size)
+        sizes = per_axis("Sampling", "input_size", input_size)
         if not all(map(is_size, sizes)):
             raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
         _check_indices(idx, sizes)
@@ -100,11 +100,18 @@ class Sampling(SliceableLinop):
         mask : Tensor
             Shape of the grid.
 
+        Raises
+        ------
+        TypeError
+            If the mask is no tensor.
+
         Examples
         --------
         >>> Sampling.from_mask(torch.tensor([True, False, True]))(torch.tensor([5.0, 6.0, 7.0]))
         tensor([5., 7.])
         """
+        if not isinstance(mask, Tensor):
+            raise TypeError(f"Sampling: the mask must be a torch.Tensor, got {type(mask)}")
         idx = mask.nonzero(as_tuple=True)
         return cls(idx, mask.shape, output_shape, input_shape, batch_shape)
 
@@ -123,12 +130,19 @@ class Sampling(SliceableLinop):
 
         Its parts are kept as views of ``idx``.
 
+        Raises
+        ------
+        TypeError
+            If ``idx`` is no tensor.
+
         Examples
         --------
         >>> A = Sampling.from_stacked_idx(torch.tensor([[0, 1], [1, 1]]), (2, 2))
         >>> A(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
         tensor([2., 4.])
         """
+        if not isinstance(idx, Tensor):
+            raise TypeError(f"Sampling: stacked indices must be one tensor, got {type(idx)}")
         return cls(idx.unbind(dim), input_size, output_shape, input_shape, batch_shape)
 
     @property
@@ -212,9 +226,11 @@ class Sampling(SliceableLinop):
     def counts(self, dtype: torch.dtype) -> Tensor:
         """Return how often each point of the grid is sampled; shape of the grid."""
         indices = self.flat_indices().flatten()
-        ones = torch.ones((), dtype=dtype, device=indices.device).expand(indices.shape)
+        # Where numbers have two bytes, a sum of ones ends at 256 or 2048.
+        of_ones = torch.float32 if dtype.itemsize == 2 else dtype
+        ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
         counts = ones.new_zeros(self.n_points).scatter_add(0, indices, ones)
-        return counts.reshape(self.input_size)
+        return counts.to(dtype).reshape(self.input_size)
 
     def conj(self) -> NamedLinop:
         """Return the operator itself, which is real."""

@@ -103,7 +103,7 @@ class Scalar(SliceableLinop):
         """Return the multiplication by ``|w|^2``."""
         if is_number(self):
             squared = _squared(self.weight)
-            if is_moderate(squared) and bool(squared) == bool(self.weight):  # no underflow
+            if may_be_moved(squared) and bool(squared) == bool(self.weight):  # no underflow
                 return Scalar(squared, self.ishape)
         return super().own_normal()
 
@@ -112,7 +112,7 @@ class Scalar(SliceableLinop):
         return linked(self, NamedShape(("...",), weight_shape=()))
 
 
-def is_moderate(number: complex) -> bool:
+def may_be_moved(number: complex) -> bool:
     """Whether a number may be moved along a chain: whatever it multiplies stays in range."""
     return number == 0 or 1e-6 <= abs(number) <= 1e6
 

@@ -65,3 +65,8 @@ def named_axes(
         else:
             found.append((axis - offset, dim))
     return found
+
+
+def axis_of(place: int, names: tuple[NamedDimension, ...]) -> int:
+    """Return the axis of the dimension at ``place`` of ``names``; behind a ``...`` from the end."""
+    return place - len(names) * (ELLIPSES in names[:place])

@@ -52,9 +52,10 @@ class SimpleLinop(RememberingLinop):
     TypeError
         If what is given is not callable.
     ValueError
-        If there is to be a check and there is no adjoint.
+        If there is to be a check and there is no adjoint; at each use, if ``normal`` is not the
+        adjoint after the forward.
     AdjointError
-        If a check fails, at each use; the message says by which factor the adjoint is off.
+        At each use, if the adjoint is none; the message says by which factor it is off.
     NotImplementedError
         If the adjoint is asked for and was not given.
 

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
-from nameddim import ND, NamedDimension
+from nameddim import ELLIPSES, ND, NamedDimension
+
+if TYPE_CHECKING:
+    from ._linop import NamedLinop
+
+Item = TypeVar("Item")
 
 
 def is_size(value: object) -> TypeGuard[int]:
     """Whether ``value`` is a positive integer."""
     return isinstance(value, Integral) and int(value) > 0
+
+
+def per_axis(owner: str, argument: str, items: Sequence[Item]) -> tuple[Item, ...]:
+    """Return what is given for each axis.
+
+    Parameters
+    ----------
+    owner, argument : str
+        Who takes it and by which name, for messages.
+
+    Raises
+    ------
+    TypeError
+        If it is no sequence.
+    """
+    if not isinstance(items, Iterable) or isinstance(items, (str, Mapping)):
+        raise TypeError(f"{owner}: {argument} must be a sequence, one for each axis, got {items!r}")
+    return tuple(items)
 
 
 def by_dimension(
@@ -43,3 +66,38 @@ def by_dimension(
             f"{owner}: {argument} must be a mapping of dimension to size, got {type(sizes)}"
         )
     return {ND.infer(dim): size for dim, size in sizes.items()}
+
+
+def input_lengths(
+    linop: NamedLinop, sizes: Mapping[str, int] | None, of_run: Sequence[int] | None = ()
+) -> list[int]:
+    """Return the size of each input dimension, which the operator knows or is given.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+    sizes : mapping of dimension to int, optional
+    of_run : sequence of int or None
+        Sizes of what a ``...`` stands for that is not given; None if it must be.
+
+    Raises
+    ------
+    TypeError
+        If ``sizes`` is no mapping.
+    ValueError
+        If a size is not known, or is no integer from 0.
+    """
+    given = by_dimension(linop.name, sizes)
+    lengths: list[int] = []
+    for dim in linop.ishape:
+        size = given.get(dim, linop.size(dim))
+        if size is None and dim == ELLIPSES and of_run is not None:
+            lengths += of_run
+        elif not isinstance(size, Integral) or size < 0:
+            raise ValueError(
+                f"{linop.signature}: the size of {dim} must be known to the operator or given in "
+                f"sizes, as an integer from 0, got {sizes}"
+            )
+        else:
+            lengths.append(int(size))
+    return lengths

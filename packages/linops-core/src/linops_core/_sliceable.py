@@ -206,7 +206,7 @@ class SliceableLinop(RememberingLinop):
         concerned = {dim for dim in dims if dim in self.dims}
         if concerned and type(self).split is not SliceableLinop.split:
             return None  # a tile may know where it is by other means than its weights
-        if any(self.role(dim) is not Role.BATCH for dim in concerned):
+        if not self._only_passes_on(concerned):
             return None
         axes = {}
         for name, shape_key in self._weight_shapes.items():
@@ -221,6 +221,10 @@ class SliceableLinop(RememberingLinop):
         other = linked(self)
         vars(other)["_uncentred"] = axes
         return other
+
+    def _only_passes_on(self, dims: Iterable[NamedDimension]) -> bool:
+        """Whether the slices of all of ``dims`` that it has go through independently."""
+        return all(self.role(dim) is Role.BATCH for dim in dims if dim in self.dims)
 
     def _is_cut(self, name: str, axes: Iterable[int]) -> bool:
         cut = self._cuts.get(name)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from operator import methodcaller
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+from nameddim import ND, NamedDimension, NamedShape
 
 from ._accumulate import accumulate, concatenate
 from ._add import Add
@@ -17,6 +18,7 @@ from ._composite import Composite
 from ._linop import NamedLinop
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
+from ._sides import axis_of
 from ._slicing import tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
@@ -58,7 +60,7 @@ class Stack(Composite):
     Raises
     ------
     TypeError
-        If an operand is no operator.
+        If an operand is no operator, or what is new is no pair of a dimension and its index.
     ValueError
         If no new dimension is given, an operand has it, its index is not in the shape, the
         operands do not have one shape, or num_workers is not positive.
@@ -157,11 +159,7 @@ class Stack(Composite):
     def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return what the operands are side by side; see :meth:`NamedLinop.uncentred`."""
         concerned = set(dims)
-        if concerned & {self.idim, self.odim}:
-            return None
-        found = [linop.uncentred(concerned) for linop in self.linops]
-        operands = [linop for linop in found if linop is not None]
-        return self.with_operands(operands, self.shape) if len(operands) == len(found) else None
+        return None if concerned & {self.idim, self.odim} else self._uncentred_operands(concerned)
 
     def own_normal(self) -> NamedLinop:
         """Return A^H A inside of the operands, where it can be.
@@ -240,9 +238,15 @@ def with_new_dim(
 
     Raises
     ------
+    TypeError
+        If it is no pair of the two.
     ValueError
         If an operand has the dimension, or the index is not within the new shape.
     """
+    if not isinstance(dim_and_index, (tuple, list)) or len(dim_and_index) != 2:
+        raise TypeError(
+            f"Stack: {which}_and_idx must be a dimension and its index, got {dim_and_index!r}"
+        )
     dim, index = dim_and_index
     if dim is None:
         if index is not None:
@@ -251,7 +255,7 @@ def with_new_dim(
             )
         return names, None
     new = ND.infer(dim)
-    if index is None or not -len(names) - 1 <= index <= len(names):
+    if not isinstance(index, Integral) or not -len(names) - 1 <= index <= len(names):
         raise ValueError(
             f"Stack: the index of {new} must be from {-len(names) - 1} to {len(names)} for "
             f"({', '.join(map(str, names))}), got {index}"
@@ -262,10 +266,5 @@ def with_new_dim(
                 f"Stack: {which} must be a name that no operand has, got {new} for "
                 f"{linop.signature}, which has {', '.join(sorted(map(str, linop.dims)))}"
             )
-    place = index % (len(names) + 1)
+    place = int(index) % (len(names) + 1)
     return (*names[:place], new, *names[place:]), place
-
-
-def axis_of(place: int, names: Dims) -> int:
-    """Return the axis of the dimension at ``place`` of ``names``; behind a ``...`` from the end."""
-    return place - len(names) * (ELLIPSES in names[:place])

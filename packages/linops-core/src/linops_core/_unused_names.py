@@ -43,3 +43,7 @@ class UnusedNames:
         self._later.update(dict.fromkeys(seen, dim))
         self._taken.add(dim)
         return dim
+
+    def each(self, dims: Iterable[NamedDimension]) -> tuple[NamedDimension, ...]:
+        """Return such a name for each of ``dims``, in their order."""
+        return tuple([self.take(dim) for dim in dims])

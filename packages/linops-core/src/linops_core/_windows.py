@@ -10,14 +10,15 @@ import torch
 from torch import Tensor
 
 from ._support import clipped, is_empty
+from ._tracing import is_recorded
 
 
-def _recorded(x: Tensor) -> bool:
+def _has_own_gradient(x: Tensor) -> bool:
     """Whether autograd follows x, and should rather know that each is the other's adjoint.
 
     Its own way back is far slower, and slower still under vmap. The compiler's is not.
     """
-    return x.requires_grad and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    return is_recorded(x) and not torch.compiler.is_compiling()
 
 
 class Windows(NamedTuple):
@@ -89,7 +90,7 @@ def unfolded(x: Tensor, windows: Sequence[Windows]) -> Tensor:
     Tensor
         Shape (..., counts, lengths). It overlaps itself where windows do.
     """
-    if not _recorded(x):
+    if not _has_own_gradient(x):
         return _unfold(x, windows)
     blocks: Tensor = _Unfold.apply(x, windows)  # type: ignore[no-untyped-call] # torch's own
     return blocks
@@ -123,7 +124,7 @@ def folded(blocks: Tensor, windows: Sequence[Windows], grid: Sequence[int]) -> T
         Shape (..., grid). It may be the first part of a slightly larger allocation, or a view of
         the blocks where these stand side by side.
     """
-    if not _recorded(blocks):
+    if not _has_own_gradient(blocks):
         return _fold(blocks, windows, grid)
     x: Tensor = _Fold.apply(blocks, windows, grid)  # type: ignore[no-untyped-call] # torch's own
     return x

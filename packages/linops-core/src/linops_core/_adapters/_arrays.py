@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from memmap import same_storage
-from nameddim import ELLIPSES
 
 from .._batch import batch_axes
 from .._dtype import in_precision_of
 from .._linop import NamedLinop
-from .._sizes import by_dimension
+from .._sizes import input_lengths
 
 if TYPE_CHECKING:
     from numpy import dtype as Dtype
@@ -148,22 +147,6 @@ class ArrayFunctions:
     def _array(self, linop: NamedLinop, x: Tensor) -> NDArray[Any]:
         with torch.no_grad():
             return as_array(linop(x), x)
-
-
-def input_lengths(linop: NamedLinop, sizes: Mapping[str, int] | None) -> list[int]:
-    """Return the size of each input dimension of ``linop``; see :class:`ArrayFunctions`."""
-    given = by_dimension(linop.name, sizes)
-    lengths = []
-    for dim in linop.ishape:
-        size = given.get(dim, linop.size(dim))
-        if size is not None:
-            lengths.append(size)
-        elif dim != ELLIPSES:
-            raise ValueError(
-                f"{linop.signature}: the size of {dim} must be known to the operator or given in "
-                f"sizes, got {sizes}"
-            )
-    return lengths
 
 
 def precision_of(linop: NamedLinop) -> torch.dtype:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from .._tracing import is_recorded
 from ._cg_judge import Judge, Measured, Numbers, on_host, rounding_of_curvature
 from ._implicit import attach
 from ._items import BatchDims, Items, items_of
@@ -21,7 +22,6 @@ from ._vectors import (
     check_vector,
     in_own_space,
     is_moderate,
-    records,
 )
 
 _NAME = "conjugate_gradients"
@@ -225,7 +225,7 @@ class _Run:
         """Return x in the unit of y."""
         if self.unit_of_A is not None:
             return self.in_own_unit()
-        return self.x * self.unit if records(self.x) else self.x.mul_(self.unit)
+        return self.x * self.unit if is_recorded(self.x) else self.x.mul_(self.unit)
 
     def in_own_unit(self) -> Tensor:
         """Return a new x in the unit of y."""

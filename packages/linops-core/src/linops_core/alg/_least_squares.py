@@ -33,7 +33,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Norms:
     """Norms as the recurrences give them; those of the damped problem where it is damped."""
 
     residual: float
@@ -54,7 +54,7 @@ class Recurrence(Protocol):
     def __init__(self, pair: Bidiagonalization, damp: float, gain: float = 1.0) -> None:
         """Begin; the x that ``step`` moves is the solution times the gain."""
 
-    def step(self, x: Tensor) -> Estimate:
+    def step(self, x: Tensor) -> Norms:
         """Do one step of the bidiagonalisation and move x, in place."""
 
 
@@ -66,27 +66,27 @@ class Tolerances:
     btol: float
     conlim: float
 
-    def reason(self, estimate: Estimate, y: float, precision: float) -> StopReason | None:
+    def reason(self, norms: Norms, y: float, precision: float) -> StopReason | None:
         """Return why to stop, or None to go on; y is |y|."""
-        size = estimate.norm * estimate.x / y
-        residual = estimate.residual / y
+        size = norms.norm * norms.x / y
+        residual = norms.residual / y
         goal = self.btol + self.atol * size
-        gradient = relative_gradient(estimate)
+        gradient = relative_gradient(norms)
         # What a recurrence says below the precision, the vectors do not follow.
         if residual <= goal and goal >= precision * (1 + size):
             return StopReason.CONVERGED
         if gradient <= self.atol and self.atol >= precision:
             return StopReason.LEAST_SQUARES
-        if self.conlim and estimate.condition >= self.conlim:
+        if self.conlim and norms.condition >= self.conlim:
             return StopReason.ILL_CONDITIONED
-        smallest = min(gradient, 1 / max(estimate.condition, 1.0), residual / (1 + size))
+        smallest = min(gradient, 1 / max(norms.condition, 1.0), residual / (1 + size))
         return StopReason.ROUNDING if smallest <= precision else None
 
 
-def relative_gradient(estimate: Estimate) -> float:
+def relative_gradient(norms: Norms) -> float:
     """Return |A^H r| / (|A| |r|); 0 where r is."""
-    under = estimate.norm * estimate.residual
-    return estimate.gradient / under if under else 0.0
+    under = norms.norm * norms.residual
+    return norms.gradient / under if under else 0.0
 
 
 def least_squares(
@@ -199,14 +199,14 @@ def _solve(
         recurrence = method(pair, problem.damp / pair.unit, 4.0**ratio)
         exponent -= _exponent(pair.unit) + 2 * ratio
         for iteration in range(1, max_num_iters + 1):
-            estimate = recurrence.step(x)
-            reason = tolerances.reason(estimate, y, precision)
+            norms = recurrence.step(x)
+            reason = tolerances.reason(norms, y, precision)
             if reason is None and iteration == max_num_iters:
                 reason = StopReason.MAX_ITERATIONS
             values = {
-                "residual": estimate.residual / y,
-                "gradient": relative_gradient(estimate),
-                "condition": estimate.condition,
+                "residual": norms.residual / y,
+                "gradient": relative_gradient(norms),
+                "condition": norms.condition,
             }
             progress.tell(iteration, result, values, reason)
             if reason is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._bidiagonal import Bidiagonalization, rotation
-from ._least_squares import Estimate, Problem, Tolerances, least_squares
+from ._least_squares import Norms, Problem, Tolerances, least_squares
 from ._progress import Progress
 from ._step import Callback
 from ._vectors import Operator, add_scaled, with_adjoint
@@ -38,39 +38,13 @@ def lsmr(
     stop early; the residual itself decreases as well, if a little slower.
 
     It keeps four vectors of the input (x, v and two directions) and one of the output (u), and
-    what A and its adjoint return, one at a time; it waits for the device once in a step.
-    Gradients are those of the exact solution, by the implicit function theorem: no step is
-    kept, A and its adjoint are solved once more each in the backward pass, gradients reach y
-    (and not x0) and whatever A is made of, provided that the columns of A are independent or
-    damp is not 0. A second derivative is refused.
+    what A and its adjoint return, one at a time; it waits for the device once in a step. Gradients
+    are those of :func:`lsqr`.
 
     Parameters
     ----------
-    A : NamedLinop or function
-    y : Tensor
-        Of the shape of the output of A; real or complex. It is one vector.
-    x0 : Tensor, optional
-        Of the shape of the input; zero by default.
-    max_num_iters : int, optional
-        Number of steps after which to stop in any case; twice the number of unknowns by default.
-    damp : float
-        The square root of the weight of the Tikhonov term.
-    atol, btol : float
-        Relative errors of A and of y: stop when the residual r is what such errors could make,
-        :math:`|r| \le \mathrm{btol} |y| + \mathrm{atol} |A| |x|`, or when x is a least-squares
-        solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. ``|A|`` is the estimate
-        of the Frobenius norm that the steps give.
-    conlim : float
-        Stop when the estimated condition number of A reaches it, as it does when A is singular
-        and steps go on for too long; 0 for no limit.
-    adjoint : function, optional
-        The adjoint, where A is a function and not a NamedLinop.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every step. Its ``values`` are "residual",
-        :math:`|r| / |y|`, "gradient", :math:`|A^H r| / (|A| |r|)`, and "condition", of the
-        (damped) A; all as the recurrence has them, with y - A x0 for y.
+    A, y, x0, max_num_iters, damp, atol, btol, conlim, adjoint, tqdm_kwargs, callback
+        As of :func:`lsqr`.
 
     Returns
     -------
@@ -79,14 +53,8 @@ def lsmr(
 
     Raises
     ------
-    TypeError
-        If y is neither floating nor complex, or A is a function without adjoint.
-    ValueError
-        If shapes or dtypes do not fit, a number is out of its range, or the adjoint shows itself
-        not to be that of A.
-    ArithmeticError
-        If the iteration meets NaN or infinity, or the scale of A, of damp or of the solution
-        leaves the range of the dtype.
+    TypeError, ValueError, ArithmeticError
+        As :func:`lsqr` does.
 
     References
     ----------
@@ -125,7 +93,7 @@ class LSMR:
         self.beta_dot, self.rho_dot = pair.beta, 1.0
         self.beta_damped = self.theta_tilde = self.tau_tilde = self.damped_squared = 0.0
 
-    def step(self, x: Tensor) -> Estimate:
+    def step(self, x: Tensor) -> Norms:
         """Do one step of the bidiagonalisation and move x, in place."""
         pair = self.pair
         (length,) = pair.step(x)
@@ -149,7 +117,7 @@ class LSMR:
         # The last one changes in the next step, so it counts from then on.
         self.largest = max(self.largest, self.rho_bar)
         self.smallest = min(self.smallest, self.rho_bar)
-        return Estimate(
+        return Norms(
             residual=self._residual(turned, damped, cosine, sine, theta_bar, zeta_before),
             gradient=abs(self.zeta_bar),
             norm=norm,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from ._bidiagonal import Bidiagonalization, rotation
-from ._least_squares import Estimate, Problem, Tolerances, least_squares
+from ._least_squares import Norms, Problem, Tolerances, least_squares
 from ._progress import Progress
 from ._step import Callback
 from ._vectors import Operator, add_scaled, with_adjoint
@@ -122,7 +122,7 @@ class LSQR:
         self.z = self.x_squared = self.sine = 0.0
         self.cosine = -1.0
 
-    def step(self, x: Tensor) -> Estimate:
+    def step(self, x: Tensor) -> Norms:
         """Do one step of the bidiagonalisation and move x, in place."""
         pair, damp = self.pair, self.damp
         before = pair.alpha
@@ -138,7 +138,7 @@ class LSQR:
         self.inverse_squared += (length / rho) ** 2
         self.damped_squared += psi**2
         norm = math.sqrt(self.norm_squared)
-        return Estimate(
+        return Norms(
             residual=math.hypot(self.phi_bar, math.sqrt(self.damped_squared)),
             gradient=pair.alpha * abs(sine * phi),
             norm=norm,

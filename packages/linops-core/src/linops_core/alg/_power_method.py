@@ -184,6 +184,11 @@ def operator_norm(
     ArithmeticError
         If the iteration meets NaN or infinity, or the scale of A leaves the range of the dtype.
 
+    References
+    ----------
+    G. H. Golub and C. F. Van Loan, "Matrix computations" (2013), sections 2.3.3 (the norm) and
+    7.3.1.
+
     Examples
     --------
     >>> from linops_core import FFT

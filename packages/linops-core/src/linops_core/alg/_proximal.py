@@ -12,8 +12,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from .._tracing import is_recorded
 from ._items import Items
-from ._vectors import norm, records, unit_of
+from ._vectors import norm, unit_of
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -52,7 +53,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
     def proximal(z: Tensor, step: float) -> Tensor:
         size = z.abs()
         rest, tiny = size - step * weight, torch.finfo(size.dtype).tiny
-        if records(rest):
+        if is_recorded(rest):
             return z * (rest.clamp(min=0) / size.clamp(min=tiny))
         return z * rest.clamp_(min=0).div_(size.clamp_(min=tiny))
 
@@ -73,6 +74,11 @@ def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
         If lower is above upper.
     TypeError
         When called with complex numbers.
+
+    References
+    ----------
+    N. Parikh and S. Boyd, "Proximal algorithms", Foundations and Trends in Optimization 1
+    (2014), chapter 6.
 
     Examples
     --------
@@ -104,6 +110,11 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
     ------
     ValueError
         If the radius is negative.
+
+    References
+    ----------
+    N. Parikh and S. Boyd, "Proximal algorithms", Foundations and Trends in Optimization 1
+    (2014), chapter 6.
 
     Examples
     --------
@@ -138,6 +149,11 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
     ------
     ValueError
         If a weight is negative.
+
+    References
+    ----------
+    N. Parikh and S. Boyd, "Proximal algorithms", Foundations and Trends in Optimization 1
+    (2014), chapter 6.
 
     Examples
     --------

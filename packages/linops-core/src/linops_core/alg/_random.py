@@ -8,10 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES
-
 from .._linop import NamedLinop
-from .._sizes import by_dimension
+from .._sizes import input_lengths
 from ._vectors import Operator
 
 
@@ -38,15 +36,7 @@ def random_input(
     """
     if not isinstance(A, NamedLinop):
         raise TypeError(f"{owner}: a function must come with a first vector, got {A!r} alone")
-    given = by_dimension(owner, sizes)
-    lengths = []
-    for dim in A.ishape:
-        size = given.get(dim, None if dim == ELLIPSES else A.size(dim))
-        if size is None:
-            raise ValueError(
-                f"{owner}: the size of {dim} must be known to {A.signature} or given in sizes"
-            )
-        lengths.append(size)
+    lengths = input_lengths(A, sizes, of_run=None)
     weights = [
         weight
         for weight in (*A.parameters(), *A.buffers())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from .._linop import NamedLinop
+from .._tracing import is_recorded
 
 Operator: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -29,7 +31,9 @@ def check_vector(owner: str, name: str, y: Tensor) -> None:
 
 
 def check_count(owner: str, name: str, value: int, least: int = 0) -> None:
-    """Refuse a number of steps or vectors below ``least``."""
+    """Refuse what is no number of steps or vectors, or one below ``least``."""
+    if not isinstance(value, Integral):
+        raise TypeError(f"{owner}: {name} must be an integer, got {value!r}")
     if value < least:
         raise ValueError(f"{owner}: {name} must be at least {least}, got {value}")
 
@@ -119,27 +123,22 @@ def is_moderate(units: float | Tensor) -> bool:
     return 2.0**-16 <= units <= 2.0**16 or not units
 
 
-def records(*tensors: Tensor) -> bool:
-    """Whether autograd follows what is computed from the tensors."""
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-
-
 def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None = None) -> Tensor:
     """Return x + scale z; in the memory of x, or of ``into``, unless autograd follows."""
     into = x if into is None else into
     if not isinstance(scale, Tensor):
-        if records(x, z):
+        if is_recorded(x, z):
             return torch.add(x, z, alpha=scale)
         return torch.add(x, z, alpha=scale, out=into)
     scale = scale.to(z.dtype)
-    if records(x, z, scale):
+    if is_recorded(x, z, scale):
         return torch.addcmul(x, scale, z)
     return torch.addcmul(x, scale, z, out=into)
 
 
 def extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor | None = None) -> Tensor:
     """Return x + factor (z - x); in the memory of ``into`` unless autograd follows."""
-    if into is None or records(x, z):
+    if into is None or is_recorded(x, z):
         return torch.lerp(x, z, factor)
     return torch.lerp(x, z, factor, out=into)
 

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES
-
 from .._linop import NamedLinop
-from .._sizes import by_dimension
+from .._sizes import input_lengths
 from ._inner import inner, is_adjoint
 
 
@@ -73,7 +71,7 @@ def dottest(
     got 0.25 times the adjoint
     """
     generator = torch.Generator().manual_seed(seed)
-    lengths = input_lengths(A, sizes)
+    lengths = input_lengths(A, sizes, of_run=[2])
     factors: list[complex] = []
     wrong = False
     for dtype in dtypes:
@@ -95,22 +93,6 @@ def dottest(
             f"{A.signature}: the adjoint must satisfy <A x, y> = <x, A^H y>, "
             f"got {_described(factors)}"
         )
-
-
-def input_lengths(A: NamedLinop, sizes: Mapping[str, int] | None = None) -> list[int]:
-    """Return the size of each input dimension of ``A``; see :func:`dottest`."""
-    given = by_dimension(A.name, sizes)
-    lengths = []
-    for dim in A.ishape:
-        size = given.get(dim, A.size(dim))
-        if size is None and dim == ELLIPSES:
-            size = 2
-        if size is None:
-            raise ValueError(
-                f"{A.signature}: the size of {dim} must be known to the operator or given in sizes"
-            )
-        lengths.append(size)
-    return lengths
 
 
 def _like(x: Tensor, generator: torch.Generator) -> Tensor:

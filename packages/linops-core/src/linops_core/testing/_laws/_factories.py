@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._linop import NamedLinop
-from .._dottest import input_lengths
+from ..._sizes import input_lengths
 
 Applied: TypeAlias = tuple[NamedLinop, Tensor]
 """An operator and an input for it."""
@@ -41,7 +41,7 @@ class LinopFactories:
 
     def make_input(self, linop: NamedLinop, dtype: torch.dtype = torch.complex128) -> Tensor:
         """Return a random input, another one on each call."""
-        return torch.randn(input_lengths(linop, self.sizes()), dtype=dtype)
+        return torch.randn(input_lengths(linop, self.sizes(), of_run=[2]), dtype=dtype)
 
     def derived(self, A: NamedLinop, dtype: torch.dtype = torch.complex128) -> list[Applied]:
         """Return A, A.H, A.N, A.H.N and A.T, each with an input of ``dtype``."""
@@ -60,7 +60,7 @@ class LinopFactories:
     def dense(self, linop: NamedLinop, sizes: Mapping[str, int] | None = None) -> Tensor:
         """Return the matrix of the operator."""
         known = {**self.sizes(), **(sizes or {})}
-        lengths = dict(zip(linop.ishape, input_lengths(linop, known), strict=True))
+        lengths = dict(zip(linop.ishape, input_lengths(linop, known, of_run=[2]), strict=True))
         with torch.no_grad():
             return linop.to_dense({str(dim): length for dim, length in lengths.items()})
 
