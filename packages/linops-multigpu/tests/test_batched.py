@@ -549,6 +549,27 @@ def test_all_gpus_compute_what_the_cpu_does() -> None:
     check_on([f"cuda:{k}" for k in range(torch.cuda.device_count())])
 
 
+@pytest.mark.parametrize(
+    "base",
+    [
+        pytest.param("cpu", marks=pytest.mark.gpu),
+        pytest.param("cuda:1", marks=pytest.mark.multigpu),
+    ],
+)
+def test_gradients_come_back_across_given_streams_of_a_gpu(base: str) -> None:
+    A = sense(trainable=True)
+    x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
+    inputs = [x, *A.parameters()]
+    wanted = torch.autograd.grad(A.N(A.H(A(x))).abs().sum(), inputs)
+    specs = [DeviceSpec("cuda:0", torch.Stream("cuda:0"), torch.Stream("cuda:0")) for _ in range(2)]
+    B = create_batched_linop(A, BatchSpec({"C": 1}, specs, base))
+    for _ in range(10):
+        found = torch.autograd.grad(B.N(B.H(B(x.to(base)))).abs().sum(), inputs)
+        torch.testing.assert_close(found, wanted)
+        with torch.no_grad():
+            inputs[1].mul_(1)  # so that it is sent again
+
+
 @pytest.mark.gpu
 def test_a_gpu_holds_its_weights_once_and_the_work_of_one_tile() -> None:
     maps = torch.rand(16, 256, 256, dtype=torch.complex64)
