@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         batched = create_batched_linop(A, spec)
         prepare(options.output)
     except (BadInput, SplitError) as error:
-        print(f"sense: {' '.join(str(error).split())}", file=sys.stderr)
+        option = "--batch: " if isinstance(error, SplitError) else ""
+        print(f"sense: {option}{' '.join(str(error).split())}", file=sys.stderr)
         return 2
 
     print(scan.description)
@@ -150,8 +151,9 @@ def parse_batch(text: str) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for item in text.split(","):
         dim, _, size = (part.strip() for part in item.partition("="))
-        if not dim.isidentifier() or not size.isdecimal() or dim in sizes:
-            raise BadInput(f"--batch must look like C=2,Nz=4, each name once, got {text!r}")
+        is_size = size.isdecimal() and len(size) < 10
+        if not dim.isidentifier() or not is_size or dim in sizes:
+            raise BadInput(f"--batch must look like C=2,Nz=4, each name once, got {text[:80]!r}")
         sizes[dim] = int(size)
     return sizes
 

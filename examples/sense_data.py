@@ -160,8 +160,9 @@ def load_array(path: Path) -> np.ndarray:
     if not path.is_file():
         raise BadInput(f"{path}: {'not a file' if path.exists() else 'there is no such file'}")
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        with path.open("rb") as file:  # which numpy leaves open where it fails
+            array = np.load(file, allow_pickle=False)
+    except Exception as error:  # numpy passes on what zipfile and the allocator raise
         raise BadInput(f"{path}: not a .npy file that can be read: {error}") from error
     if not isinstance(array, np.ndarray):
         raise BadInput(f"{path}: must hold one array, got an archive")
