@@ -96,6 +96,15 @@ def test_a_weight_of_a_narrow_dtype_need_not_hold_its_square(weight: Tensor) -> 
         torch.testing.assert_close(linop.N(x), linop.H(linop(x)))
 
 
+def test_numbers_that_are_moved_in_half_precision_lead_to_infinity_and_to_nothing_else() -> None:
+    A = Diagonal(torch.full((2,), 100.0, dtype=torch.float16), ("N",)) @ Scalar(0.01, ("N",))
+    x = torch.tensor([100.0, 1.0], dtype=torch.float16)
+    torch.testing.assert_close(A.H(A(x)), x, rtol=1e-2, atol=0)
+    assert A.N(x)[0].isinf()
+    torch.testing.assert_close(A.N(x)[1], x[1], rtol=1e-2, atol=0)
+    torch.testing.assert_close(A.N(x.float()), x.float())
+
+
 @pytest.mark.parametrize("size", [1e20, 1e30, 1e-25])
 def test_large_and_small_numbers_stay_where_they_keep_all_in_range(size: float) -> None:
     D = Diagonal(torch.full((1,), 1 / size), ("N",))
