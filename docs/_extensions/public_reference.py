@@ -116,17 +116,21 @@ def skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) 
 
 def says_nothing_new(name: str, member: Any) -> bool:
     """Whether ``member`` overrides what a public base documents, and has one line to say."""
-    member = getattr(member, "fget", None) or getattr(member, "__func__", member)
-    text = inspect.cleandoc(getattr(member, "__doc__", None) or "")
-    if not isinstance(member, FunctionType) or "\n" in text:
+    function = function_of(member)
+    text = inspect.cleandoc(getattr(function, "__doc__", None) or "")
+    if not isinstance(function, FunctionType) or "\n" in text:
         return False
-    if "<locals>" in member.__qualname__:  # one of those that are made alike for all hooks
-        return hasattr(Module, name)
-    owner: Any = sys.modules.get(member.__module__)
-    for part in member.__qualname__.split(".")[:-1]:
+    owner: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split(".")[:-1]:
         owner = getattr(owner, part, None)
-    bases = owner.__mro__[1:] if isinstance(owner, type) else ()
-    return any(is_public(base) and getattr(vars(base).get(name), "__doc__", "") for base in bases)
+    bases = filter(is_public, owner.__mro__ if isinstance(owner, type) else ())
+    others = [function_of(inspect.getattr_static(base, name, None)) for base in bases]
+    return any(other is not function and getattr(other, "__doc__", "") for other in others)
+
+
+def function_of(member: Any) -> Any:
+    """Return the function behind a property, a static or a class method."""
+    return getattr(member, "fget", None) or getattr(member, "__func__", member)
 
 
 def is_public(base: type) -> bool:
