@@ -72,9 +72,9 @@ class Convolution(SliceableLinop):
     Notes
     -----
     A tile of the output reads its slice of the input and the halo about it, a tile of the input
-    writes as far as it reaches; :meth:`support` says what that is. It is computed as a small
-    convolution of just that, also by "fft". At the ends of a periodic grid the halo is at the
-    other end, so that the support is all of it.
+    writes as far as it reaches; :meth:`NamedLinop.support` says what that is. It is computed as a
+    small convolution of just that, also by "fft". At the ends of a periodic grid the halo is at
+    the other end, so that the support is all of it.
 
     Examples
     --------
