@@ -18,12 +18,12 @@ from ._move import memory_aware_to as memory_aware_to
 from ._overlap import has_internal_overlap as has_internal_overlap
 from ._overlap import overlaps as overlaps
 from ._pairs import overlapping_pairs as overlapping_pairs
+from ._place import same_storage as same_storage
+from ._place import view_of as view_of
 from ._report import MemoryReport as MemoryReport
 from ._report import MemReporter as MemReporter
 from ._span import tensor_memory_span as tensor_memory_span
 from ._view import View as View
-from ._view import same_storage as same_storage
-from ._view import view_of as view_of
 
 __all__ = [
     "AliasError",

@@ -12,9 +12,9 @@ import torch
 
 from ._errors import AliasError, AliasWarning
 from ._holders import outside_holders
+from ._place import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from ._plan import Group, Piece, Plan
 from ._reach import Found, path_text
-from ._view import PLAIN_TENSORS, SUB_BYTE_DTYPES
 
 Named: TypeAlias = Found | Piece
 

@@ -11,9 +11,10 @@ import torch
 
 from ._checkpoint_pickle import PERSISTENT, Global, Node, parse_pickle
 from ._errors import CheckpointError
+from ._place import SUB_BYTE_DTYPES
 from ._reach import Path, path_text
 from ._report_entry import Entries, Entry
-from ._view import SUB_BYTE_DTYPES, View
+from ._view import View
 
 # Names are looked up in tables, never as attributes: modules import things when they are asked.
 _DTYPES = {f"torch.{k}": v for k, v in vars(torch).items() if isinstance(v, torch.dtype)}

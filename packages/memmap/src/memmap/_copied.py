@@ -7,9 +7,10 @@ from contextlib import suppress
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from ._place import view_of
 from ._plan import plan_of
 from ._reach import Found
-from ._view import View, view_of
+from ._view import View
 
 
 class Copied:

@@ -12,8 +12,9 @@ from ._arrays import Array
 from ._coverage import n_touched
 from ._layout import Layout, run_layout
 from ._overlap import layouts_overlap
+from ._place import place_of, places_of
 from ._runs import Runs, intersect, union_runs
-from ._view import View, place_of
+from ._view import View
 
 
 class Footprint:
@@ -199,10 +200,8 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
     44
     """
     layouts: dict[Hashable, list[Layout]] = {}
-    for tensor in tensors:
-        space, _, layout = place_of(tensor)
-        if layout is not None:
-            layouts.setdefault(space, []).append(layout)
+    for _, space, _, layout in places_of(tensors):
+        layouts.setdefault(space, []).append(layout)
     return sum(Footprint(space, parts).nbytes for space, parts in layouts.items())
 
 

@@ -10,8 +10,8 @@ import torch
 
 from ._allocate import HUGE_FROM
 from ._arrays import Booleans, Integers
+from ._place import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from ._reach import Found
-from ._view import PLAIN_TENSORS, SUB_BYTE_DTYPES
 
 _use_count = torch._C._storage_Use_Count
 _data_address = torch._C._data_address  # type: ignore[attr-defined]  # not in the stubs

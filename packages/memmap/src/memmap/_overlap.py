@@ -11,7 +11,8 @@ import torch
 from ._arrays import Array
 from ._equation import Equation, equation
 from ._layout import Dims, Layout
-from ._view import View, place_of, view_of
+from ._place import place_of, view_of
+from ._view import View
 
 
 def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:

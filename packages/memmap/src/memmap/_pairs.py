@@ -12,8 +12,9 @@ from ._boxes import Boxes, boxes_of
 from ._join import Pairs, box_pairs, interval_pairs, n_interval_pairs
 from ._layout import Layout
 from ._overlap import layouts_overlap
+from ._place import places_of
 from ._runs import layout_runs
-from ._view import View, place_of
+from ._view import View
 
 
 def overlapping_pairs(
@@ -49,13 +50,11 @@ def overlapping_pairs(
     [(0, 2), (1, 2)]
     """
     spaces: dict[Hashable, tuple[list[int], list[Layout], set[int]]] = {}
-    for position, tensor in enumerate(tensors):
-        space, address, layout = place_of(tensor)
-        if layout is not None:
-            positions, layouts, origins = spaces.setdefault(space, ([], [], set()))
-            positions.append(position)
-            layouts.append(layout)
-            origins.add(address)
+    for position, space, address, layout in places_of(tensors):
+        positions, layouts, origins = spaces.setdefault(space, ([], [], set()))
+        positions.append(position)
+        layouts.append(layout)
+        origins.add(address)
     found = [np.empty(0, np.int64)]
     n = 1 + max((positions[-1] for positions, _, _ in spaces.values()), default=0)
     for positions, layouts, origins in spaces.values():

@@ -12,8 +12,9 @@ from torch.nn.parameter import is_lazy
 from ._composite import Composite, take_apart
 from ._errors import NonLeafError
 from ._grouping import group_views
+from ._place import view_of
 from ._reach import Found, Path, path_text
-from ._view import View, view_of
+from ._view import View
 
 
 class Piece(NamedTuple):

@@ -23,8 +23,8 @@ from ._classes import (
     has_plain_state,
     kind_of,
 )
+from ._place import PLAIN_TENSORS
 from ._rebuild import slots_of
-from ._view import PLAIN_TENSORS
 
 Path: TypeAlias = "tuple[Path, str] | None"
 """Linked list ``(path of the owner, text)``: joined only when somebody wants to read it."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ._view import PLAIN_TENSORS
+from ._place import PLAIN_TENSORS
 
 T = TypeVar("T", bound=torch.Tensor)
 

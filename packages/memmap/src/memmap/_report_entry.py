@@ -12,7 +12,8 @@ from torch.nn.parameter import is_lazy
 from ._arrays import Array
 from ._composite import take_apart
 from ._errors import StorageError
-from ._view import View, view_of
+from ._place import view_of
+from ._view import View
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from ._arrays import Array
-from ._view import View, view_of
+from ._place import view_of
+from ._view import View
 
 
 def tensor_memory_span(tensor: torch.Tensor | Array | View) -> tuple[int, int] | None:

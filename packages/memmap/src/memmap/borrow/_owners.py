@@ -11,7 +11,8 @@ import torch
 
 from .._layout import Layout
 from .._overlap import layouts_overlap
-from .._view import StorageSpace, view_of
+from .._place import view_of
+from .._view import StorageSpace
 from ..dataflow._layout_index import LayoutIndex
 
 

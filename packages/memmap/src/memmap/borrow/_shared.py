@@ -8,7 +8,7 @@ import torch
 
 from .._arrays import Array
 from .._overlap import has_internal_overlap, overlaps
-from .._view import view_of
+from .._place import view_of
 from ..dataflow._hazards import is_same_place
 from ._expressions import Expression
 from ._owners import Owner, claim

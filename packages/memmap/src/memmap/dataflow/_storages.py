@@ -12,7 +12,8 @@ from collections.abc import Hashable
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .._view import StorageSpace, View, view_of
+from .._place import view_of
+from .._view import StorageSpace, View
 from ._spans import SpanIndex
 
 
