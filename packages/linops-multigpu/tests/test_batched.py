@@ -604,6 +604,8 @@ def test_a_window_must_be_a_positive_integer(
 ) -> None:
     with pytest.raises(error, match=f"create_batched_linop: {message}"):
         create_batched_linop(matrix(), BatchSpec({"M": 1}), max_in_flight=max_in_flight)
+    with pytest.raises(error, match=f"BatchedLinop: {message}"):
+        BatchedLinop(matrix(), DeviceSpec("cpu"), max_in_flight)
     three = torch.tensor([3]).numpy()[0]
     B = create_batched_linop(matrix(), BatchSpec({"M": 1}, "meta", "cpu"), max_in_flight=three)
     assert B.plan().max_in_flight == 3

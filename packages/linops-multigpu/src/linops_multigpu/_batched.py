@@ -20,7 +20,7 @@ from ._device_spec import DeviceSpec
 from ._events import RepeatedEvent
 from ._execute import CannotBeWritten, execute
 from ._plan import Kind, Plan
-from ._planner import planned
+from ._planner import check_window, planned
 from ._snapshot import Snapshot
 from ._timeline import Timeline, timeline
 
@@ -49,7 +49,10 @@ class BatchedLinop(Tiled):
     Raises
     ------
     TypeError
-        If ``whole`` is no operator, ``base`` no DeviceSpec or ``tqdm_kwargs`` no mapping.
+        If ``whole`` is no operator, ``base`` no DeviceSpec, ``max_in_flight`` no integer or
+        ``tqdm_kwargs`` no mapping.
+    ValueError
+        If ``max_in_flight`` is not positive.
 
     Attributes
     ----------
@@ -69,6 +72,7 @@ class BatchedLinop(Tiled):
             raise TypeError(f"BatchedLinop: whole must be a NamedLinop, got {type(whole)}")
         if not isinstance(base, DeviceSpec):
             raise TypeError(f"BatchedLinop: base must be a DeviceSpec, got {base!r}")
+        check_window("BatchedLinop", max_in_flight)
         super().__init__(whole, tqdm_kwargs, sizes)
         self.base, self.max_in_flight = base, max_in_flight
         self.start_event = RepeatedEvent(base.device)

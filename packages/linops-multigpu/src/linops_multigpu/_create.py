@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from ._device_spec import DeviceSpec
 from ._devices import probed
 from ._grid import Leaf, cut
 from ._placed import Placed, placed_together
+from ._planner import check_window
 from ._remote import Remote
 from ._to_device import ToDevice
 
@@ -87,14 +87,7 @@ def create_batched_linop(
     if not isinstance(linop, NamedLinop):
         raise TypeError(f"create_batched_linop: linop must be a NamedLinop, got {type(linop)}")
     specs = _specs_in(batch_specs)
-    if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, Integral):
-        raise TypeError(
-            f"create_batched_linop: max_in_flight must be an integer, got {max_in_flight!r}"
-        )
-    if max_in_flight < 1:
-        raise ValueError(
-            f"create_batched_linop: max_in_flight must be positive, got {max_in_flight}"
-        )
+    check_window("create_batched_linop", max_in_flight)
     if not isinstance(sizes, (Mapping, type(None))):
         raise TypeError(
             f"create_batched_linop: sizes must be a mapping of dimension to size, got {sizes!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TypeAlias, cast
 
 import torch
@@ -44,6 +45,22 @@ def planned(
         their devices are; where one has several, each counts as a device here.
     """
     return _Planner(tiling, devices, base, max_in_flight, lanes or devices).plan()
+
+
+def check_window(what: str, max_in_flight: object) -> None:
+    """Refuse what cannot be a number of inputs and results on each device.
+
+    Raises
+    ------
+    TypeError
+        If it is no integer.
+    ValueError
+        If it is not positive.
+    """
+    if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, Integral):
+        raise TypeError(f"{what}: max_in_flight must be an integer, got {max_in_flight!r}")
+    if max_in_flight < 1:
+        raise ValueError(f"{what}: max_in_flight must be positive, got {max_in_flight}")
 
 
 @dataclass
