@@ -237,6 +237,15 @@ def test_what_a_class_does_otherwise_is_done() -> None:
         assert not any(row.is_uniform for row in rows(tiles))
 
 
+def test_tiles_whose_weights_are_shifted_shift_them() -> None:
+    shifted = Diagonal(random(N_TILES, 2), ("C", "N")).uncentred([ND.infer("N")])
+    assert shifted is not None
+    tiles = tiles_along_c(shifted)
+    inputs = [random(1, 2)] * N_TILES
+    expected = [tile(x) for tile, x in zip(tiles, inputs, strict=True)]
+    torch.testing.assert_close(results(tiles, inputs), expected)
+
+
 def test_tiles_that_differ_in_an_attribute_are_in_no_row() -> None:
     tiles = tiles_along_c(matrix())
     vars(tiles[5])["_forward"] = tiles[5]._backward
