@@ -198,11 +198,25 @@ def test_the_same_tile_again_and_again_is_called() -> None:
     assert len(calls) == N_TILES
 
 
-def test_tiles_that_move_along_two_axes_are_no_row() -> None:
+@pytest.mark.parametrize("path", ["diagonal", "around the corner"])
+def test_a_row_moves_along_one_axis(path: str) -> None:
     A = Dense(random(N_TILES, N_TILES), ("C", "N"))
-    pieces = [slice(k, k + 1) for k in range(N_TILES)]
-    tiles = [A.split(A, {ND.infer("C"): piece, ND.infer("N"): piece}) for piece in pieces]
-    inputs = [random(1)] * N_TILES
+    last = N_TILES - 1
+    places = [(k, k) for k in range(N_TILES)]
+    if path == "around the corner":
+        places = [(k, 0) for k in range(N_TILES)] + [(last, k) for k in range(1, N_TILES)]
+    tiles = [
+        A.split(A, {ND.infer("C"): slice(row, row + 1), ND.infer("N"): slice(column, column + 1)})
+        for row, column in places
+    ]
+    inputs = [random(1)] * len(tiles)
+    expected = [tile(x) for tile, x in zip(tiles, inputs, strict=True)]
+    torch.testing.assert_close(results(tiles, inputs), expected)
+
+
+def test_rows_of_different_operators_follow_each_other() -> None:
+    tiles = [tile for make in (*MADE, *reversed(MADE)) for tile in tiles_along_c(make())]
+    inputs = [input_of(tile) for tile in tiles]
     expected = [tile(x) for tile, x in zip(tiles, inputs, strict=True)]
     torch.testing.assert_close(results(tiles, inputs), expected)
 
