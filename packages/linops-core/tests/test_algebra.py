@@ -39,6 +39,7 @@ def test_identities_vanish() -> None:
     A = matrix()
     assert Identity() @ A is A and A @ Identity(("N",)) is A
     assert composed(Identity(("N",)), Identity()).ishape == ("N",)
+    assert isinstance(Identity(("N",)) @ Identity(("N",)), Identity)
     rename = Identity(("M",), ("K",))
     assert (rename @ A).flatten() == [A, rename]
 

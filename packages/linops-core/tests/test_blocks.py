@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from linops_core import ArrayToBlocks, BlocksToArray, NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests
-from nameddim import ND, NamedDimension
+from linops_core.testing.strategies._spaces import windows_in
+from nameddim import ND
 
 CROSS = torch.tensor([[False, True], [True, True]])
 KEPT = torch.tensor([[True, False], [True, True], [False, True]])
@@ -151,17 +152,6 @@ def blocks_of_arrays(draw: st.DrawFn) -> NamedLinop:
     lengths = [draw(st.integers(1, n)) for n in grid]
     strides = [draw(st.integers(1, 4)) for _ in grid]
     return draw(st.sampled_from([ArrayToBlocks, BlocksToArray]))(grid, lengths, strides, None, ())
-
-
-def windows_in(linop: NamedLinop) -> st.SearchStrategy[dict[NamedDimension, slice]]:
-    pieces = {dim: slices_in(linop.size(dim) or 0) for dim in linop.dims}
-    return st.fixed_dictionaries({}, optional=pieces)
-
-
-@st.composite
-def slices_in(draw: st.DrawFn, size: int) -> slice:
-    start = draw(st.integers(0, size - 1))
-    return slice(start, draw(st.integers(start + 1, size)))
 
 
 @given(st.data())

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from linops_core import FFT, Add, Chain, Dense, Diagonal, Identity, NamedLinop, Role, Scalar
-from linops_core._algebra import composed
 from nameddim import ND, NamedShape
 
 
@@ -79,14 +78,6 @@ def test_something_to_compose_is_needed() -> None:
         Chain()
     with pytest.raises(TypeError, match=r"Chain: operands must be NamedLinops, got <class 'floa"):
         Chain(2.0)  # type: ignore[arg-type]
-
-
-def test_only_identities_compose_to_one() -> None:
-    assert composed(Identity(("N",)), Identity(("N",))).ishape == ("N",)
-    A = diagonal(2)
-    assert composed(Identity(), A, Identity()) is A
-    rename = Identity(("N",), ("M",))
-    assert list(composed(A, rename).children()) == [A, rename]
 
 
 def test_two_dimensions_of_one_name_cannot_be_sliced() -> None:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from linops_core import FFT, Convolution, NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests
-from nameddim import ND, NamedDimension
+from linops_core.testing.strategies._spaces import windows_in
+from nameddim import ND
 
 
 def values(*lengths: int) -> Tensor:
@@ -161,17 +162,6 @@ def convolutions_on_grids(draw: st.DrawFn) -> Convolution:
     mode = draw(st.sampled_from(["zeros", "circular"]))
     method = draw(st.sampled_from(["direct", "fft"]))
     return Convolution(kernel, (), None, None, mode, method=method, grid_size=grid)
-
-
-def windows_in(linop: NamedLinop) -> st.SearchStrategy[dict[NamedDimension, slice]]:
-    pieces = {dim: slices_in(linop.size(dim) or 0) for dim in linop.dims}
-    return st.fixed_dictionaries({}, optional=pieces)
-
-
-@st.composite
-def slices_in(draw: st.DrawFn, size: int) -> slice:
-    start = draw(st.integers(0, size - 1))
-    return slice(start, draw(st.integers(start + 1, size)))
 
 
 @given(st.data())

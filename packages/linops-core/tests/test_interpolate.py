@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from linops_core import FFT, Interpolate, NamedLinop, SplitError
 from linops_core._kernels import beatty_beta
 from linops_core.testing import BaseNamedLinopTests
+from linops_core.testing.strategies._spaces import slices_in
 from nameddim import ND
 
 
@@ -228,12 +229,6 @@ def test_a_tile_of_a_tile_is_that_block_of_the_matrix(data: st.DataObject) -> No
         torch.testing.assert_close(matrix, blocks.reshape(matrix.shape))
         torch.testing.assert_close(tile.H.to_dense(), matrix.mH)
         torch.testing.assert_close(tile.N.to_dense(), matrix.mH @ matrix)
-
-
-@st.composite
-def slices_in(draw: st.DrawFn, size: int) -> slice:
-    start = draw(st.integers(0, size - 1))
-    return slice(start, draw(st.integers(start + 1, size)))
 
 
 @pytest.mark.parametrize("mode", ["zeros", "circular"])

@@ -257,13 +257,6 @@ def test_the_algebra_is_that_of_matrices() -> None:
     assert torch.equal(A @ torch.ones(3), A(torch.ones(3)))
 
 
-def test_identities_vanish() -> None:
-    A = matrix()
-    assert A @ Identity(("N",)) is A
-    assert Identity(("M",)) @ A is A
-    assert isinstance(Identity(("N",)) @ Identity(("N",)), Identity)
-
-
 def test_a_number_that_is_trained_gets_its_gradient() -> None:
     weight = torch.tensor(2.0, requires_grad=True)
     A = matrix() * weight

@@ -1,4 +1,4 @@
-"""Pairs of spaces: named dimensions with sizes, between which an operator is to act."""
+"""Pairs of spaces, named dimensions with sizes, between which an operator acts; slices of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hypothesis import strategies as st
+
+from nameddim import NamedDimension
+
+from ..._linop import NamedLinop
 
 Space: TypeAlias = tuple[str, ...]
 """Names of the dimensions of a tensor."""
@@ -77,3 +81,16 @@ def hidden(draw: st.DrawFn, space: Space, shown: Sequence[str]) -> tuple[str, ..
         count += 1
     count = draw(st.integers(-1, count))
     return space if count < 0 else ("...", *space[count:])
+
+
+@st.composite
+def slices_in(draw: st.DrawFn, size: int) -> slice:
+    """Slices of a dimension of that size, with both ends."""
+    start = draw(st.integers(0, size - 1))
+    return slice(start, draw(st.integers(start + 1, size)))
+
+
+def windows_in(linop: NamedLinop) -> st.SearchStrategy[dict[NamedDimension, slice]]:
+    """Slices along some of the dimensions of an operator that knows the sizes of all."""
+    pieces = {dim: slices_in(linop.size(dim) or 0) for dim in linop.dims}
+    return st.fixed_dictionaries({}, optional=pieces)
