@@ -58,7 +58,7 @@ class Summary(Autosummary):
     def get_items(self, names: list[str]) -> list[tuple[str, str | None, str, str]]:
         module = self.env.ref_context["py:module"]
         return [
-            (shown, signature, said_of(module, name) or summary.rstrip(","), real)
+            (shown, signature, (said_of(module, name) or summary).rstrip(",.:") + ".", real)
             for name, (shown, signature, summary, real) in zip(
                 names, super().get_items(names), strict=True
             )
@@ -70,7 +70,7 @@ def said_of(module: str, name: str) -> str | None:
     value = getattr(sys.modules[module], name)
     if not isinstance(value, type | FunctionType):
         return " ".join(docs_of_constant(module, name)).partition(". ")[0]
-    return None if value.__name__ == name else f"Another name of {value.__name__}."
+    return None if value.__name__ == name else f"Another name of {value.__name__}"
 
 
 def docs_of_constant(module: str, name: str) -> list[str]:
