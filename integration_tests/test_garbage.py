@@ -1,10 +1,13 @@
 """Whatever is handed to parsers, readers and constructors: only documented errors come out."""
 
+import contextlib
 import inspect
 import io
+import os
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -133,10 +136,21 @@ def test_constructors_and_functions(make: Callable[..., object], data: st.DataOb
         assert made.ishape is not None
 
 
-def checkpoint() -> bytes:
-    """Return a small checkpoint."""
+class Opener:
+    """What would write a file if it were unpickled."""
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return open, (str(MARKER), "w")
+
+
+MARKER = Path(tempfile.gettempdir(), f"executed by a test, {os.getpid()}")
+
+
+def checkpoint(is_zip: bool = True) -> bytes:
+    """Return a small checkpoint; that of torch before 1.6 has no checksums."""
     file = io.BytesIO()
-    torch.save({"weight": torch.rand(3, 4), "views": [torch.rand(6)[1:4]]}, file)
+    value = {"weight": torch.rand(3, 4), "views": [torch.rand(6)[1:4]], "evil": Opener()}
+    torch.save(value, file, _use_new_zipfile_serialization=is_zip)
     return file.getvalue()
 
 
@@ -145,10 +159,10 @@ def test_files_of_random_bytes(content: bytes, suffix: str) -> None:
     refused_or_reported(content, suffix)
 
 
-@given(st.data())
-def test_damaged_checkpoints(data: st.DataObject) -> None:
-    content = bytearray(checkpoint())
-    for _ in range(data.draw(st.integers(1, 5))):
+@given(st.data(), st.booleans())
+def test_damaged_checkpoints(data: st.DataObject, is_zip: bool) -> None:
+    content = bytearray(checkpoint(is_zip))
+    for _ in range(data.draw(st.integers(0, 5))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(content)) | st.just(len(content)))
     refused_or_reported(bytes(content[:cut]), ".pt")
@@ -156,11 +170,15 @@ def test_damaged_checkpoints(data: st.DataObject) -> None:
 
 @given(st.binary(max_size=80))
 def test_pickles_of_random_bytes(pickled: bytes) -> None:
+    refused_or_reported(archive(pickled), ".pt")
+
+
+def archive(pickled: bytes, compression: int = zipfile.ZIP_STORED) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("archive/data.pkl", pickled)
-        archive.writestr("archive/version", "3\n")
-    refused_or_reported(file.getvalue(), ".pt")
+    with zipfile.ZipFile(file, "w", compression) as made:
+        made.writestr("archive/data.pkl", pickled)
+        made.writestr("archive/version", "3\n")
+    return file.getvalue()
 
 
 def refused_or_reported(content: bytes, suffix: str) -> None:
@@ -168,4 +186,49 @@ def refused_or_reported(content: bytes, suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"file{suffix}")
         path.write_bytes(content)
-        assert memmap_command(["report", str(path)]) in (0, 2)
+        status, error = memmap_says("report", str(path))
+        assert (status, error.count("\n")) in ((0, 0), (2, 1))
+        assert path.read_bytes() == content
+
+
+def memmap_says(*arguments: str) -> tuple[int, str]:
+    """Return the status of the command, and what it says on standard error."""
+    error = io.StringIO()
+    with redirect_stdout(io.StringIO()), redirect_stderr(error):
+        try:
+            status = memmap_command(arguments)
+        except SystemExit as stop:
+            assert isinstance(stop.code, int)
+            status = stop.code
+    assert not MARKER.exists()
+    return status, error.getvalue()
+
+
+FILES = {
+    "good.pt": checkpoint(),
+    "old.pt": checkpoint(is_zip=False),
+    "cut.pt": checkpoint()[:-40],
+    "bomb.pt": archive(b"N" * 10_000_000 + b".", zipfile.ZIP_DEFLATED),
+    "empty": b"",
+}
+words = st.sampled_from(["report", "--json", "--picture", "map.svg", "folder", "none", *FILES, "-"])
+
+
+@given(st.lists(words | st.text(st.characters(exclude_characters="\0/h"), max_size=4), max_size=4))
+@example(["good.pt"])
+@example(["good.pt", "--json", "--picture", "map.svg"])
+@example(["good.pt", "--picture", "good.pt"])
+@example(["good.pt", "--picture", "folder"])
+@example(["bomb.pt"])
+def test_arguments_of_the_command_line(words: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("folder").mkdir()
+        for name, content in FILES.items():
+            Path(name).write_bytes(content)
+        status, error = memmap_says("report", *words)
+        *usage, line = error.strip("\n").split("\n")
+        assert status in (0, 2) and bool(line) == (status == 2)
+        if status == 2:
+            assert line.startswith(("memmap: ", "memmap report: "))
+            assert bool(usage) == (": error: " in line[:22])
+        assert Path("good.pt").read_bytes() == FILES["good.pt"] or words[0] != "good.pt"

@@ -1,10 +1,12 @@
 """``memmap report FILE``: what it prints, what it returns."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from contextlib import redirect_stdout
 from pathlib import Path
 from textwrap import indent
 from typing import IO
@@ -79,6 +81,12 @@ def test_a_file_that_is_not_there_is_named_with_the_reason(
 ) -> None:
     assert main(["report", str(tmp_path / "none.pt")]) == 2
     assert capsys.readouterr().err == f"memmap: {tmp_path}/none.pt: No such file or directory\n"
+
+
+def test_a_stream_in_memory_is_written_to(checkpoint: Path) -> None:
+    with redirect_stdout(io.StringIO()) as out:
+        assert main(["report", str(checkpoint)]) == 0
+    assert out.getvalue() == f"{MemoryReport.from_file(checkpoint)}\n"
 
 
 def test_a_picture_does_not_take_the_place_of_the_checkpoint(

@@ -90,8 +90,9 @@ def _failed(reason: str) -> int:
     return 2
 
 
-def _encodable(text: str, encoding: str) -> str:
+def _encodable(text: str, encoding: str | None) -> str:
     """Lines with escapes for what a terminal would obey, or a stream cannot encode."""
+    encoding = encoding or "utf-8"  # a stream in memory has none
     lines = [printable(line) for line in text.split("\n")]
     return "\n".join(lines).encode(encoding, "backslashreplace").decode(encoding)
 
