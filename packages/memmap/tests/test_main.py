@@ -83,6 +83,11 @@ def test_a_file_that_is_not_there_is_named_with_the_reason(
     assert capsys.readouterr().err == f"memmap: {tmp_path}/none.pt: No such file or directory\n"
 
 
+def test_a_file_whose_name_has_two_lines_gives_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "no\nfile"]) == 2
+    assert capsys.readouterr().err == "memmap: no\\nfile: No such file or directory\n"
+
+
 def test_a_stream_in_memory_is_written_to(checkpoint: Path) -> None:
     with redirect_stdout(io.StringIO()) as out:
         assert main(["report", str(checkpoint)]) == 0

@@ -86,7 +86,8 @@ def _is_one_file(path: str, other: str) -> bool:
 
 
 def _failed(reason: str) -> int:
-    print(_encodable(f"memmap: {reason}", sys.stderr.encoding), file=sys.stderr)
+    # The name of a file may have several lines.
+    print(_encodable(f"memmap: {printable(reason)}", sys.stderr.encoding), file=sys.stderr)
     return 2
 
 
