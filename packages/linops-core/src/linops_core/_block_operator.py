@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape
+from nameddim import NamedDimension, NamedShape, as_dims
 
 from ._block_arguments import Shape, default_array, default_blocks, meaning_of, window_counts
 from ._copying import linked
@@ -51,10 +51,10 @@ class BlockOperator(SliceableLinop):
             mask_of = meaning_of(name, mask, counts, tuple(block_size), mask_of)
         elif mask_of is not None:
             raise ValueError(f"{name}: mask_of must come with a mask, got {mask_of!r} alone")
-        array = default_array(len(counts)) if array_shape is None else tuple(array_shape)
+        array = default_array(len(counts)) if array_shape is None else as_dims(array_shape)
         default = default_blocks(len(counts), mask_of)
-        blocks = default if blocks_shape is None else tuple(blocks_shape)
-        batch = ("...",) if batch_shape is None else tuple(batch_shape)
+        blocks = default if blocks_shape is None else as_dims(blocks_shape)
+        batch = as_dims(("...",) if batch_shape is None else batch_shape)
         for what, dims, needed in (
             ("array", array, len(counts)),
             ("blocks", blocks, len(default)),

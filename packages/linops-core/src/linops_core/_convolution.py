@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, get_nd_shape
+from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from ._align import aligned
 from ._copying import linked
@@ -111,25 +111,25 @@ class Convolution(SliceableLinop):
             raise ValueError(f"Convolution: method must be one of {[*_METHODS]}, got {method!r}")
         if not isinstance(kernel, Tensor):
             raise TypeError(f"Convolution: kernel must be a torch.Tensor, got {type(kernel)}")
-        kernel_batch = ND.infer(tuple(kernel_batch_shape))
+        kernel_batch = as_dims(kernel_batch_shape)
         ndim = kernel.ndim - len(kernel_batch)
         if ndim not in (1, 2, 3) or not kernel.numel():
             raise ValueError(
                 "Convolution: the kernel must have elements, and 1, 2 or 3 dimensions behind those "
                 f"of its batch {kernel_batch}, got shape {tuple(kernel.shape)}"
             )
-        batch = ND.infer(("...",) if batch_shape is None else tuple(batch_shape))
+        batch = as_dims(("...",) if batch_shape is None else batch_shape)
         for dim in kernel_batch:
             if dim not in batch or dim == ELLIPSES:
                 raise ValueError(
                     f"Convolution: a dimension of the kernel's batch must be named in the batch "
                     f"{batch}, got {dim}"
                 )
-        here = ND.infer(tuple(get_nd_shape(ndim) if in_grid_shape is None else in_grid_shape))
+        here = as_dims(get_nd_shape(ndim) if in_grid_shape is None else in_grid_shape)
         there = (
             UnusedNames({*here, *batch}).each(here)
             if out_grid_shape is None
-            else ND.infer(tuple(out_grid_shape))
+            else as_dims(out_grid_shape)
         )
         if len(here) != ndim or len(there) != ndim:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, Dim, NamedDimension, NamedShape
+from nameddim import ELLIPSES, ND, Dim, NamedDimension, NamedShape, as_dims
 
 from ._contraction import Contraction
 from ._sliceable import SliceableLinop
@@ -63,11 +63,11 @@ class Dense(SliceableLinop):
         oshape: Sequence[NamedDimension | str] | None = None,
         broadcast_dims: Sequence[NamedDimension | str] | None = None,
     ) -> None:
-        weight_dims = ND.infer(("M", "N") if weightshape is None else tuple(weightshape))
-        inputs = weight_dims[-1:] if ishape is None else ND.infer(tuple(ishape))
-        outputs = weight_dims[:-1] if oshape is None else ND.infer(tuple(oshape))
+        weight_dims = as_dims(("M", "N") if weightshape is None else weightshape)
+        inputs = weight_dims[-1:] if ishape is None else as_dims(ishape)
+        outputs = weight_dims[:-1] if oshape is None else as_dims(oshape)
         super().__init__(NamedShape(inputs, outputs, weightshape=weight_dims))
-        broadcast = ND.infer(() if broadcast_dims is None else tuple(broadcast_dims))
+        broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
         self.register_weight("weight", weight, "weightshape", broadcast)
         self._check_dims(weight_dims, broadcast)
         # In the order given, not in that of a set: einsum sums in the order of letters, and

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, AnyDim, NamedDimension, NamedShape
+from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from ._align import aligned
 from ._copying import linked
@@ -66,12 +66,12 @@ class Diagonal(SliceableLinop):
             raise TypeError(f"Diagonal: weight must be a torch.Tensor, got {type(weight)}")
         if ioshape is None:
             ioshape = ("...", *(AnyDim(axis + 1) for axis in range(weight.ndim)))
-        dims = ND.infer(tuple(ioshape))
+        dims = as_dims(ioshape)
         if weight_shape is None:
             weight_shape = dims[dims[:1] == (ELLIPSES,) :]
         others = {**(shape_kwargs or {}), "weight_shape": weight_shape}
         super().__init__(NamedShape(dims, **others))
-        broadcast = ND.infer(() if broadcast_dims is None else tuple(broadcast_dims))
+        broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
         self.register_weight("weight", weight, "weight_shape", broadcast)
         for dim in self.shape.other_shapes["weight_shape"]:
             if dim == ELLIPSES or dim not in self.ishape:

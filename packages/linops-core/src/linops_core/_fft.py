@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape, get_nd_shape
+from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from ._copying import linked
 from ._dtype import multiplied
@@ -77,16 +77,15 @@ class FFT(SliceableLinop):
             raise ValueError(f"FFT: norm must be one of {[*_ADJOINT_NORM]}, got {norm!r}")
         if grid_shapes is None:
             grid_shapes = (get_nd_shape(ndim), get_nd_shape(ndim, kspace=True))
-        pairs = isinstance(grid_shapes, Sequence) and len(grid_shapes) == 2
-        if not pairs or not all(
-            isinstance(names, Sequence) and len(names) == ndim for names in grid_shapes
-        ):
+        is_pair = isinstance(grid_shapes, Sequence) and len(grid_shapes) == 2
+        grids = tuple(map(as_dims, grid_shapes)) if is_pair else ()
+        if not grids or any(len(names) != ndim for names in grids):
             raise ValueError(
                 f"FFT: grid_shapes must be {ndim} image and {ndim} k-space dimensions, "
                 f"got {grid_shapes!r}"
             )
-        batch = tuple(batch_shape) if batch_shape is not None else ("...",)
-        image, kspace = (tuple(names) for names in grid_shapes)
+        batch = as_dims(("...",) if batch_shape is None else batch_shape)
+        image, kspace = grids
         shape = NamedShape(
             (*batch, *image),
             (*batch, *kspace),

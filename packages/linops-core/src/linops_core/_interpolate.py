@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from nameddim import AnyDim, NamedDimension, NamedShape, get_nd_shape
+from nameddim import AnyDim, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from ._copying import linked
 from ._gridding import gridded, interpolated, outer
@@ -144,10 +144,11 @@ class Interpolate(SliceableLinop):
         sizes = per_axis("Interpolate", "grid_size", grid_size)
         _check(locs, sizes, width, norm, pad_mode)
         weigh = kernel_of(kernel, width, kernel_params)
-        grid = get_nd_shape(len(sizes), kspace=True) if grid_shape is None else tuple(grid_shape)
-        points = default_samples(locs.ndim - 1) if locs_batch_shape is None else locs_batch_shape
-        points = tuple(points)
-        batch = ("...",) if batch_shape is None else tuple(batch_shape)
+        grid = as_dims(get_nd_shape(len(sizes), kspace=True) if grid_shape is None else grid_shape)
+        points = as_dims(
+            default_samples(locs.ndim - 1) if locs_batch_shape is None else locs_batch_shape
+        )
+        batch = as_dims(("...",) if batch_shape is None else batch_shape)
         for what, names, needed in (
             ("grid_shape", grid, len(sizes)),
             ("locs_batch_shape", points, locs.ndim - 1),

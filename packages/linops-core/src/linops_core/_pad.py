@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nameddim import ND, NamedDimension, NamedShape, get_nd_shape
+from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from ._placement import Placement
 from ._shift import Shift
@@ -158,16 +158,11 @@ def centred_shape(
     ValueError
         If there is not one named dimension for each.
     """
-    batch = ND.infer(("...",) if batch_shape is None else tuple(batch_shape))
-    before = get_nd_shape(ndim) if in_shape is None else ND.infer(tuple(in_shape))
-    if out_shape is None:
-        out_shape = UnusedNames({*batch, *before}).each(before)
-    shape = NamedShape(
-        (*batch, *before),
-        (*batch, *out_shape),
-        from_grid=before,
-        to_grid=tuple(out_shape),
-    )
+    batch = as_dims(("...",) if batch_shape is None else batch_shape)
+    before = get_nd_shape(ndim) if in_shape is None else as_dims(in_shape)
+    unused = UnusedNames({*batch, *before})
+    after = unused.each(before) if out_shape is None else as_dims(out_shape)
+    shape = NamedShape((*batch, *before), (*batch, *after), from_grid=before, to_grid=after)
     grids = (shape.other_shapes["from_grid"], shape.other_shapes["to_grid"])
     if any(len(grid) != ndim or not shape.dims >= set(grid) for grid in grids):
         raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nameddim import ND, NamedDimension, NamedShape
+from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from ._placement import Placement
 from ._shift import Shift
@@ -115,7 +115,7 @@ def end_shape(
     ValueError
         If it is not a named dimension of the input, or another one changes.
     """
-    inputs, outputs = ND.infer(tuple(ishape)), ND.infer(tuple(oshape))
+    inputs, outputs = as_dims(ishape), as_dims(oshape)
     named = [own for _, own in named_axes(inputs)]
     if isinstance(dim, int):
         within = -len(inputs) <= dim < len(inputs)

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from ._copying import linked
 from ._linop import NamedLinop
@@ -218,8 +218,8 @@ class Repeat(Expansion):
         broadcast_dims: Sequence[NamedDimension | str] | None = None,
     ) -> None:
         counts = by_dimension("Repeat", n_repeats, "n_repeats")
-        given = set(ND.infer(tuple(ishape)))
-        broadcast = set(ND.infer(() if broadcast_dims is None else tuple(broadcast_dims)))
+        given = set(as_dims(ishape))
+        broadcast = set(as_dims(() if broadcast_dims is None else broadcast_dims))
         for dim in broadcast - counts.keys():
             raise ValueError(
                 f"Repeat: n_repeats must have a size for each dimension that is broadcast, "
@@ -283,8 +283,8 @@ class SumReduce(Expansion):
         sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     ) -> None:
         known = by_dimension("SumReduce", sizes)
-        kept = ND.infer(tuple(oshape))
-        gone = [dim for _, dim in named_axes(ND.infer(tuple(ishape))) if dim not in kept]
+        kept = as_dims(oshape)
+        gone = [dim for _, dim in named_axes(as_dims(ishape)) if dim not in kept]
         for dim in known.keys() - set(gone):
             raise ValueError(
                 f"SumReduce: sizes must be of dimensions that are summed over, got {dim} for "

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from nameddim import NamedDimension, NamedShape, get_nd_shape
+from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from ._copying import linked
 from ._dtype import summable
@@ -69,9 +69,11 @@ class Sampling(SliceableLinop):
         if not all(map(is_size, sizes)):
             raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
         _check_indices(idx, sizes)
-        grid = get_nd_shape(len(sizes), kspace=True) if input_shape is None else tuple(input_shape)
-        samples = default_samples(idx[0].ndim) if output_shape is None else tuple(output_shape)
-        batch = ("...",) if batch_shape is None else tuple(batch_shape)
+        grid = as_dims(
+            get_nd_shape(len(sizes), kspace=True) if input_shape is None else input_shape
+        )
+        samples = default_samples(idx[0].ndim) if output_shape is None else as_dims(output_shape)
+        batch = as_dims(("...",) if batch_shape is None else batch_shape)
         if len(grid) != len(sizes):
             raise ValueError(
                 f"Sampling: input_shape must have {len(sizes)} dimensions for a grid of "

@@ -16,6 +16,7 @@ from nameddim._names import N2K as N2K
 from nameddim._names import get_nd_shape as get_nd_shape
 from nameddim._names import partition as partition
 from nameddim._parse import Dim as Dim
+from nameddim._parse import as_dims as as_dims
 from nameddim._shape import NamedShape as NS
 from nameddim._shape import NamedShape as NamedShape
 
@@ -30,6 +31,7 @@ __all__ = [
     "Dim",
     "NamedDimension",
     "NamedShape",
+    "as_dims",
     "get_nd_shape",
     "is_any",
     "is_wildcard",

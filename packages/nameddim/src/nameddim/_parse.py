@@ -65,7 +65,23 @@ def Dim(text: str) -> Dims:
 
 
 def as_dims(shape: Iterable[str]) -> Dims:
-    """Return `shape` as a tuple; a string, unless it is one dimension, is read by :func:`Dim`."""
+    """Return the dimensions of a shape, which may be written in one string.
+
+    Parameters
+    ----------
+    shape : str or iterable of str or NamedDimension
+        A string is read by :func:`Dim`; a :class:`NamedDimension` is that one dimension.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`Dim` and :meth:`NamedDimension.infer`; a set has no order, and is refused.
+
+    Examples
+    --------
+    >>> as_dims("CNx"), as_dims(["C", "Nx"])
+    (('C', 'Nx'), ('C', 'Nx'))
+    """
     if isinstance(shape, NamedDimension):
         return (shape,)
     if isinstance(shape, str):

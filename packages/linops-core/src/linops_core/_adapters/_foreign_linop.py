@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._sliceable import SliceableLinop
 from ._foreign import Foreign, multiplied
@@ -44,7 +44,7 @@ class ForeignLinop(SliceableLinop):
         lengths: tuple[Sequence[int], Sequence[int]],
         name: str,
     ) -> None:
-        inputs, outputs = ND.infer(tuple(ishape)), ND.infer(tuple(oshape))
+        inputs, outputs = as_dims(ishape), as_dims(oshape)
         batch = tuple(dim for dim in inputs[:1] if dim == ELLIPSES)
         columns, rows = inputs[len(batch) :], outputs[len(batch) :]
         shape = NamedShape(inputs, outputs, columns=columns, rows=rows)

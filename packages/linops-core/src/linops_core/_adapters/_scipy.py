@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nameddim import ELLIPSES, ND, NamedDimension
+from nameddim import ELLIPSES, NamedDimension, as_dims
 
 from .._linop import NamedLinop
 from .._sizes import by_dimension
@@ -112,7 +112,7 @@ def lengths_of(
         If more than one is not given, or the rest does not divide the total.
     """
     given = by_dimension("from_scipy", sizes)
-    dims = [dim for dim in ND.infer(tuple(names)) if dim != ELLIPSES]
+    dims = [dim for dim in as_dims(names) if dim != ELLIPSES]
     unknown = [dim for dim in dims if dim not in given]
     rest = prod(given[dim] for dim in dims if dim in given)
     if len(unknown) > 1 or (unknown and (not rest or total % rest)):
