@@ -14,7 +14,7 @@ from ._assemble import assemble
 from ._cutting import cut_along
 from ._narrowed import narrowed
 from ._slices import Sizes, slices_along
-from ._tiled import Tiled
+from ._tiled import Tiled, check_tqdm_kwargs
 
 
 def batch_linop(
@@ -58,6 +58,7 @@ def batch_linop(
     tensor([0., 1., 2.])
     """
     pieces = slices_along(linop, batch_sizes, sizes)
+    check_tqdm_kwargs(linop, tqdm_kwargs)
     tiles = cut_along(linop, pieces)
     given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if tiles.size == 1:

@@ -46,7 +46,7 @@ class Tiled(Composite):
     Raises
     ------
     TypeError
-        If ``tqdm_kwargs`` is no mapping.
+        If ``whole`` is no operator, or ``tqdm_kwargs`` no mapping.
 
     Examples
     --------
@@ -62,10 +62,9 @@ class Tiled(Composite):
         tqdm_kwargs: Mapping[str, object] | None = None,
         sizes: Mapping[NamedDimension, int] | None = None,
     ) -> None:
-        if not isinstance(tqdm_kwargs, (Mapping, type(None))):
-            raise TypeError(
-                f"{whole.signature}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}"
-            )
+        if not isinstance(whole, NamedLinop):
+            raise TypeError(f"Tiled: what is run must be a NamedLinop, got {type(whole)}")
+        check_tqdm_kwargs(whole, tqdm_kwargs)
         super().__init__(whole.shape, [whole])
         self._sizes = dict(sizes or {})
         self._is_endomorphism = whole.is_endomorphism
@@ -195,3 +194,17 @@ class Tiled(Composite):
         """Return the part of the whole between slices; see :meth:`NamedLinop.split`."""
         whole = linop.whole
         return whole.split(whole, linop.own_window(tile))  # type: ignore[no-any-return]
+
+
+def check_tqdm_kwargs(linop: NamedLinop, tqdm_kwargs: Mapping[str, object] | None) -> None:
+    """Refuse what are no options of a progress bar.
+
+    Raises
+    ------
+    TypeError
+        If they are no mapping.
+    """
+    if not isinstance(tqdm_kwargs, (Mapping, type(None))):
+        raise TypeError(
+            f"{linop.signature}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}"
+        )

@@ -51,6 +51,11 @@ class Tiling:
     ----------
     whole : NamedLinop
 
+    Raises
+    ------
+    TypeError
+        If it is no operator.
+
     Attributes
     ----------
     whole : NamedLinop
@@ -71,6 +76,8 @@ class Tiling:
     """
 
     def __init__(self, whole: NamedLinop) -> None:
+        if not isinstance(whole, NamedLinop):
+            raise TypeError(f"Tiling: what is taken apart must be a NamedLinop, got {type(whole)}")
         self.whole = whole
         self.parts: list[Part] = []
         self.fills = True
