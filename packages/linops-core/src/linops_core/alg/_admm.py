@@ -113,6 +113,7 @@ def admm(
     S. Boyd, N. Parikh, E. Chu, B. Peleato and J. Eckstein, "Distributed optimization and
     statistical learning via the alternating direction method of multipliers", Foundations and
     Trends in Machine Learning 3 (2011), sections 3.3.1 and 3.4.1.
+
     B. Stellato, G. Banjac, P. Goulart, A. Bemporad and S. Boyd, "OSQP: an operator splitting
     solver for quadratic programs", Mathematical Programming Computation 12 (2020), for the term
     :math:`|A^H y|`.

@@ -107,6 +107,7 @@ def conjugate_gradients(
     ----------
     M. R. Hestenes and E. Stiefel, "Methods of conjugate gradients for solving linear systems",
     Journal of Research of the National Bureau of Standards 49 (1952), section 3.
+
     Y. Saad, "Iterative methods for sparse linear systems" (2003), algorithm 9.1, with a
     preconditioner.
 

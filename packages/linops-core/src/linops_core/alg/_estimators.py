@@ -85,6 +85,7 @@ def estimate_trace(
     ----------
     M. F. Hutchinson, "A stochastic estimator of the trace of the influence matrix for Laplacian
     smoothing splines", Communications in Statistics 18 (1989), 1059-1076.
+
     R. A. Meyer, C. Musco, C. Musco and D. P. Woodruff, "Hutch++: optimal stochastic trace
     estimation", Symposium on Simplicity in Algorithms (2021), algorithm 1.
 

@@ -105,6 +105,7 @@ def pdhg(
     ----------
     A. Chambolle and T. Pock, "A first-order primal-dual algorithm for convex problems with
     applications to imaging", Journal of Mathematical Imaging and Vision 40 (2011), algorithm 1.
+
     T. Goldstein, M. Li and X. Yuan, "Adaptive primal-dual splitting methods for statistical
     learning and image processing", NIPS 28 (2015), for the residuals.
 

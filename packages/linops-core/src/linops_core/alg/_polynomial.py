@@ -73,6 +73,7 @@ def polynomial_preconditioner(
     ----------
     O. G. Johnson, C. A. Micchelli and G. Paul, "Polynomial preconditioners for conjugate gradient
     calculations", SIAM Journal on Numerical Analysis 20 (1983), 362-376.
+
     S. S. Iyer, F. Ong, X. Cao, C. Liao, L. Daniel, J. I. Tamir and K. Setsompop, "Polynomial
     preconditioners for regularized linear inverse problems", SIAM Journal on Imaging Sciences 17
     (2024), 116-146.

@@ -110,6 +110,7 @@ def svd(
     G. H. Golub, F. T. Luk and M. L. Overton, "A block Lanczos method for computing the singular
     values and corresponding singular vectors of a matrix", ACM Transactions on Mathematical
     Software 7 (1981), 149-169.
+
     C. Musco and C. Musco, "Randomized block Krylov methods for stronger and faster approximate
     singular value decomposition", NIPS 28 (2015).
 
