@@ -342,6 +342,26 @@ def test_the_signature_names_operator_and_dimensions() -> None:
     assert NamedLinop(NamedShape(("N",)), "A").name == "A"
 
 
+def test_a_class_that_overrides_forward_inherits_no_normal() -> None:
+    class Doubled(Diagonal):
+        def forward(self, x: Tensor) -> Tensor:
+            return 2 * super().forward(x)
+
+    A = Doubled(torch.rand(3, dtype=torch.complex128), ("N",))
+    for linop in (A, A @ A, Dense(torch.rand(2, 3, dtype=torch.complex128)) @ A):
+        dense = linop.to_dense()
+        torch.testing.assert_close(linop.H.to_dense(), dense.mH)
+        torch.testing.assert_close(linop.N.to_dense(), dense.mH @ dense)
+
+
+def test_a_class_that_overrides_call_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Doubled: an operator must say .* in fn\(linop, x\)"):
+
+        class Doubled(Diagonal):
+            def __call__(self, x: Tensor) -> Tensor:
+                return 2 * super().__call__(x)
+
+
 def test_a_class_that_says_anew_what_it_does_inherits_no_closed_form() -> None:
     class Five(FFT):
         @staticmethod

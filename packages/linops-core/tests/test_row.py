@@ -251,6 +251,19 @@ def test_what_a_class_does_otherwise_is_done() -> None:
         assert not any(row.is_uniform for row in rows(tiles))
 
 
+def test_an_operator_that_may_return_anything_is_asked_for_each_tile() -> None:
+    class Skip(SliceableLinop):
+        def __init__(self) -> None:
+            super().__init__(NamedShape(("C",)))
+
+        @staticmethod
+        def fn(linop: Any, x: Tensor, /) -> Tensor:
+            return x * 1j if x.any() else x.real
+
+    tiles = tiles_along_c(Skip() @ Diagonal(random(N_TILES), ("C",)))
+    assert not any(row.is_uniform for row in rows(tiles))
+
+
 def test_tiles_whose_weights_are_shifted_shift_them() -> None:
     shifted = Diagonal(random(N_TILES, 2), ("C", "N")).uncentred([ND.infer("N")])
     assert shifted is not None

@@ -15,7 +15,17 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from linops_core import FFT, Concat, Convolution, Dense, Diagonal, NamedLinop, SimpleLinop
+from linops_core import (
+    FFT,
+    Concat,
+    Convolution,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    SimpleLinop,
+    Stack,
+)
 from linops_core.testing import BaseNamedLinopTests
 from linops_split import Narrowed, Tiled, Tiling, batch_linop, narrowed
 from nameddim import ND
@@ -72,6 +82,34 @@ def test_a_cut_that_makes_one_tile_leaves_the_operator_as_it_is() -> None:
     A = matrix()
     assert batch_linop(A, {"M": 4, "N": 100}) is A
     assert batch_linop(A, {}) is A
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32])
+def test_integers_and_booleans_are_summed_in_int64(dtype: torch.dtype) -> None:
+    D = Diagonal(torch.ones(4, dtype=torch.bool), ("N",))
+    x = torch.full((4,), 100).to(dtype)
+    for A in (D + D + D, Stack(D, D, D, odim_and_idx=("C", 0)).N):
+        y = A(x)
+        assert y.dtype == torch.int64
+        for batched in (batch_linop(A, {dim: 1}) for dim in A.dims if A.size(dim)):
+            assert torch.equal(batched(x), y) and batched(x).dtype == y.dtype
+
+
+def test_tiles_must_not_be_replaced() -> None:
+    tiled = batch_linop(Diagonal(torch.rand(4), ("N",)), {"N": 1})
+    tiled(torch.rand(4))
+    assert isinstance(tiled, Tiled)
+    with pytest.raises(RuntimeError, match="must not change once other operators were made"):
+        tiled.whole.set_submodule("3", Diagonal(torch.rand(1), ("N",)))
+
+
+def test_the_tiles_of_an_endomorphism_make_one() -> None:
+    A = Dense(torch.rand(4, 3, dtype=torch.complex128))
+    normal, x = A.N, torch.rand(3, dtype=torch.complex128)
+    batched = batch_linop(normal, {"N": 1})
+    assert batched.is_endomorphism
+    torch.testing.assert_close((batched + 0.1 * Identity())(x), normal(x) + 0.1 * x)
+    torch.testing.assert_close((batched**2)(x), normal(normal(x)))
 
 
 @pytest.mark.parametrize("operand", [None, 0, 1])

@@ -58,7 +58,8 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
     """
 
     _is_stateless: ClassVar[bool] = False
-    """Whether ``fn`` and ``adj_fn`` keep nothing from one call to the next."""
+    """Whether ``fn`` and ``adj_fn`` keep nothing from one call to the next, and what they return is
+    of a shape and dtype that those of input and weights say."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep no closed form of an operator whose ``fn`` or ``adj_fn`` the class overrides."""

@@ -135,7 +135,7 @@ def _moves(one: NamedLinop, other: NamedLinop) -> Moves | None:
         return None
     found = []
     for pair in zip(_operands(one), _operands(other), strict=True):
-        moves = () if pair[0] is pair[1] else _moves_of_weights(*pair)
+        moves = _moves_of_weights(*pair)
         if moves is None:
             return None
         found.append(moves)
@@ -160,7 +160,12 @@ def _moves_of_weights(one: NamedLinop, other: NamedLinop) -> tuple[Move, ...] | 
         and one._is_stateless
         and type(one).weight_part is SliceableLinop.weight_part
         and type(one).forward is RememberingLinop.forward
-        and not one._uncentred
+    ):
+        return None
+    if one is other:
+        return ()
+    if not (
+        not one._uncentred
         and one._cuts.keys() == other._cuts.keys() == one._weight_shapes.keys()
         and _are_alike(one, other)
     ):

@@ -100,7 +100,10 @@ def create_batched_linop(
     for device in {base.device, *whole.devices()}:
         probed(device)
     _place(whole.leaves())
-    return BatchedLinop(whole.put_together(base), base, max_in_flight, known, tqdm_kwargs)
+    together = whole.put_together(base)
+    if linop.is_endomorphism:
+        together = together.as_endomorphism()
+    return BatchedLinop(together, base, max_in_flight, known, tqdm_kwargs)
 
 
 def _specs_in(batch_specs: object) -> list[BatchSpec]:

@@ -190,6 +190,8 @@ class _Execution:
 
     def admit(self, result: Tensor, action: Action) -> Output:
         """Return the output, made for the first result; refuse one that does not go into it."""
+        if not self.tiling.may_add(result):
+            raise CannotBeWritten
         if self.output is None:
             self.output = output_on(self.base)(self.plan, self.tiling, self.base, result)
         if result.requires_grad or self.output.y.dtype != result.dtype:

@@ -112,13 +112,17 @@ def cut(
     linops, _, _ = split_linop(linop, spec.batch_sizes, sizes=sizes)
     devices = _devices_over(grid.shape, spec, base)
     cells = np.empty(grid.shape, dtype=object)
+    # What one part of an operator knows of a dimension is true of the parts that do not.
+    of_whole = {dim: size for dim in linop.dims if (size := linop.size(dim)) is not None} | {
+        **sizes
+    }
     for position in np.ndindex(grid.shape):
         tile = narrowed(cast(NamedLinop, linops[position]))
         window, tile = (tile, tile.part) if isinstance(tile, Narrowed) else (None, tile)
         pieces = {dim: piece for dim, (_, piece) in cast(Tile, grid[position]).items()}
         if window is not None:
             pieces |= {**window.reads, **window.writes}
-        known = {**sizes, **{dim: piece.stop - piece.start for dim, piece in pieces.items()}}
+        known = {**of_whole, **{dim: piece.stop - piece.start for dim, piece in pieces.items()}}
         of_tile = {dim: size for dim, size in known.items() if dim in tile.dims}
         # What is zero has nothing left to cut.
         specs_left = [] if isinstance(tile, Zero) else others

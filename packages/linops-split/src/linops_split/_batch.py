@@ -66,4 +66,7 @@ def batch_linop(
     for position in np.ndindex(tiles.shape):
         tiles[position] = narrowed(cast(NamedLinop, tiles[position]))
     lengths = {dim: [piece.stop - piece.start for piece in along] for dim, along in pieces.items()}
-    return Tiled(assemble(tiles, tuple(pieces), lengths=lengths), tqdm_kwargs, given)
+    whole = assemble(tiles, tuple(pieces), lengths=lengths)
+    if linop.is_endomorphism:
+        whole = whole.as_endomorphism()
+    return Tiled(whole, tqdm_kwargs, given)

@@ -114,7 +114,7 @@ class Tiled(Composite):
         for number, part in enumerate(self.watched(tiling.parts)):
             result, is_new = next(results)
             if is_new:
-                if result.requires_grad:
+                if result.requires_grad or not tiling.may_add(result):
                     return None
                 if tiling.fills and len(tiling.parts) == 1:
                     return result  # which is the whole output

@@ -99,6 +99,10 @@ class Tiling:
         return True
 
     @cached_property
+    def _adds(self) -> bool:
+        return any(part.adds for part in self.parts)
+
+    @cached_property
     def rows(self) -> list[Row]:
         """The tiles in rows, of which all that are in one read and write alike."""
         return [
@@ -161,6 +165,14 @@ class Tiling:
             shape[axis] = length
         return shape
 
+    def may_add(self, result: Tensor) -> bool:
+        """Whether results like this one may be added up where they belong, or none has to be.
+
+        Integers and booleans may not: they are summed in int64, as `Add` does it.
+        """
+        dtype = result.dtype
+        return dtype.is_floating_point or dtype.is_complex or not self._adds
+
     def output_for(self, result: Tensor) -> Tensor:
         """Return memory for the output, given what the first tile returned."""
         shape = self.output_shape(result.shape)
@@ -178,6 +190,7 @@ class Tiling:
         if not isinstance(node, (Add, Concat)) or not is_joint or node.threaded or has_hooks(node):
             return self._tile(node, adds, reads, writes)
         self._joints.append(node)
+        vars(node)["_has_relatives"] = True  # its operands must not be replaced
         idim, odim = (node.idim, node.odim) if isinstance(node, Concat) else (None, None)
         isizes, osizes = (node.isizes, node.osizes) if isinstance(node, Concat) else ((), ())
         if odim is not None:
