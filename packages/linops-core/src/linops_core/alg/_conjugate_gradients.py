@@ -82,7 +82,8 @@ def conjugate_gradients(
         then keeps. If True, by the implicit function theorem: A is solved once more in the
         backward pass, no step is kept, and the gradients, to y and to whatever A is made of, are
         those of the exact solution, as exact as the tolerances. There is then no gradient to x0
-        and the preconditioner, and no second derivative (it is refused).
+        and the preconditioner, and no second derivative (it is refused). Weights that are
+        replaced or written to before the backward pass are refused in it.
     callback : function, optional
         Called with a :class:`Step` after every step. Its ``values`` are "residual",
         :math:`|A x - y| / |y|` (the largest of all systems), and "loss", f(x) (the sum).
@@ -146,7 +147,8 @@ def conjugate_gradients(
         return solve(y, x0, watched)
     with torch.no_grad():
         x = solve(y, x0, watched)
-    return attach(x, y - in_own_space(_NAME, A, x), solve_again)
+    operators = (A,) if preconditioner is None else (A, preconditioner)
+    return attach(x, y - in_own_space(_NAME, A, x), solve_again, _NAME, operators)
 
 
 class _Run:

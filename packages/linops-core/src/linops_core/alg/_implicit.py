@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from ._fingerprint import Fingerprint
+from ._vectors import Operator
 
 
 class _Solved(torch.autograd.Function):
     """x with the gradient of ``S b``, for a linear solver S whose adjoint is given."""
 
     @staticmethod
-    def forward(ctx: Any, b: Tensor, x: Tensor, adjoint: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(
+        ctx: Any,
+        b: Tensor,
+        x: Tensor,
+        adjoint: Callable[[Tensor], Tensor],
+        owner: str,
+        operators: Sequence[Operator],
+    ) -> Tensor:
+        if ctx.needs_input_grad[0]:
+            ctx.fingerprint = Fingerprint(owner, operators)
         ctx.adjoint = adjoint
         ctx.save_for_backward(b)
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
+        ctx.fingerprint.check()
         with torch.no_grad():
             solved = ctx.adjoint(gradient.detach())
         if not torch.is_grad_enabled():
-            return solved, None, None
+            return solved, None, None, None, None
         # A graph of the gradients is made, in which this one would pass for a constant. It hangs
         # on b, and so on all that it depends on: else autograd would not even come by.
         last = _Last.apply(solved, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
-        return last, None, None
+        return last, None, None, None, None
 
 
 class _Last(torch.autograd.Function):
@@ -45,7 +58,13 @@ class _Last(torch.autograd.Function):
         )
 
 
-def attach(x: Tensor, defect: Tensor, adjoint: Callable[[Tensor], Tensor]) -> Tensor:
+def attach(
+    x: Tensor,
+    defect: Tensor,
+    adjoint: Callable[[Tensor], Tensor],
+    owner: str,
+    operators: Sequence[Operator],
+) -> Tensor:
     r"""Return the solution x of a linear problem with the gradient that its equation gives.
 
     By the implicit function theorem: let :math:`b(\theta, x) = 0` at the solution, with the
@@ -61,6 +80,12 @@ def attach(x: Tensor, defect: Tensor, adjoint: Callable[[Tensor], Tensor]) -> Te
     adjoint : function
         The adjoint of :math:`M^{-1}`. It is called without autograd, so a second derivative is
         refused.
+    owner : str
+        The solver, for errors.
+    operators : sequence of operators
+        What ``adjoint`` applies. It reads their weights in the backward pass, so other ones than
+        now are refused then.
     """
-    solution: Tensor = _Solved.apply(defect, x, adjoint)  # type: ignore[no-untyped-call]
+    arguments = (defect, x, adjoint, owner, operators)
+    solution: Tensor = _Solved.apply(*arguments)  # type: ignore[no-untyped-call]
     return solution

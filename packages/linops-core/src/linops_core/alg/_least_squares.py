@@ -131,7 +131,7 @@ def least_squares(
         z = solve(Problem(owner, back, forth, g), unwatched)
         return solve(Problem(owner, forth, back, z), unwatched)
 
-    return attach(x, gradient, normal_inverse)
+    return attach(x, gradient, normal_inverse, owner, (A, adjoint))
 
 
 def _augmented(problem: Problem, x: Tensor) -> tuple[Operator, Operator]:

@@ -41,7 +41,8 @@ def lsqr(
     Gradients are those of the exact solution, by the implicit function theorem: no step is
     kept, A and its adjoint are solved once more each in the backward pass, gradients reach y
     (and not x0) and whatever A is made of, provided that the columns of A are independent or
-    damp is not 0. A second derivative is refused.
+    damp is not 0. A second derivative is refused, and so are weights that are replaced or
+    written to before the backward pass.
 
     Parameters
     ----------
