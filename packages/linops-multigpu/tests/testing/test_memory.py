@@ -1,6 +1,8 @@
 """What the allocator of a simulated device gives, refuses, and gives again."""
 
 import gc
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -131,3 +133,67 @@ def test_the_peak_stays_when_less_is_allocated_later() -> None:
         del x
         torch.empty(1, device="sim:0")
         assert world.peak_nbytes("sim:0") == NBYTES
+
+
+def run_apart(program: str) -> None:
+    """Run a program in a process of its own, which a crash would end instead of this one."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_tensor_goes_while_an_exception_is_on_its_way() -> None:
+    run_apart("""
+import torch
+from linops_multigpu.testing import simulated
+with simulated(1) as world:
+    y = torch.ones(4, device="sim:0")
+    for _ in range(20):
+        try:
+            print(2 * y, [1][3])
+        except IndexError:
+            assert world.allocated_nbytes("sim:0") == 16
+        else:
+            raise AssertionError
+""")
+
+
+def test_a_tensor_goes_when_there_is_no_memory_for_the_next() -> None:
+    run_apart("""
+import torch
+from linops_multigpu.testing import simulated
+with simulated(1, memory=1000) as world:
+    x = torch.ones(50, device="sim:0")
+    for _ in range(20):
+        try:
+            (2 * x).repeat(2) + x.repeat(100)
+        except torch.OutOfMemoryError:
+            assert world.allocated_nbytes("sim:0") == 200
+        else:
+            raise AssertionError
+""")
+
+
+def test_memory_that_goes_with_an_exception_is_checked() -> None:
+    run_apart("""
+import torch
+from linops_multigpu.testing import simulated
+with simulated(1, check=False) as world:
+    side = world.new_stream("sim:0")
+
+    def used_elsewhere(x):
+        side.wait_stream(world.current_stream("sim:0"))
+        with world.using(side):
+            x.mul_(2)
+        return x
+
+    try:
+        print(used_elsewhere(torch.ones(4, device="sim:0")), [1][3])
+    except IndexError:
+        pass
+    assert world.allocated_nbytes("sim:0") == 0
+    (race,) = world.races
+    assert "free" in race, race
+    assert "weakref" not in race, race
+""")

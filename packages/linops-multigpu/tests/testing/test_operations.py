@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from linops_core import Dense
 from linops_multigpu.testing import SCHEDULES, simulated
@@ -215,3 +216,32 @@ def test_an_operator_with_weights_on_a_device_can_be_copied() -> None:
     with simulated(1):
         A = Dense(nn.Parameter(torch.randn(2, N, device="sim:0")), ("M", "N"))
         assert all(weight.device.type == "sim" for weight in copy.deepcopy(A).parameters())
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_writes_to_lists_are_counted(device: str) -> None:
+    with simulated(1):
+        written, read = torch.ones(N, device=device), torch.ones(N, device=device)
+        torch._foreach_mul_([written], 2)
+        torch._foreach_add_([written], [read])
+        assert (written._version, read._version) == (2, 0)
+        written.mul_(2)
+        torch.mul(read, 2, out=written)
+        assert written._version == 4
+        with torch.inference_mode():
+            inferred = torch.ones(N, device=device)
+            torch._foreach_mul_([inferred], 2)
+            assert torch.equal(inferred.cpu(), torch.full((N,), 2.0))
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_averages_of_weights_are_followed(device: str) -> None:
+    with simulated(1):
+        model = nn.Linear(2, 2, bias=False).to(device)
+        average = get_ema_multi_avg_fn(0.5)  # type: ignore[no-untyped-call]  # of torch
+        averaged = AveragedModel(model, multi_avg_fn=average)
+        averaged.update_parameters(model)
+        (weight,) = averaged.parameters()
+        version = weight._version
+        averaged.update_parameters(model)
+        assert weight._version > version

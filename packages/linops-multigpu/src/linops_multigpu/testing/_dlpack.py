@@ -8,6 +8,7 @@ last view is gone. So a simulated tensor is an ordinary one: with a storage, vie
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 
 import torch
@@ -54,29 +55,9 @@ class _Array(ctypes.Structure):
     )
 
 
-class _ManagedArray(ctypes.Structure):
-    pass
-
-
-_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_ManagedArray))
-_ManagedArray._fields_ = (
-    ("array", _Array),
-    ("context", ctypes.c_void_p),
-    ("deleter", _Deleter),
-)
-
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_CAPSULE_NAME = b"dltensor"  # a capsule keeps the address of its name
-
-_released: dict[int, tuple[_ManagedArray, Callable[[], None]]] = {}
-
-
-@_Deleter  # type: ignore[untyped-decorator]  # of ctypes
-def _release(managed: ctypes._Pointer[_ManagedArray]) -> None:
-    _, released = _released.pop(ctypes.addressof(managed.contents))
-    released()
+_array_in = ctypes.pythonapi.PyCapsule_GetPointer
+_array_in.restype = ctypes.POINTER(_Array)  # what a managed array of dlpack.h begins with
+_array_in.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def tensor_over(
@@ -87,7 +68,7 @@ def tensor_over(
     Parameters
     ----------
     memory : Tensor
-        Contiguous bytes, which the caller keeps until ``released`` is called.
+        Contiguous bytes, of one dimension, which the new tensor keeps.
     dtype : torch.dtype
     index : int
         Of the device.
@@ -106,19 +87,14 @@ def tensor_over(
     """
     if dtype not in KINDS:
         raise TypeError(f"simulated: the dtype must be one that DLPack has, got {dtype}")
-    n_elements = memory.numel() // dtype.itemsize
-    shape, strides = (ctypes.c_int64 * 1)(n_elements), (ctypes.c_int64 * 1)(1)
-    array = _Array(
-        memory.data_ptr(),
-        _Device(EXTENSION_DEVICE, index),
-        1,
-        _DataType(KINDS[dtype], 8 * dtype.itemsize, 1),
-        shape,
-        strides,
-        0,
-    )
-    managed = _ManagedArray(array, None, _release)
-    address = ctypes.addressof(managed)
-    _released[address] = managed, released
-    tensor: Tensor = torch._C._from_dlpack(_new_capsule(address, _CAPSULE_NAME, None))
+    owner = memory.numpy()
+    # Torch may let go while an exception is on its way, when no function of Python may be its
+    # deleter. That of NumPy is in C, and Python puts the exception aside for a finalizer.
+    weakref.finalize(owner, released).atexit = False
+    capsule = owner.__dlpack__()
+    array = _array_in(capsule, b"dltensor").contents
+    array.device = _Device(EXTENSION_DEVICE, index)
+    array.dtype = _DataType(KINDS[dtype], 8 * dtype.itemsize, 1)
+    array.shape[0] = memory.numel() // dtype.itemsize
+    tensor: Tensor = torch._C._from_dlpack(capsule)
     return tensor

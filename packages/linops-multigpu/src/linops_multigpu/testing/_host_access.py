@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
+from torch.autograd.graph import increment_version
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ._registration import DEVICE_TYPE
+from ._registration import DEVICE_TYPE, counts_its_writes
 from ._schema import tensors_in, written_by
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
     """Checks what operators read and write on the host, on the thread that entered it.
 
-    What goes past operators, such as the memory of a NumPy array, is not seen.
+    What goes past operators, such as the memory of a NumPy array, is not seen. Writes are counted
+    in the versions of tensors, on the host and on devices, where any mode keeps torch from it.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -42,4 +44,8 @@ class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torc
                 with self._machine.entered():
                     written = written_by(func, args, options)
                     self._machine.host_access(tensors, written, str(func))
-        return func(*args, **options)
+        result = func(*args, **options)
+        if func._schema.is_mutable and not counts_its_writes(func):
+            written = written_by(func, args, options)
+            increment_version([tensor for tensor in written if not tensor.is_inference()])
+        return result

@@ -23,6 +23,7 @@ _CPU, _PRIVATE_USE_1 = 0, 20  # c10::DeviceType
 Kernel = Callable[..., Any]
 
 _NEEDED = (
+    "torch._C._dispatch_has_kernel_for_dispatch_key",
     "torch._C._from_dlpack",
     "torch._C.DispatchKeySet",
     "torch._C.DispatchKey.CPU",
@@ -31,6 +32,15 @@ _NEEDED = (
     "torch.utils._python_dispatch._disable_current_modes",
 )
 _libraries: list[Library] = []  # what they register lasts as long as they do
+
+
+def counts_its_writes(op: OpOverload) -> bool:
+    """Whether torch counts what ``op`` writes before a dispatch mode sees it.
+
+    Other operators leave it to those that they consist of, which count nothing below a mode.
+    """
+    name = op.name()  # type: ignore[no-untyped-call]  # of torch
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name, "ADInplaceOrView")
 
 
 class DeviceModule:

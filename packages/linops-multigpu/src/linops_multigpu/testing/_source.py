@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import weakref
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ _PLUMBING = (
     str(Path(__file__).parent),
     str(Path(torch.__file__).parent),
     contextlib.__file__,
+    weakref.__file__,
     "<string>",
 )
 
