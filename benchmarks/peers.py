@@ -30,7 +30,7 @@ def peers(maps: Tensor, image: Tensor, mask: Tensor) -> dict[str, Work]:
         "pylops": _pylops,
         "mrpro": _mrpro,
     }
-    libraries = _installed(PEERS)
+    libraries = importable(PEERS)
     return {name: makers[name](library, maps, image, mask) for name, library in libraries.items()}
 
 
@@ -38,7 +38,7 @@ def calls_of_peers(weight: Tensor, x: Tensor) -> dict[str, tuple[Work, Work]]:
     """Return for each library its diagonal operator, and the bare product of the same arrays."""
     w, v = weight.numpy(), x.numpy()
     found: dict[str, tuple[Work, Work]] = {}
-    libraries = _installed(("sigpy", "pylops"))
+    libraries = importable(("sigpy", "pylops"))
     if "sigpy" in libraries:
         M = libraries["sigpy"].linop.Multiply(v.shape, w)
         found["sigpy, Multiply"] = (lambda: M * v, lambda: w * v)
@@ -48,7 +48,8 @@ def calls_of_peers(weight: Tensor, x: Tensor) -> dict[str, tuple[Work, Work]]:
     return found
 
 
-def _installed(names: Iterable[str]) -> dict[str, Any]:
+def importable(names: Iterable[str]) -> dict[str, Any]:
+    """Return the libraries that are there and can be imported, by name."""
     found = {}
     for name in names:
         try:

@@ -20,7 +20,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 import torch
-from peers import PEERS
+from peers import PEERS, importable
 from plots import write_plots
 from results import Measured, Row
 from tables import write_tables
@@ -64,9 +64,9 @@ def main() -> None:
 
 
 def installed_peers() -> list[str]:
-    """Return names and versions of the other libraries of this environment."""
+    """Return names and versions of the other libraries that this environment can import."""
     found = {one.metadata["Name"].lower(): one.version for one in distributions()}
-    return [f"{name} {found[name]}" for name in PEERS if name in found]
+    return [f"{name} {found[name]}" for name in importable(PEERS)]
 
 
 def run(name: str, reference: str | None) -> Measured:
