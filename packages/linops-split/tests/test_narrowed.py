@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import Convolution, Dense, Truncate, Zero
+from linops_core import FFT, Convolution, Dense, SimpleLinop, SplitError, Truncate, Zero
 from linops_split import Narrowed, batch_linop, narrowed
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
 from nameddim import ND, NamedDimension
@@ -180,3 +180,20 @@ def test_nothing_is_computed_that_is_not_read(n: int, size: int, length: int) ->
         halo = length // 2
         assert tile.size("Nx") == min(stop + halo, n + 4) - max(start - halo, 0)
         assert tile.size("Ny") == stop - start
+
+
+def test_what_is_zero_is_computed_where_nobody_knows_its_length() -> None:
+    """The output of a user's function has a length when it was computed, and not before."""
+    weight = torch.rand(2, 3, dtype=torch.complex128)
+    ours = SimpleLinop(
+        lambda x: weight @ x[:, 0], lambda y: (weight.mH @ y)[:, None], None, ("D", "A"), ("B",)
+    )
+    A = (ours @ Truncate("B", 2, 1, ("D", "B"), ("D", "A"))).N
+    x = torch.rand(3, 2, dtype=torch.complex128)
+    torch.testing.assert_close(batch_linop(A, {"B1": 1})(x), A(x))
+
+
+def test_a_part_that_is_zero_must_know_its_length_to_be_cut_off() -> None:
+    tile = Narrowed(FFT(1, ("C",)), {C: (slice(1, 3), 4)})
+    with pytest.raises(SplitError, match="C cannot be cut where the operator is zero: the size of"):
+        tile.split(tile, {C: slice(0, 1)})

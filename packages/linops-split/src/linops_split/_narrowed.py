@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core import Composite, NamedLinop, Role, Window, Zero
+from linops_core import Composite, NamedLinop, Role, SplitError, Window, Zero
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._axes import axis_of
@@ -141,7 +141,14 @@ class Narrowed(Composite):
             piece, cut = windows.pop(dim)[0], window[dim]
             start, stop = max(piece.start, cut.start), min(piece.stop, cut.stop)
             if start >= stop:
-                return _zero_like(self, sizes)
+                zero = _zero_like(self, sizes)
+                if zero is None:
+                    raise SplitError(
+                        f"{self.signature}: {dim} cannot be cut where the operator is zero: the "
+                        "size of each dimension of the output must be known there, or be that of "
+                        "the input"
+                    )
+                return zero
             inside[dim] = slice(start - piece.start, stop - piece.start)
             if stop - start < cut.stop - cut.start:
                 windows[dim] = slice(start - cut.start, stop - cut.start), sizes[dim]
@@ -170,7 +177,8 @@ def narrowed(linop: NamedLinop) -> NamedLinop:
         if size is None:
             continue
         if piece.start >= piece.stop:
-            return _zero_like(linop, {})
+            zero = _zero_like(linop, {})
+            return linop if zero is None else zero
         if piece.stop - piece.start < size:
             pieces[dim] = piece
             if dim in linop.shape.dims:
@@ -179,8 +187,13 @@ def narrowed(linop: NamedLinop) -> NamedLinop:
     return Narrowed(part, windows) if windows else part
 
 
-def _zero_like(linop: NamedLinop, sizes: Mapping[NamedDimension, int]) -> NamedLinop:
-    """Return the operator that is zero between the same spaces, but for other ``sizes``."""
+def _zero_like(linop: NamedLinop, sizes: Mapping[NamedDimension, int]) -> NamedLinop | None:
+    """Return the operator that is zero between the same spaces, but for other ``sizes``.
+
+    None where nobody knows how long its output is before something else was computed.
+    """
     known = {dim: linop.size(dim) for dim in linop.shape.dims} | dict(sizes)
     found = {dim: size for dim, size in known.items() if size is not None}
+    if any(dim not in found and dim not in linop.ishape for dim in linop.oshape):
+        return None
     return Zero(linop.ishape, linop.oshape, sizes=found)
