@@ -22,9 +22,11 @@ from linops_core import (
     Convolution,
     Dense,
     Diagonal,
+    Identity,
     NamedLinop,
     Sampling,
     SimpleLinop,
+    Stack,
 )
 from linops_core.testing.strategies import trees
 from linops_multigpu import BatchedLinop, BatchSpec, DeviceSpec, Remote, create_batched_linop
@@ -524,3 +526,31 @@ def test_tiles_on_two_streams_of_a_device_follow_the_weights(schedule: str) -> N
             there.mul_(2)
         for number, y in enumerate(results):
             torch.testing.assert_close(y.cpu(), 2**number * (weight @ vector))
+
+
+def test_integers_are_summed_in_int64_over_devices() -> None:
+    D = Diagonal(torch.ones(4, dtype=torch.bool), ("N",))
+    A, x = Stack(D, D, D, odim_and_idx=("C", 0)), torch.full((4,), 100, dtype=torch.uint8)
+    with machine():
+        spec = BatchSpec({"C": 1}, ["sim:0", "sim:1", "cpu"], base_device="cpu")
+        batched = create_batched_linop(A, spec)
+        assert batched.N(x).tolist() == A.N(x).tolist() == [300] * 4
+        del batched
+
+
+def test_the_tiles_of_an_endomorphism_on_devices_make_one() -> None:
+    normal, x = Dense(torch.rand(4, 3)).N, torch.rand(3)
+    with machine():
+        spec = BatchSpec({"N": 1}, ["sim:0", "sim:1"], base_device="cpu")
+        batched = create_batched_linop(normal, spec)
+        torch.testing.assert_close((batched + 0.1 * Identity())(x), normal(x) + 0.1 * x)
+        del batched
+
+
+def test_a_tile_is_told_the_sizes_that_only_another_one_knows() -> None:
+    weight = torch.rand(1)
+    one, other = Dense(weight, ("A",), ("A",), ("A",)), Dense(weight[0], (), ("A",), ("A",))
+    A = Stack(one, other, odim_and_idx=("E", 1))
+    specs = [BatchSpec({"E": 1}, ["cpu", "cpu"]), BatchSpec({"A": 1})]
+    x = torch.rand(1)
+    torch.testing.assert_close(create_batched_linop(A, specs)(x), A(x))
