@@ -1,6 +1,5 @@
 """What every test folder shares: hypothesis profiles, GPU skips, tested documents, no empty run."""
 
-import os
 from collections.abc import Generator
 
 import pytest
@@ -8,15 +7,21 @@ from hypothesis import HealthCheck, settings
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
-# How long an example takes says more about the machine than about the code: time is never judged.
+# The same examples in every run and on every machine. Hypothesis has other defaults where it sees
+# CI, so each setting that they change is given. How long an example takes depends on the machine.
 settings.register_profile(
-    "default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    max_examples=50,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
-settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=2000)
-settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
+settings.register_profile(
+    "thorough", parent=settings.get_profile("default"), max_examples=2000, derandomize=False
 )
+settings.load_profile("default")  # `pytest --hypothesis-profile=thorough` loads the other one
 
 # The ```python blocks of a README or a page are tests: one namespace a file, from top to bottom.
 pytest_collect_file = Sybil(

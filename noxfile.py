@@ -124,6 +124,14 @@ def shuffled(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def thorough(session: nox.Session) -> None:
+    """Test every property on 2,000 random examples; folders and options after -- go to pytest."""
+    for package in PACKAGES:
+        install(session, package, extra=extras(package), group="integration")
+    session.run("pytest", "--hypothesis-profile=thorough", *session.posargs)
+
+
+@nox.session(default=False)
 def demo(session: nox.Session) -> None:
     """Reconstruct a brain volume, whole and in tiles; options after -- go to the script."""
     install(session, "torchlinops", group="demo")

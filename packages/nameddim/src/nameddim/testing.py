@@ -24,9 +24,11 @@ def dimension_names() -> st.SearchStrategy[str]:
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> find(dimension_names(), lambda name: name.endswith("01"))
-    'A01'
+    >>> from hypothesis import given
+    >>> @given(dimension_names())
+    ... def test_a_name_is_kept(name):
+    ...     assert NamedDimension.infer(name) == name
+    >>> test_a_name_is_kept()
     """
     first = st.sampled_from(["A", "N", "Nx", "kx", "_", "É", "名"])
     rest = st.text(st.sampled_from("aZ_é٣0129"), max_size=5)
@@ -43,9 +45,11 @@ def dimensions(names: Sequence[str] | None = None) -> st.SearchStrategy[NamedDim
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> find(dimensions("AB"), lambda dim: dim > "A")
-    'B'
+    >>> from hypothesis import given
+    >>> @given(dimensions("AB"))
+    ... def test_one_of_those_names(dim):
+    ...     assert dim == "A" or dim == "B"
+    >>> test_one_of_those_names()
     """
     texts = dimension_names() if names is None else st.sampled_from(list(names))
     return texts.map(NamedDimension)
@@ -56,9 +60,12 @@ def wildcards() -> st.SearchStrategy[NamedDimension]:
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> find(wildcards(), lambda dim: dim.i == 1)
-    '(1)'
+    >>> from hypothesis import given
+    >>> from nameddim import is_any
+    >>> @given(wildcards())
+    ... def test_a_wildcard_stands_for_one_dimension_or_a_run(dim):
+    ...     assert is_any(dim) or dim == ELLIPSES
+    >>> test_a_wildcard_stands_for_one_dimension_or_a_run()
     """
     return st.sampled_from(_WILDCARDS).map(NamedDimension)
 
@@ -75,9 +82,12 @@ def patterns(names: Sequence[str] = "AB", max_size: int = 4) -> st.SearchStrateg
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> find(patterns(), lambda pattern: pattern.count("...") == 2)
-    ('...', '...')
+    >>> from hypothesis import given
+    >>> from nameddim import iscompatible
+    >>> @given(patterns(), patterns())
+    ... def test_matching_is_symmetric(first, second):
+    ...     assert iscompatible(first, second) == iscompatible(second, first)
+    >>> test_matching_is_symmetric()
     """
     return st.lists(dimensions(names) | wildcards(), max_size=max_size).map(tuple)
 
@@ -98,9 +108,11 @@ def sides(
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> find(sides(), lambda side: len(side) == 2 and "..." in side)
-    ('A', '...')
+    >>> from hypothesis import given
+    >>> @given(sides())
+    ... def test_a_side_is_half_of_a_shape(side):
+    ...     assert NamedShape(side, side).ishape == side
+    >>> test_a_side_is_half_of_a_shape()
     """
     dims = dimensions(names) | wildcards() if with_wildcards else dimensions(names)
     # Each "()" counts as another one.
@@ -128,9 +140,11 @@ def shapes(
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> find(shapes(), lambda shape: shape.N != shape and "A" in shape.ishape)
-    (A) -> ()
+    >>> from hypothesis import given
+    >>> @given(shapes())
+    ... def test_the_adjoint_of_an_adjoint(shape):
+    ...     assert shape.H.H == shape
+    >>> test_the_adjoint_of_an_adjoint()
     """
     side = sides(names, max_size, with_wildcards)
     return st.builds(NamedShape, side, side) | st.builds(NamedShape, side, side, batch_shape=side)

@@ -76,10 +76,12 @@ def modules(
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> tied = find(modules(), lambda m: len({id(t) for _, t in tensors_of(m)}) == 1)
-    >>> len(tensors_of(tied))
-    1
+    >>> from hypothesis import given
+    >>> @given(modules(max_tensors=2))
+    ... def test_gradients_are_of_the_same_shape(module):
+    ...     for _, tensor in tensors_of(module):
+    ...         assert tensor.grad is None or tensor.grad.shape == tensor.shape
+    >>> test_gradients_are_of_the_same_shape()
     """
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     storages = [_filled(random) for _ in range(draw(st.integers(1, 3)))]

@@ -300,9 +300,11 @@ def leaves(where: Spaces | None = None) -> st.SearchStrategy[Known]:
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> find(leaves(), lambda known: known.linop.name == "FFT").linop.ndim
-    1
+    >>> from hypothesis import given
+    >>> @given(leaves())
+    ... def test_twice_the_adjoint(known):
+    ...     assert known.linop.H.H.shape == known.linop.shape
+    >>> test_twice_the_adjoint()
     """
     if where is None:
         return st.one_of([leaf() for leaf in LEAVES])

@@ -60,9 +60,11 @@ def spaces(
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> find(spaces(same=True), lambda found: "B" in found.ishape).oshape
-    ('B',)
+    >>> from hypothesis import given
+    >>> @given(spaces(same=True))
+    ... def test_both_are_the_same(where):
+    ...     assert where.ishape == where.oshape
+    >>> test_both_are_the_same()
     """
     sizes = {name: draw(st.integers(1, max_size)) for name in names}
     ishape = draw(sides(max_ndim, names))

@@ -35,9 +35,11 @@ def trees(draw: st.DrawFn, depth: int = 2, where: Spaces | None = None) -> Known
 
     Examples
     --------
-    >>> from hypothesis import find
-    >>> find(trees(1), lambda known: isinstance(known.linop, Add)).linop.name
-    'Add'
+    >>> from hypothesis import given
+    >>> @given(trees(depth=1))
+    ... def test_twice_the_adjoint(known):
+    ...     assert known.linop.H.H.shape == known.linop.shape
+    >>> test_twice_the_adjoint()
     """
     where = where or draw(spaces())
     return named(_nested(draw, where, depth))

@@ -1,0 +1,84 @@
+"""The tests draw the same examples in every run; only the profile `thorough` draws at random."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).parents[1]
+PRINTS_WHAT_IT_DRAWS = """
+from hypothesis import given, strategies as st
+
+drawn = []
+
+@given(st.integers())
+def test_of_integers(value):
+    drawn.append(value)
+
+def test_print():
+    print("drawn:", drawn)
+
+@given(st.integers())
+def test_that_fails(value):
+    assert value < 1000
+"""
+DRAWS_FROM_HYPOTHESIS = re.compile(r"import .*\bfind\b|\.example\(\)|hypothesis\.find")
+
+
+def examples_drawn(folder: Path, *options: str, **variables: str) -> str:
+    """Run tests beside a copy of our conftest, and return the examples that they drew."""
+    shutil.copy(ROOT / "conftest.py", folder)
+    (folder / "test_drawn.py").write_text(PRINTS_WHAT_IT_DRAWS, "utf-8")
+    env = {name: value for name, value in os.environ.items() if name != "CI"}
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *options]
+    run = subprocess.run(
+        [*command, f"--rootdir={folder}", "test_drawn.py"],
+        cwd=folder,
+        env=env | variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "1 failed, 2 passed" in run.stdout, run.stdout + run.stderr
+    (drawn,) = re.finditer("^drawn: (.*)$", run.stdout, re.MULTILINE)
+    return drawn[1]
+
+
+def test_every_run_draws_the_same_examples_at_home_and_in_ci(tmp_path: Path) -> None:
+    at_home = examples_drawn(tmp_path)
+    assert at_home.count(",") == 49
+    assert examples_drawn(tmp_path) == at_home
+    assert examples_drawn(tmp_path, CI="1") == at_home
+    assert not (tmp_path / ".hypothesis" / "examples").exists(), "a failure must not be stored"
+
+
+def test_the_thorough_profile_draws_more_and_others_in_each_run(tmp_path: Path) -> None:
+    thorough = "--hypothesis-profile=thorough"
+    drawn = examples_drawn(tmp_path, thorough)
+    assert drawn.count(",") == 1999
+    assert examples_drawn(tmp_path, thorough) != drawn
+    assert not (tmp_path / ".hypothesis" / "examples").exists(), "a failure must not be stored"
+
+
+def test_the_profile_of_this_run(pytestconfig: pytest.Config) -> None:
+    name = pytestconfig.getoption("--hypothesis-profile") or "default"
+    assert settings.get_current_profile_name() == name
+    default, thorough = settings.get_profile("default"), settings.get_profile("thorough")
+    assert default.derandomize and not thorough.derandomize
+    for profile in (default, thorough):
+        assert profile.database is None and profile.deadline is None and profile.print_blob
+
+
+def test_no_doctest_depends_on_what_hypothesis_finds() -> None:
+    sources = [*ROOT.glob("packages/*/src/**/*.py"), *ROOT.glob("examples/**/*.py")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/*.md")]
+    assert len(sources) > 100 and len(pages) > 10
+    found = [file for file in sources + pages if DRAWS_FROM_HYPOTHESIS.search(file.read_text())]
+    assert found == []
