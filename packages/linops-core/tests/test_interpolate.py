@@ -150,6 +150,73 @@ def test_gradients_to_locations_are_those_of_the_interpolated_function() -> None
     torch.testing.assert_close(second, torch.full_like(second, 2))
 
 
+@pytest.mark.parametrize("order", [1, 2, 3])
+@given(eighths=st.integers(24, 64), slope=st.integers(-3, 3))
+def test_the_interpolated_ramp_has_its_slope_also_at_knots(
+    order: int, eighths: int, slope: int
+) -> None:
+    # The splines of width order + 1 reproduce a ramp, so that y has a derivative everywhere.
+    locs = torch.tensor([[eighths / 8]], dtype=torch.float64, requires_grad=True)
+    A = Interpolate(locs, [12], width=order + 1, kernel="spline", kernel_params={"order": order})
+    x = slope * torch.arange(12, dtype=torch.float64) + 1
+    (first,) = torch.autograd.grad(A(x).sum(), locs, create_graph=True)
+    torch.testing.assert_close(first, torch.full_like(first, slope))
+    if order > 1:
+        (second,) = torch.autograd.grad(first.sum(), locs)
+        torch.testing.assert_close(second, torch.zeros_like(second))
+
+
+@given(
+    eighths=st.lists(st.integers(-16, 48), min_size=2, max_size=2),
+    width=st.sampled_from([1, 2.0, 2.5, 3, 4.0]),
+    order=st.integers(1, 3),
+    pad_mode=st.sampled_from(["circular", "zeros"]),
+)
+def test_gradients_to_locations_at_kinks_are_differences_towards_larger_coordinates(
+    eighths: list[int], width: float, order: int, pad_mode: str
+) -> None:
+    locs = torch.tensor([eighths], dtype=torch.float64) / 8
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 4, dtype=torch.float64, generator=generator)
+
+    def value(at: Tensor) -> Tensor:
+        A = Interpolate(at, [3, 4], None, None, None, width, "spline", 1, pad_mode,
+                        {"order": order})  # fmt: skip
+        return A(x).sum()
+
+    (found,) = torch.autograd.grad(value(locs.requires_grad_()), locs)
+    locs, step = locs.detach(), 1e-5
+    for axis in range(2):
+        ahead = torch.zeros_like(locs).index_fill(1, torch.tensor([axis]), step)
+        # Of second order, and of points on one side alone.
+        difference = (4 * value(locs + ahead) - 3 * value(locs) - value(locs + 2 * ahead)) / 2
+        assert found[0, axis].item() == pytest.approx(difference.item() / step, abs=1e-6)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@given(
+    eighths=st.integers(0, 40),
+    width=st.sampled_from([1, 2.0, 2.5, 3, 4.0]),
+    beta=st.sampled_from([0.0, 3.0]),
+)
+def test_gradients_where_the_kaiser_bessel_kernel_jumps_are_those_of_the_nearer_neighbours(
+    norm: int, eighths: int, width: float, beta: float
+) -> None:
+    at = eighths / 8
+    locs = torch.tensor([[at]], dtype=torch.float64, requires_grad=True)
+    x = torch.arange(1.0, 7, dtype=torch.float64).square()
+    A = Interpolate(locs, [6], width=width, norm=norm, kernel_params={"beta": beta})
+    (found,) = torch.autograd.grad(A(x).sum(), locs)
+    expected = 0.0
+    for n in range(-6, 12):
+        t = (n - at) / (width / 2)
+        if abs(t) < 1:
+            q = (beta / 2) ** 2 * (1 - t * t)  # dI_0/dl is beta^2 / 2 times t / radius times I_1
+            slope = sum(q**k / (math.factorial(k) * math.factorial(k + 1)) for k in range(30))
+            expected += x[n % 6].item() * beta**2 / 2 * t / (width / 2) * slope
+    assert found.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
 @pytest.mark.parametrize(
     ("kernel", "params", "norm"),
     [

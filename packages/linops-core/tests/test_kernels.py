@@ -27,9 +27,11 @@ def test_kernels_are_their_formulas(
     name: str, params: Mapping[str, float] | None, t: float
 ) -> None:
     t = math.sqrt(t * t)  # as the kernel sees it
-    found = kernel_of(name, 4.0, params)(torch.tensor([t * t], dtype=torch.float64))
-    expected = kernel_value(name, t, params)
-    assert found.item() == pytest.approx(expected, rel=1e-12, abs=1e-14)
+    kernel, expected = kernel_of(name, 4.0, params), kernel_value(name, t, params)
+    for signed in (None, t, -t):
+        along = None if signed is None else torch.tensor([signed], dtype=torch.float64)
+        found = kernel(torch.tensor([t * t], dtype=torch.float64), along)
+        assert found.item() == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -37,7 +39,7 @@ def test_splines_of_the_width_of_their_order_and_one_sum_to_one(order: int) -> N
     offsets = torch.linspace(0, 1, 11, dtype=torch.float64)
     nodes = torch.arange(-5, 6, dtype=torch.float64)
     t = (nodes[:, None] - offsets) / ((order + 1) / 2)
-    torch.testing.assert_close(spline(t.square(), order).sum(0), torch.ones_like(offsets))
+    torch.testing.assert_close(spline(t.square(), order=order).sum(0), torch.ones_like(offsets))
 
 
 def test_the_bessel_function_and_its_derivatives_are_those_of_torch() -> None:

@@ -51,8 +51,8 @@ class Interpolate(SliceableLinop):
     ----------
     locs : Tensor
         Real, (..., D) for a grid of D dimensions, 1 to 3: coordinate d of a point counts along
-        axis d, and n is grid point n. What is at NaN is NaN. A Parameter stays that Parameter;
-        gradients to it are those of the formula, for "linear" where it has one.
+        axis d, and n is grid point n. What is at NaN is NaN. A Parameter stays that Parameter.
+        Gradients to it are the derivatives of the formula; see the notes for where it has none.
     grid_size : sequence of int
         D numbers.
     batch_shape : sequence of dimensions, optional
@@ -100,6 +100,14 @@ class Interpolate(SliceableLinop):
     The kernel ends before :math:`|t| = 1`, where other programs still take :math:`I_0(0) = 1`: the
     difference is seen at points for which half the width reaches a grid point exactly, and is of
     the size of the errors above.
+
+    As a function of a location, y has a derivative everywhere but here. The spline of order 1 has
+    kinks where a coordinate, or a coordinate plus or minus half the width, is an integer: with
+    ``norm=1`` the gradient there is the derivative towards larger coordinates, which is the
+    derivative where the kinks cancel. With ``norm=2`` the tip of the kernel counts with a gradient
+    of 0. The Kaiser-Bessel kernel jumps from 1 to 0 at half the width, so y jumps where a grid
+    point is exactly that far away, as at all integer locations if the width is even. The gradient
+    there is that of the neighbours that count: those nearer than half the width.
 
     Sums run over the neighbours one by one, so nothing is allocated for all neighbours of all
     points but, with ``norm=2``, their weights.
@@ -239,10 +247,13 @@ class Interpolate(SliceableLinop):
         axes = zip(coordinates, self.grid_size, self._pieces, strides, strict=True)
         is_masked = self.pad_mode == "zeros" or self.lengths != self.grid_size
         positions, squares, outside = [], [], []
+        offsets: list[Tensor | None] = []
         for at, size, piece, stride in axes:
             nodes = (at.detach() - radius).floor() + 1 + reach.unsqueeze(-1)
             places = nodes.long() % size
-            squares.append(((nodes - at) / radius).square())
+            offset = (nodes - at) / radius
+            squares.append(offset.square())
+            offsets.append(offset)
             if is_masked:
                 there = nodes if self.pad_mode == "zeros" else places
                 outside.append((there < piece.start) | (there >= piece.stop))
@@ -250,9 +261,9 @@ class Interpolate(SliceableLinop):
                 places = (places - piece.start).clamp(0, piece.stop - piece.start - 1)
             positions.append(places * stride)
         if self.norm == 2:
-            squares = [outer(squares, add)]
+            squares, offsets = [outer(squares, add)], [None]
             outside = [outer(outside, or_)] if is_masked else []
-        weights = [self._weigh(square) for square in squares]
+        weights = [self._weigh(*pair) for pair in zip(squares, offsets, strict=True)]
         if is_masked:
             pairs = zip(outside, weights, strict=True)
             weights = [torch.where(beyond, 0, weight) for beyond, weight in pairs]

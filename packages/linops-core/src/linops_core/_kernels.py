@@ -1,4 +1,4 @@
-"""Kernels of interpolation, as functions of the squared distance over the squared radius."""
+"""Kernels of interpolation, as functions of the distance in units of half the width."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-Kernel: TypeAlias = Callable[[Tensor], Tensor]
+Kernel: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
+"""Called with t^2, and with t where the distance is that along one axis: grid point minus location.
+The sign of t tells a kernel with knots which side of a knot is the one of larger locations."""
 
 
 def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Kernel:
-    """Return a function of :math:`t^2`, for distances t in units of half the width.
+    """Return the kernel of that name.
 
     Parameters
     ----------
@@ -60,25 +62,36 @@ def beatty_beta(width: float, oversampling: float = 2.0) -> float:
     return math.pi * math.sqrt(max(square, 0.0))
 
 
-def kaiser_bessel(t2: Tensor, beta: float) -> Tensor:
-    r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, and 0 elsewhere."""
+def kaiser_bessel(t2: Tensor, t: Tensor | None = None, *, beta: float) -> Tensor:
+    r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, and 0 elsewhere.
+
+    It jumps at :math:`|t| = 1`, where its derivative is taken as 0.
+    """
     outside = t2 >= 1  # which NaN is not: what is nowhere has no weight that is a number
     largest = 0.25 * beta**2
     return torch.where(outside, 0, bessel(largest * (1 - t2).clamp(min=0), 0, largest))
 
 
-def spline(t2: Tensor, order: int) -> Tensor:
+def spline(t2: Tensor, t: Tensor | None = None, *, order: int) -> Tensor:
     """Return the B-spline of that order, stretched so that it ends at ``|t| = 1``.
 
-    As a function of the squared distance it is smooth at 0 in the orders 2 and 3.
+    Given ``t``, its derivatives at a knot are those towards larger locations, which is smaller t:
+    the sum over a grid then has the derivatives of the interpolated function wherever that has
+    any. As a function of the squared distance alone it is smooth at 0 in the orders 2 and 3.
     """
-    u2 = t2 * ((order + 1) / 2) ** 2
-    # At 0 the root has no derivative, and is multiplied by what is zero there.
-    u = torch.where(u2 == 0, 1, u2).sqrt() * (u2 != 0)
+    scale = (order + 1) / 2
+    u2 = t2 * scale**2
+    if t is None:
+        # At 0 the root has no derivative, and is multiplied by what is zero there.
+        u = torch.where(u2 == 0, 1, u2).sqrt() * (u2 != 0)
+        is_inner = u2 < 0.25
+    else:
+        u = torch.where(t > 0, t, -t) * scale
+        is_inner = (t > -0.5 / scale) & (t <= 0.5 / scale)
     if order == 1:
         return (1 - u).clamp(min=0)
     if order == 2:
-        return torch.where(u2 < 0.25, 0.75 - u2, 0.5 * (1.5 - u).clamp(min=0).square())
+        return torch.where(is_inner, 0.75 - u2, 0.5 * (1.5 - u).clamp(min=0).square())
     return torch.where(u2 < 1, 2 / 3 - u2 + 0.5 * u2 * u, (2 - u).clamp(min=0) ** 3 / 6)
 
 
