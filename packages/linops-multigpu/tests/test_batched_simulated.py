@@ -28,7 +28,7 @@ from linops_core import (
     SimpleLinop,
     Stack,
 )
-from linops_core.testing.strategies import trees
+from linops_core.testing.strategies import sums_of_views, trees
 from linops_multigpu import BatchedLinop, BatchSpec, DeviceSpec, Remote, create_batched_linop
 from linops_multigpu.testing import SCHEDULES, World, simulated
 from linops_split import split_linop
@@ -124,7 +124,8 @@ KINDS: dict[str, tuple[Callable[[NamedLinop], NamedLinop], Callable[[Tensor], Te
 def test_any_operator_equals_its_matrix(data: st.DataObject) -> None:
     known = data.draw(
         # What a function of a user's holds does not move with the operator.
-        trees(1).filter(
+        sums_of_views()
+        | trees(1).filter(
             lambda known: not any(isinstance(part, SimpleLinop) for part in known.linop.modules())
         )
     )

@@ -14,7 +14,16 @@ from typing import Any
 import pytest
 import torch
 
-from linops_core import Add, Convolution, Dense, Diagonal, NamedLinop, SimpleLinop
+from linops_core import (
+    Add,
+    Convolution,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    SimpleLinop,
+    Stack,
+)
 from linops_multigpu import (
     Action,
     BatchedLinop,
@@ -91,6 +100,14 @@ def identities(world: World, base: str) -> None:
     used(same, BatchedLinop(Add(tiles[0]), there[1], 1), base)
 
 
+def views(world: World, base: str) -> None:
+    """A sum that begins with a view of an input, which is replaced before the sum goes on."""
+    A = Stack(*[Identity(("N",))] * 6, idim_and_idx=("K", 0))
+    B = create_batched_linop(A, BatchSpec({"K": 1}, ["sim:1"], base))
+    x = torch.rand(6, 4)
+    torch.testing.assert_close(B(x.to(base)).cpu(), A(x))
+
+
 def overlaps(world: World, base: str) -> None:
     """Tiles that write overlapping parts of the output."""
     kernel = torch.rand(3, dtype=torch.complex128)
@@ -155,7 +172,7 @@ def run(program: Program, base: str, schedule: str) -> None:
 
 PROGRAMS: list[tuple[Program, str]] = [
     *((program, base) for program in (sums, sums_here_too) for base in ("sim:0", "cpu")),
-    *((program, base) for program in (a_window, identities) for base in ("sim:0", "cpu")),
+    *((program, base) for program in (a_window, identities, views) for base in ("sim:0", "cpu")),
     (overlaps, "sim:0"),
     (conjugates, "sim:0"),
     (given_streams, "sim:0"),
@@ -175,7 +192,9 @@ def test_nothing_is_seen_where_nothing_is_with_a_bug(
 
 EXECUTE: dict[str, tuple[str, str, Program]] = {
     "the memory of an input that is a result is used again": (
-        "there.backend.record_use(result, there.outgoing)", "pass", identities),
+        "(there.compute, there.outgoing)", "(there.compute,)", identities),
+    "the memory of an input that a sum begins with is used again": (
+        "(there.compute, there.outgoing)", "(there.outgoing,)", views),
     "a sum is made in the input": (
         "return total + result", "return total.add_(result)", identities),
     "the memory of inputs is used again after the call": (

@@ -132,8 +132,9 @@ class _Execution:
             result = self.workers[action.tile].apply(x)
             self.admit(result, action)
             if result.untyped_storage()._cdata == x.untyped_storage()._cdata:
-                # Its memory belongs to another stream than that of other results.
-                there.backend.record_use(result, there.outgoing)
+                # Its memory belongs to the stream for what comes in, and outlives the input here.
+                for user in (there.compute, there.outgoing):
+                    there.backend.record_use(result, user)
             if action.onto is not None:
                 result = self.summed(action.onto, result)
         self.results[number] = result

@@ -31,6 +31,7 @@ from ._spaces import Space as Space
 from ._spaces import Spaces as Spaces
 from ._spaces import spaces as spaces
 from ._trees import trees as trees
+from ._views import sums_of_views as sums_of_views
 
 __all__ = [
     "LEAVES",
@@ -56,6 +57,7 @@ __all__ = [
     "scalars",
     "spaces",
     "sums",
+    "sums_of_views",
     "transforms",
     "trees",
     "zeros",

@@ -82,7 +82,7 @@ def _chain(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     else:
         linop = Chain(first.linop, second.linop)
     twice = (dims_of(first) & dims_of(second)) - set(middle)
-    return _combined([first, second], linop, second.matrix @ first.matrix, where, twice)
+    return combined([first, second], linop, second.matrix @ first.matrix, where, twice)
 
 
 def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -92,10 +92,10 @@ def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         terms = [_nested(draw, where, depth) for _ in range(draw(st.integers(1, 3)))]
     linops, matrices = [term.linop for term in terms], [term.matrix for term in terms]
     if len(terms) == 2 and draw(st.booleans()):
-        return _combined(terms, linops[0] - linops[1], matrices[0] - matrices[1], where)
+        return combined(terms, linops[0] - linops[1], matrices[0] - matrices[1], where)
     in_one = draw(st.booleans())
     linop = Add(*linops, **_threads(draw)) if in_one else sum(linops[1:], start=linops[0])
-    return _combined(terms, linop, reduce(torch.add, matrices), where)
+    return combined(terms, linop, reduce(torch.add, matrices), where)
 
 
 def _threads(draw: st.DrawFn) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _power(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     exponent = draw(st.integers(0, 3))
     matrix = torch.linalg.matrix_power(known.matrix, exponent)
     twice = dims_of(known) - {*where.ishape}
-    return _combined([known], known.linop**exponent, matrix, where, twice)
+    return combined([known], known.linop**exponent, matrix, where, twice)
 
 
 def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -168,7 +168,7 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         linop = Identity(linop.oshape, where.oshape) @ linop
     inner = Spaces(where.ishape, middle, where.sizes)
     side_by_side = frozenset().union(*(part.side_by_side for part in parts))
-    found = _combined(parts, linop, matrix, where, twice | renamed | side_by_side)
+    found = combined(parts, linop, matrix, where, twice | renamed | side_by_side)
     more = {dim: where.sizes[dim] for dim in {*inner.ishape, *inner.oshape} - {*where.oshape}}
     return replace(found, inner={**found.inner, **more})
 
@@ -204,7 +204,7 @@ def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         **_threads(draw),
     )
     matrix = placed(blocks, where, idim, odim)
-    whole = _combined(blocks, linop, matrix, where, divided if len(divided) == 2 else set())
+    whole = combined(blocks, linop, matrix, where, divided if len(divided) == 2 else set())
     return replace(whole, side_by_side=whole.side_by_side | divided)
 
 
@@ -258,7 +258,7 @@ def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         **_threads(draw),
     )
     matrix = stacked(operands, where, idim, odim)
-    whole = _combined(operands, linop, matrix, where, new if len(new) == 2 else set())
+    whole = combined(operands, linop, matrix, where, new if len(new) == 2 else set())
     return replace(whole, side_by_side=whole.side_by_side | new)
 
 
@@ -289,7 +289,7 @@ def dims_of(known: Known) -> frozenset[str]:
     return frozenset({*known.spaces.ishape, *known.spaces.oshape, *known.inner})
 
 
-def _combined(
+def combined(
     parts: Sequence[Known],
     linop: NamedLinop,
     matrix: Tensor,
