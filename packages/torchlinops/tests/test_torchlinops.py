@@ -2,8 +2,10 @@
 
 import importlib
 import inspect
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from types import ModuleType
@@ -151,6 +153,29 @@ def test_the_helpers_are_those_of_the_packages() -> None:
         assert getattr(tl.utils, name) is public("memmap")[name]
 
 
+SOURCE = Path(__file__).parents[1] / "src" / "torchlinops"
+OTHER = {"__init__.py": "from . import config\n__version__ = '0.8.3'\n", "config.py": ""}
+REFUSED = (
+    "ImportError: torchlinops is the import name of two distributions, and both are "
+    "installed: torchlinops and torch-named-linops 0.8.3. Remove both, then install the one "
+    "you want: pip uninstall torch-named-linops torchlinops"
+)
+
+
+def install_ours(folder: Path) -> None:
+    without = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SOURCE, folder / "torchlinops", dirs_exist_ok=True, ignore=without)
+    installed(folder, "torchlinops", "0.1.0")
+
+
+def install_other(folder: Path) -> None:
+    """Write the two files that decide; every release since 0.5 has them."""
+    (folder / "torchlinops").mkdir(exist_ok=True)
+    for name, text in OTHER.items():
+        (folder / "torchlinops" / name).write_text(text, "utf-8")
+    installed(folder, "torch-named-linops", "0.8.3")
+
+
 def installed(folder: Path, distribution: str, version: str) -> None:
     info = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
@@ -158,22 +183,32 @@ def installed(folder: Path, distribution: str, version: str) -> None:
     (info / "METADATA").write_text(text, "utf-8")
 
 
-def import_with(folder: Path) -> subprocess.CompletedProcess[str]:
-    code = f"import sys; sys.path.append({str(folder)!r}); import torchlinops"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-
-
-def test_the_other_distribution_of_this_name_is_refused(tmp_path: Path) -> None:
-    installed(tmp_path, "torch-named-linops", "0.8.3")
-    done = import_with(tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        "ImportError: torchlinops is the import name of two distributions, and both are "
-        "installed: torchlinops and torch-named-linops 0.8.3. Remove both, then install the one "
-        "you want: pip uninstall torch-named-linops torchlinops"
+def import_from(folder: Path) -> subprocess.CompletedProcess[str]:
+    code = (
+        f"import sys; sys.path.insert(0, {str(folder)!r}); import torchlinops\n"
+        "print(torchlinops.__file__, getattr(torchlinops, '__version__', 'ours'))"
     )
+    return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("order", [(install_ours, install_other), (install_other, install_ours)])
+def test_the_other_distribution_of_this_name_is_refused_in_both_orders(
+    tmp_path: Path, order: tuple[Callable[[Path], None], ...]
+) -> None:
+    for install in order:
+        install(tmp_path)
+    assert import_from(tmp_path).stderr.splitlines()[-1] == REFUSED
+
+
+@pytest.mark.parametrize(("install", "version"), [(install_ours, "ours"), (install_other, "0.8.3")])
+def test_each_distribution_of_this_name_can_be_imported_alone(
+    tmp_path: Path, install: Callable[[Path], None], version: str
+) -> None:
+    install(tmp_path)
+    expected = f"{tmp_path / 'torchlinops' / '__init__.py'} {version}\n"
+    assert import_from(tmp_path).stdout == expected
 
 
 def test_other_distributions_do_not_matter(tmp_path: Path) -> None:
     installed(tmp_path, "torch-linops", "1.0")
-    assert import_with(tmp_path).returncode == 0
+    assert import_from(tmp_path).returncode == 0

@@ -1,4 +1,4 @@
-"""Two distributions that are imported under one name."""
+"""Refuse to be imported beside the other distribution that is imported as ``torchlinops``."""
 
 from importlib import metadata
 
@@ -6,15 +6,15 @@ _OTHER = "torch-named-linops"
 
 
 def refuse_other_distribution() -> None:
-    """Raise if the other distribution that is imported as ``torchlinops`` is installed.
+    """Raise if torch-named-linops is installed as well.
 
-    Whichever was installed last has overwritten files of the other, and what runs would be a
+    The one that was installed last has replaced files of the other, and what runs would be a
     mixture of both.
 
     Raises
     ------
     ImportError
-        If so; the message says which to remove.
+        If it is installed; the message says what to remove.
     """
     try:
         version = metadata.version(_OTHER)
