@@ -233,6 +233,12 @@ class _Attached(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        with one_call():  # so the weights are looked at once
+            return _Attached.followed(ctx, gradient)
+
+    @staticmethod
+    def followed(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        """Return the gradient to the input."""
         if not ctx.weights.shows():
             raise RuntimeError(
                 f"{ctx.linop.signature}: weights must stay as they are until the gradient to the "

@@ -26,8 +26,9 @@ class Placed(Composite):
     it is copied anew before the next use. While autograd follows a tensor of the source, it follows
     it to the copies, and gradients return: what tiles share is summed on the device and sent once.
 
-    A write is seen if torch counts it: one to ``weight.data``, or to the memory of a NumPy array
-    that the weight was made from, is not. What was made in inference mode is sent on each call.
+    Every write is seen, since the contents of weights are compared on each call: torch does not
+    count all (see :func:`trust_version_counters`). What was made in inference mode is sent on each
+    call.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from linops_core import NamedLinop
 from memmap import ModuleMemoryMap
 
-from ._call import once_a_call
+from ._call import once_a_call, one_call
 from ._followed import Followed, is_transformed, sent_by_itself
 from ._snapshot import Snapshot
 from ._streams import Stream, backend_of, recorded_on
@@ -94,9 +94,9 @@ class _Copies:
 
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
         # Tensors made in inference mode could never be used with autograd.
-        with torch.inference_mode(False), torch.no_grad():
-            self._snapshot = Snapshot(sources)
-            self._snapshots = [Snapshot([source]) for source in sources]
+        with torch.inference_mode(False), torch.no_grad(), one_call():
+            self._snapshot = Snapshot(sources, device)
+            self._snapshots = [Snapshot([source], device) for source in sources]
             read = [[tensor.detach() for tensor in read_by(source)] for source in sources]
             there = _sent([tensor for tensors in read for tensor in tensors], device)
             self.tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]

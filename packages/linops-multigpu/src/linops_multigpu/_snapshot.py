@@ -6,25 +6,29 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _optimizers as _optimizers  # whose writes count from here on
+from ._contents import fingerprint, has_contents, version_counters_are_trusted
 from ._weights import modules_of
 
 
 class Snapshot:
-    """The tensors of operators at one moment, as far as a change of them can be told.
+    """The tensors of operators at one moment.
 
     To compare takes a microsecond or so for a dictionary of a module, of which tiles share most,
-    and for a tensor.
+    and for a tensor. Then their contents are compared, once a call, because torch does not count
+    all writes: this takes as long as to read them (see :func:`trust_version_counters`).
 
     Parameters
     ----------
     modules : iterable of nn.Module
+    device : torch.device, optional
+        The contents of tensors on it are not compared: those that are used there as they are.
     """
 
-    def __init__(self, modules: Iterable[nn.Module]) -> None:
+    def __init__(self, modules: Iterable[nn.Module], device: torch.device | None = None) -> None:
         slots: dict[int, _Slots] = {}
         tensors: dict[int, _Seen] = {}
         for module in (part for whole in modules for part in modules_of(whole)):
@@ -33,13 +37,15 @@ class Snapshot:
                     slots[id(held)] = _Slots(held)
             for tensor in (*module._parameters.values(), *module._buffers.values()):
                 if tensor is not None and id(tensor) not in tensors:
-                    tensors[id(tensor)] = _Seen(tensor)
+                    tensors[id(tensor)] = _Seen(tensor, device)
         self._slots, self._tensors = [*slots.values()], [*tensors.values()]
 
     def shows(self) -> bool:
         """Whether no tensor was written to, replaced, moved or cast since."""
-        return all(slots.are_same() for slots in self._slots) and all(
-            seen.is_same() for seen in self._tensors
+        return (
+            all(slots.are_same() for slots in self._slots)
+            and all(seen.looks_same() for seen in self._tensors)
+            and (version_counters_are_trusted() or all(seen.holds_same() for seen in self._tensors))
         )
 
     def recorded(self) -> tuple[bool, ...]:
@@ -67,14 +73,16 @@ class _Slots:
 class _Seen:
     """A tensor, and how it looked."""
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: Tensor, device: torch.device | None) -> None:
         self._tensor = weakref.ref(tensor)
         # `data = ` changes the storage and not the version. A weak reference, because the address
         # of a storage that was freed is soon that of another.
         self._storage = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         self._look = _look_of(tensor)
+        is_compared = tensor.device != device and has_contents(tensor)
+        self._contents = fingerprint(tensor) if is_compared else None
 
-    def is_same(self) -> bool:
+    def looks_same(self) -> bool:
         tensor = self._tensor()
         return (
             tensor is not None
@@ -82,6 +90,14 @@ class _Seen:
             and not tensor.is_inference()
             and tensor.untyped_storage()._cdata == self._storage.cdata
             and _look_of(tensor) == self._look
+        )
+
+    def holds_same(self) -> bool:
+        tensor = self._tensor()
+        return tensor is not None and (
+            self._contents is None
+            or not has_contents(tensor)
+            or fingerprint(tensor) == self._contents
         )
 
     def requires_grad(self) -> bool:
