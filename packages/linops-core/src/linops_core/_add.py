@@ -14,7 +14,7 @@ from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._linop import NamedLinop
 from ._same_space import check_operands, same_space, why_not_alike
-from ._slicing import tile_of
+from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._zero import Zero
@@ -112,6 +112,16 @@ class Add(Composite):
         known = {dim: size for dim, size in sizes.items() if size is not None}
         zero = Zero(linop.ishape, linop.oshape, sizes=known)
         return zero.split(zero, window)
+
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the sum of the parts for each of the slices."""
+        rows = zip(*(row_of_operand(term, dim, pieces) for term in self.linops), strict=True)
+        sums = [[part for part in row if part is not None] for row in rows]
+        tiles = iter(self.with_operands_of_each(filter(None, sums)))
+        for piece, parts in zip(pieces, sums, strict=True):
+            yield next(tiles) if parts else self.split(self, {dim: piece})
 
 
 def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[NamedLinop]:

@@ -145,18 +145,19 @@ class Chain(Composite):
         window = linop.own_window(tile)
         return linop._cut(window) if window else linop  # type: ignore[no-any-return]
 
-    def tiles_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
         """Return the chain of the parts for each of the slices."""
-        if self.split is not Chain.split:
-            return super().tiles_along(dim, pieces)
-        own = self.own_pieces(dim, pieces)
-        cut = [piece for piece in own if piece is not None]
-        rows = zip(*(part.tiles_along(dim, cut) for part in self.linops), strict=True)
-        tiles = iter(self.with_operands_of_each(rows))
-        return [self if piece is None else next(tiles) for piece in own]
+        rows = [part.tiles_along(dim, pieces) for part in self.linops]
+        return self.with_operands_of_each(zip(*rows, strict=True))
 
     def _cut(self, window: Window) -> Self:
-        return self.with_operands([tile_of(part, window) for part in self.linops])
+        parts = []
+        for part in self.linops:
+            own = {dim: window[dim] for dim in window.keys() & part.dims}
+            parts.append(tile_of(part, own) if own else part)
+        return self.with_operands(parts)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the chain with ``shape``, and what follows from it all along."""

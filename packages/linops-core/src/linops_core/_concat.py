@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from functools import cached_property
+from itertools import accumulate, chain, repeat
 from numbers import Integral
 from typing import Any
 
@@ -13,7 +15,8 @@ from torch import Tensor
 
 from nameddim import ND, NamedDimension, NamedShape
 
-from ._accumulate import accumulate, concatenate
+from ._accumulate import accumulate as total
+from ._accumulate import concatenate
 from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
@@ -21,7 +24,7 @@ from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
 from ._sides import axis_of
 from ._sizes import per_axis
-from ._slicing import tile_of
+from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._tile import Window
@@ -41,14 +44,21 @@ class Blocks:
         """Return the axis of a tensor of shape ``names``; behind a ``...`` from the end."""
         return axis_of(self.position, names)
 
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each block starts, and the last one ends."""
+        return tuple(accumulate(self.sizes, initial=0))
+
     def within(self, piece: slice) -> Iterator[tuple[int, slice]]:
         """Yield (operand, slice of its block) for all blocks that ``piece`` touches."""
-        offset = 0
-        for position, size in enumerate(self.sizes):
-            start, stop = max(piece.start - offset, 0), min(piece.stop - offset, size)
+        starts = self.starts
+        position = bisect_right(starts, piece.start) - 1
+        while position < len(self.sizes) and starts[position] < piece.stop:
+            first = starts[position]
+            start, stop = max(piece.start - first, 0), min(piece.stop - first, self.sizes[position])
             if start < stop:
                 yield position, slice(start, stop)
-            offset += size
+            position += 1
 
 
 class Concat(Composite):
@@ -203,7 +213,7 @@ class Concat(Composite):
 
     def _combine(self, results: Iterable[Tensor]) -> Tensor:
         if self._output is None:
-            return accumulate(results)
+            return total(results)
         return concatenate(results, self._output.axis(self.oshape), self._output.sizes)
 
     def adjoint(self) -> NamedLinop:
@@ -263,11 +273,44 @@ class Concat(Composite):
         divided = self.idim if self.idim is not None else self.odim
         blocks = self._input or self._output
         assert divided is not None and blocks is not None
+        operands = self.linops
         if divided not in window:
-            parts = [self._operand_part(i, window) for i in range(len(self.linops))]
+            parts = [self._operand_part(i, linop, window) for i, linop in enumerate(operands)]
             return self.with_operands(parts) if window else self
         chosen = list(blocks.within(window.pop(divided)))
-        parts = [self._operand_part(i, {**window, divided: piece}) for i, piece in chosen]
+        parts = [
+            self._operand_part(i, operands[i], {**window, divided: piece}) for i, piece in chosen
+        ]
+        return self._side_by_side(blocks, chosen, parts)
+
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the blocks that each of the slices touches, or the tiles of all blocks."""
+        operands, blocks = self.linops, self._input or self._output
+        assert blocks is not None
+        if dim not in (self.idim, self.odim):
+            rows = [self._row_of(i, linop, dim, pieces) for i, linop in enumerate(operands)]
+            yield from self.with_operands_of_each(zip(*rows, strict=True))
+            return
+        chosen = [list(blocks.within(piece)) for piece in pieces]
+        of_each: dict[int, list[slice]] = {}
+        for i, piece in chain.from_iterable(chosen):
+            of_each.setdefault(i, []).append(piece)
+        tiles = {i: iter(operands[i].tiles_along(dim, of_one)) for i, of_one in of_each.items()}
+        for touched in chosen:
+            yield self._side_by_side(blocks, touched, [next(tiles[i]) for i, _ in touched])
+
+    def _row_of(
+        self, position: int, linop: NamedLinop, dim: NamedDimension, pieces: Sequence[slice]
+    ) -> Iterable[NamedLinop]:
+        for piece, part in zip(pieces, row_of_operand(linop, dim, pieces), strict=True):
+            yield self._operand_part(position, linop, {dim: piece}) if part is None else part
+
+    def _side_by_side(
+        self, blocks: Blocks, chosen: Sequence[tuple[int, slice]], parts: Sequence[NamedLinop]
+    ) -> NamedLinop:
+        """Return the operator of what is left of some blocks."""
         if len(parts) == 1:
             return parts[0]
         cut = Blocks(blocks.position, tuple(piece.stop - piece.start for _, piece in chosen))
@@ -278,8 +321,7 @@ class Concat(Composite):
             vars(other)["_output"] = replace(cut, position=self._output.position)
         return other
 
-    def _operand_part(self, position: int, window: Window) -> NamedLinop:
-        linop = self.linops[position]
+    def _operand_part(self, position: int, linop: NamedLinop, window: Window) -> NamedLinop:
         # The tiles of an inner dimension add up: an operand without it belongs to the first.
         if all(dim in linop.dims or piece.start == 0 for dim, piece in window.items()):
             return tile_of(linop, window)

@@ -256,13 +256,11 @@ class SliceableLinop(RememberingLinop):
         window = linop.own_window(tile)
         return linop._tiles([window])[0] if window else linop  # type: ignore[no-any-return]
 
-    def tiles_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
-        """Return the tile of each of the slices; see :meth:`NamedLinop.tiles_along`."""
-        if self.split is not SliceableLinop.split:
-            return super().tiles_along(dim, pieces)
-        own = self.own_pieces(dim, pieces)
-        tiles = iter(self._tiles([{dim: piece} for piece in own if piece is not None]))
-        return [self if piece is None else next(tiles) for piece in own]
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the tile of each of the slices."""
+        return self._tiles([{dim: piece} for piece in pieces])
 
     def _tiles(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the tile of each of the windows, which are all of the same dimensions."""

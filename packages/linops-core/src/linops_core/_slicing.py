@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nameddim import ND, NamedDimension, is_wildcard
 
@@ -134,14 +134,29 @@ class Slicing:
     def tiles_along(self: Any, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
         """Return the tile of each of the slices of one dimension.
 
-        To be overridden by operators that can do for all at once what they do for each.
+        What has to be checked of the whole is checked once, not once for each tile.
 
         Raises
         ------
         SplitError
             As :func:`tile_of`.
         """
-        return [tile_of(self, {dim: piece}) for piece in pieces]
+        if self.split is not self._split_of_row:
+            return [tile_of(self, {dim: piece}) for piece in pieces]
+        own = self.own_pieces(dim, pieces)
+        tiles = iter(self._row(dim, [piece for piece in own if piece is not None]))
+        return [self if piece is None else next(tiles) for piece in own]
+
+    _split_of_row: ClassVar[Any] = None
+    """The ``split`` that does for one tile what ``_row`` does for many."""
+
+    def _row(self: Any, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the tile of each of some slices, which are explicit and checked.
+
+        To be overridden, together with ``_split_of_row``, by operators that can do for all at once
+        what they do for each.
+        """
+        raise NotImplementedError(f"{self.name}: the class must override _row to cut along {dim}")
 
     def split_forward(self: Any, ibatch: Iterable[slice], obatch: Iterable[slice]) -> NamedLinop:
         """Return the part of the operator between slices of its input and of its output.
@@ -173,6 +188,19 @@ class Slicing:
                         f"sides, got {tile[dim]} and {piece}"
                     )
         return self.split(self, tile)  # type: ignore[no-any-return]
+
+
+def row_of_operand(
+    linop: NamedLinop, dim: NamedDimension, pieces: Sequence[slice]
+) -> Sequence[NamedLinop | None]:
+    """Return the tiles of an operand of a sum, None where it adds nothing.
+
+    The tiles of an inner dimension add up to the whole, so an operand without that dimension
+    belongs to one tile alone: to the one that starts at 0.
+    """
+    if dim in linop.dims:
+        return linop.tiles_along(dim, pieces)
+    return [linop if piece.start == 0 else None for piece in pieces]
 
 
 def tile_of(linop: Any, window: Window) -> NamedLinop:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from operator import methodcaller
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from ._linop import NamedLinop
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
 from ._sides import axis_of
-from ._slicing import tile_of
+from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._tile import Window
@@ -208,6 +208,22 @@ class Stack(Composite):
         new = linop.odim if linop.idim is None else linop.idim
         operands = linop.linops[window.pop(new, slice(None))]
         return linop.with_operands([linop._part(operand, window) for operand in operands])  # type: ignore[no-any-return]
+
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the operands that each of the slices is about, or their tiles."""
+        operands = self.linops
+        if dim in (self.idim, self.odim):
+            return self.with_operands_of_each(operands[piece] for piece in pieces)
+        rows = zip(*(self._row_of(linop, dim, pieces) for linop in operands), strict=True)
+        return self.with_operands_of_each(rows)
+
+    def _row_of(
+        self, linop: NamedLinop, dim: NamedDimension, pieces: Sequence[slice]
+    ) -> Iterable[NamedLinop]:
+        for piece, part in zip(pieces, row_of_operand(linop, dim, pieces), strict=True):
+            yield self._part(linop, {dim: piece}) if part is None else part
 
     def _part(self, linop: NamedLinop, window: Window) -> NamedLinop:
         # The tiles of an inner dimension add up: an operand without it belongs to the first.

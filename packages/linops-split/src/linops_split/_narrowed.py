@@ -169,9 +169,9 @@ def narrowed(linop: NamedLinop) -> NamedLinop:
         If it cannot be cut there after all.
     """
     pieces, windows = dict[NamedDimension, slice](), dict[NamedDimension, tuple[slice, int]]()
-    for dim in linop.dims:
-        piece = linop.support(dim)
-        if piece is None or linop.role(dim) not in (Role.INPUT, Role.OUTPUT, Role.INNER):
+    found = linop._supports(linop.dims - ({*linop.ishape} & {*linop.oshape}))
+    for dim, piece in found.items():
+        if piece is None or linop.role(dim) is Role.OPAQUE:
             continue
         size = linop.size(dim)
         if size is None:

@@ -195,6 +195,12 @@ class Tiled(Composite):
         whole = linop.whole
         return whole.split(whole, linop.own_window(tile))  # type: ignore[no-any-return]
 
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the part of the whole for each of the slices."""
+        return self.whole.tiles_along(dim, pieces)
+
 
 def check_tqdm_kwargs(linop: NamedLinop, tqdm_kwargs: Mapping[str, object] | None) -> None:
     """Refuse what are no options of a progress bar.
