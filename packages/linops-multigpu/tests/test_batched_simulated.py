@@ -5,6 +5,7 @@ Shapes: C coils, K samples, M rows, N columns, Nx a grid.
 
 import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
@@ -212,6 +213,23 @@ def test_tiles_that_read_and_write_overlapping_parts(base: str, schedule: str) -
             B = create_batched_linop(A, BatchSpec(sizes, ["sim:1", "sim:0", "sim:2"], base))
             check_all(B, A, base)
             del B
+
+
+@under_two_schedules
+@on_both_bases
+def test_a_part_of_the_output_is_written_here_and_all_of_it_elsewhere(
+    base: str, schedule: str
+) -> None:
+    blocks = [Diagonal(torch.rand(3, dtype=torch.complex128), ("N",)) for _ in range(2)]
+    whole = Diagonal(torch.rand(6, dtype=torch.complex128), ("N",))
+    row = Concat(*blocks, idim="N", odim="N")
+    with machine(schedule):
+        away = create_batched_linop(whole, BatchSpec({}, "sim:1", base)).whole
+        with torch.no_grad():
+            here = row.with_weights(lambda weight: weight.to(base))
+        for terms in ([here, away], [away, here]):
+            check_all(BatchedLinop(Add(*terms), DeviceSpec(base)), Add(row, whole), base)
+        del away, here, terms
 
 
 # Streams.
@@ -472,6 +490,58 @@ def test_a_device_holds_its_weights_and_a_window_of_tiles(
         with machine(schedule, memory=bound):
             y = create_batched_linop(A, spec, max_in_flight=max_in_flight)(x)
             torch.testing.assert_close(y, A(x))
+
+
+class Alive:
+    """How many tensors of those that were noted are there at a time, at most."""
+
+    def __init__(self) -> None:
+        self.noted: list[weakref.ref[Tensor]] = []
+        self.at_most = 0
+
+    def note(self, tensor: Tensor) -> Tensor:
+        self.noted.append(weakref.ref(tensor))
+        self.at_most = max(self.at_most, sum(ref() is not None for ref in self.noted))
+        return tensor
+
+
+class Noted(Diagonal):
+    """Has its results on the host noted."""
+
+    alive = Alive()
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        y = Diagonal.fn(linop, x)
+        return Noted.alive.note(y) if y.device.type == "cpu" else y
+
+
+@pytest.mark.parametrize("max_in_flight", [1, 2, 3])
+@pytest.mark.parametrize("devices", [["sim:1"], ["sim:1", "sim:2"], ["sim:1", "cpu", "cpu"]])
+def test_so_many_results_as_are_in_flight_wait_on_the_host(
+    devices: list[str], max_in_flight: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty_pinned = World.empty_pinned
+    n_lanes = len({*devices} - {"cpu"})
+    x = torch.rand(12, dtype=torch.float64)
+
+    def noted_if_a_result(world: World, like: Tensor) -> Tensor:
+        pinned = empty_pinned(world, like)
+        return pinned if pinned.dtype == torch.uint8 else Noted.alive.note(pinned)  # or staging
+
+    with machine("oldest"):
+        A = Noted(torch.rand(12, dtype=torch.float64), ("N",))
+        spec = BatchSpec({"N": 1}, devices, "cpu")
+        B = create_batched_linop(A, spec, max_in_flight=max_in_flight)
+        B(x)  # which tests the way, with memory of its own
+        monkeypatch.setattr(Noted, "alive", Alive())
+        monkeypatch.setattr(World, "empty_pinned", noted_if_a_result)
+        torch.testing.assert_close(B(x), x * A.weight)
+        assert len(Noted.alive.noted) == 12
+        # One that is put where it belongs, beside those that wait and the last of each device.
+        n_lasting = n_lanes * max_in_flight if "cpu" in devices else 0
+        assert Noted.alive.at_most <= n_lanes * max_in_flight + n_lasting + 1
+        del B
 
 
 @on_both_bases

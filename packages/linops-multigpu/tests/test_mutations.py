@@ -7,6 +7,7 @@ Shapes: M rows, N columns, X and Y a grid.
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 
 from linops_core import (
     Add,
+    Concat,
     Convolution,
     Dense,
     Diagonal,
@@ -123,6 +125,36 @@ def conjugates(world: World, base: str) -> None:
     torch.testing.assert_close(B(x.to(base).conj()).cpu(), A(x.conj()))
 
 
+def negatives(world: World, base: str) -> None:
+    """An input whose sign is still to be changed, sent in parts."""
+    A = Diagonal(torch.rand(6, dtype=torch.float64), ("N",))
+    B = create_batched_linop(A, BatchSpec({"N": 1}, ["sim:1"], base), max_in_flight=1)
+    x = torch.rand(6, dtype=torch.complex128)
+    negative = x.to(base).conj().imag
+    assert negative.is_neg()
+    torch.testing.assert_close(B(negative).cpu(), A(-x.imag))
+
+
+def conjugates_on_a_stream(world: World, base: str) -> None:
+    """An input that is a conjugate, on a stream that the caller gives for the base device."""
+    stream: Any = world.new_stream(base)
+    A = Diagonal(torch.rand(6, dtype=torch.complex128), ("N",))
+    B = create_batched_linop(A, BatchSpec({"N": 1}, ["sim:1"], base, stream), max_in_flight=1)
+    x = torch.rand(6, dtype=torch.complex128)
+    torch.testing.assert_close(B(x.to(base).conj()).cpu(), A(x.conj()))
+
+
+def two_dtypes(world: World, base: str) -> None:
+    """Tiles whose results have one dtype, and others whose results have another."""
+    weights = torch.rand(3, dtype=torch.float32), torch.rand(3, dtype=torch.float64)
+    A = Concat(*(Diagonal(weight, ("N",)) for weight in weights), idim="N", odim="N")
+    x = torch.rand(6, dtype=torch.float32)
+    for here, devices in product(("cpu", base), (["sim:1"], ["sim:1", base], ["sim:2", "sim:1"])):
+        B = create_batched_linop(A, BatchSpec({"N": 3}, devices, here))
+        torch.testing.assert_close(B(x.to(here)).cpu(), A(x))
+        del B
+
+
 def given_streams(world: World, base: str) -> None:
     """Streams that the caller gives, two of them for one device, and weights that change."""
     streams: list[Any] = [world.new_stream(device) for device in ("sim:0", "sim:1", "sim:1")]
@@ -175,6 +207,9 @@ PROGRAMS: list[tuple[Program, str]] = [
     *((program, base) for program in (a_window, identities, views) for base in ("sim:0", "cpu")),
     (overlaps, "sim:0"),
     (conjugates, "sim:0"),
+    (negatives, "sim:0"),
+    (conjugates_on_a_stream, "sim:0"),
+    (two_dtypes, "sim:0"),
     (given_streams, "sim:0"),
     (failures, "sim:0"),
 ]
@@ -192,9 +227,9 @@ def test_nothing_is_seen_where_nothing_is_with_a_bug(
 
 EXECUTE: dict[str, tuple[str, str, Program]] = {
     "the memory of an input that is a result is used again": (
-        "(there.compute, there.outgoing)", "(there.compute,)", identities),
+        "keep_view_of(operands, result, there)", "pass", identities),
     "the memory of an input that a sum begins with is used again": (
-        "(there.compute, there.outgoing)", "(there.outgoing,)", views),
+        "keep_view_of(operands, result, there)", "pass", views),
     "a sum is made in the input": (
         "return total + result", "return total.add_(result)", identities),
     "the memory of inputs is used again after the call": (
@@ -225,28 +260,35 @@ EXECUTE: dict[str, tuple[str, str, Program]] = {
         "lane.there.incoming, action)\n        transfer",
         "lane.there.compute, action)\n        transfer", a_window),
     "a conjugate is made for each tile": (
-        "x.resolve_conj().resolve_neg()", "x", conjugates),
+        "self.x.resolve_conj().resolve_neg()", "self.x", conjugates),
     "given streams do not wait for the caller": (
         "            follow_caller(streams)", "            pass", given_streams),
     "the caller does not wait for given streams": (
-        "            let_caller_follow(streams, self.output.y if streams is self.base else None)",
+        "            let_caller_follow(streams, *own)",
         "            pass", given_streams),
     "the memory of the output is used again by given streams": (
-        "self.output.y if streams is self.base else None", "None", given_streams),
+        "let_caller_follow(streams, *own)", "let_caller_follow(streams)", given_streams),
+    "the sign of an input is made for each tile": (
+        "self.x.resolve_conj().resolve_neg()", "self.x.resolve_conj()", negatives),
+    "transfers start at the event of the stream that is current": (
+        "record_start(self.base.compute)",
+        "record_start(self.base.backend.current_stream(self.plan.base))", conjugates_on_a_stream),
+    "a later result is of another dtype": (
+        "if self.output.y.dtype != result.dtype:", "if False:", two_dtypes),
+    "the output is allocated for another stream": (
+        "with self.base.backend.using(self.base.compute):\n                y, places",
+        "with self.base.backend.using(self.base.incoming):\n                y, places", sums),
+    "what is added is added to nothing": (
+        "make = torch.empty if self.plan.fills else torch.zeros", "make = torch.empty", overlaps),
     "what is dropped after an exception is in use": (
         "        execution.synchronize()\n", "", failures),
 }  # fmt: skip
 OUTPUT: dict[str, tuple[str, str, Program]] = {
     "places are vacant at once": (
         "recorded_on(base.compute", "recorded_on(base.incoming", sums),
-    "the output is allocated for another stream": (
-        "with base.backend.using(base.compute):\n            shape",
-        "with base.backend.using(base.incoming):\n            shape", sums),
     "buffers are allocated for another stream": (
         "with base.backend.using(base.compute):\n            self.slots",
         "with base.backend.using(base.incoming):\n            self.slots", sums),
-    "what is added is added to nothing": (
-        "make = torch.empty if plan.fills else torch.zeros", "make = torch.empty", overlaps),
     "what is to be added is written": (
         "self.places[action.tile].add_(result)", "self.places[action.tile].copy_(result)", sums),
     "what is to be written is added": (
@@ -287,7 +329,9 @@ def with_a_bug(original: ModuleType, old: str, new: str) -> ModuleType:
 @pytest.mark.parametrize("name", EXECUTE)
 def test_bugs_in_the_execution_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new, program = EXECUTE[name]
-    monkeypatch.setattr(_batched, "execute", with_a_bug(_execute, old, new).execute)
+    module = with_a_bug(_execute, old, new)
+    for part in ("execute", "Forward", "CannotBeWritten"):
+        monkeypatch.setattr(_batched, part, getattr(module, part))
     with pytest.raises((RaceError, AssertionError)):
         run(program, "sim:0", "newest")
 

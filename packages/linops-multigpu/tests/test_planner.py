@@ -9,7 +9,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from linops_core import Convolution, Dense, NamedLinop
+from linops_core import Add, Concat, Convolution, Dense, Diagonal, NamedLinop
 from linops_multigpu import Action, Kind, Plan
 from linops_multigpu._planner import planned
 from linops_split import Tiled, Tiling, batch_linop
@@ -20,8 +20,11 @@ DEVICES = [*BASES, torch.device("cuda", 1), torch.device("cuda", 2)]
 
 @st.composite
 def tilings(draw: st.DrawFn) -> Tiling:
-    """Draw the tiles of a matrix, or those of a convolution, which overlap."""
-    if draw(st.booleans()):
+    """Draw the tiles of a matrix, of a convolution, which overlap, or of a sum of both kinds."""
+    kind = draw(st.sampled_from(["matrix", "convolution", "sum"]))
+    if kind == "sum":
+        return Tiling(draw(sums_with_a_row()))
+    if kind == "matrix":
         A: NamedLinop = Dense(torch.rand(4, 5), ("M", "N"))
         dims = ["M", "N"]
     else:
@@ -30,6 +33,15 @@ def tilings(draw: st.DrawFn) -> Tiling:
     sizes = {dim: draw(st.integers(1, 6)) for dim in draw(st.permutations(dims))}
     B = batch_linop(draw(st.sampled_from([A, A.H])), sizes)
     return Tiling(B.whole if isinstance(B, Tiled) else B)
+
+
+@st.composite
+def sums_with_a_row(draw: st.DrawFn) -> NamedLinop:
+    """Draw a sum of blocks side by side and of terms that read and write all, in any order."""
+    blocks = [Diagonal(torch.rand(n), ("N",)) for n in (2, 1, 3)]
+    terms: list[NamedLinop] = [Concat(*blocks, idim="N", odim="N")]
+    terms += [Diagonal(torch.rand(6), ("N",)) for _ in range(draw(st.integers(0, 2)))]
+    return Add(*draw(st.permutations(terms))) if len(terms) > 1 else terms[0]
 
 
 @st.composite
@@ -87,9 +99,9 @@ def test_actions_wait_for_earlier_ones_and_use_what_is_there(
     before = earlier(plan)
     for number, action in enumerate(plan.actions):
         assert all(other < number for other in action.after)
-        if action.uses is not None:
-            assert action.uses in before[number]
-            used = plan.actions[action.uses]
+        for other in action.uses:
+            assert other in before[number]
+            used = plan.actions[other]
             wanted = {Kind.COMPUTE: Kind.SEND, Kind.COLLECT: Kind.COMPUTE, Kind.ADD: Kind.COLLECT}
             assert (used.kind, used.device) == (wanted[action.kind], action.device)
         if action.onto is not None:
@@ -107,7 +119,7 @@ def test_what_is_dropped_is_dropped_once_and_after_all_who_use_it(
     assert len(dropped) == len({*dropped})
     for number, action in enumerate(plan.actions):
         for gone in action.drops:
-            users = {n for n, other in enumerate(plan.actions) if gone in (other.uses, other.onto)}
+            users = {n for n, other in enumerate(plan.actions) if gone in (*other.uses, other.onto)}
             # What is added on the base device is in a buffer of the base, not of this tensor.
             users -= {n for n in users if plan.actions[n].kind is Kind.ADD}
             assert users <= before[number]
@@ -168,8 +180,8 @@ def test_a_window_of_inputs_and_results_is_on_a_device(
             own.add(number)
             done = {n for n in own if n in collected}
             assert len(done) + (action.onto is None) <= plan.max_in_flight
-        elif action.kind is Kind.COLLECT and action.uses is not None:
-            collected.add(action.uses)
+        elif action.kind is Kind.COLLECT:
+            collected |= {*action.uses}
 
 
 @given(plans())
@@ -195,7 +207,9 @@ def test_writes_to_the_output_that_overlap_are_in_order(
             if own & theirs:
                 assert other in before[number]
         # What comes first is written, what comes later is added.
-        is_first = plan.fills and not any(own & theirs for theirs in written.values())
+        own_places = {frozenset(place.flatten().tolist()) for place in places}
+        overlap = sum(map(len, own_places)) > len(frozenset().union(*own_places))
+        is_first = not overlap and not any(own & theirs for theirs in written.values())
         assert action.adds is not is_first
         written[number] = own
 

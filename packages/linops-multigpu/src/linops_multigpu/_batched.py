@@ -18,7 +18,7 @@ from ._call import one_call
 from ._crew import Crew, crew_of
 from ._device_spec import DeviceSpec
 from ._events import RepeatedEvent
-from ._execute import CannotBeWritten, execute
+from ._execute import CannotBeWritten, Forward, execute
 from ._plan import Kind, Plan
 from ._planner import check_window, planned
 from ._snapshot import Snapshot
@@ -195,7 +195,8 @@ class BatchedLinop(Tiled):
         if crew.passes_by_hooks():
             return None
         try:
-            return execute(plan, tiling, crew, x, self.start_event.record, self.watched)
+            work = Forward(plan, tiling, crew, x)
+            return execute(plan, work, self.start_event.record, self.watched)
         except CannotBeWritten:
             return None
 

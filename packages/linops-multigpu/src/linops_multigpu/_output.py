@@ -7,10 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
-
-from linops_split import Tiling
 
 from ._plan import Action, Plan
 from ._stream_pool import DeviceStreams
@@ -27,24 +24,22 @@ class Lane:
 
 
 class Output(ABC):
-    """The output, allocated when the first result is there to say of what kind it is.
+    """The output, and the part of it that each tile writes.
 
     Parameters
     ----------
     plan : Plan
-    tiling : Tiling
     base : DeviceStreams
-    first : Tensor
-        What the first tile returned.
+    y : Tensor
+        Memory for it, made on the stream that computes on the base device.
+    places : sequence of Tensor
+        Of each tile the view of ``y`` that it writes.
     """
 
-    def __init__(self, plan: Plan, tiling: Tiling, base: DeviceStreams, first: Tensor) -> None:
-        self.plan, self.base = plan, base
-        make = torch.empty if plan.fills else torch.zeros
-        with base.backend.using(base.compute):
-            shape = tiling.output_shape(first.shape)
-            self.y = make(shape, dtype=first.dtype, device=base.device)
-        self.places = tiling.outputs(self.y)
+    def __init__(
+        self, plan: Plan, base: DeviceStreams, y: Tensor, places: Sequence[Tensor]
+    ) -> None:
+        self.plan, self.base, self.y, self.places = plan, base, y, places
 
     @abstractmethod
     def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
@@ -74,8 +69,10 @@ class Output(ABC):
 class DeviceOutput(Output):
     """An output on a device: results are copied to their places, or to buffers to be added."""
 
-    def __init__(self, plan: Plan, tiling: Tiling, base: DeviceStreams, first: Tensor) -> None:
-        super().__init__(plan, tiling, base, first)
+    def __init__(
+        self, plan: Plan, base: DeviceStreams, y: Tensor, places: Sequence[Tensor]
+    ) -> None:
+        super().__init__(plan, base, y, places)
         lengths = [0] * plan.n_slots
         for action in plan.actions:
             if action.slot is not None:
@@ -116,8 +113,10 @@ class HostOutput(Output):
     that no more pinned memory should be taken for them.
     """
 
-    def __init__(self, plan: Plan, tiling: Tiling, base: DeviceStreams, first: Tensor) -> None:
-        super().__init__(plan, tiling, base, first)
+    def __init__(
+        self, plan: Plan, base: DeviceStreams, y: Tensor, places: Sequence[Tensor]
+    ) -> None:
+        super().__init__(plan, base, y, places)
         # No transfers, which would keep the memory of the devices.
         self.on_the_way: deque[tuple[Tensor, Event | None, Action]] = deque()
         self.n_at_most = plan.n_lanes * plan.max_in_flight

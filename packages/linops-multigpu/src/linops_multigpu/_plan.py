@@ -43,8 +43,8 @@ class Action:
     """Which part of the input is sent or read, or which part of the output is written."""
     after: tuple[int, ...] = ()
     """Positions in the plan of the actions it waits for."""
-    uses: int | None = None
-    """Position of the action whose tensor it reads."""
+    uses: tuple[int, ...] = ()
+    """Positions of the actions whose tensors it reads."""
     drops: tuple[int, ...] = ()
     """Positions of the actions whose tensors nobody needs once this one has waited."""
     onto: int | None = None
@@ -53,11 +53,13 @@ class Action:
     """Whether its result is added to what is in the output."""
     slot: int | None = None
     """Of an action that collects what is to be added: which of the buffers holds it."""
+    operand: int = 0
+    """Of an action that sends: which tensor. In a backward pass the gradient is 0, the input 1."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The actions of one application, in the order in which they are issued.
+    """The actions of one application, or of its backward pass, in the order of issue.
 
     Parameters
     ----------

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import torch
 
@@ -44,7 +44,32 @@ def planned(
         What is the same for tiles that compute on the same stream of the same device. By default
         their devices are; where one has several, each counts as a device here.
     """
-    return _Planner(tiling, devices, base, max_in_flight, lanes or devices).plan()
+    reads, writes = _windows(tiling)
+    planner = _Planner([reads], writes, True, devices, base, max_in_flight, lanes)
+    return planner.plan(fills=tiling.fills)
+
+
+def planned_backward(
+    tiling: Tiling,
+    devices: Sequence[torch.device],
+    base: torch.device,
+    max_in_flight: int,
+    lanes: Sequence[Hashable] | None = None,
+    *,
+    collects: bool = True,
+) -> Plan:
+    """Return the plan of a backward pass: of each tile the gradient and the input are sent.
+
+    What is collected are the gradients to the input, where ``collects`` is set. Each is sent and
+    collected as in :func:`planned`, whose parameters these are.
+    """
+    reads, writes = _windows(tiling)
+    planner = _Planner([writes, reads], reads, collects, devices, base, max_in_flight, lanes)
+    return planner.plan(fills=False)
+
+
+def _windows(tiling: Tiling) -> tuple[list[Window], list[Window]]:
+    return [part.reads for part in tiling.parts], [part.writes for part in tiling.parts]
 
 
 def check_window(what: str, max_in_flight: object) -> None:
@@ -67,8 +92,8 @@ def check_window(what: str, max_in_flight: object) -> None:
 class _Lane:
     """What is on one device while a plan is made."""
 
-    sent: dict[Key, int] = field(default_factory=dict)
-    """The action that sends what tiles read, of what is there."""
+    sent: list[dict[Key, int]]
+    """Of each operand, the actions that send what tiles read, of what is there."""
     sums: dict[Key, int] = field(default_factory=dict)
     """The action that computed the last of the results that are added up."""
     collected: list[int] = field(default_factory=list)
@@ -76,33 +101,52 @@ class _Lane:
 
 
 class _Planner:
+    """Makes a plan.
+
+    Parameters
+    ----------
+    operands : sequence of sequence of Window
+        Of each tensor that tiles read, which window each tile reads.
+    writes : sequence of Window
+        Which window of the output each tile writes.
+    collects : bool
+        Whether there is an output.
+    devices, base, max_in_flight, lanes
+        As in :func:`planned`.
+    """
+
     def __init__(
         self,
-        tiling: Tiling,
+        operands: Sequence[Sequence[Window]],
+        writes: Sequence[Window],
+        collects: bool,
         devices: Sequence[torch.device],
         base: torch.device,
         max_in_flight: int,
-        lane_of: Sequence[Hashable],
+        lanes: Sequence[Hashable] | None,
     ) -> None:
-        self.lane_of = lane_of
-        self.parts, self.devices, self.base = tiling.parts, devices, base
-        self.max_in_flight = max_in_flight
-        self.reads = [_key(part.reads) for part in tiling.parts]
-        self.writes = [_key(part.writes) for part in tiling.parts]
-        whole = {key for key, part in zip(self.writes, tiling.parts, strict=True) if not part.adds}
-        # Where tiles write parts of what others do, who comes first would matter.
-        self.fills = tiling.fills and whole.issuperset(self.writes)
-        places = list(zip(lane_of, self.reads, strict=True))
-        self.last_reader = {place: tile for tile, place in enumerate(places)}
-        self.n_to_add = Counter(zip(lane_of, self.writes, strict=True))
+        self.operands, self.writes, self.collects = operands, writes, collects
+        self.devices, self.base, self.max_in_flight = devices, base, max_in_flight
+        self.lane_of: Sequence[Hashable] = lanes or devices
+        self.read_keys = [[_key(window) for window in windows] for windows in operands]
+        self.write_keys = [_key(window) for window in writes]
+        # Where tiles write parts of what others do, who comes first would matter: all are added.
+        distinct = dict(zip(self.write_keys, writes, strict=True)).values()
+        self.overlaps = not _are_disjoint([*distinct])
+        self.last_reader = [
+            {place: tile for tile, place in enumerate(zip(self.lane_of, keys, strict=True))}
+            for keys in self.read_keys
+        ]
+        self.n_to_add = Counter(zip(self.lane_of, self.write_keys, strict=True))
         self.actions: list[Action] = []
         self.lanes: dict[Hashable, _Lane] = {}
         self.computed: dict[int, int] = {}
         self.written: dict[Key, tuple[int, ...]] = {}
         self.slots: list[int] = []
 
-    def plan(self) -> Plan:
-        for tile in sorted(range(len(self.parts)), key=self.turn):
+    def plan(self, fills: bool) -> Plan:
+        """Return the plan; ``fills`` says whether tiles write all of the output."""
+        for tile in sorted(range(len(self.devices)), key=self.turn):
             if self.devices[tile] == self.base:
                 self.compute_here(tile)
             else:
@@ -111,7 +155,7 @@ class _Planner:
         return Plan(
             tuple(self.actions),
             self.base,
-            self.fills,
+            fills and not self.overlaps,
             n_slots,
             self.max_in_flight,
             n_lanes=len(self.lanes),
@@ -128,71 +172,76 @@ class _Planner:
 
     def is_written(self, tile: int) -> bool:
         """Whether there is something where a tile writes, to which its result must be added."""
-        return not self.fills or self.writes[tile] in self.written
+        return self.overlaps or self.write_keys[tile] in self.written
 
     def compute_here(self, tile: int) -> None:
-        adds, reads, key = self.is_written(tile), self.parts[tile].reads, self.writes[tile]
-        # What this device computes, it computes in order.
-        after = self.written.setdefault(key, ())
+        adds, after = False, tuple[int, ...]()
+        if self.collects:
+            adds = self.is_written(tile)
+            # What this device computes, it computes in order.
+            after = self.written.setdefault(self.write_keys[tile], ())
+        reads = self.operands[-1][tile]
         self.issue(Action(Kind.COMPUTE, tile, self.base, reads, after=after, adds=adds))
 
     def compute_there(self, tile: int) -> None:
-        device, key = self.devices[tile], self.writes[tile]
         lane_of = self.lane_of[tile]
-        lane = self.lanes.setdefault(lane_of, _Lane())
-        source = self.send(tile, lane)
+        lane = self.lanes.setdefault(lane_of, _Lane([{} for _ in self.operands]))
+        sources = [self.send(operand, tile, lane) for operand in range(len(self.operands))]
+        action = Action(
+            Kind.COMPUTE,
+            tile,
+            self.devices[tile],
+            self.operands[-1][tile],
+            after=tuple(sources),
+            uses=tuple(sources),
+        )
+        if not self.collects:
+            self.computed[tile] = self.issue(action)
+            return
+        key = self.write_keys[tile]
         earlier = lane.sums.get(key)
-        after, drops = [source], list[int]()
+        after, drops = list(sources), list[int]()
         # What is added to an earlier result takes no memory of its own.
         n_kept = self.max_in_flight - (earlier is None)
         n_excess = max(0, len(lane.collected) - n_kept)
         for oldest in lane.collected[:n_excess]:
             after.append(oldest)
-            drops += [oldest, cast(int, self.actions[oldest].uses)]
+            drops += [oldest, *self.actions[oldest].uses]
         del lane.collected[:n_excess]
-        number = self.issue(
-            Action(
-                Kind.COMPUTE,
-                tile,
-                device,
-                self.parts[tile].reads,
-                after=tuple(after),
-                uses=source,
-                drops=tuple(drops),
-                onto=earlier,
-            )
-        )
+        number = self.issue(replace(action, after=tuple(after), drops=tuple(drops), onto=earlier))
         self.computed[tile] = number
         lane.sums[key] = number
         self.n_to_add[lane_of, key] -= 1
         if not self.n_to_add[lane_of, key]:
-            lane.collected.append(self.collect(tile, lane.sums.pop(key)))
+            lane.collected.append(self.collect(tile, lane.sums.pop(key), self.writes[tile]))
 
-    def send(self, tile: int, lane: _Lane) -> int:
-        key, device = self.reads[tile], self.devices[tile]
-        if key in lane.sent:
-            return lane.sent[key]
+    def send(self, operand: int, tile: int, lane: _Lane) -> int:
+        key, sent = self.read_keys[operand][tile], lane.sent[operand]
+        if key in sent:
+            return sent[key]
         after, drops = list[int](), list[int]()
-        for old, sent in list(lane.sent.items()):
-            reader = self.computed.get(self.last_reader[self.lane_of[tile], old])
-            if reader is not None and len(lane.sent) >= self.max_in_flight:
+        last_reader = self.last_reader[operand]
+        for old, number in list(sent.items()):
+            reader = self.computed.get(last_reader[self.lane_of[tile], old])
+            if reader is not None and len(sent) >= self.max_in_flight:
                 after.append(reader)
-                drops.append(sent)
-                del lane.sent[old]
-        lane.sent[key] = self.issue(
+                drops.append(number)
+                del sent[old]
+        sent[key] = self.issue(
             Action(
                 Kind.SEND,
                 tile,
-                device,
-                self.parts[tile].reads,
+                self.devices[tile],
+                self.operands[operand][tile],
                 after=tuple(after),
                 drops=tuple(drops),
+                operand=operand,
             )
         )
-        return lane.sent[key]
+        return sent[key]
 
-    def collect(self, tile: int, source: int) -> int:
-        device, window, adds = self.devices[tile], self.parts[tile].writes, self.is_written(tile)
+    def collect(self, tile: int, source: int, window: Window) -> int:
+        device, key, adds = self.devices[tile], self.write_keys[tile], self.is_written(tile)
         slot, after = None, [source]
         if adds:
             slot = len(self.slots)
@@ -206,27 +255,47 @@ class _Planner:
                 device,
                 window,
                 after=tuple(after),
-                uses=source,
+                uses=(source,),
                 adds=adds,
                 slot=slot,
             )
         )
         if adds:
-            after = [number, *self.written.get(self.writes[tile], ())]
+            after = [number, *self.written.get(key, ())]
             action = Action(
                 Kind.ADD,
                 tile,
                 device,
                 window,
                 after=tuple(after),
-                uses=number,
+                uses=(number,),
                 adds=True,
                 slot=slot,
             )
             self.slots.append(self.issue(action))
         else:
-            self.written[self.writes[tile]] = (number,)
+            self.written[key] = (number,)
         return number
+
+
+def _are_disjoint(windows: Sequence[Window]) -> bool:
+    """Whether windows can be told apart by cuts, each through all that are left.
+
+    If not, some may have elements in common.
+    """
+    if len(windows) < 2:
+        return True
+    for dim in set(windows[0]).intersection(*windows):
+        groups = list[list[Window]]()
+        stop = 0
+        for window in sorted(windows, key=lambda window: window[dim].start):
+            if not groups or window[dim].start >= stop:
+                groups.append([])
+            groups[-1].append(window)
+            stop = max(stop, window[dim].stop)
+        if len(groups) > 1:
+            return all(map(_are_disjoint, groups))
+    return False
 
 
 def _key(window: Window) -> Key:
