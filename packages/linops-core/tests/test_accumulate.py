@@ -3,6 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core._accumulate import accumulate, concatenate
 
@@ -48,10 +49,32 @@ def test_a_gradient_that_starts_midway_reaches_its_part() -> None:
     assert second.grad.tolist() == [2, 2]
 
 
-def test_a_sum_of_three_takes_two_buffers() -> None:
-    terms = [torch.ones(2) for _ in range(3)]
-    total = accumulate(iter(terms))
+@pytest.mark.parametrize("with_gradient", [False, True])
+def test_a_sum_is_written_into_the_first_partial_sum_and_into_no_term(with_gradient: bool) -> None:
+    seen: list[int] = []
+
+    class Additions(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            result = func(*args, **(kwargs or {}))
+            if isinstance(result, Tensor):
+                seen.append(result.data_ptr())
+            return result
+
+    terms = [torch.ones(2, requires_grad=with_gradient) for _ in range(4)]
+    with Additions():
+        total = accumulate(iter(terms))
+    assert seen == [total.data_ptr()] * 3
     assert all(total.data_ptr() != term.data_ptr() for term in terms)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's forward mode, of itself
+def test_gradients_of_a_sum_are_right_in_both_orders_and_forwards() -> None:
+    def total(*terms: Tensor) -> Tensor:
+        return accumulate(term * term for term in terms)
+
+    terms = [torch.randn(3, dtype=torch.complex128, requires_grad=k != 1) for k in range(4)]
+    assert torch.autograd.gradcheck(total, terms, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(total, terms)
 
 
 def test_terms_of_different_shapes_are_not_broadcast() -> None:

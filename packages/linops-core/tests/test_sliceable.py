@@ -116,6 +116,25 @@ def test_a_weight_that_no_longer_fits_is_noticed_whatever_was_admitted_before() 
             assert linop(torch.ones(1)).tolist() == [1.0]
 
 
+def test_the_output_is_checked_again_at_the_first_call_with_a_weight_of_another_shape() -> None:
+    class Scaled(SliceableLinop):
+        def __init__(self) -> None:
+            super().__init__(NamedShape(("N",), ("M",), gain_shape=("M",), row_shape=("M",)))
+            self.register_weight("gain", torch.ones(1), "gain_shape")
+            self.register_weight("row", torch.ones(1), "row_shape")
+
+        @staticmethod
+        def fn(linop: SliceableLinop, x: Tensor, /) -> Tensor:
+            return linop.weight_part("gain") * linop.weight_part("row") * x.sum()
+
+    A = Scaled()
+    assert A(torch.ones(2)).shape == (1,)
+    A.row.data = torch.ones(3)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"Scaled: M must have size 1, got 3 in an output"):
+            A(torch.ones(2))
+
+
 def test_inputs_of_other_shapes_are_checked_each_time() -> None:
     D = Diagonal(torch.ones(3), ("N",))
     for _ in range(2):

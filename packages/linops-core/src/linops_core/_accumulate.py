@@ -14,7 +14,7 @@ from ._tracing import is_recorded
 def accumulate(results: Iterable[Tensor]) -> Tensor:
     """Return the sum of ``results``, in their order, holding at most two of them at a time.
 
-    Integers are added as int64.
+    Integers are added as int64. Gradients reach all of them.
 
     Raises
     ------
@@ -30,9 +30,9 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
                 f"Add: all terms must return one shape, got {tuple(total.shape)} "
                 f"and {tuple(result.shape)}"
             )
-        in_place = ours and not is_recorded(total, result) and writing_is_safe()
-        if in_place and torch.promote_types(total.dtype, result.dtype) == total.dtype:
-            total.add_(result)
+        fits = torch.promote_types(total.dtype, result.dtype) == total.dtype
+        if ours and fits and writing_is_safe():
+            total.add_(result)  # also where autograd records: a sum keeps neither of its terms
         else:
             total = summable(total) + result
         ours = True

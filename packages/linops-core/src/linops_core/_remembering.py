@@ -27,7 +27,10 @@ class RememberingLinop(NamedLinop):
         # `_passes`, written out: a composition of many feels each call.
         if is_dynamo_compiling() or type(x) is not Tensor or x.shape != self._passed:
             return super().forward(x)
-        return self.fn(self, x)
+        y = self.fn(self, x)
+        if self._passed is None:  # `fn` read a weight whose shape has changed
+            self._check_output(y)
+        return y
 
     def _admits(self, x: Tensor) -> bool:
         return not is_dynamo_compiling() and type(x) is Tensor and x.shape == self._admitted

@@ -54,7 +54,7 @@ class SliceableLinop(RememberingLinop):
         self._cuts: dict[str, tuple[slice, ...]] = {}
         self._indices: dict[str, slice | tuple[slice, ...]] = {}  # the same, as short as can be
         self._cut_from: dict[str, torch.Size] = {}
-        self._broadcast: dict[str, frozenset[int]] = {}
+        self._broadcast: dict[str, tuple[int, ...]] = {}
         self._uncentred: dict[str, tuple[int, ...]] = {}
         self._seen_shapes: dict[str, torch.Size] = {}
 
@@ -107,7 +107,7 @@ class SliceableLinop(RememberingLinop):
         else:
             self.register_buffer(name, weight)
         self._weight_shapes[name] = shape_key
-        self._broadcast[name] = frozenset(dims.index(dim) for dim in broadcast_dims)
+        self._broadcast[name] = tuple(dims.index(dim) for dim in broadcast_dims)
 
     def __delattr__(self, name: str) -> None:
         """Delete an attribute; refused for weights, which all operators made of this one read.
@@ -211,7 +211,8 @@ class SliceableLinop(RememberingLinop):
         axes = {}
         for name, shape_key in self._weight_shapes.items():
             of_weight = enumerate(self._shape.other_shapes[shape_key])
-            found = {axis for axis, dim in of_weight if dim in concerned} - self._broadcast[name]
+            found = {axis for axis, dim in of_weight if dim in concerned}
+            found.difference_update(self._broadcast[name])
             if found:
                 axes[name] = tuple(sorted(found))
         if not axes:

@@ -87,12 +87,13 @@ class Stack(Composite):
         name: str | None = None,
     ) -> None:
         operands = same_space("Stack", linops)
-        ishape, self._input = with_new_dim("idim", operands, operands[0].ishape, idim_and_idx)
-        oshape, self._output = with_new_dim("odim", operands, operands[0].oshape, odim_and_idx)
-        if self._input is None and self._output is None:
+        ishape, of_input = with_new_dim("idim", operands, operands[0].ishape, idim_and_idx)
+        oshape, of_output = with_new_dim("odim", operands, operands[0].oshape, odim_and_idx)
+        if of_input is None and of_output is None:
             raise ValueError("Stack: idim_and_idx, odim_and_idx or both must be given, got neither")
         check_workers("Stack", num_workers)
         super().__init__(NamedShape(ishape, oshape), operands, name)
+        self._input, self._output = of_input, of_output
         self.threaded, self.num_workers = threaded, num_workers
 
     @property

@@ -66,7 +66,7 @@ class NamedShape:
     ishape: Dims
     oshape: Dims
     other_shapes: Mapping[str, Dims]
-    _dims: frozenset[NamedDimension] | None
+    _dims: Dims | None
 
     def __new__(
         cls,
@@ -163,12 +163,14 @@ class NamedShape:
         >>> sorted(NamedShape(("...", "N"), ("...", "M")).dims)
         ['M', 'N']
         """
-        if self._dims is None:  # asked for again and again, of a value that never changes
+        found = self._dims
+        if found is None:  # asked for again and again, of a value that never changes
             every = (dim for dims in self._parts().values() for dim in dims)
-            found = frozenset(dim for dim in every if not is_wildcard(dim))
+            found = tuple(dict.fromkeys(dim for dim in every if not is_wildcard(dim)))
+            # A tuple: torch.compile fails on an object that it sees made and that holds a
+            # frozenset, wherever the code of its caller does not name frozenset itself.
             object.__setattr__(self, "_dims", found)
-            return found
-        return self._dims
+        return frozenset(found)
 
     @property
     def has_wildcards(self) -> bool:

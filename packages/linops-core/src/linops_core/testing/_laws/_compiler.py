@@ -1,4 +1,4 @@
-"""Laws of torch.compile: one graph, and nothing of the operator is frozen into it."""
+"""Laws of torch.compile: one graph, nothing of the operator is frozen into it, others are built."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ..._identity import Identity
 from ..._linop import NamedLinop
 from ._factories import LinopFactories, weights_of
 
 
 class CompilerLaws(LinopFactories):
-    """An operator compiles without a break of the graph."""
+    """An operator compiles without a break of the graph, and others are built of it in between."""
 
     def test_it_compiles_to_one_graph(self) -> None:
         A = self.make_linop()
         for linop, x in self.derived(A)[:3]:
-            run = compiled(linop, "eager")
+            run = compiled(linop)
             with torch.no_grad():
                 assert self.close(run(x), linop(x))
                 for tensor in weights_of(A).values():
@@ -29,19 +30,30 @@ class CompilerLaws(LinopFactories):
         A = self.make_linop()
         x = self.make_input(A).requires_grad_()
         wanted = [x, *A.parameters()]
-        found = [backward(run, x, wanted) for run in (compiled(A.N, "aot_eager"), A.N)]
+        found = [backward(run, x, wanted) for run in (compiled(A.N, backend="aot_eager"), A.N)]
         assert all(self.close(one, other) for one, other in zip(*found, strict=True))
 
+    def test_operators_can_be_built_of_it_in_a_compiled_function(self) -> None:
+        A, B = self.make_linop(), self.make_linop()
 
-def compiled(linop: NamedLinop, backend: str) -> Callable[[Tensor], Tensor]:
-    """Return the compiled operator, with nothing kept of what was compiled before."""
+        def built(linop: NamedLinop) -> Callable[[Tensor], Tensor]:
+            return lambda x: (linop.N + 0.1 * Identity())(x) - (2j * linop.H @ -linop / 3)(x)
+
+        x = self.make_input(A)
+        assert self.close(compiled(built(A), fullgraph=False)(x), built(B)(x))
+
+
+def compiled(
+    function: Callable[[Tensor], Tensor], *, backend: str = "eager", fullgraph: bool = True
+) -> Callable[[Tensor], Tensor]:
+    """Return the compiled function, with nothing kept of what was compiled before."""
     # All calls below share one code object, and the compiler keeps few versions of one.
     torch._dynamo.reset()
 
     def apply(x: Tensor) -> Tensor:
-        return linop(x)
+        return function(x)
 
-    graph = torch.compile(apply, backend=backend, fullgraph=True)
+    graph = torch.compile(apply, backend=backend, fullgraph=fullgraph)
 
     def run(x: Tensor) -> Tensor:
         with warnings.catch_warnings():
