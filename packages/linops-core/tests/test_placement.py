@@ -42,21 +42,25 @@ def test_one_name_for_two_sizes_is_opaque_and_both_sizes_are_checked(linop: Name
     assert torch.equal(linop.H.to_dense({"N": 4}), matrix.mH)
     assert torch.equal(linop.N.to_dense({"N": 2}), matrix.mH @ matrix)
     assert torch.equal(linop.H.N.to_dense({"N": 4}), matrix @ matrix.mH)
-    assert linop.size("N") is linop.H.size("N") is None
+    assert linop.size("N") == 2 and linop.H.size("N") == 4
+    assert linop.sizes("input") == linop.H.sizes("output") == (2,)
+    assert linop.sizes("output") == linop.H.sizes("input") == (4,)
     assert linop.role("N") is Role.OPAQUE
     with pytest.raises(SplitError, match=r"N cannot be split: the input and the output have it"):
         linop.split(linop, {ND("N"): slice(0, 1)})
-    with pytest.raises(ValueError, match=r"the size along axis -?\d must be 2, got 4 in an input"):
+    with pytest.raises(ValueError, match=r"N must have size 2, got 4 in an input"):
         linop(torch.ones(4))
     for wrong in (linop.H, linop.H.N):
-        with pytest.raises(ValueError, match=r"the size along axis -?\d must be 4, got 1"):
+        with pytest.raises(ValueError, match=r"N must have size 4, got 1 in an input"):
             wrong(torch.ones(1))
+    with pytest.raises(ValueError, match=r"the size along axis -?\d must be 2, got 4 in an input"):
+        linop.fn(linop, torch.ones(4))  # for a caller who has not checked it
 
 
 def test_one_name_in_two_places_is_opaque() -> None:
     A = PadLast([2, 3], [2, 3], ("X", "Y"), ("Y", "X"))
     assert A.role("X") is A.role("Y") is Role.OPAQUE
-    assert A.size("X") is None
+    assert A.sizes("input") == (None, 2, 3) and A.sizes("output") == (None, 2, 3)
     x = torch.randn(2, 3)
     assert torch.equal(A(x), x) and torch.equal(A.H(x), x)
 

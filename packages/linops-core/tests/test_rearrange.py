@@ -107,9 +107,10 @@ def test_only_what_passes_through_alone_can_be_sliced() -> None:
     assert A.split(A, {ND("D"): slice(0, 4)}) is A
 
 
-def test_a_name_for_two_axes_is_opaque_and_has_no_size() -> None:
+def test_a_name_for_two_axes_is_opaque_and_has_a_size_on_each_side() -> None:
     A = Rearrange("a b", "b a", "AB", "AB", {"a": 2, "b": 3})
-    assert A.role("A") is Role.OPAQUE and A.size("A") is None
+    assert A.role("A") is Role.OPAQUE and A.size("A") == 2
+    assert A.sizes("input") == (2, 3) and A.sizes("output") == (3, 2)
     assert "not the same axes" in str(A.why_opaque("A"))
     x = torch.randn(2, 3)
     assert torch.equal(A(x), x.mT) and torch.equal(A.H(x.mT), x)
@@ -156,10 +157,12 @@ def test_inputs_that_do_not_fit_are_refused(x: torch.Tensor, message: str) -> No
         A(x)
 
 
-def test_an_axis_of_another_length_is_refused_where_its_dimension_has_no_size() -> None:
+def test_an_axis_of_another_length_is_refused() -> None:
     A = Rearrange("a b", "b a", "AB", "AB", {"a": 2, "b": 3})
-    with pytest.raises(ValueError, match=r"the size along axis 0 must be 2 for \(a\), got shape"):
+    with pytest.raises(ValueError, match=r"A must have size 2, got 3 in an input"):
         A(torch.ones(3, 2))
+    with pytest.raises(ValueError, match=r"the size along axis 0 must be 2 for \(a\), got shape"):
+        A.fn(A, torch.ones(3, 2))  # for a caller who has not checked it
 
 
 @pytest.mark.parametrize(

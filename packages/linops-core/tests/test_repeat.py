@@ -123,15 +123,21 @@ def test_a_dimension_of_size_1_can_be_broadcast() -> None:
     assert A(x).tolist() == [[[1, 1]] * 3, [[2, 2]] * 3]
     assert A.H(A(x)).tolist() == A.N(x).tolist() == [[6], [12]]
     assert torch.equal(A.H.N(A(x)), 6 * A(x))
-    assert A.role("N") is Role.OPAQUE and A.size("N") is None
+    assert A.role("N") is Role.OPAQUE and A.size("N") == 1 and A.H.size("N") == 3
+    assert A.sizes("output") == A.H.sizes("input") == (None, 3, 2)
     with pytest.raises(SplitError, match=r"N cannot be split: it has size 1 on one side and 3 on"):
         A.split(A, {ND("N"): slice(0, 1)})
     for linop in (A, A.N):
-        with pytest.raises(ValueError, match=r"Repeat: the size along axis 1 must be 1 to be"):
+        with pytest.raises(ValueError, match=r"N must have size 1, got 2 in an input"):
             linop(torch.ones(2, 2))
     for linop in (A.H, A.H.N):
-        with pytest.raises(ValueError, match=r"Repeat: the size along axis 1 must be 3, got shape"):
+        with pytest.raises(ValueError, match=r"N must have size 3, got 1 in an input"):
             linop(torch.ones(2, 1, 2))
+    # For callers who have not checked it.
+    with pytest.raises(ValueError, match=r"Repeat: the size along axis 1 must be 1 to be"):
+        A.fn(A, torch.ones(2, 2))
+    with pytest.raises(ValueError, match=r"Repeat: the size along axis 1 must be 3, got shape"):
+        A.adj_fn(A, torch.ones(2, 1, 2))
 
 
 def test_a_dimension_alone_can_be_broadcast_and_one_of_a_single_repetition_is_a_batch() -> None:

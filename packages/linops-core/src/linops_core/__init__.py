@@ -39,6 +39,7 @@ from ._row import Row as Row
 from ._row import rows as rows
 from ._sampling import Sampling as Sampling
 from ._scalar import Scalar as Scalar
+from ._sides import Side as Side
 from ._simple import SimpleLinop as SimpleLinop
 from ._sliceable import SliceableLinop as SliceableLinop
 from ._slicing import tile_of as tile_of
@@ -72,6 +73,7 @@ __all__ = [
     "Row",
     "Sampling",
     "Scalar",
+    "Side",
     "SimpleLinop",
     "SliceableLinop",
     "SplitError",

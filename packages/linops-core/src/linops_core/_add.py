@@ -17,7 +17,7 @@ from ._same_space import check_operands, same_space, why_not_alike
 from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
-from ._zero import Zero
+from ._zero import zero_tile
 
 
 class Add(Composite):
@@ -46,6 +46,8 @@ class Add(Composite):
     >>> Add(Scalar(2.0, ("N",)), Scalar(3.0, ("N",)))(torch.ones(1))
     tensor([5.])
     """
+
+    _is_side_by_side = True
 
     def __init__(
         self,
@@ -108,10 +110,7 @@ class Add(Composite):
         ]
         if parts:
             return linop.with_operands(parts)  # type: ignore[no-any-return]
-        sizes = {dim: linop.size(dim) for dim in linop.shape.dims}
-        known = {dim: size for dim, size in sizes.items() if size is not None}
-        zero = Zero(linop.ishape, linop.oshape, sizes=known)
-        return zero.split(zero, window)
+        return zero_tile(linop, window)
 
     _split_of_row = split
 

@@ -13,6 +13,7 @@ from ._identity import Identity, is_identity
 from ._linop import NamedLinop
 from ._same_space import same_space
 from ._scalar import Scalar, is_number, may_be_moved, number_of
+from ._sides import SIDES
 from ._zero import Zero
 
 
@@ -34,12 +35,8 @@ def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
     """Return the Zero that a chain with a Zero in it is, where all sizes it needs are known."""
     if not any(isinstance(linop, Zero) for linop in fitted):
         return None
-    ishape, oshape = fitted[0].ishape, fitted[-1].oshape
-    sizes = {dim: fitted[0].size(dim) for dim in ishape}
-    sizes |= {dim: fitted[-1].size(dim) for dim in oshape if sizes.get(dim) is None}
-    if any(sizes[dim] is None for dim in {*ishape} ^ {*oshape}):
-        return None
-    return Zero(ishape, oshape, sizes={dim: n for dim, n in sizes.items() if n is not None})
+    zero = Zero.like(chained(fitted))
+    return zero if zero is not None and zero.is_complete else None
 
 
 def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
@@ -118,8 +115,10 @@ def summed(*linops: NamedLinop) -> NamedLinop:
 
 
 def _adds_no_size(zero: NamedLinop, others: Sequence[NamedLinop]) -> bool:
-    """Whether each size that ``zero`` knows is known by one of ``others``."""
-    return all(
-        zero.size(dim) is None or any(other.size(dim) is not None for other in others)
-        for dim in zero.dims
-    )
+    """Whether each length that ``zero`` knows is known by one of ``others``."""
+    for side in SIDES:
+        known = [other.sizes(side) for other in others]
+        for position, size in enumerate(zero.sizes(side)):
+            if size is not None and all(sizes[position] is None for sizes in known):
+                return False
+    return True

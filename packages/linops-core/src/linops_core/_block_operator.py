@@ -18,6 +18,7 @@ from ._linop import NamedLinop
 from ._normal import Normal
 from ._roles import Role, why_on_both_sides
 from ._shift import Shift, steps
+from ._sides import Side, dims_of, size_of_side
 from ._sliceable import SliceableLinop
 from ._support import is_empty
 from ._windows import Windows, coverage, flat_positions, folded, unfolded
@@ -96,13 +97,20 @@ class BlockOperator(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``: of the array, of the windows or of what is kept."""
-        array = self.shape.other_shapes["array_shape"]
-        if dim in array:
-            return self.grid_size[array.index(dim)]
-        for axis, (which, within) in zip(self.windows, self.block_dims, strict=True):
-            if dim in (which, within):
-                return axis.n_windows if dim == which else axis.length
-        return super().size(dim)
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths of the array, or of the windows and of what is kept."""
+        names = dims_of(self.shape, side)
+        if len(names) < max(len(self.ishape), len(self.oshape)):
+            array = self.shape.other_shapes["array_shape"]
+            known: dict[NamedDimension, int | None] = dict(zip(array, self.grid_size, strict=True))
+        else:
+            known = {dim: SliceableLinop.size(self, dim) for dim in names}
+            for axis, (which, within) in zip(self.windows, self.block_dims, strict=True):
+                known.update({which: axis.n_windows} if which else {})
+                known.update({within: axis.length} if within else {})
+        return tuple([known.get(dim) for dim in names])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: the array and the blocks have one name for it."""

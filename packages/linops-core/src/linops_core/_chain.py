@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Self
 
 from torch import Tensor
@@ -17,7 +16,7 @@ from ._hooks import applied, hooks_are_possible
 from ._identity import Identity
 from ._linop import NamedLinop
 from ._normal import fit_inner
-from ._roles import Role
+from ._places import Seam, joints, one_after_another
 from ._scalar import Scalar, is_number
 from ._slicing import tile_of
 from ._support import Supports, support_of_one
@@ -101,28 +100,13 @@ class Chain(Composite):
             result = Identity(self.ishape)
         return _multiplied(result, numbers).as_endomorphism()
 
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where the chain takes any.
-
-        Where it is several dimensions of one name along the chain, that of the input counts,
-        then that of the output.
-        """
-        stretches: list[int | None] = [None] if dim in self.ishape else []
-        for linop in self.linops:
-            if dim in linop.ishape:
-                stretches[-1] = linop.size(dim) if stretches[-1] is None else stretches[-1]
-            elif dim in linop.dims:
-                stretches.append(linop.size(dim))
-        if not stretches:
-            return None
-        return stretches[-1 if dim in self.oshape and dim not in self.ishape else 0]
+    def _seams(self) -> Iterable[Seam]:
+        return one_after_another(self._shape, self.linops)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: an operand cannot, or it is two dimensions."""
         stretches = int(dim in self.ishape)
-        for linop in self.linops:
-            if dim not in linop.dims:
-                continue
+        for linop in self._having_dim(dim):
             if (reason := linop.why_opaque(dim)) is not None:
                 return f"{linop.signature}: {reason}"
             stretches += dim not in linop.ishape
@@ -235,10 +219,23 @@ def fit(linops: Sequence[NamedLinop], ends: NamedShape | None = None) -> list[Na
     if ends is not None:
         fitted[0] = fitted[0].resolved(ishape=ends.ishape)
         fitted[-1] = fitted[-1].resolved(oshape=ends.oshape)
+    _resolve_neighbours(fitted)
+    shape = NamedShape(fitted[0].ishape, fitted[-1].oshape)
+    joints(shape, fitted, one_after_another(shape, fitted), owner="Chain")
+    return fitted
+
+
+def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
+    """Replace wildcards by what they stand for in a neighbour, in the list itself.
+
+    Names travel both ways. All that one way has to carry it carries at once, so that there are
+    few ways, however long the chain is.
+    """
+    steps = range(len(fitted) - 1)
     changed = True
-    while changed:  # names travel both ways; each round makes at least one operator more specific
+    while changed:
         changed = False
-        for i in range(len(fitted) - 1):
+        for i in (*steps, *reversed(steps)):
             before, after = fitted[i], fitted[i + 1]
             if before.oshape == after.ishape:
                 continue
@@ -251,24 +248,3 @@ def fit(linops: Sequence[NamedLinop], ends: NamedShape | None = None) -> list[Na
                     f"of {after.signature}: {error}"
                 ) from error
             changed |= fitted[i] is not before or fitted[i + 1] is not after
-    _check_sizes(fitted)
-    return fitted
-
-
-def _check_sizes(linops: Sequence[NamedLinop]) -> None:
-    known: dict[NamedDimension, tuple[int, NamedLinop]] = {}
-    for before, after in pairwise(linops):
-        # What an operator only passes on is known from the ones before it. Where slices do not
-        # go through, the name may stand for something else on the other side.
-        known = {dim: who for dim, who in known.items() if before.role(dim) is Role.BATCH}
-        for linop in (before, after):
-            for dim in before.oshape:
-                size = linop.size(dim)
-                if size is None:
-                    continue
-                other, owner = known.setdefault(dim, (size, linop))
-                if other != size:
-                    raise ValueError(
-                        f"Chain: {dim} must have one size, got {other} in {owner.name} "
-                        f"({owner.shape}) and {size} in {linop.signature}"
-                    )

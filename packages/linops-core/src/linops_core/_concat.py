@@ -20,15 +20,16 @@ from ._accumulate import concatenate
 from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
+from ._places import WHOLE, Seam
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
-from ._sides import axis_of
+from ._sides import SIDES, Side, axis_of, dims_of
 from ._sizes import per_axis
 from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._tile import Window
-from ._zero import Zero
+from ._zero import Zero, zero_tile
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ class Concat(Composite):
     tensor([2., 2., 3., 3.])
     """
 
+    _is_side_by_side = True
+
     def __init__(
         self,
         *linops: NamedLinop,
@@ -137,10 +140,10 @@ class Concat(Composite):
     ) -> Blocks | None:
         if dim is None:
             return None
-        dim = ND.infer(dim)
+        dim, side = ND.infer(dim), SIDES[which == "odim"]
         if dim not in names:
             raise ValueError(f"{self.name}: {which} must be one of {self.shape}, got {dim}")
-        known = [linop.size(dim) for linop in self.linops]
+        known = [linop.sizes(side)[names.index(dim)] for linop in self.linops]
         lengths = known if sizes is None else list(per_axis(self.name, f"{which[0]}sizes", sizes))
         if len(lengths) != len(known) or not all(_is_length(length) for length in lengths):
             raise ValueError(
@@ -175,13 +178,15 @@ class Concat(Composite):
         """Length of each operand's block along ``odim``; empty where that is None."""
         return () if self._output is None else self._output.sizes
 
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``: the sum of its blocks, or what an operand knows."""
-        if dim == self.idim:
-            return sum(self.isizes)
-        if dim == self.odim:
-            return sum(self.osizes)
-        return super().size(dim)
+    def _seams(self) -> Iterable[Seam]:
+        yield from super()._seams()
+        if self._input is not None and self._output is not None and self.idim == self.odim:
+            yield (WHOLE, "input", self._input.position), (WHOLE, "output", self._output.position)
+
+    def own_length(self, side: Side, position: int) -> int | None:
+        """Return the sum of the blocks along the divided dimension."""
+        blocks = self._input if side == "input" else self._output
+        return sum(blocks.sizes) if blocks is not None and blocks.position == position else None
 
     def _check_sizes(self, shape: torch.Size) -> None:
         if self._input is not None:
@@ -325,15 +330,19 @@ class Concat(Composite):
         # The tiles of an inner dimension add up: an operand without it belongs to the first.
         if all(dim in linop.dims or piece.start == 0 for dim, piece in window.items()):
             return tile_of(linop, window)
-        zero = Zero(linop.ishape, linop.oshape, sizes=self._operand_sizes(position))
-        return zero.split(zero, window)
+        return zero_tile(linop, window, self._operand_sizes(position))
 
-    def _operand_sizes(self, position: int) -> dict[NamedDimension, int]:
-        sizes = {dim: self.size(dim) for dim in self.shape.dims}
-        for dim, blocks in ((self.idim, self._input), (self.odim, self._output)):
-            if dim is not None and blocks is not None:
-                sizes[dim] = blocks.sizes[position]
-        return {dim: size for dim, size in sizes.items() if size is not None}
+    def _operand_sizes(self, number: int) -> dict[Side, dict[NamedDimension, int]]:
+        """Return what is known here of the sizes of an operand."""
+        found: dict[Side, dict[NamedDimension, int]] = {}
+        for side in SIDES:
+            blocks = self._input if side == "input" else self._output
+            names = dims_of(self.shape, side)
+            sizes = dict(zip(names, self.sizes(side), strict=True))
+            if blocks is not None:
+                sizes[names[blocks.position]] = blocks.sizes[number]
+            found[side] = {dim: size for dim, size in sizes.items() if size is not None}
+        return found
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, in which the blocks may be at another place."""

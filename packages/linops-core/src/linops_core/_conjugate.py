@@ -34,6 +34,8 @@ class Conjugate(Composite):
     tensor([0.-1.j])
     """
 
+    _is_side_by_side = True
+
     def __init__(self, linop: NamedLinop) -> None:
         super().__init__(linop.shape, [linop])
         self._is_endomorphism = linop.is_endomorphism

@@ -43,6 +43,8 @@ def attributes_of_linked(linop: NamedLinop, shape: NamedShape | None = None) -> 
         own.update(_admitted=None, _seen_shapes={})
     if shape is not None:
         own["_shape"] = shape
+        if "_joints" in own:  # what a composition found out about the lengths of its places
+            own.update(_joints=None, _joints_are_shared=False, _sources={}, _dims=None)
     return own
 
 

@@ -66,6 +66,10 @@ class Identity(SliceableLinop):
                 return f"it is {here} in the input and {there} in the output"
         return None
 
+    def linked_positions(self) -> Sequence[tuple[int, int]]:
+        """Return that each dimension of the input is the one at that place of the output."""
+        return [(position, position) for position in range(len(self.ishape))]
+
     def conj(self) -> NamedLinop:
         """Return the identity itself, which is real."""
         return self

@@ -20,6 +20,7 @@ from ._kernels import kernel_of
 from ._linop import NamedLinop
 from ._roles import why_on_both_sides
 from ._sampling import default_samples
+from ._sides import Side, dims_of, size_of_side
 from ._sizes import is_size, per_axis
 from ._sliceable import SliceableLinop
 from ._tile import within
@@ -181,8 +182,16 @@ class Interpolate(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``: of the grid or of the locations."""
-        grid = self.shape.other_shapes["grid_shape"]
-        return self.lengths[grid.index(dim)] if dim in grid else super().size(dim)
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths of the grid, or of the locations."""
+        names = dims_of(self.shape, side)
+        is_of_grid = (side == "input") == (self.fn is type(self).fn)
+        if not is_of_grid:
+            return tuple([SliceableLinop.size(self, dim) for dim in names])
+        known = dict(zip(self.shape.other_shapes["grid_shape"], self.lengths, strict=True))
+        return tuple([known.get(dim) for dim in names])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: the grid and the points have one name for it."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from nameddim import NamedDimension, NamedShape
+from nameddim import ELLIPSES, NamedDimension, NamedShape
 
 from . import config
 from ._arithmetic import Arithmetic
@@ -20,7 +20,7 @@ from ._description import described, tensor_text
 from ._hooks import called
 from ._inheritance import forget_what_no_longer_holds
 from ._module import OperatorModule
-from ._sides import check_rank, check_sizes
+from ._sides import Side, Source, check_rank, check_sizes, dims_of, occurrences
 from ._slicing import Slicing
 from ._tracing import may_be_remembered
 
@@ -102,10 +102,56 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where the operator takes any.
 
+        Where input and output have different dimensions of that name it is that of the input;
+        :meth:`sizes` tells them apart.
+
         An operator may be given other names for its dimensions (A.N does), so ask what ``dim`` is
         by its place in ``self.ishape``, ``self.oshape`` or ``self.shape.other_shapes``.
         """
         return None
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the length of each dimension of one side, None where the operator takes any.
+
+        To be overridden where input and output may have different dimensions of one name;
+        elsewhere :meth:`size` says it.
+
+        Parameters
+        ----------
+        side : {"input", "output"}
+
+        Examples
+        --------
+        >>> from linops_core import PadLast
+        >>> A = PadLast([5], [2], ("Nx",), ("Nx",), ())
+        >>> A.sizes("input"), A.sizes("output")
+        ((2,), (5,))
+        """
+        names = dims_of(self._shape, side)
+        return tuple([None if dim == ELLIPSES else self.size(dim) for dim in names])
+
+    def linked_positions(self) -> Sequence[tuple[int, int]]:
+        """Return the positions in the input and in the output that are one dimension.
+
+        Slices go through there, so both are equally long.
+        """
+        is_batch: dict[NamedDimension, bool] = {}
+        at_input: dict[tuple[NamedDimension, int], int] = {}
+        for position, place in enumerate(occurrences(self.ishape)):
+            at_input[place] = position
+        links = []
+        for position, place in enumerate(occurrences(self.oshape)):
+            if place in at_input:
+                dim = place[0]
+                if dim not in is_batch:
+                    is_batch[dim] = self.why_opaque(dim) is None
+                if is_batch[dim]:
+                    links.append((at_input[place], position))
+        return links
+
+    def _source(self, side: Side, position: int) -> Source:
+        """Return the operator that knows the length at a place and where, or the length itself."""
+        return self, side, position
 
     # Shape
 
@@ -142,7 +188,11 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         So is one whose output has the names of its input, and the normal operator (N) -> (N1) of
         a sum over N: there N1 is N again, by a name under which it can be sliced by itself.
         """
-        return self._is_endomorphism or self.ishape == self.oshape
+        if self._is_endomorphism or self.ishape != self.oshape:
+            return self._is_endomorphism
+        # Names do not say it: a crop may keep those of its input.
+        sizes = zip(self.sizes("input"), self.sizes("output"), strict=True)
+        return all(None in pair or pair[0] == pair[1] for pair in sizes)
 
     def as_endomorphism(self) -> NamedLinop:
         """Return the operator, known to map a space to itself: for one who made it so."""

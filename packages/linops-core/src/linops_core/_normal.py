@@ -11,7 +11,9 @@ from nameddim import NamedDimension, NamedShape
 
 from ._composite import Composite
 from ._linop import NamedLinop
+from ._places import WHOLE, Seam, paired
 from ._roles import Role
+from ._sides import SIDES, dims_of
 from ._slicing import tile_of
 from ._support import Supports, support_of_one
 
@@ -48,13 +50,12 @@ class Normal(Composite):
         """True: a normal operator maps the input space of A to itself."""
         return True
 
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where the operator takes any."""
-        for pair in zip(self.ishape, self.oshape, strict=True):
-            if dim in pair:  # A knows one of the two names, whichever side it is on here
-                known = (self.linop.size(name) for name in pair)
-                return next((size for size in known if size is not None), None)
-        return self.linop.size(dim)
+    def _seams(self) -> Iterable[Seam]:
+        # Input and output are the input of A, whatever the names are.
+        for side in SIDES:
+            for here, there in paired(dims_of(self._shape, side), self.linop.ishape):
+                if self.own_length(side, here) is None:
+                    yield (WHOLE, side, here), (0, "input", there)
 
     # normal_fn is called past the checks of A: its input is A's to check, which may not remember
     # it, and its output is that of a function like any other.

@@ -15,6 +15,7 @@ from ._linop import NamedLinop
 from ._normal import Normal
 from ._roles import Role, why_on_both_sides
 from ._shift import Shift, Steps, masking_steps, steps
+from ._sides import Side, dims_of, size_of_side
 from ._sliceable import SliceableLinop
 from ._support import clipped
 
@@ -103,9 +104,16 @@ class Placement(SliceableLinop):
         return Normal(linked(self), NamedShape(self.ishape))
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of a placed dimension; None where the two sides differ in it."""
-        lengths = {n for _, own, n in self._placed_sides() if own == dim}
-        return lengths.pop() if len(lengths) == 1 else None
+        """Return the length of a placed dimension; that of the input where the sides differ."""
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths of the placed dimensions of one side."""
+        is_from = (side == "input") != self._goes_back
+        grid = self.shape.other_shapes["from_grid" if is_from else "to_grid"]
+        lengths = [shift.n_input if is_from else shift.n_output for shift in self._shifts]
+        known = dict(zip(grid, lengths, strict=True))
+        return tuple([known.get(dim) for dim in dims_of(self.shape, side)])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same in the input and the output."""

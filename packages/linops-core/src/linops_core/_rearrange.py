@@ -14,6 +14,7 @@ from ._copying import linked
 from ._identity import Identity
 from ._linop import NamedLinop
 from ._pattern import RUN, Item, Place, Route, names_of, parsed, route
+from ._sides import SIDES, Side, dims_of, size_of_side
 from ._sizes import is_size
 from ._sliceable import SliceableLinop
 
@@ -174,24 +175,33 @@ class Rearrange(SliceableLinop):
 
     def _items(self, dim: NamedDimension | str) -> list[Item]:
         """Return what ``dim`` is made of, in the input if it is there, then in the output."""
-        found = []
-        for items, names in zip(self._sides, (self.ishape, self.oshape), strict=True):
-            if dim in names:
-                # The names that the run stands for may have come into the shape since.
-                n_run = len(names) - len(items) + 1
-                runs = [[item] if item != RUN else [RUN] * n_run for item in items]
-                found.append([item for run in runs for item in run][names.index(dim)])
-        return found
+        return [
+            self._items_of(side)[names.index(dim)]
+            for side in SIDES
+            if dim in (names := dims_of(self.shape, side))
+        ]
+
+    def _items_of(self, side: Side) -> list[Item]:
+        """Return what each dimension of one side is made of."""
+        items, n_names = self._sides[side == "output"], len(dims_of(self.shape, side))
+        # The names that the run stands for may have come into the shape since.
+        runs = [[item] if item != RUN else [RUN] * (n_names - len(items) + 1) for item in items]
+        return [item for run in runs for item in run]
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where ``axes_lengths`` does not say it."""
-        sizes = {
-            prod([self._lengths[name] for name in item])
-            if self._lengths.keys() >= set(item)
-            else None
-            for item in self._items(dim)
-        }
-        return sizes.pop() if len(sizes) == 1 else None
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths that ``axes_lengths`` says."""
+        return tuple(
+            [
+                prod([self._lengths[name] for name in item])
+                if self._lengths.keys() >= set(item)
+                else None
+                for item in self._items_of(side)
+            ]
+        )
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is merged, split, or another one elsewhere."""

@@ -15,7 +15,7 @@ from ._linop import NamedLinop
 from ._normal import Normal
 from ._sandwich import sandwich
 from ._scalar import Scalar
-from ._sides import named_axes
+from ._sides import Side, dims_of, named_axes, size_of_side
 from ._sizes import by_dimension, is_size
 from ._sliceable import SliceableLinop
 
@@ -141,13 +141,17 @@ class Expansion(SliceableLinop):
         return sandwich(self)  # which refuses what is to be broadcast and is not of size 1
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of a repeated dimension; None where the sides differ in it."""
-        for own, count, new in zip(
-            self.shape.other_shapes["repeated"], self._counts, self._new, strict=True
-        ):
-            if own == dim:
-                return count if new or count == 1 else None
-        return None
+        """Return the length of a repeated dimension; that of the input where the sides differ."""
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return how often what is repeated is in the wide side; it has size 1 in the other."""
+        names = self.shape.other_shapes["repeated"]
+        if (side == "output") == self._expands:
+            known = dict(zip(names, self._counts, strict=True))
+        else:
+            known = dict.fromkeys(names, 1)
+        return tuple([known.get(dim) for dim in dims_of(self.shape, side)])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it has size 1 on one side alone."""

@@ -33,6 +33,7 @@ _WORTH_IT = 8
 _OWN = frozenset(
     {"_cuts", "_indices", "_modules"}  # which are compared by what they mean
     | {"_adjoint", "_normal", "_admitted", "_passed", "_seen_shapes", "_has_relatives"}
+    | {"_joints", "_joints_are_shared", "_sources", "_having", "_dims"}
 )
 """Attributes in which tiles may differ and be alike."""
 _BY_VALUE = frozenset({"_shape", "_operands"})

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from nameddim import NamedDimension, max_shape
+from nameddim import NamedDimension, NamedShape, is_any, max_shape
 
 from ._composite import Composite
 from ._linop import NamedLinop
+from ._places import joints, side_by_side
 from ._roles import Role, membership
+from ._sides import dims_of
+from ._unused_names import UnusedNames
 
 
 def same_space(
@@ -34,8 +37,8 @@ def same_space(
     """
     check_operands(owner, linops)
     try:
-        ishape = max_shape(dict.fromkeys(linop.ishape for linop in linops))
-        oshape = max_shape(dict.fromkeys(linop.oshape for linop in linops))
+        ishape = common_shape(linop.ishape for linop in linops)
+        oshape = common_shape(linop.oshape for linop in linops)
         fitted = [
             linop
             if linop.ishape == ishape and linop.oshape == oshape
@@ -45,16 +48,27 @@ def same_space(
     except ValueError as error:
         shapes = "; ".join(f"{linop.signature}" for linop in linops)
         raise ValueError(f"{owner}: all must have one shape, got {shapes}: {error}") from error
-    known: dict[NamedDimension, tuple[int, NamedLinop]] = {}
-    for linop in fitted:
-        for dim in {*linop.ishape, *linop.oshape} - sized_apart:
-            size = linop.size(dim)
-            if size is not None and (first := known.setdefault(dim, (size, linop)))[0] != size:
-                raise ValueError(
-                    f"{owner}: {dim} must have one size, got {first[0]} in {first[1].name} "
-                    f"({first[1].shape}) and {size} in {linop.signature}"
-                )
+    shape = NamedShape(ishape, oshape)
+    seams = (
+        seam
+        for seam in side_by_side(shape, fitted)
+        if dims_of(shape, seam[0][1])[seam[0][2]] not in sized_apart
+    )
+    joints(shape, fitted, seams, owner)
     return fitted
+
+
+def common_shape(shapes: Iterable[tuple[NamedDimension, ...]]) -> tuple[NamedDimension, ...]:
+    """Return the most general shape that all fit, in which nameless dimensions have numbers.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    common = max_shape(dict.fromkeys(shapes))
+    unused = UnusedNames()
+    return tuple([unused.take(dim) if is_any(dim) else dim for dim in common])
 
 
 def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:

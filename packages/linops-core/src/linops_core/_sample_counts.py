@@ -12,6 +12,7 @@ from nameddim import NamedDimension, NamedShape
 from ._dtype import summable
 from ._linop import NamedLinop
 from ._normal import Normal
+from ._sides import Side, dims_of
 from ._tile import Window
 
 if TYPE_CHECKING:
@@ -42,12 +43,10 @@ class SampleCounts(Normal):
     def _grid(self) -> tuple[NamedDimension, ...]:
         return self.ishape[len(self.ishape) - len(self.sampling.input_size) :]
 
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``: of the grid or of the indices."""
-        for own, piece in self._window.items():
-            if own == dim:
-                return int(piece.stop - piece.start)
-        return super().size(dim)
+    def own_length(self, side: Side, position: int) -> int | None:
+        """Return the length of what a tile has of the grid."""
+        piece = self._window.get(dims_of(self.shape, side)[position])
+        return None if piece is None else int(piece.stop - piece.start)
 
     def _admit(self, x: Tensor) -> None:
         self._check_rank(x)

@@ -15,6 +15,7 @@ from ._copying import linked
 from ._dtype import summable
 from ._linop import NamedLinop
 from ._sample_counts import SampleCounts
+from ._sides import Side, dims_of, size_of_side
 from ._sizes import is_size, per_axis
 from ._sliceable import SliceableLinop
 
@@ -154,8 +155,16 @@ class Sampling(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``: of the grid or of the indices."""
-        grid = self.shape.other_shapes["grid_shape"]
-        return self.input_size[grid.index(dim)] if dim in grid else super().size(dim)
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths of the grid, or of the indices."""
+        names = dims_of(self.shape, side)
+        is_of_grid = (side == "input") == (self.fn is type(self).fn)
+        if not is_of_grid:
+            return tuple([SliceableLinop.size(self, dim) for dim in names])
+        known = dict(zip(self.shape.other_shapes["grid_shape"], self.input_size, strict=True))
+        return tuple([known.get(dim) for dim in names])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: samples lie anywhere on the grid."""

@@ -89,8 +89,8 @@ def input_lengths(
     """
     given = by_dimension(linop.name, sizes)
     lengths: list[int] = []
-    for dim in linop.ishape:
-        size = given.get(dim, linop.size(dim))
+    for dim, known in zip(linop.ishape, linop.sizes("input"), strict=True):
+        size = given.get(dim, known)
         if size is None and dim == ELLIPSES and of_run is not None:
             lengths += of_run
         elif not isinstance(size, Integral) or size < 0:

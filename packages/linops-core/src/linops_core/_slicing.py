@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nameddim import ND, NamedDimension, is_wildcard
 
 from ._roles import Role, membership
+from ._sides import size_of_both
 from ._tile import SplitError, Window, normalized_slice
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Slicing:
         if not has_name and not is_wildcard(dim):
             return [None] * len(pieces)
         try:
-            size = self.size(dim)
+            size = size_of_both(self, dim)
             explicit = [normalized_slice(piece, size) for piece in pieces]
         except SplitError as error:
             raise SplitError(f"{self.signature}: {dim}: {error}") from None

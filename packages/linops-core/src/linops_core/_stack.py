@@ -16,14 +16,15 @@ from ._accumulate import accumulate, concatenate
 from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
+from ._places import WHOLE, Seam, side_by_side
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
-from ._sides import axis_of
+from ._sides import SIDES, Side, axis_of, dims_of
 from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._tile import Window
-from ._zero import Zero
+from ._zero import Zero, zero_tile
 
 DimAndIndex: TypeAlias = tuple[NamedDimension | str | None, int | None]
 Dims: TypeAlias = tuple[NamedDimension, ...]
@@ -77,6 +78,8 @@ class Stack(Composite):
     tensor([5., 5.])
     """
 
+    _is_side_by_side = True
+
     def __init__(
         self,
         *linops: NamedLinop,
@@ -106,9 +109,22 @@ class Stack(Composite):
         """The new dimension of the output."""
         return None if self._output is None else self.oshape[self._output]
 
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``: the number of operands, or what an operand knows."""
-        return len(self.linops) if dim in (self.idim, self.odim) else super().size(dim)
+    def _seams(self) -> Iterable[Seam]:
+        ishape, oshape = (
+            tuple(dim for dim in names if dim != new)
+            for names, new in ((self.ishape, self.idim), (self.oshape, self.odim))
+        )
+        new_at: dict[Side, int | None] = {"input": self._input, "output": self._output}
+        for (_, side, here), there in side_by_side(NamedShape(ishape, oshape), self.linops):
+            place = new_at[side]
+            yield (WHOLE, side, here + (place is not None and here >= place)), there
+        if self._input is not None and self._output is not None and self.idim == self.odim:
+            yield (WHOLE, "input", self._input), (WHOLE, "output", self._output)
+
+    def own_length(self, side: Side, position: int) -> int | None:
+        """Return the number of operands for the new dimension."""
+        place = self._input if side == "input" else self._output
+        return len(self.linops) if place == position else None
 
     def _check_sizes(self, shape: torch.Size) -> None:
         if self._input is not None:
@@ -230,10 +246,11 @@ class Stack(Composite):
         # The tiles of an inner dimension add up: an operand without it belongs to the first.
         if all(dim in linop.dims or piece.start == 0 for dim, piece in window.items()):
             return tile_of(linop, window)
-        sizes = {dim: self.size(dim) for dim in linop.shape.dims}
-        known = {dim: size for dim, size in sizes.items() if size is not None}
-        zero = Zero(linop.ishape, linop.oshape, sizes=known)
-        return zero.split(zero, window)
+        sizes: dict[Side, dict[NamedDimension, int]] = {}
+        for side in SIDES:
+            known = zip(dims_of(self.shape, side), self.sizes(side), strict=True)
+            sizes[side] = {dim: size for dim, size in known if size is not None}
+        return zero_tile(linop, window, sizes)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and operands with what they have of it."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
 
 from ._copying import linked
 from ._linop import NamedLinop
+from ._roles import why_on_both_sides
+from ._sides import SIDES, Side, dims_of, occurrences, size_of_side
 from ._sizes import by_dimension
 from ._sliceable import SliceableLinop
+from ._tile import SplitError, Window
 
 
 class Zero(SliceableLinop):
@@ -55,11 +58,73 @@ class Zero(SliceableLinop):
                 raise ValueError(
                     f"{self.name}: the size of {dim} must be an integer from 0, got {size!r}"
                 )
-        self._sizes = {dim: int(size) for dim, size in known.items() if dim in self.dims}
+        self._set_sizes(known, known)
+
+    def _set_sizes(
+        self,
+        of_input: Mapping[NamedDimension, int],
+        of_output: Mapping[NamedDimension, int],
+        apart: Iterable[NamedDimension] = (),
+    ) -> None:
+        """Set the lengths on each side, and the names that are two dimensions on the two sides."""
+        self._sizes: dict[Side, dict[NamedDimension, int]] = {
+            "input": {dim: int(size) for dim, size in of_input.items() if dim in {*self.ishape}},
+            "output": {dim: int(size) for dim, size in of_output.items() if dim in {*self.oshape}},
+        }
+        self._apart = frozenset(apart)
+
+    @classmethod
+    def like(
+        cls, linop: NamedLinop, sizes: Mapping[Side, Mapping[NamedDimension, int]] | None = None
+    ) -> Zero | None:
+        """Return the zero operator between the spaces of ``linop``.
+
+        None where a ``...`` or a nameless dimension is not the same one in input and output. Where
+        a length is missing, the operator says so when it is needed: see :attr:`is_complete`.
+
+        Parameters
+        ----------
+        sizes : mapping of side to mapping of dimension to int, optional
+            Lengths that ``linop`` does not know.
+        """
+        names = linop.ishape, linop.oshape
+        of_input, of_output = map(occurrences, names)
+        links = {(p, q) for p, q in linop.linked_positions() if of_input[p] == of_output[q]}
+        linked_outputs = {q for _, q in links}
+        apart = [d for q, d in enumerate(names[1]) if d in names[0] and q not in linked_outputs]
+        if any(map(is_wildcard, apart)):
+            return None
+        zero = cls(*names)
+        known = []
+        for side in SIDES:
+            own = zip(dims_of(linop.shape, side), linop.sizes(side), strict=True)
+            given = dict((sizes or {}).get(side, {}))
+            known.append(given | {dim: size for dim, size in own if size is not None})
+        zero._set_sizes(known[0], known[1], apart)
+        return zero
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the length of each dimension follows from what is known and the other side."""
+        sides = {*self.ishape}, {*self.oshape}
+        alone = [(sides[0] - sides[1], "input"), (sides[1] - sides[0], "output")]
+        return all(
+            dim in self._sizes[cast(Side, side)]
+            for dims, side in alone
+            for dim in dims | self._apart
+        )
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where the operator takes any."""
-        return self._sizes.get(ND.infer(dim))
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths that the operator was given."""
+        return tuple([self._sizes[side].get(dim) for dim in dims_of(self.shape, side)])
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is another one in the input and the output."""
+        return why_on_both_sides(self.shape, dim) if dim in self._apart else None
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -80,10 +145,10 @@ class Zero(SliceableLinop):
             sizes = sizes[count:]
         lengths: list[int] = []
         for dim in self.oshape:
-            if of_input.get(dim):
+            if of_input.get(dim) and dim not in self._apart:
                 lengths += of_input[dim].pop(0)
-            elif dim in self._sizes:
-                lengths.append(self._sizes[dim])
+            elif dim in self._sizes["output"]:
+                lengths.append(self._sizes["output"][dim])
             else:
                 raise ValueError(
                     f"{self.name}: the size of {dim} must be given in sizes, for {self.shape}"
@@ -96,7 +161,14 @@ class Zero(SliceableLinop):
 
     def own_normal(self) -> NamedLinop:
         """Return the zero operator of the input space, which may be sliced along all of it."""
-        return Zero(self.ishape, sizes=self._sizes)
+        return Zero(self.ishape, sizes=self._sizes["input"])
+
+    def adjoint(self) -> NamedLinop:
+        """Return the zero operator in the other direction."""
+        other = super().adjoint()
+        sizes = self._sizes
+        vars(other)["_sizes"] = {"input": sizes["output"], "output": sizes["input"]}
+        return other
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
@@ -106,7 +178,11 @@ class Zero(SliceableLinop):
             return linop  # type: ignore[no-any-return]
         other = linked(linop)
         cut = {dim: piece.stop - piece.start for dim, piece in window.items()}
-        vars(other)["_sizes"] = {**linop._sizes, **cut}
+        sizes = linop._sizes
+        vars(other)["_sizes"] = {
+            "input": {**sizes["input"], **{d: n for d, n in cut.items() if d in linop.ishape}},
+            "output": {**sizes["output"], **{d: n for d, n in cut.items() if d in linop.oshape}},
+        }
         return other  # type: ignore[no-any-return]
 
     adj_split = split
@@ -115,5 +191,38 @@ class Zero(SliceableLinop):
         """Return the operator with other names for its dimensions."""
         other = super().renamed(names)
         if other is not self:
-            vars(other)["_sizes"] = {names.get(dim, dim): n for dim, n in self._sizes.items()}
+            vars(other)["_sizes"] = {
+                side: {names.get(dim, dim): n for dim, n in sizes.items()}
+                for side, sizes in self._sizes.items()
+            }
+            vars(other)["_apart"] = frozenset(names.get(dim, dim) for dim in self._apart)
         return other
+
+
+def zero_tile(
+    linop: NamedLinop,
+    window: Window,
+    sizes: Mapping[Side, Mapping[NamedDimension, int]] | None = None,
+) -> NamedLinop:
+    """Return the tile to which an operand adds nothing, because it has no such inner dimension.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+        The operand.
+    window : mapping of dimension to slice
+    sizes : mapping of side to mapping of dimension to int, optional
+        Lengths that the operand does not know.
+
+    Raises
+    ------
+    SplitError
+        If input and output have a ``...`` or a nameless dimension that is not the same.
+    """
+    zero = Zero.like(linop, sizes)
+    if zero is None:
+        raise SplitError(
+            f"{linop.signature}: the wildcards of input and output must be the same dimensions to "
+            f"be cut along ({', '.join(map(str, window))}), which the operator does not say"
+        )
+    return zero.split(zero, window)

@@ -52,6 +52,8 @@ class Placed(Composite):
     tensor(..., device='meta', size=(2,))
     """
 
+    _is_side_by_side = True
+
     def __init__(
         self,
         source: NamedLinop,

@@ -34,6 +34,8 @@ class Remote(Composite):
         If they are something else.
     """
 
+    _is_side_by_side = True
+
     def __init__(self, linop: NamedLinop, device: DeviceSpec, base: DeviceSpec) -> None:
         if not isinstance(linop, NamedLinop):
             raise TypeError(f"Remote: linop must be a NamedLinop, got {type(linop)}")

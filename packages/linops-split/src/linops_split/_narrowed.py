@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core import Composite, NamedLinop, Role, SplitError, Window, Zero
+from linops_core import Composite, NamedLinop, Role, Side, SplitError, Window, Zero
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._axes import axis_of
@@ -29,6 +29,8 @@ class Narrowed(Composite):
         Of dimensions that are either in its input or in its output: what it reads or writes of
         them, and how long they are.
     """
+
+    _is_side_by_side = True
 
     def __init__(
         self, part: NamedLinop, windows: Mapping[NamedDimension, tuple[slice, int]]
@@ -56,10 +58,11 @@ class Narrowed(Composite):
         """What it writes: a slice for each dimension of the output that is zero elsewhere."""
         return {dim: piece for dim, (piece, _) in self._windows.items() if dim in self.oshape}
 
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, of which the operator may use a part."""
-        window = self._windows.get(ND.infer(dim))
-        return super().size(dim) if window is None else window[1]
+    def own_length(self, side: Side, position: int) -> int | None:
+        """Return the length of a dimension of which the operator may use a part."""
+        names = self.ishape if side == "input" else self.oshape
+        window = self._windows.get(names[position])
+        return None if window is None else window[1]
 
     def _check_sizes(self, shape: torch.Size) -> None:
         # The part sees no more than its own window of a dimension.

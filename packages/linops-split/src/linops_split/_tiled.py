@@ -15,6 +15,7 @@ from linops_core import (
     Composite,
     Concat,
     NamedLinop,
+    Side,
     hooks_are_possible,
     writing_is_safe,
 )
@@ -55,6 +56,8 @@ class Tiled(Composite):
     >>> Tiled(Concat(A, A, idim="N", odim="N"))(torch.ones(4))
     tensor([0., 1., 0., 1.])
     """
+
+    _is_side_by_side = True
 
     def __init__(
         self,
@@ -148,6 +151,12 @@ class Tiled(Composite):
         """Return the length of ``dim``, as the tiles know it or as it was given."""
         known = super().size(dim)
         return self._sizes.get(ND.infer(dim)) if known is None else known
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the length of each dimension of one side, known to the tiles or given."""
+        names = self.ishape if side == "input" else self.oshape
+        known = zip(names, super().sizes(side), strict=True)
+        return tuple([self._sizes.get(dim) if size is None else size for dim, size in known])
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""

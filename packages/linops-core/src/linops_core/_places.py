@@ -1,0 +1,201 @@
+"""Which places of operators that belong together are one dimension, and who knows its length.
+
+A *place* is a position in the names of one side of an operator. A name is not enough to say which
+dimension is meant: a crop that keeps the name Nx has one Nx in its input and a shorter one in its
+output. Two places are one dimension where neighbours meet, and where an operator passes slices of
+its input on to its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from nameddim import ELLIPSES, NamedDimension, NamedShape
+
+from ._sides import SIDES, Side, dims_of
+
+if TYPE_CHECKING:
+    from ._linop import NamedLinop
+
+Dims: TypeAlias = tuple[NamedDimension, ...]
+Place: TypeAlias = tuple[int, Side, int]
+"""The number of an operand, one of its sides, and a position there; WHOLE for the composition."""
+Seam: TypeAlias = tuple[Place, Place]
+"""Two places that are one dimension because of how operands are put together."""
+
+WHOLE = -1
+
+
+@dataclass(frozen=True)
+class Joints:
+    """What a composition of operands says of its own places.
+
+    It names operands by their numbers, so that all tiles of a composition share it.
+    """
+
+    sources: dict[tuple[Side, int], Place]
+    """For a place of the whole the place of an operand that knows its length, if there is one."""
+    links: tuple[tuple[int, int], ...]
+    """Positions of the input and of the output that are one dimension."""
+
+
+def joints(
+    shape: NamedShape,
+    linops: Sequence[NamedLinop],
+    seams: Iterable[Seam],
+    owner: str | None = None,
+) -> Joints:
+    """Return what is known of the places of a composition.
+
+    Parameters
+    ----------
+    shape : NamedShape
+        Of the composition.
+    linops : sequence of NamedLinop
+        Its operands.
+    seams : iterable of Seam
+        How they are put together.
+    owner : str, optional
+        Who asks, for messages, if lengths are to be compared.
+
+    Raises
+    ------
+    ValueError
+        If one dimension has two lengths, and there is an owner.
+    """
+    shapes = [*(linop.shape for linop in linops), shape]
+    first = [0]
+    for each in shapes:
+        first.append(first[-1] + len(each.ishape) + len(each.oshape))
+    parents = list(range(first[-1]))
+
+    def node(place: Place) -> int:
+        number, side, position = place
+        return (
+            first[number % len(shapes)]
+            + position
+            + (len(shapes[number].ishape) if side == "output" else 0)
+        )
+
+    def root(at: int) -> int:
+        while parents[at] != at:
+            parents[at] = at = parents[parents[at]]
+        return at
+
+    for one, other in seams:
+        parents[root(node(other))] = root(node(one))
+    for number, linop in enumerate(linops):
+        for here, there in linop.linked_positions():
+            parents[root(node((number, "output", there)))] = root(node((number, "input", here)))
+    known: dict[int, tuple[int, Place]] = {}
+    for number, linop in enumerate(linops):
+        for side in SIDES:
+            for position, size in enumerate(linop.sizes(side)):
+                if size is None:
+                    continue
+                place: Place = (number, side, position)
+                before, where = known.setdefault(root(node(place)), (size, place))
+                if before != size and owner is not None:
+                    raise ValueError(_two_lengths(owner, linops, where, before, place, size))
+    sources: dict[tuple[Side, int], Place] = {}
+    links: list[tuple[int, int]] = []
+    at_input: dict[int, int] = {}
+    for side in SIDES:
+        for position in range(len(dims_of(shape, side))):
+            own = root(node((WHOLE, side, position)))
+            if own in known:
+                sources[side, position] = known[own][1]
+            if side == "input":
+                at_input[own] = position
+            elif own in at_input:
+                links.append((at_input[own], position))
+    return Joints(sources, tuple(links))
+
+
+def _two_lengths(
+    owner: str, linops: Sequence[NamedLinop], one: Place, size: int, other: Place, size_there: int
+) -> str:
+    """Return the message that one dimension has two lengths."""
+    first, second = linops[one[0]], linops[other[0]]
+    dim = dims_of(second.shape, other[1])[other[2]]
+    before = dims_of(first.shape, one[1])[one[2]]
+    name = f"{dim}" if dim == before else f"{before}, which is {dim} further on,"
+    return (
+        f"{owner}: {name} must have one size, got {size} in {first.name} ({first.shape}) "
+        f"and {size_there} in {second.signature}"
+    )
+
+
+def paired(names: Dims, others: Dims) -> Iterator[tuple[int, int]]:
+    """Yield the positions of two patterns that fit which are certainly one dimension.
+
+    Those in front of a ``...`` are counted from the start and those behind it from the end.
+
+    Examples
+    --------
+    >>> list(paired(("C", "...", "N"), ("()", "...", "(1)", "()")))
+    [(0, 0), (2, 3)]
+    """
+    if ELLIPSES not in names and ELLIPSES not in others:
+        yield from enumerate(range(min(len(names), len(others))))
+        return
+    runs = [dims.index(ELLIPSES) if ELLIPSES in dims else None for dims in (names, others)]
+    if runs[0] == runs[1] and len(names) == len(others):  # the run is one, too
+        yield from enumerate(range(len(names)))
+        return
+    sides = list(zip((names, others), runs, strict=True))
+    in_front = min(len(dims) if run is None else run for dims, run in sides)
+    behind = min(len(dims) if run is None else len(dims) - run - 1 for dims, run in sides)
+    yield from enumerate(range(in_front))
+    for back in range(behind, 0, -1):
+        yield len(names) - back, len(others) - back
+
+
+def one_after_another(shape: NamedShape, linops: Sequence[NamedLinop]) -> Iterator[Seam]:
+    """Yield the seams of operators each of which takes what the one before it returns."""
+    for here, there in paired(shape.ishape, linops[0].ishape):
+        yield (WHOLE, "input", here), (0, "input", there)
+    for number in range(1, len(linops)):
+        for here, there in paired(linops[number - 1].oshape, linops[number].ishape):
+            yield (number - 1, "output", here), (number, "input", there)
+    for here, there in paired(shape.oshape, linops[-1].oshape):
+        yield (WHOLE, "output", here), (len(linops) - 1, "output", there)
+
+
+def side_by_side(
+    shape: NamedShape,
+    linops: Sequence[NamedLinop],
+    own_length: Callable[[Side, int], int | None] = lambda side, position: None,
+) -> Iterator[Seam]:
+    """Yield the seams of operators that take the same input, and whose outputs go together.
+
+    Parameters
+    ----------
+    own_length : callable
+        Of a place of the whole its length, if operands have no such dimension but parts of it.
+    """
+    for side in SIDES:
+        own = dims_of(shape, side)
+        for number, linop in enumerate(linops):
+            for here, there in paired(own, dims_of(linop.shape, side)):
+                if own_length(side, here) is None:
+                    yield (WHOLE, side, here), (number, side, there)
+
+
+def alike_in_name(shape: NamedShape, linops: Sequence[NamedLinop]) -> Iterator[Seam]:
+    """Yield the seams of operators of which only the names say what they have to do with a whole.
+
+    A name that an operand has on both sides for two dimensions says nothing.
+    """
+    for number, linop in enumerate(linops):
+        linked = {there for _, there in linop.linked_positions()}
+        for side in SIDES:
+            for here, dim in enumerate(dims_of(shape, side)):
+                if dim in linop.ishape:
+                    at_output = linop.oshape.index(dim) if dim in linop.oshape else None
+                    if at_output is None or at_output in linked:
+                        yield (WHOLE, side, here), (number, "input", linop.ishape.index(dim))
+                elif dim in linop.oshape:
+                    yield (WHOLE, side, here), (number, "output", linop.oshape.index(dim))
