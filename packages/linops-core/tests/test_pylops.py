@@ -1,4 +1,5 @@
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,6 +60,22 @@ def test_complex_vectors_go_through_real_operators_whole() -> None:
     x = torch.tensor([1j, 2.0, 3j, 4.0], dtype=torch.complex128)
     torch.testing.assert_close(A(x), torch.complex(A(x.real), A(x.imag)))
     assert A(x).imag.any()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", float, complex, np.complex64])
+def test_a_dtype_may_be_a_string_or_a_type(dtype: Any) -> None:
+    operator = pylops.FunctionOperator(lambda x: 2 * x, lambda y: 2 * y, 3, 3, dtype=dtype)
+    assert operator.dtype is dtype, "PyLops keeps it as it was given"
+    A = from_pylops(operator, ("N",), ("M",))
+    x = torch.tensor([1j, 2.0, 3.0], dtype=torch.complex128)
+    assert torch.equal(A(x), 2 * x) and torch.equal(A.H(x), 2 * x)
+    assert A(x.real).is_complex() == (dtype in ("complex128", complex, np.complex64))
+
+
+def test_an_operator_without_a_dtype_is_refused() -> None:
+    operator = pylops.FunctionOperator(lambda x: 2j * x, lambda y: -2j * y, 3, 3, dtype=None)
+    with pytest.raises(ValueError, match="from_pylops: the operator must have a dtype, got none"):
+        from_pylops(operator, ("N",), ("M",))
 
 
 def test_what_is_not_linear_over_complex_numbers_is_refused() -> None:

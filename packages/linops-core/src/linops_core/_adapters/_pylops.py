@@ -113,8 +113,8 @@ def from_pylops(
     TypeError
         If ``operator`` is no PyLops operator.
     ValueError
-        If it is not linear over complex numbers (``clinear``; taking the real part is not), or
-        the names do not fit its shapes.
+        If it is not linear over complex numbers (``clinear``; taking the real part is not), it
+        has no dtype, or the names do not fit its shapes.
     """
     kind = needed("pylops", "from_pylops").LinearOperator
     if not isinstance(operator, kind):
@@ -125,6 +125,11 @@ def from_pylops(
         raise ValueError(
             "from_pylops: the operator must be linear over complex numbers (clinear), "
             f"got {operator!r}"
+        )
+    if getattr(operator, "dtype", None) is None:
+        raise ValueError(
+            f"from_pylops: the operator must have a dtype, got none in {type(operator).__name__}; "
+            "give dtype= where it is made"
         )
     lengths = (tuple(operator.dims), tuple(operator.dimsd))
     name = name or operator.name or type(operator).__name__

@@ -154,7 +154,9 @@ class OperatorProduct(Foreign):
     library = "SciPy"
 
     def __init__(self, operator: Any) -> None:
-        super().__init__(operator.shape, operator.dtype.kind == "c")
+        # PyLops keeps the dtype as it was given: it may be a string or a type.
+        dtype = needed("numpy", f"from_{self.library.lower()}").dtype(operator.dtype)
+        super().__init__(operator.shape, dtype.kind == "c")
         self.operator = operator
 
     def forward(self, X: NDArray[Any]) -> NDArray[Any]:
