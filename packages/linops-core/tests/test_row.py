@@ -5,6 +5,7 @@ Shapes: C coil, M rows, N columns, Nx Ny image, Kx Ky k-space.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -95,12 +96,13 @@ def test_rows_return_what_their_tiles_return(tiles: list[NamedLinop]) -> None:
     inputs = [input_of(tile) for tile in tiles]
     found = rows(tiles)
     assert [tile for row in found for tile in row.tiles] == tiles
+    expected = [tile(x) for tile, x in zip(tiles, inputs, strict=True)]
+    torch.testing.assert_close(results(tiles, inputs), expected)
+    left = iter(expected)
     for row in found:
-        if row.is_uniform:
+        if len(row.tiles) > 1:
             assert len({input_of(tile).shape for tile in row.tiles}) == 1
-    torch.testing.assert_close(
-        results(tiles, inputs), [tile(x) for tile, x in zip(tiles, inputs, strict=True)]
-    )
+        assert len({(y.shape, y.dtype) for y in islice(left, len(row.tiles))}) == 1
 
 
 @pytest.mark.parametrize("make", [matrix, columns, chain_with_a_weight_for_all, coils])
@@ -110,7 +112,7 @@ def test_what_reads_one_part_after_the_other_is_one_row(make: Any) -> None:
     of_part = tiles_along_c(part_of(A))
     for tiles in (tiles_along_c(A), tiles_along_c(A.H), of_adjoint, of_part):
         (row,) = rows(tiles)
-        assert row.is_uniform
+        assert row.passed_over
         assert {*row.passed_over} >= {*tiles}
         inputs = [input_of(tile) for tile in tiles]
         expected = [tile(x) for tile, x in zip(tiles, inputs, strict=True)]
@@ -135,7 +137,7 @@ def test_the_first_tile_alone_makes_its_view(make: Any, monkeypatch: pytest.Monk
 def test_the_last_and_shorter_tile_is_in_a_row_of_its_own() -> None:
     tiles = tiles_along_c(matrix(), 2)
     assert [len(row.tiles) for row in rows(tiles)] == [4, 1]
-    assert [row.is_uniform for row in rows(tiles)] == [False, False]  # there are too few
+    assert [row.passed_over for row in rows(tiles)] == [[], []]  # there are too few
 
 
 def test_no_tiles_are_no_rows() -> None:
@@ -248,7 +250,7 @@ def test_what_a_class_does_otherwise_is_done() -> None:
 
     for kind in (Doubled, Read, Called, Own):
         tiles = tiles_along_c(kind(random(N_TILES), ("C",)))
-        assert not any(row.is_uniform for row in rows(tiles))
+        assert not any(row.passed_over for row in rows(tiles))
 
 
 def test_an_operator_that_may_return_anything_is_asked_for_each_tile() -> None:
@@ -261,7 +263,7 @@ def test_an_operator_that_may_return_anything_is_asked_for_each_tile() -> None:
             return x * 1j if x.any() else x.real
 
     tiles = tiles_along_c(Skip() @ Diagonal(random(N_TILES), ("C",)))
-    assert not any(row.is_uniform for row in rows(tiles))
+    assert not any(row.passed_over for row in rows(tiles))
 
 
 def test_tiles_whose_weights_are_shifted_shift_them() -> None:
@@ -280,3 +282,13 @@ def test_tiles_that_differ_in_an_attribute_are_in_no_row() -> None:
     tiles = tiles_along_c(matrix())
     others = [tile.with_weights(torch.clone) for tile in tiles]
     assert len(rows(others)) == N_TILES
+
+
+def test_tiles_of_other_dimensions_are_in_no_row() -> None:
+    A = Dense(random(N_TILES, 2), ("C", "N"), ("...", "N"), ("...", "C"))
+    tiles = tiles_along_c(A)
+    named = [tile.resolved(ishape=ND.infer(("B", "N"))) for tile in tiles]
+    assert [len(row.tiles) for row in rows([*tiles[:3], *named[3:]])] == [3, 6]
+    chains: Any = tiles_along_c(chain_with_a_weight_for_all())
+    shorter = [chain.with_operands(chain.linops[:1]) for chain in chains[4:]]
+    assert [len(row.tiles) for row in rows([*chains[:4], *shorter])] == [4, 5]

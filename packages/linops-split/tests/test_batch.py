@@ -221,6 +221,17 @@ def test_sizes_that_were_given_are_checked_also_where_nothing_is_cut(batch_size:
                 linop(wrong)
 
 
+def test_sizes_that_were_given_have_the_names_of_the_operator() -> None:
+    C, D = ND.infer(("C", "D"))
+    batched = batch_linop(FFT(1, batch_shape=("C", "D")), {"C": 2}, sizes={"C": 4, "D": 3})
+    for names, dim in (({D: ND("E")}, "E"), ({C: D, D: C}, "C")):
+        other = batched.renamed(names)
+        assert other.size(dim) == 3
+        other(torch.rand(4, 3, 8, dtype=torch.complex128))
+        with pytest.raises(ValueError, match=f"{dim} must have size 3, got 2"):
+            other(torch.rand(4, 2, 8, dtype=torch.complex128))
+
+
 @pytest.mark.parametrize("length", [1, 100])
 def test_options_of_a_bar_must_be_a_mapping(length: int) -> None:
     with pytest.raises(TypeError, match="tqdm_kwargs must be a mapping of options, got True"):

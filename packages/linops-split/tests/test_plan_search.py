@@ -3,7 +3,7 @@
 from math import prod
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from linops_split._plan_search import Search
@@ -33,6 +33,9 @@ def volume(lengths: tuple[int, ...], limit: int | None) -> int:
     return prod(lengths)
 
 
+# Two landscapes in which a dimension can do with less only when all have been tried.
+@example([8, 8], Landscape(214, 100), 30, 200)
+@example([16, 16], Landscape(411, 100), 10, 200)
 @given(SIZES, landscapes, st.integers(0, 100), st.integers(1, 200))
 def test_what_is_found_fits_and_no_dimension_can_do_with_one_tile_less(
     sizes: list[int], landscape: Landscape, budget: int, max_tiles: int

@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT, Add, Concat, Dense, Diagonal, Identity, NamedLinop, Scalar, Zero
+from linops_core import (
+    FFT,
+    Add,
+    Concat,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    Scalar,
+    SimpleLinop,
+    Zero,
+)
 from linops_split import Narrowed, Tiled, Tiling
 from nameddim import ND
 
@@ -183,4 +194,17 @@ def test_a_tile_that_returns_another_shape_is_named() -> None:
         with pytest.raises(
             ValueError, match=r"Longer.*(a tile must return shape|M must have size 2, got 4)"
         ):
+            Tiled(whole)(x)
+
+
+@pytest.mark.parametrize("n_before", [1, 9])
+def test_a_tile_is_refused_whose_result_would_be_repeated_to_fit(n_before: int) -> None:
+    good = Diagonal(torch.rand(2 * n_before, dtype=torch.complex128), ("N",))
+    tiles = good.tiles_along(ND("N"), [slice(2 * k, 2 * k + 2) for k in range(n_before)])
+    short = SimpleLinop(lambda x: x[:1], lambda x: x, ishape=("N",))
+    lengths = (2,) * (n_before + 1)
+    in_place = Concat(*tiles, short, idim="N", odim="N", isizes=lengths, osizes=lengths)
+    for whole in (in_place, Add(*tiles, short)):
+        x = torch.rand(2 * len(lengths) if whole is in_place else 2, dtype=torch.complex128)
+        with pytest.raises(ValueError, match=r"a tile must return shape \(2,\), got \(1,\)"):
             Tiled(whole)(x)

@@ -46,18 +46,16 @@ class Row:
     ----------
     tiles : sequence of NamedLinop
     moves : Moves, optional
-        From each tile to the next, the same for all; without, they are any tiles.
+        From each tile to the next, the same for all; needed for more than one tile.
 
-    Attributes
-    ----------
-    is_uniform : bool
-        Whether all results for inputs of one shape and dtype are of one shape and dtype.
+    Notes
+    -----
+    For inputs of one shape and dtype all results are of one shape and dtype.
     """
 
     def __init__(self, tiles: Sequence[NamedLinop], moves: Moves | None = None) -> None:
         self.tiles = tiles
         self._moves = moves if moves and len(tiles) >= _WORTH_IT else ()
-        self.is_uniform = bool(self._moves)
 
     @property
     def passed_over(self) -> list[NamedLinop]:

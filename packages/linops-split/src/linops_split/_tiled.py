@@ -115,8 +115,8 @@ class Tiled(Composite):
         results = tiling.results(tiling.inputs(x))
         y: Tensor | None = None
         for number, part in enumerate(self.watched(tiling.parts)):
-            result, is_new = next(results)
-            if is_new:
+            result, is_first = next(results)
+            if is_first:
                 if result.requires_grad or not tiling.may_add(result):
                     return None
                 if tiling.fills and len(tiling.parts) == 1:

@@ -131,19 +131,19 @@ class Tiling:
         return [*found.values()]
 
     def results(self, views: Sequence[Tensor]) -> Iterator[tuple[Tensor, bool]]:
-        """Yield what each tile returns for its view, and whether it is of another kind.
+        """Yield what each tile returns for its view, and whether it is the first of its row.
 
-        It may be of another dtype than the one before, or not fit its place. It is for callers that
-        have asked :func:`linops_core.hooks_are_possible`.
+        Results of one row have one shape and dtype. Callers must have asked
+        :func:`linops_core.hooks_are_possible`.
         """
         first = 0
         for row in self.rows:
             stop = first + len(row.tiles)
-            is_new = True
+            is_first = True
             for result in row.results(views[first:stop]):
-                yield result, is_new
+                yield result, is_first
                 del result  # before the next one is made
-                is_new = not row.is_uniform
+                is_first = False
             first = stop
 
     def inputs(self, x: Tensor) -> list[Tensor]:
