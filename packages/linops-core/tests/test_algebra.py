@@ -148,19 +148,93 @@ def test_powers_apply_again_and_again() -> None:
         B**2
     with pytest.raises(ValueError, match=r"the exponent of a power must not be negative, got -1"):
         B.N**-1
-    with pytest.raises(TypeError, match=r"unsupported operand"):
+    with pytest.raises(TypeError, match=r"the operand of \*\* must be an integer, got 0.5"):
         B.N**0.5  # type: ignore[operator]
+
+
+NUMBERS: tuple[Any, ...] = (0.5, 2, 1j, np.float32(2), torch.tensor(2.0))
+ARRAYS: tuple[Any, ...] = (torch.ones(3), np.ones(3), np.ones((3, 3)), [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_are_not_added_and_the_error_says_what_to_add(number: Any) -> None:
+    A: Any = matrix()
+    for add in (
+        lambda: A + number,
+        lambda: number + A,
+        lambda: A - number,
+        lambda: number - A,
+        lambda: sum([A, A], start=number),
+    ):
+        with pytest.raises(
+            TypeError,
+            match=r"Dense \(N\) -> \(M\): the operand of [+-] must be an operator, got .*; add a "
+            r"multiple of the identity, A \+ c \* Identity\(\('N',\)\)",
+        ):
+            add()  # type: ignore[no-untyped-call] # one of them
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_are_not_composed_or_divided(number: Any) -> None:
+    A: Any = matrix()
+    if not isinstance(number, Tensor):  # which is an input of the wrong shape
+        with pytest.raises(TypeError, match=r"operand of @ must be .*; multiply with a number as"):
+            A @ number
+    with pytest.raises(TypeError, match=r"must stand before what it acts on, got .* @ A; write A"):
+        number @ A
+    with pytest.raises(TypeError, match=r"an operator must not be a divisor, got .* / A; solve"):
+        number / A
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+def test_arrays_are_no_numbers_and_no_operators(array: Any) -> None:
+    A: Any = matrix(3, 3)
+    for combine, message in (
+        (lambda: A * array, r"operand of \* must be a number, got .*; apply the operator with A\("),
+        (lambda: array * A, r"operand of \* must be a number, got .*; apply the operator with A\("),
+        (lambda: A / array, r"operand of / must be a number, got .*; multiply entry by entry with"),
+        (lambda: array / A, r"an operator must not be a divisor, got .* / A; solve"),
+        (
+            lambda: A + array,
+            r"operand of \+ must be an operator, got .*; add tensors to the result",
+        ),
+        (lambda: array + A, r"must be an operator, got .*; add tensors|can only concatenate list"),
+        (lambda: A - array, r"operand of - must be an operator, got .*; add tensors to the result"),
+        (lambda: array - A, r"operand of - must be an operator, got .*; add tensors to the result"),
+        (lambda: array @ A, r"must stand before what it acts on, got .* @ A; write A\(x\)"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            combine()  # type: ignore[no-untyped-call] # one of them
+    if not isinstance(array, Tensor):
+        with pytest.raises(
+            TypeError, match=r"operand of @ must be an operator or a tensor, got .*; "
+        ):
+            A @ array
+
+
+def test_operators_are_composed_and_not_multiplied() -> None:
+    A: Any = matrix()
+    with pytest.raises(
+        TypeError, match=r"must be a number, got Dense \(N\) -> \(M\); compose opera"
+    ):
+        A * A
+    with pytest.raises(
+        TypeError, match=r"operand of / must be a number, got Dense .*; solve with A"
+    ):
+        A / A
+    for exponent in (A, 0.5, torch.ones(2)):
+        with pytest.raises(TypeError, match=r"the operand of \*\* must be an integer, got"):
+            A**exponent
 
 
 def test_what_is_no_operator_is_left_to_python() -> None:
     A: Any = matrix()
     expressions: list[Callable[[], object]] = [
-        lambda: A + 1,
-        lambda: 1 + A,
+        lambda: A + None,
         lambda: A - "A",
-        lambda: A @ 2,
-        lambda: A * A,
-        lambda: A / A,
+        lambda: "A" @ A,
+        lambda: A * {},
+        lambda: None / A,
     ]
     for expression in expressions:
         with pytest.raises(TypeError, match="unsupported operand"):

@@ -77,7 +77,12 @@ def test_an_operator_that_claims_to_be_sliceable_must_say_how() -> None:
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        ([1.0], TypeError, r"Dense: the input must be a torch.Tensor, got <class 'list'>"),
+        ([1.0], TypeError, r"Dense: the input must be a torch.Tensor, got <class 'list'>; make it"),
+        (
+            Diagonal(torch.ones(2), ("N",)),
+            TypeError,
+            r"got .*Diagonal'>; compose operators with A @",
+        ),
         (torch.ones(2, 3), ValueError, r"must have 1 dimensions for \(N\) -> \(M\).*\(2, 3\)"),
         (torch.ones(4), ValueError, r"Dense: N must have size 3, got 4 in an input of shape"),
         (torch.ones(1), ValueError, r"Dense: N must have size 3, got 1"),
@@ -281,7 +286,7 @@ def test_a_number_that_is_trained_gets_its_gradient() -> None:
     ],
 )
 def test_what_is_no_algebra_is_refused(combine: Any) -> None:
-    with pytest.raises(TypeError, match=r"unsupported operand|not implemented|not support"):
+    with pytest.raises(TypeError, match=r"unsupported operand|the operand of . must be"):
         combine(matrix())
 
 

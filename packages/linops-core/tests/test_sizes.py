@@ -14,9 +14,12 @@ from linops_core import (
     Convolution,
     Crop,
     Interpolate,
+    PadDim,
     PadLast,
     Sampling,
     Scalar,
+    Stack,
+    Zero,
 )
 from linops_core._sizes import by_dimension, input_lengths, is_size, per_axis
 from nameddim import ND
@@ -54,6 +57,28 @@ TAKING: dict[str, Callable[[object], object]] = {
     "Crop: a size": lambda n: Crop(n, [4]),  # type: ignore[arg-type]
     "Concat: isizes": lambda n: Concat(*NUMBERS, idim="N", odim="N", isizes=n, osizes=n),  # type: ignore[arg-type]
 }
+
+
+@pytest.mark.parametrize(
+    ("message", "build"),
+    [
+        ("Concat: idim", lambda dim: Concat(*NUMBERS, idim=dim, odim="N", isizes=[1, 1])),
+        ("Concat: odim", lambda dim: Concat(*NUMBERS, idim="N", odim=dim, osizes=[1, 1])),
+        (
+            "Stack: the dimension of odim_and_idx",
+            lambda dim: Stack(*NUMBERS, odim_and_idx=(dim, 0)),
+        ),
+        ("PadDim: dim", lambda dim: PadDim(dim, 1, 2, ("N",), ("M",))),
+        ("Zero: a key of sizes", lambda dim: Zero(("N",), sizes={dim: 2})),
+    ],
+)
+def test_a_tuple_of_one_dimension_is_refused_where_one_dimension_is_asked_for(
+    message: str, build: Callable[[object], object]
+) -> None:
+    with pytest.raises(
+        TypeError, match=rf"{message} must be one dimension, a string, got \('N',\)"
+    ):
+        build(("N",))
 
 
 @pytest.mark.parametrize("name", TAKING)

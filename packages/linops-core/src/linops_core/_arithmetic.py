@@ -2,13 +2,81 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from numbers import Complex, Integral
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, overload
 
 from torch import Tensor
 
 if TYPE_CHECKING:
     from ._linop import NamedLinop
+
+Sign: TypeAlias = Literal["@", "+", "-", "*", "/", "**"]
+
+_WANTED: dict[Sign, str] = {
+    "@": "an operator or a tensor",
+    "+": "an operator",
+    "-": "an operator",
+    "*": "a number",
+    "/": "a number",
+    "**": "an integer",
+}
+
+_ADD_NUMBER = "add a multiple of the identity, A + c * Identity({names})"
+_ADD_ARRAY = "add tensors to the result, A(x) + y"
+_NO_INVERSE = "solve with A instead, as by linops_core.alg.conjugate_gradients"
+_SCALE_ENTRIES = "multiply entry by entry with Diagonal(w, dims) @ A"
+
+_INSTEAD: dict[tuple[Sign, str], str] = {
+    ("@", "number"): "multiply with a number as in c * A",
+    ("@", "array"): "apply the operator to a tensor, A(torch.as_tensor(x))",
+    ("+", "number"): _ADD_NUMBER,
+    ("-", "number"): _ADD_NUMBER,
+    ("+", "array"): _ADD_ARRAY,
+    ("-", "array"): _ADD_ARRAY,
+    ("*", "operator"): "compose operators with A @ B",
+    ("*", "array"): f"apply the operator with A(x), or {_SCALE_ENTRIES}",
+    ("/", "operator"): _NO_INVERSE,
+    ("/", "array"): _SCALE_ENTRIES,
+}
+
+
+def _refused(linop: Any, sign: Sign, other: object) -> NamedLinop:
+    """Refuse an operand that somebody may well write, and say what to write instead.
+
+    Returns
+    -------
+    NotImplemented
+        For operands of other kinds, which may know what to do with an operator.
+
+    Raises
+    ------
+    TypeError
+        If it is an operator, a number, a tensor, an array or a list.
+    """
+    if isinstance(other, Arithmetic):
+        kind = "operator"
+    elif isinstance(other, Complex) or (isinstance(other, Tensor) and other.ndim == 0):
+        kind = "number"
+    elif isinstance(other, (Tensor, list, tuple)) or hasattr(other, "__array_interface__"):
+        kind = "array"
+    else:
+        return NotImplemented  # type: ignore[no-any-return]
+    instead = _INSTEAD.get((sign, kind), "")
+    names = "".join(f"{str(dim)!r}, " for dim in linop.ishape)
+    advice = f"; {instead.format(names=f'({names.strip()})')}" if instead else ""
+    shown = getattr(other, "signature", None) or (other if kind == "number" else type(other))
+    raise TypeError(
+        f"{linop.signature}: the operand of {sign} must be {_WANTED[sign]}, got {shown}{advice}"
+    )
+
+
+def _refused_behind(linop: Any, sign: Sign, other: object, rule: str, advice: str) -> NamedLinop:
+    """Refuse an operator that stands behind something else, as `_refused` refuses an operand."""
+    is_known = isinstance(other, (Complex, Tensor, list, tuple))
+    if not is_known and not hasattr(other, "__array_interface__"):
+        return NotImplemented  # type: ignore[no-any-return]
+    shown = other if isinstance(other, Complex) else type(other)
+    raise TypeError(f"{linop.signature}: an operator must {rule}, got {shown} {sign} A; {advice}")
 
 
 class Arithmetic:
@@ -32,8 +100,14 @@ class Arithmetic:
         if isinstance(other, Tensor):
             result = self(other)
         else:
-            result = self.compose(other) if isinstance(other, Arithmetic) else NotImplemented
+            is_operator = isinstance(other, Arithmetic)
+            result = self.compose(other) if is_operator else _refused(self, "@", other)
         return result
+
+    def __rmatmul__(self: Any, other: object) -> NamedLinop:
+        """Refuse x @ A: an operator acts on what stands behind it."""
+        rule, advice = "stand before what it acts on", "write A(x), A @ x or c * A"
+        return _refused_behind(self, "@", other, rule, advice)
 
     def compose(self: Any, inner: NamedLinop) -> NamedLinop:
         """Return the operator that applies ``inner`` first, then this one.
@@ -57,17 +131,24 @@ class Arithmetic:
         """
         from ._algebra import summed
 
-        return summed(self, other) if isinstance(other, Arithmetic) else NotImplemented
+        is_operator = isinstance(other, Arithmetic)
+        return summed(self, other) if is_operator else _refused(self, "+", other)
 
     def __radd__(self: Any, other: object) -> NamedLinop:
         """Return A for 0 + A, so that ``sum`` works."""
-        result: NamedLinop = self if isinstance(other, int) and other == 0 else NotImplemented
+        is_zero = isinstance(other, int) and other == 0
+        result: NamedLinop = self if is_zero else _refused(self, "+", other)
         return result
 
     def __sub__(self: Any, other: NamedLinop) -> NamedLinop:
         """Return A - B."""
-        result: NamedLinop = self + (-other) if isinstance(other, Arithmetic) else NotImplemented
+        is_operator = isinstance(other, Arithmetic)
+        result: NamedLinop = self + (-other) if is_operator else _refused(self, "-", other)
         return result
+
+    def __rsub__(self: Any, other: object) -> NamedLinop:
+        """Refuse c - A, and say what to write instead."""
+        return _refused(self, "-", other)
 
     def __neg__(self: Any) -> NamedLinop:
         """Return -A."""
@@ -84,7 +165,7 @@ class Arithmetic:
         from ._algebra import scaled
         from ._scalar import is_scalar
 
-        return scaled(self, scalar) if is_scalar(scalar) else NotImplemented
+        return scaled(self, scalar) if is_scalar(scalar) else _refused(self, "*", scalar)
 
     __rmul__ = __mul__
 
@@ -92,8 +173,13 @@ class Arithmetic:
         """Return the operator divided by a real or complex number."""
         from ._scalar import is_scalar
 
-        result: NamedLinop = self * (1 / scalar) if is_scalar(scalar) else NotImplemented
+        is_number = is_scalar(scalar)
+        result: NamedLinop = self * (1 / scalar) if is_number else _refused(self, "/", scalar)
         return result
+
+    def __rtruediv__(self: Any, other: object) -> NamedLinop:
+        """Refuse c / A: there is no inverse."""
+        return _refused_behind(self, "/", other, "not be a divisor", _NO_INVERSE)
 
     def __pow__(self: Any, exponent: SupportsIndex) -> NamedLinop:
         """Return A applied ``exponent`` times.
@@ -106,5 +192,5 @@ class Arithmetic:
         from ._algebra import power
 
         whole = isinstance(exponent, Integral)
-        result: NamedLinop = power(self, int(exponent)) if whole else NotImplemented
+        result: NamedLinop = power(self, int(exponent)) if whole else _refused(self, "**", exponent)
         return result

@@ -24,7 +24,7 @@ from ._places import WHOLE, Seam
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
 from ._sides import SIDES, Side, axis_of, dims_of
-from ._sizes import per_axis
+from ._sizes import one_dimension, per_axis
 from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
@@ -116,7 +116,10 @@ class Concat(Composite):
         check_workers("Concat", num_workers)
         if idim is None and odim is None:
             raise ValueError("Concat: idim, odim or both must be given, got neither")
-        divided = frozenset(ND.infer(dim) for dim in (idim, odim) if dim is not None)
+        given = {"idim": idim, "odim": odim}.items()
+        divided = frozenset(
+            one_dimension("Concat", which, dim) for which, dim in given if dim is not None
+        )
         blocks = same_space("Concat", linops, sized_apart=divided)
         shape = blocks[0].shape
         super().__init__(NamedShape(shape.ishape, shape.oshape), blocks, name)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nameddim import ND, NamedDimension, NamedShape, as_dims
+from nameddim import NamedDimension, NamedShape, as_dims
 
 from ._placement import Placement
 from ._shift import Shift
 from ._sides import named_axes
-from ._sizes import is_size
+from ._sizes import is_size, one_dimension
 
 
 class PadDim(Placement):
@@ -112,6 +112,8 @@ def end_shape(
 
     Raises
     ------
+    TypeError
+        If it is neither a string nor an integer.
     ValueError
         If it is not a named dimension of the input, or another one changes.
     """
@@ -121,7 +123,7 @@ def end_shape(
         within = -len(inputs) <= dim < len(inputs)
         name = inputs[dim] if within else dim
     else:
-        name = ND.infer(dim)
+        name = one_dimension(owner, "dim", dim)
     if name not in named:
         raise ValueError(
             f"{owner}: dim must be a named dimension of the input ({', '.join(map(str, inputs))}) "

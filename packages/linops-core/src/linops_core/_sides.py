@@ -35,7 +35,11 @@ def check_rank(linop: NamedLinop, x: object, side: Side) -> None:
         If it has more or fewer dimensions.
     """
     if not isinstance(x, Tensor):
-        raise TypeError(f"{linop.name}: the {side} must be a torch.Tensor, got {type(x)}")
+        is_operator = hasattr(x, "ishape")
+        advice = (
+            "compose operators with A @ B" if is_operator else "make it one: torch.as_tensor(x)"
+        )
+        raise TypeError(f"{linop.name}: the {side} must be a torch.Tensor, got {type(x)}; {advice}")
     names = dims_of(linop.shape, side)
     any_run = ELLIPSES in names
     if (x.ndim < len(names) - 1) if any_run else (x.ndim != len(names)):

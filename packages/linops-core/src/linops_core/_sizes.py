@@ -37,6 +37,24 @@ def per_axis(owner: str, argument: str, items: Sequence[Item]) -> tuple[Item, ..
     return tuple(items)
 
 
+def one_dimension(owner: str, argument: str, dim: NamedDimension | str) -> NamedDimension:
+    """Return a dimension that is given alone.
+
+    Raises
+    ------
+    TypeError
+        If it is no string: a tuple of one is refused too.
+
+    Examples
+    --------
+    >>> one_dimension("Concat", "idim", "N")
+    'N'
+    """
+    if not isinstance(dim, str):
+        raise TypeError(f"{owner}: {argument} must be one dimension, a string, got {dim!r}")
+    return ND.infer(dim)
+
+
 def by_dimension(
     owner: str,
     sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None,
@@ -52,7 +70,7 @@ def by_dimension(
     Raises
     ------
     TypeError
-        If it is no mapping.
+        If it is no mapping, or a key of it no dimension.
 
     Examples
     --------
@@ -65,7 +83,7 @@ def by_dimension(
         raise TypeError(
             f"{owner}: {argument} must be a mapping of dimension to size, got {type(sizes)}"
         )
-    return {ND.infer(dim): size for dim, size in sizes.items()}
+    return {one_dimension(owner, f"a key of {argument}", dim): size for dim, size in sizes.items()}
 
 
 def input_lengths(

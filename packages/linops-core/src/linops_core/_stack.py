@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from nameddim import ND, NamedDimension, NamedShape
+from nameddim import NamedDimension, NamedShape
 
 from ._accumulate import accumulate, concatenate
 from ._add import Add
@@ -20,6 +20,7 @@ from ._places import WHOLE, Seam, side_by_side
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
 from ._sides import SIDES, Side, axis_of, dims_of
+from ._sizes import one_dimension
 from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
@@ -288,7 +289,7 @@ def with_new_dim(
                 f"Stack: {which}_and_idx must be a dimension and its index, got {dim_and_index}"
             )
         return names, None
-    new = ND.infer(dim)
+    new = one_dimension("Stack", f"the dimension of {which}_and_idx", dim)
     if not isinstance(index, Integral) or not -len(names) - 1 <= index <= len(names):
         raise ValueError(
             f"Stack: the index of {new} must be from {-len(names) - 1} to {len(names)} for "
