@@ -146,7 +146,7 @@ def test_it_compiles_without_a_break() -> None:
         ((-1,), r"degree must be at least 0, got -1"),
         ((2, "l_1"), r'norm must be "l_2" or "l_inf", got \'l_1\''),
         ((2, "l_2", 1.0, 1.0), r"bounds must satisfy 0 <= lower < upper, got 1.0 and 1.0"),
-        ((2, "l_2", -1.0, 1.0), r"bounds must satisfy 0 <= lower < upper, got -1.0"),
+        ((2, "l_2", -1.0, 1.0), r"lower must be at least 0 and finite, got -1.0"),
         ((2, "l_inf"), r'lower must be positive for "l_inf", got 0.0'),
         ((300, "l_2", 0.9, 1.0), r"the degree must be lower for these bounds, got 300"),
     ],

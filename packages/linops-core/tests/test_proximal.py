@@ -102,13 +102,13 @@ def test_a_ball_may_be_in_any_unit(exponent: int) -> None:
 
 
 def test_what_is_not_convex_or_not_real_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"soft_threshold: weights must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"soft_threshold: weight must be at least 0 and finite"):
         soft_threshold(-1.0)
-    with pytest.raises(ValueError, match=r"l2_squared: weights must be at least 0, got"):
+    with pytest.raises(ValueError, match=r"l2_squared: weight must be at least 0 and finite, got"):
         l2_squared(torch.tensor([1.0, -1.0]))
-    with pytest.raises(ValueError, match=r"l2_ball: the radius must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"l2_ball: radius must be at least 0, got -1"):
         l2_ball(-1.0)
-    with pytest.raises(ValueError, match=r"box: lower must be at most upper, got 1 and 0"):
+    with pytest.raises(ValueError, match=r"box: lower must be at most upper, .*, got 1 and 0"):
         box(1, 0)
     with pytest.raises(TypeError, match=r"box: x must be real, got torch.complex64"):
         box(0)(torch.ones(1, dtype=torch.complex64), 1.0)

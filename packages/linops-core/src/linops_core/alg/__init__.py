@@ -19,6 +19,7 @@ from ._proximal import l2_ball as l2_ball
 from ._proximal import l2_squared as l2_squared
 from ._proximal import no_penalty as no_penalty
 from ._proximal import soft_threshold as soft_threshold
+from ._step import ConvergenceWarning as ConvergenceWarning
 from ._step import Record as Record
 from ._step import Step as Step
 from ._step import StopReason as StopReason
@@ -27,6 +28,7 @@ from ._svd import svd as svd
 
 __all__ = [
     "SVD",
+    "ConvergenceWarning",
     "Estimate",
     "Proximal",
     "Record",

@@ -9,16 +9,18 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ._conjugate_gradients import conjugate_gradients
+from ._conjugate_gradients import Run
+from ._half import applied_in_half, in_given_precision, rounding_of, widened
+from ._items import Items
 from ._progress import Progress
 from ._proximal import Proximal, in_moderate_unit
-from ._step import Callback, StopReason
+from ._step import Callback, StopReason, reason_of_both
 from ._vectors import (
     Operator,
     check_count,
     check_like,
-    check_positive,
     check_vector,
+    checked_number,
     magnitudes,
     normal_of,
     with_adjoint,
@@ -56,7 +58,8 @@ def admm(
     ask for; A and L must have no common null space.
 
     It takes the memory of ten vectors of the input (six of them for conjugate gradients) and four
-    of the output of L. Gradients flow through the steps, all of which autograd then keeps.
+    of the output of L. In half precision the vectors are in single precision, and what is given is
+    applied in half. Gradients flow through the steps, all of which autograd then keeps.
 
     Parameters
     ----------
@@ -83,7 +86,8 @@ def admm(
         :math:`|A^H (A x - y) + \rho L^H u|`, at most :math:`\sqrt n \, \epsilon_{abs} +
         \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. Where x' is exact, the dual residual is the
         :math:`\rho |L^H (z' - z)|` of Boyd et al. With the last term eps_abs may be 0, as it is
-        by default: then no result depends on the unit of y.
+        by default: then no result depends on the unit of y. ``CONVERGED`` allows for the rounding
+        of both residuals; where that alone is more than the tolerance, it is ``ROUNDING``.
     max_cg_iters : int
         Number of steps of conjugate gradients for one x'.
     adjoint, L_adjoint : function, optional
@@ -130,32 +134,50 @@ def admm(
     check_vector(_NAME, "y", y)
     check_count(_NAME, "max_num_iters", max_num_iters)
     check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
-    check_positive(_NAME, "rho", rho)
+    rho = checked_number(_NAME, "rho", rho, is_positive=True)
+    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
+    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     forward, backward = with_adjoint(_NAME, A, adjoint)
     split, unsplit = (_same, _same) if L is None else with_adjoint(_NAME, L, L_adjoint)
-    normal = normal_of(A, forward, backward)
-    split_normal = _same if L is None else normal_of(L, split, unsplit)
+    dtype = y.dtype
+    normal = applied_in_half(_NAME, normal_of(A, forward, backward), dtype, "A^H A")
+    split_normal = _same
+    if L is not None:
+        split_normal = applied_in_half(_NAME, normal_of(L, split, unsplit), dtype, "L^H L")
+        split = applied_in_half(_NAME, split, dtype, "L")
+        unsplit = applied_in_half(_NAME, unsplit, dtype, "L^H")
+    backward = applied_in_half(_NAME, backward, dtype, "A^H")
+    proximal = applied_in_half(_NAME, proximal, dtype, "the proximal map")
+    y = widened(y)
     unit, proximal = in_moderate_unit(_NAME, y, proximal)
+    (y_size,) = magnitudes(_NAME, y / unit)
     target = backward(y / unit)
+    if x0 is not None:
+        check_vector(_NAME, "x0", x0)
+        x0 = widened(x0)
     x = torch.zeros_like(target) if x0 is None else x0 / unit
     check_like(_NAME, "x0", x, "the output of the adjoint", target)
     z = split(x)
     u = torch.zeros_like(z)
-    precision = torch.finfo(x.dtype).eps
-    close = 1.0
+    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+    close, norm = 1.0, 0.0
+
+    def result() -> Tensor:
+        return in_given_precision(_NAME, x * unit, dtype)
+
     with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
         if max_num_iters == 0:
             values = {"primal": math.inf, "dual": math.inf, "rho": rho}
-            progress.tell(0, partial(torch.mul, x, unit), values, StopReason.MAX_ITERATIONS)
+            progress.tell(0, result, values, StopReason.MAX_ITERATIONS)
         for iteration in range(1, max_num_iters + 1):
-            x = conjugate_gradients(
-                partial(_weighted, normal, split_normal, rho),
-                torch.add(target, unsplit(z - u), alpha=rho),
-                x,
-                max_cg_iters,
-                gtol=max(0.1 * close, precision),
-                ltol=0.0,
-            )
+            right = torch.add(target, unsplit(z - u), alpha=rho)
+            check_like(_NAME, "the output of the adjoint of L", right, "x", x)
+            weighted = partial(_weighted, normal, split_normal, rho)
+            tolerances = (max(0.1 * close, precision), 0.0)
+            run = Run(weighted, None, Items(()), right, x, tolerances, dtype)
+            x = run.solve(max_cg_iters, Progress("admm", max_cg_iters, None, None))
+            norm = run.norm() or norm
+            del run  # and what it keeps
             image = split(x)
             shifted = image + u
             z = proximal(shifted, 1 / rho)
@@ -163,27 +185,34 @@ def admm(
             u = shifted - z
             back = unsplit(u)
             stationary = torch.add(normal(x) - target, back, alpha=rho)
-            gap, slope, *sizes, back_size, target_size = magnitudes(
-                _NAME, image - z, stationary, image, z, back, target
+            gap, slope, *sizes, back_size, target_size, x_size = magnitudes(
+                _NAME, image - z, stationary, image, z, back, target, x
             )
             primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
-            is_close = gap <= eps_abs / unit * math.sqrt(z.numel()) + eps_rel * primal_size
-            is_close &= slope <= eps_abs / unit * math.sqrt(x.numel()) + eps_rel * dual_size
+            goals = (
+                eps_abs / unit * math.sqrt(z.numel()) + eps_rel * primal_size,
+                eps_abs / unit * math.sqrt(x.numel()) + eps_rel * dual_size,
+            )
+            # The second is a sum of terms that may cancel, each rounded as what it is made of.
+            noises = (
+                rounding * primal_size,
+                rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
+            )
             primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
-            reason = StopReason.CONVERGED if is_close else None
+            reason = reason_of_both((gap, slope), goals, noises)
             if eps_rel < precision and max(primal, dual) <= precision:
                 reason = reason or StopReason.ROUNDING
             if iteration == max_num_iters:
                 reason = reason or StopReason.MAX_ITERATIONS
             values = {"primal": primal, "dual": dual, "rho": rho}
-            progress.tell(iteration, partial(torch.mul, x, unit), values, reason)
+            progress.tell(iteration, result, values, reason)
             if reason is not None:
                 break
             close = min(1.0, primal, dual)
             if not is_rho_fixed and iteration <= max_num_iters // 2:
                 factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
                 rho, u = rho * factor, u / factor
-    return x * unit
+    return result()
 
 
 def _weighted(first: Operator, second: Operator, weight: float, x: Tensor) -> Tensor:

@@ -24,6 +24,8 @@ class Bidiagonalization:
     A, adjoint : function
     y : Tensor
         The first u, times the first beta; it is overwritten.
+    dtype : torch.dtype, optional
+        In which A is applied, if it is not that of y.
 
     References
     ----------
@@ -31,15 +33,26 @@ class Bidiagonalization:
     SIAM Journal on Numerical Analysis 2 (1965), section 4.
     """
 
-    def __init__(self, owner: str, A: Operator, adjoint: Operator, y: Tensor) -> None:
+    def __init__(
+        self,
+        owner: str,
+        A: Operator,
+        adjoint: Operator,
+        y: Tensor,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         self.owner, self.A, self.adjoint = owner, A, adjoint
-        self.u = y
+        self.u, self.dtype = y, dtype or y.dtype
         beta = _normalize(self.u)
         self.v = adjoint(self.u).clone()
         self.unit = unit_of(owner, self.v, is_output=True)
-        check_scale(owner, self.unit, self.v.dtype)
+        check_scale(owner, self.unit, self.dtype)
         alpha = _normalize(self.v.div_(self.unit))
         self.alpha, self.beta = self._numbers(alpha, beta)
+        self.norm = 0.0
+        """The largest length of A v so far: that is at most the norm of A, and soon near it."""
+        self.unseen = 0.0
+        """|A^H u| / |A| of the first u, where alpha is set to 0 because that is rounding."""
         self._image: Tensor | None = None
 
     def begin(self) -> None:
@@ -55,7 +68,7 @@ class Bidiagonalization:
         image = self._image = self.A(self.v)
         check_like(self.owner, "the output of A", image, "y", self.u)
         unit = unit_of(self.owner, image, is_output=True)
-        check_scale(self.owner, unit, image.dtype)
+        check_scale(self.owner, unit, self.dtype)
         self.alpha *= self.unit / unit
         self.unit = unit
         self._check_adjoint(image)
@@ -67,7 +80,8 @@ class Bidiagonalization:
         imaginary = found.imag if found.is_complex() else torch.zeros_like(found)
         *numbers, length = torch.stack([found.real, imaginary, norm(image)]).tolist()
         apart = math.hypot(numbers[0] - self.alpha, numbers[1])
-        precision = torch.finfo(image.dtype).eps
+        precision = torch.finfo(self.dtype).eps
+        noise = max(256 * torch.finfo(image.dtype).eps, 2 * precision)  # sums, and half precision
         if apart <= precision ** (1 / 3) * length < self.alpha:
             return
         # A^H u may be nothing but rounding, of which v is any direction, one that A hardly sees
@@ -75,7 +89,8 @@ class Bidiagonalization:
         generator = torch.Generator().manual_seed(0)
         other = random_like(self.v, generator)
         size = norm(self.A(other / norm(other)) / self.unit).item()
-        rounding = 256 * precision * math.sqrt(other.numel()) * size
+        size *= math.sqrt(other.numel())
+        rounding = noise * size
         if not apart <= max(rounding, precision ** (1 / 3) * length):
             raise ValueError(
                 f"{self.owner}: the adjoint must be that of A (dottest compares them), got "
@@ -83,7 +98,7 @@ class Bidiagonalization:
                 f"{complex(*numbers) * self.unit:.6g} for the first u and v"
             )
         if self.alpha <= rounding:
-            self.alpha = 0.0
+            self.unseen, self.alpha = self.alpha / (size or 1.0), 0.0
 
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors on this occasion."""
@@ -94,7 +109,9 @@ class Bidiagonalization:
         self._move(self.v, -beta, self.adjoint(self.u), "the adjoint", "that before")
         alpha = _normalize(self.v)
         norms = map(norm, others)
+        before = self.alpha
         self.alpha, self.beta, *found = self._numbers(alpha, beta, *norms)
+        self.norm = max(self.norm, math.hypot(before, self.beta))
         return found
 
     def _move(self, x: Tensor, factor: Tensor | float, image: Tensor, name: str, kind: str) -> None:

@@ -51,6 +51,10 @@ class Measured:
 class Judge:
     """Keeps the books of all systems; in units in which each right-hand side is near 1.
 
+    ``CONVERGED`` is said where it is proved: the residual of the recurrence, and a bound of how far
+    the residual itself may be from it, are together below the tolerance. Where only the first is,
+    the system waits until its residual is computed anew, and goes on if that is too large.
+
     Parameters
     ----------
     size : float or Tensor
@@ -59,10 +63,16 @@ class Judge:
         f at the first guess.
     residual : float or Tensor
         |A x - y| there.
+    image : float or Tensor
+        |A x| there.
     gtol, ltol : float
         As of the solver.
     precision : float
-        Of the dtype of the vectors.
+        Of what A returns.
+    rounding : float
+        Of A x, relative to |A| |x|.
+    noise : float
+        How large p^H A p may be where it is 0, relative to |A| |p|^2.
     is_preconditioned : bool
         Whether a direction that is wrong may be so because of a preconditioner.
     """
@@ -72,27 +82,35 @@ class Judge:
         size: Numbers,
         loss: Numbers,
         residual: Numbers,
+        image: Numbers,
         gtol: float,
         ltol: float,
         precision: float,
+        rounding: float,
+        noise: float,
         is_preconditioned: bool = False,
     ) -> None:
-        _check_finite(size, loss, residual)
+        _check_finite(size, loss, residual, image)
         # Of a right-hand side of zero there is nothing else that the tolerance could be of.
         size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
         self.gtol, self.ltol, self.precision = gtol, ltol, precision
+        self.rounding, self.noise = rounding, noise
         self.suspects = "A or the preconditioner" if is_preconditioned else "A"
-        # Below the precision the recurrence goes on, and the residual itself does not.
-        self.goal = max(gtol, precision) * size
+        # Of A and of x, both at most; the steps tell the first, so until then it is in the second.
+        self.norm, self.length = 1.0, image
+        self.age = 0  # number of steps since the residual was computed
+        self.verified = math.inf + 0.0 * size
+        self.goal = self._reachable(rounding * size, precision * size)
         self.energy = self.searched = residual
-        self.drift = 0.0 * size
         # What rounding leaves of p'^H A p times the factor of p' in p, of two directions.
         self.unconjugate = 0.0 * size
         self.n_steps = 0
         self.reasons: list[StopReason | None] = [None] * _count(size)
         self.active: Numbers = size >= 0
-        self.stop(residual <= self.goal, StopReason.CONVERGED)
+        self.waiting: Numbers = size < 0
+        self.stop(self._is_proved(), StopReason.CONVERGED)
+        self.stop(residual <= precision * size, StopReason.ROUNDING)
 
     @property
     def is_done(self) -> bool:
@@ -125,6 +143,11 @@ class Judge:
         """Take A in another unit from here on: x and f are multiplied by it, |A x - y| is not."""
         self.loss = self.loss * unit
 
+    def know_guess(self, length: Numbers) -> None:
+        """Take note of |x| at the first guess, in the unit in which the steps will be."""
+        _check_finite(length)
+        self.length = length
+
     def step(self, measured: Measured) -> None:
         """Check what a step tells of A, and decide which systems are solved.
 
@@ -139,30 +162,95 @@ class Judge:
         self._check_curvature(measured)
         _check_finite(measured.energy, measured.residual, measured.searched, measured.step)
         step = measured.step
-        self.drift = self.drift + self.precision * measured.norm * step * measured.direction
+        self.norm = measured.norm
+        self.length = self.length + step * measured.direction
+        self.age += 1
         decrease = 0.5 * step * self.energy
         self.stop(step == 0, StopReason.ROUNDING)
         self.loss = self.loss - decrease
         self.residual = measured.residual
-        self.stop(self.residual <= self.goal, StopReason.CONVERGED)
+        self.stop(self._is_proved(), StopReason.CONVERGED)
+        waits = self.active & (self.residual <= self.goal)
+        self.waiting, self.active = self.waiting | waits, self.active ^ waits
         self.stop(decrease <= self.ltol * abs(self.loss), StopReason.STALLED)
-        if not self.is_done:
+        if _any(self.active):
             self._check_energy(measured.energy, measured.searched)
         self._note_rounding(measured)
         self.energy, self.searched = measured.energy.real, measured.searched
 
     @property
-    def is_doubtful(self) -> bool:
-        """Whether rounding may have parted the recurrence from the residual."""
-        return self.gtol < self.precision or _any(self.drift > 0.25 * self.goal)
+    def has_to_verify(self) -> bool:
+        """Whether the residuals must be computed anew, because no system can go on without."""
+        if _any(self.active):
+            return False
+        is_unsure = _list(self._drift() > 0.5 * self.residual)
+        return _any(self.waiting) or any(
+            unsure and reason is not StopReason.CONVERGED
+            for unsure, reason in zip(is_unsure, self.reasons, strict=True)
+        )
 
-    def verify(self, residual: Numbers) -> None:
-        """Take the residuals as they are, and take back what they do not confirm."""
-        _check_finite(residual)
-        self.residual = residual
-        for index, missed in enumerate(_list(residual > self.gtol * self.size)):
-            if missed and self.reasons[index] is StopReason.CONVERGED:
-                self.reasons[index] = StopReason.ROUNDING
+    def verify(self, residual: Numbers, length: Numbers) -> None:
+        """Take the residuals and |x| as they are; let those that waited in vain go on."""
+        _check_finite(residual, length)
+        self.residual, self.length, self.age = residual, length, 0
+        waited, self.waiting = self.waiting, self.waiting & False
+        self.active = waited
+        self.stop(self._is_proved(), StopReason.CONVERGED)
+        self.goal = self._reachable(self._drift(), self._drift())
+        is_best = (residual <= self.goal) | (residual > 0.9 * self.verified)
+        self.stop(is_best, StopReason.ROUNDING)
+        self.verified = residual
+        self.unconjugate = 0.0 * self.size
+
+    def complaint(self, dtype: torch.dtype) -> str | None:
+        """Return what a user has to be told who does not ask why the solver stopped.
+
+        That is a residual far from its tolerance for which more steps are no cure: the precision
+        ended the steps, or x grew along directions that A maps to almost nothing.
+        """
+        root = math.sqrt(self.precision)
+        tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, root)
+        growth = _over(self.norm * self.length, self.size)
+        is_far = self.residual > tolerance * self.size
+        for index, (far, grown) in enumerate(
+            zip(_list(is_far), _list(growth * root > 1), strict=True)
+        ):
+            reason = self.reasons[index]
+            if far and reason is not StopReason.CONVERGED:
+                if reason is StopReason.ROUNDING or grown:
+                    which = f" of system {index}" if len(self.reasons) > 1 else ""
+                    relative = _list(self.residual)[index] / _list(self.size)[index]
+                    return (
+                        f"{_NAME}: the residual |A x - y|{which} must fall to gtol |y|, "
+                        f"{self.gtol:.2g} |y|, got {relative:.2g} |y| and |A| |x| of up to "
+                        f"{_list(growth)[index]:.2g} |y|, and more steps do not help in {dtype}: "
+                        "A is singular or nearly so, and y may be out of its range; add a multiple "
+                        "of the identity to A, take a wider dtype, or use lsqr"
+                    )
+        return None
+
+    def _drift(self) -> Numbers:
+        """Return how far the residual may be from that of the recurrence: the rounding of A x.
+
+        It grows as the root of the number of steps, because roundings have all signs.
+        """
+        return self.rounding * math.sqrt(1 + self.age) * self.norm * self.length
+
+    def _is_proved(self) -> Numbers:
+        return (self.residual == 0) & (self.length == 0) | (
+            self.residual + self._drift() <= self.gtol * self.size
+        )
+
+    def _reachable(self, rounding: Numbers, lowest: Numbers) -> Numbers:
+        """Return which residual of the recurrence is worth to be computed anew.
+
+        It is the tolerance less the rounding, or ``lowest`` where the precision allows no better.
+        """
+        lowest = lowest + (self.precision * self.size - lowest) * (
+            lowest < self.precision * self.size
+        )
+        proves = self.gtol * self.size - rounding
+        return proves + (lowest - proves) * (proves < self.precision * self.size)
 
     def _check_curvature(self, measured: Measured) -> None:
         curvature, cross = measured.curvature, measured.cross
@@ -170,7 +258,7 @@ class Judge:
         # The rounding of an inner product is far below the root of the precision.
         size = measured.direction * measured.image
         root = self.precision**0.5
-        floor = rounding_of_curvature(measured.norm, measured.direction, self.precision)
+        floor = self.noise * measured.norm * measured.direction**2
         bad = (abs(curvature.imag) > root * size + floor) | (curvature.real < -floor)
         # Of a semidefinite A, |A p|^2 is at most |A| p^H A p: both are small, or none is.
         is_large = 2 * measured.image >= measured.norm * measured.direction
@@ -185,7 +273,7 @@ class Judge:
         if self.n_steps > 3:  # then its own rounding makes directions less and less conjugate
             return
         length = measured.direction + self.searched
-        rounding = rounding_of_curvature(measured.norm, length, self.precision) + self.unconjugate
+        rounding = self.noise * measured.norm * length**2 + self.unconjugate
         bad = abs(cross - curvature) > root * measured.image * length + rounding
         bad = bad & (measured.step != 0) & self.active
         if _any(bad):
@@ -208,7 +296,7 @@ class Judge:
         scaling = _over(measured.searched, measured.residual)
         rounded = self.searched + measured.step * measured.image * scaling * cancelled
         factor = abs(_over(measured.energy.real, self.energy))
-        self.unconjugate = 64 * self.precision * factor * measured.image * rounded
+        self.unconjugate = self.noise * factor * measured.image * rounded
 
     def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
         size = self.residual * searched
@@ -220,11 +308,6 @@ class Judge:
                 f"{_NAME}: the preconditioner must be Hermitian and positive definite, got "
                 f"r^H M r = {_first(energy, bad)} for a residual r{_which(bad)}"
             )
-
-
-def rounding_of_curvature(norm: Numbers, direction: Numbers, precision: float) -> Numbers:
-    """Return how large p^H A p may be where it is 0, for the norms of A and of p."""
-    return 64 * precision * norm * direction * direction
 
 
 def _over(numbers: Numbers, others: Numbers) -> Numbers:

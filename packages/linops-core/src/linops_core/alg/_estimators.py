@@ -10,9 +10,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from ._half import applied_in_half, widened
 from ._items import Items
 from ._progress import Progress
-from ._random import random_input
+from ._random import random_input, seeded
 from ._step import Callback, StopReason
 from ._vectors import Operator, check_count, check_vector, finite, in_own_space, norm
 
@@ -21,7 +22,7 @@ class Estimate(NamedTuple):
     """A random number or tensor, and how far it is off."""
 
     value: Tensor
-    """The estimate; without bias."""
+    """The estimate; without bias. In single precision where A is in half precision."""
     standard_error: Tensor
     """Its standard deviation, itself estimated from the samples; real, shape of ``value``."""
 
@@ -101,8 +102,9 @@ def estimate_trace(
     if method not in ("hutchinson", "hutch++"):
         raise ValueError(f'{owner}: method must be "hutchinson" or "hutch++", got {method!r}')
     check_count(owner, "num_samples", num_samples, 2 if method == "hutchinson" else 6)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(owner, seed)
     like = _space(owner, A, like, sizes, generator)
+    A, like = applied_in_half(owner, A, like.dtype), widened(like)
     known, basis = None, None
     if method == "hutch++":
         third = min(num_samples // 3, like.numel())
@@ -184,8 +186,9 @@ def estimate_diagonal(
     """
     owner = "estimate_diagonal"
     check_count(owner, "num_samples", num_samples, 2)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(owner, seed)
     like = _space(owner, A, like, sizes, generator)
+    A, like = applied_in_half(owner, A, like.dtype), widened(like)
     mean = _Mean(owner)
     with Progress(owner, num_samples, tqdm_kwargs, callback) as progress:
         for sample in range(1, num_samples + 1):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 
 import torch
 from torch import Tensor
 
+from ._half import applied_in_half, in_given_precision, rounding_of, widened
 from ._progress import Progress
 from ._proximal import Proximal, in_moderate_unit
 from ._random import random_like
@@ -17,8 +17,8 @@ from ._vectors import (
     Operator,
     check_count,
     check_like,
-    check_positive,
     check_vector,
+    checked_number,
     extrapolated,
     magnitudes,
     real_dot,
@@ -49,6 +49,7 @@ def fista(
 
     It takes the memory of seven vectors of the input and six of the output at most, with what
     A, its adjoint and the proximal map return, and waits for the device once in a step.
+    In half precision the vectors are in single precision, and what is given is applied in half.
     Gradients flow through the steps, all of which autograd then keeps; the length of a step and
     the momentum are taken for constants.
 
@@ -66,7 +67,8 @@ def fista(
         Number of steps after which to stop in any case.
     tol : float
         Stop when a step from the extrapolated point z to x is no longer than this times the
-        longer of both: x is a minimum when it has length 0.
+        longer of both: x is a minimum when it has length 0. ``CONVERGED`` allows for the rounding
+        of that step.
     step : float, optional
         Length of a step, at most 1 / L. By default it begins with the inverse curvature along
         the first gradient, and is made shorter where the curvature that is met is larger. That
@@ -115,27 +117,43 @@ def fista(
     """
     check_vector(_NAME, "y", y)
     check_count(_NAME, "max_num_iters", max_num_iters)
+    tol = checked_number(_NAME, "tol", tol)
+    is_given = step is not None
+    if step is not None:
+        step = checked_number(_NAME, "step", step, is_positive=True)
     A, adjoint = with_adjoint(_NAME, A, adjoint)
+    dtype = y.dtype
+    A, adjoint = (
+        applied_in_half(_NAME, A, dtype),
+        applied_in_half(_NAME, adjoint, dtype, "the adjoint"),
+    )
+    proximal = applied_in_half(_NAME, proximal, dtype, "the proximal map")
+    y = widened(y)
     unit, proximal = in_moderate_unit(_NAME, y, proximal)
     y = y if unit == 1.0 else y / unit
     if x0 is None:
         x = torch.zeros_like(adjoint(y))
     else:
-        x = x0 / unit
+        check_vector(_NAME, "x0", x0)
+        x = widened(x0) / unit
     image = A(x)
     check_like(_NAME, "the output of A", image, "y", y)
-    is_given = step is not None
     if step is None:
-        step = _first_step(A, adjoint, image - y)
-    check_positive(_NAME, "step", step)
-    precision = torch.finfo(x.dtype).eps
+        first = _first_step(A, adjoint, image - y)
+        step = checked_number(_NAME, "step", first, is_positive=True)
+    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+
+    def result() -> Tensor:
+        return in_given_precision(_NAME, x * unit, dtype)
+
     z, z_image, age = x.clone(), image.clone(), 1.0
     with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
         if max_num_iters == 0:
             values = {"change": math.inf, "residual": _residual(image, y), "step": step}
-            progress.tell(0, partial(torch.mul, x, unit), values, StopReason.MAX_ITERATIONS)
+            progress.tell(0, result, values, StopReason.MAX_ITERATIONS)
         for iteration in range(1, max_num_iters + 1):
-            gradient = adjoint(z_image - y)
+            misfit = z_image - y
+            gradient = adjoint(misfit)
             check_like(_NAME, "the output of the adjoint", gradient, "x", x)
             while True:
                 found = proximal(torch.sub(z, gradient, alpha=step), step)
@@ -145,8 +163,9 @@ def fista(
                 vectors = (move, found_image - z_image, found, z)
                 along = real_dot(move, found - x)
                 length, bent, size, z_size, slope = magnitudes(_NAME, *vectors, numbers=[along])
-                rounding = precision * max(size, z_size)
-                if bent**2 * step <= length**2 * (1 + 1e-3) or length <= 16 * rounding:
+                # The curvature is known to the rounding of both images.
+                known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
+                if known**2 <= length**2 * (1 + 1e-3):
                     break
                 if is_given:
                     raise ValueError(
@@ -154,10 +173,16 @@ def fista(
                         f"curvature is {(bent / length) ** 2:.6g}"
                     )
                 step = 0.9 * (length / bent) ** 2
-            reason = None
-            if length <= max(tol * max(size, z_size), rounding):
-                reason = StopReason.CONVERGED if tol >= precision else StopReason.ROUNDING
-            elif iteration == max_num_iters:
+            reason, size = None, max(size, z_size)
+            if length <= max(tol, precision) * size:
+                (misfit_size,) = magnitudes(_NAME, misfit)
+                # That of the proximal map and its argument, and of A, of which the norm is such.
+                noise = rounding * (size + math.sqrt(step) * misfit_size)
+                if length + noise <= tol * size:
+                    reason = StopReason.CONVERGED
+                elif length <= max(noise, precision * size):
+                    reason = StopReason.ROUNDING
+            if reason is None and iteration == max_num_iters:
                 reason = StopReason.MAX_ITERATIONS
             if restart and slope < 0:
                 age = 1.0
@@ -166,17 +191,17 @@ def fista(
             z = extrapolated(x, found, momentum, into=z)
             z_image = extrapolated(image, found_image, momentum, into=z_image)
             x, image = found, found_image
-            del found, found_image, gradient, move, vectors, along  # before others are made
+            del found, found_image, gradient, misfit, move, vectors, along  # before others are made
             if progress.is_watched:
                 values = {
-                    "change": length / (max(size, z_size) or 1.0),
+                    "change": length / (size or 1.0),
                     "residual": _residual(image, y),
                     "step": step,
                 }
-                progress.tell(iteration, partial(torch.mul, x, unit), values, reason)
+                progress.tell(iteration, result, values, reason)
             if reason is not None:
                 break
-    return x * unit
+    return result()
 
 
 def _residual(image: Tensor, y: Tensor) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,10 +13,19 @@ import torch
 from torch import Tensor
 
 from ._bidiagonal import Bidiagonalization
+from ._half import applied_in_half, narrowed, rounding_of, widened
 from ._implicit import attach
 from ._progress import Progress
-from ._step import StopReason
-from ._vectors import Operator, check_count, check_like, check_vector, unit_of
+from ._step import ConvergenceWarning, StopReason
+from ._vectors import (
+    Operator,
+    check_count,
+    check_like,
+    check_vector,
+    checked_number,
+    magnitudes,
+    unit_of,
+)
 
 _MOST_DAMPED = 200
 """Exponent of the largest ratio of damp and A: fourth powers stay far within double precision."""
@@ -34,14 +45,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Norms:
-    """Norms as the recurrences give them; those of the damped problem where it is damped."""
+    """Norms of a step, or of an x; those of the damped problem where it is damped."""
 
     residual: float
     """|r|"""
     gradient: float
     """|A^H r|"""
     norm: float
-    """|A|, of Frobenius"""
+    """|A|, the largest length of A v for a unit vector v so far"""
     condition: float
     """|A| |A^+|"""
     x: float
@@ -66,20 +77,35 @@ class Tolerances:
     btol: float
     conlim: float
 
-    def reason(self, norms: Norms, y: float, precision: float) -> StopReason | None:
-        """Return why to stop, or None to go on; y is |y|."""
-        size = norms.norm * norms.x / y
-        residual = norms.residual / y
-        goal = self.btol + self.atol * size
-        gradient = relative_gradient(norms)
+    def checked(self, owner: str) -> Tolerances:
+        """Return the same as floats, each checked to be in its range."""
+        return Tolerances(
+            checked_number(owner, "atol", self.atol),
+            checked_number(owner, "btol", self.btol),
+            checked_number(owner, "conlim", self.conlim, may_be_inf=True),
+        )
+
+    def goal(self, norms: Norms, y: float) -> float:
+        """Return how large |r| may be; y is |y|."""
+        return self.btol * y + self.atol * norms.norm * norms.x
+
+    def claim(self, norms: Norms, y: float, precision: float) -> StopReason | None:
+        """Return in which way the recurrence says that x is a solution, if it does."""
+        size = norms.norm * norms.x + y
+        goal = self.goal(norms, y)
         # What a recurrence says below the precision, the vectors do not follow.
-        if residual <= goal and goal >= precision * (1 + size):
+        if norms.residual <= goal and goal >= precision * size:
             return StopReason.CONVERGED
-        if gradient <= self.atol and self.atol >= precision:
+        if relative_gradient(norms) <= self.atol and self.atol >= precision:
             return StopReason.LEAST_SQUARES
+        return None
+
+    def end(self, norms: Norms, y: float, precision: float) -> StopReason | None:
+        """Return why more steps would do no good, if they would not."""
         if self.conlim and norms.condition >= self.conlim:
             return StopReason.ILL_CONDITIONED
-        smallest = min(gradient, 1 / max(norms.condition, 1.0), residual / (1 + size))
+        residual = norms.residual / (norms.norm * norms.x + y)
+        smallest = min(relative_gradient(norms), 1 / max(norms.condition, 1.0), residual)
         return StopReason.ROUNDING if smallest <= precision else None
 
 
@@ -102,11 +128,8 @@ def least_squares(
     """
     owner, y, A, adjoint = problem.owner, problem.y, problem.A, problem.adjoint
     check_vector(owner, "y", y)
-    if not 0 <= problem.damp < math.inf:
-        raise ValueError(f"{owner}: damp must be at least 0 and finite, got {problem.damp}")
-    for name, value in vars(tolerances).items():
-        if not value >= 0:
-            raise ValueError(f"{owner}: {name} must be at least 0, got {value}")
+    problem = dataclasses.replace(problem, damp=checked_number(owner, "damp", problem.damp))
+    tolerances = tolerances.checked(owner)
     if max_num_iters is not None:
         check_count(owner, "max_num_iters", max_num_iters)
 
@@ -154,64 +177,170 @@ def _solve(
     max_num_iters: int | None,
     watched: Callable[[int], Progress],
 ) -> Tensor:
-    owner, x0 = problem.owner, problem.x0
-    residual = problem.y.clone() if x0 is None else problem.y - problem.A(x0)
-    check_like(owner, "the output of A", residual, "y", problem.y)
-    unit = unit_of(owner, residual)
-    pair = Bidiagonalization(owner, problem.A, problem.adjoint, residual.div_(unit))
-    if x0 is not None:
-        check_like(owner, "x0", x0, "the output of the adjoint", pair.v)
-    x = torch.zeros_like(pair.v)
-    if max_num_iters is None:
-        max_num_iters = 2 * x.numel()
+    run = _Run(problem, method, tolerances)
+    with watched(run.set_limit(max_num_iters)) as progress:
+        x = run.solve(progress)
+    if run.complaint is not None:
+        warnings.warn(run.complaint, ConvergenceWarning, stacklevel=5)
+    return x
 
-    exponent = _exponent(unit)
 
-    def result(memory: Tensor | None = None) -> Tensor:
+class _Run:
+    """One run, in units in which y - A x0 and A are near 1."""
+
+    def __init__(self, problem: Problem, method: type[Recurrence], tolerances: Tolerances) -> None:
+        self.owner, self.damp, self.dtype = problem.owner, problem.damp, problem.y.dtype
+        self.method, self.tolerances = method, tolerances
+        self.precision = torch.finfo(self.dtype).eps
+        self.A = applied_in_half(self.owner, problem.A, self.dtype)
+        self.adjoint = applied_in_half(self.owner, problem.adjoint, self.dtype, "the adjoint")
+        self.y = widened(problem.y)
+        self.x0 = None if problem.x0 is None else widened(problem.x0)
+        residual = self.y.clone() if self.x0 is None else self.y - self.A(self.x0)
+        check_like(self.owner, "the output of A", residual, "y", self.y)
+        self.unit = unit_of(self.owner, residual)
+        pair = Bidiagonalization(
+            self.owner, self.A, self.adjoint, residual.div_(self.unit), self.dtype
+        )
+        if self.x0 is not None:
+            check_like(self.owner, "x0", self.x0, "the output of the adjoint", pair.v)
+        self.pair, self.x = pair, torch.zeros_like(pair.v)
+        self.exponent, self.gain = _exponent(self.unit), 1.0
+        self.limit = 0
+        self.complaint: str | None = None
+        # What the recurrence said when x was found not to be as good, for either claim.
+        self.denied = {StopReason.CONVERGED: math.inf, StopReason.LEAST_SQUARES: math.inf}
+
+    def set_limit(self, max_num_iters: int | None) -> int:
+        """Return the largest number of steps, by default twice the number of unknowns."""
+        self.limit = 2 * self.x.numel() if max_num_iters is None else max_num_iters
+        return self.limit
+
+    def result(self, memory: Tensor | None = None) -> Tensor:
+        """Return x0 and the change in the unit and dtype of the caller."""
         # Two factors, because the inverse of the unit of A may leave the range where x does not.
-        half = exponent // 2
-        found = torch.mul(x, 2.0**half, out=memory).mul_(2.0 ** (exponent - half))
-        if abs(exponent) > 16 and not found.isfinite().all():
+        half = self.exponent // 2
+        found = torch.mul(self.x, 2.0**half, out=memory).mul_(2.0 ** (self.exponent - half))
+        found = found if self.x0 is None else found.add_(self.x0)
+        is_extreme = abs(self.exponent) > 16
+        found = narrowed(found, self.dtype)
+        if (is_extreme or found.dtype != self.x.dtype) and not found.isfinite().all():
             raise ArithmeticError(
-                f"{owner}: the scale of A must be such that the solution is in the range of "
-                f"{x.dtype}, got infinity"
+                f"{self.owner}: the scale of A must be such that the solution is in the range of "
+                f"{found.dtype}, got infinity"
             )
-        return found if x0 is None else found.add_(x0)
+        return found
 
-    reason = StopReason.MAX_ITERATIONS if max_num_iters == 0 else None
-    if pair.alpha and reason is None:
-        pair.begin()
-    if not pair.alpha:
-        reason = StopReason.LEAST_SQUARES if pair.beta else StopReason.CONVERGED
-    with watched(max_num_iters) as progress:
+    def solve(self, progress: Progress) -> Tensor:
+        """Return the solution."""
+        pair = self.pair
+        reason = StopReason.MAX_ITERATIONS if self.limit == 0 else None
+        if pair.alpha and reason is None:
+            pair.begin()
+        if not pair.alpha:
+            is_proved = pair.unseen + rounding_of(self.dtype) <= self.tolerances.atol
+            reason = StopReason.LEAST_SQUARES if is_proved else StopReason.ROUNDING
+            reason = reason if pair.beta else self.at_start()
         if reason is not None:
             values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
-            progress.tell(0, result, {**values, "condition": 1.0}, reason)
-            return result()
-        y, precision = pair.beta, torch.finfo(x.dtype).eps
+            progress.tell(0, self.result, {**values, "condition": 1.0}, reason)
+            return self.result()
+        y = pair.beta
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
-        ratio = max(0, _exponent(problem.damp) - _exponent(pair.unit)) if problem.damp else 0
+        ratio = max(0, _exponent(self.damp) - _exponent(pair.unit)) if self.damp else 0
         if ratio > _MOST_DAMPED:
             raise ArithmeticError(
-                f"{owner}: damp must be less than 2^{_MOST_DAMPED} times the scale of A, got "
-                f"{problem.damp:.3g} and {pair.unit:.3g}"
+                f"{self.owner}: damp must be less than 2^{_MOST_DAMPED} times the scale of A, got "
+                f"{self.damp:.3g} and {pair.unit:.3g}"
             )
-        recurrence = method(pair, problem.damp / pair.unit, 4.0**ratio)
-        exponent -= _exponent(pair.unit) + 2 * ratio
-        for iteration in range(1, max_num_iters + 1):
-            norms = recurrence.step(x)
-            reason = tolerances.reason(norms, y, precision)
-            if reason is None and iteration == max_num_iters:
+        self.gain = 4.0**ratio
+        recurrence = self.method(pair, self.damp / pair.unit, self.gain)
+        self.exponent -= _exponent(pair.unit) + 2 * ratio
+        for iteration in range(1, self.limit + 1):
+            norms = recurrence.step(self.x)
+            norms, reason = self.judged(norms, y)
+            if reason is None and iteration == self.limit:
                 reason = StopReason.MAX_ITERATIONS
             values = {
                 "residual": norms.residual / y,
                 "gradient": relative_gradient(norms),
                 "condition": norms.condition,
             }
-            progress.tell(iteration, result, values, reason)
+            progress.tell(iteration, self.result, values, reason)
             if reason is not None:
                 break
-    return result(x)
+        return self.result(self.x)
+
+    def at_start(self) -> StopReason:
+        """Return what a residual of 0 means that was computed from x0."""
+        if self.x0 is None:
+            return StopReason.CONVERGED
+        size, moved = magnitudes(self.owner, self.y, self.A(self.x0))
+        is_proved = rounding_of(self.dtype) * moved <= self.tolerances.btol * size
+        return StopReason.CONVERGED if is_proved else StopReason.ROUNDING
+
+    def judged(self, norms: Norms, y: float) -> tuple[Norms, StopReason | None]:
+        """Return why to stop, if at all, and the norms on which that is based.
+
+        A claim of the recurrence counts where the norms of x itself, which are computed for it,
+        confirm it with an allowance for their rounding. Where they do not, it is looked at again
+        when the recurrence is at half of what it was.
+        """
+        claim = self.tolerances.claim(norms, y, self.precision)
+        if claim is not None:
+            said = norms.residual if claim is StopReason.CONVERGED else relative_gradient(norms)
+            if said <= 0.5 * self.denied[claim]:
+                found, rounding = self.measured(norms, claim is StopReason.LEAST_SQUARES)
+                if self.confirms(claim, found, rounding, y):
+                    return found, claim
+                self.denied[claim] = said
+        reason = self.tolerances.end(norms, y, self.precision)
+        if reason is None:
+            return norms, None
+        found, _ = self.measured(norms, True)
+        self.complain(found, y)
+        return found, reason
+
+    def confirms(self, claim: StopReason, found: Norms, rounding: float, y: float) -> bool:
+        """Whether the norms of x confirm the claim, whatever their rounding."""
+        if claim is StopReason.CONVERGED:
+            return found.residual + rounding <= self.tolerances.goal(found, y)
+        allowed = self.tolerances.atol * found.norm * (found.residual - rounding)
+        return found.gradient + self.pair.norm * rounding <= allowed
+
+    def measured(self, norms: Norms, with_gradient: bool) -> tuple[Norms, float]:
+        """Return the norms of x itself, and how far rounding may have moved its residual."""
+        x = widened(self.result())
+        residual = (self.y - self.A(x)) / self.unit
+        damping = self.damp / self.pair.unit
+        vectors = [residual, self.x, x / self.unit]
+        if with_gradient:
+            gradient = self.adjoint(residual) / self.pair.unit
+            vectors.append(gradient.sub_(self.x, alpha=damping**2 / self.gain))
+        length, moved, size, *slopes = magnitudes(self.owner, *vectors)
+        moved /= self.gain
+        found = dataclasses.replace(
+            norms,
+            residual=math.hypot(length, damping * moved),
+            x=moved,
+            gradient=slopes[0] if with_gradient else norms.gradient,
+        )
+        rounding = rounding_of(self.dtype) * self.pair.norm * size * self.pair.unit
+        return found, rounding
+
+    def complain(self, found: Norms, y: float) -> None:
+        """Note what a user has to be told who does not ask why the solver stopped."""
+        coarse = math.sqrt(self.precision)
+        atol, btol = max(self.tolerances.atol, coarse), max(self.tolerances.btol, coarse)
+        gradient = relative_gradient(found)
+        if found.residual > btol * y + atol * found.norm * found.x and gradient > atol:
+            self.complaint = (
+                f"{self.owner}: the residual r must fall to btol |y| + atol |A| |x|, or |A^H r| to "
+                f"atol |A| |r|, got |r| = {found.residual / y:.2g} |y| and |A^H r| = "
+                f"{gradient:.2g} |A| |r|, and more steps do not help in {self.dtype}: A is too "
+                f"ill-conditioned (about {found.condition:.2g}); give damp, a wider dtype or a "
+                "preconditioned A"
+            )
 
 
 def _exponent(value: float) -> int:

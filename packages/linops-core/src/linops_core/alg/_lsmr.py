@@ -56,6 +56,11 @@ def lsmr(
     TypeError, ValueError, ArithmeticError
         As :func:`lsqr` does.
 
+    Warns
+    -----
+    ConvergenceWarning
+        As :func:`lsqr` does.
+
     References
     ----------
     D. C.-L. Fong and M. A. Saunders, "LSMR: an iterative algorithm for sparse least-squares
@@ -87,7 +92,6 @@ class LSMR:
         self.alpha_bar, self.zeta_bar = pair.alpha, pair.alpha * pair.beta
         self.rho = self.rho_bar = self.cosine_bar = 1.0
         self.sine_bar = self.zeta = 0.0
-        self.norm_squared = pair.alpha**2
         self.largest, self.smallest = 0.0, math.inf
         # The rotations that give |r|.
         self.beta_dot, self.rho_dot = pair.beta, 1.0
@@ -111,8 +115,6 @@ class LSMR:
         add_scaled(x, self.zeta / (self.rho * self.rho_bar) * self.gain, self.h_bar)
         add_scaled(pair.v, -theta / self.rho, self.h, into=self.h)
 
-        norm = math.sqrt(self.norm_squared + pair.beta**2)
-        self.norm_squared += pair.beta**2 + pair.alpha**2
         condition = max(self.largest, inner) / min(self.smallest, inner)
         # The last one changes in the next step, so it counts from then on.
         self.largest = max(self.largest, self.rho_bar)
@@ -120,7 +122,7 @@ class LSMR:
         return Norms(
             residual=self._residual(turned, damped, cosine, sine, theta_bar, zeta_before),
             gradient=abs(self.zeta_bar),
-            norm=norm,
+            norm=math.hypot(pair.norm, self.damp),
             condition=condition,
             x=length / self.gain,  # of the x before this step, which saves a wait for the device
         )

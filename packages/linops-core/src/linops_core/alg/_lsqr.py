@@ -37,7 +37,8 @@ def lsqr(
     :math:`A^H A`, but here rounding grows with the condition of A, not with its square.
 
     It keeps three vectors of the input (x, v and the direction) and one of the output (u), and
-    what A and its adjoint return, one at a time; it waits for the device once in a step.
+    what A and its adjoint return, one at a time; it waits for the device once in a step. In half
+    precision the vectors are in single precision, and A and its adjoint are applied in half.
     Gradients are those of the exact solution, by the implicit function theorem: no step is
     kept, A and its adjoint are solved once more each in the backward pass, gradients reach y
     (and not x0) and whatever A is made of, provided that the columns of A are independent or
@@ -59,7 +60,9 @@ def lsqr(
         Relative errors of A and of y: stop when the residual r is what such errors could make,
         :math:`|r| \le \mathrm{btol} |y| + \mathrm{atol} |A| |x|`, or when x is a least-squares
         solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. ``|A|`` is the estimate
-        of the Frobenius norm that the steps give.
+        of the norm that the steps give, which is at most the norm. With x0, y is y - A x0 here, and
+        x is x - x0. What the recurrence says is confirmed by a residual that is computed anew,
+        which applies A (and its adjoint for the second rule) once more.
     conlim : float
         Stop when the estimated condition number of A reaches it, as it does when A is singular
         and steps go on for too long; 0 for no limit.
@@ -70,7 +73,8 @@ def lsqr(
     callback : function, optional
         Called with a :class:`Step` after every step. Its ``values`` are "residual",
         :math:`|r| / |y|`, "gradient", :math:`|A^H r| / (|A| |r|)`, and "condition", of the
-        (damped) A; all as the recurrence has them, with y - A x0 for y.
+        (damped) A; all as the recurrence has them, with y - A x0 for y, and in the last step
+        those of x itself.
 
     Returns
     -------
@@ -87,6 +91,12 @@ def lsqr(
     ArithmeticError
         If the iteration meets NaN or infinity, or the scale of A, of damp or of the solution
         leaves the range of the dtype.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the condition of A or the precision ended the steps, and neither rule holds with atol
+        and btol of the root of the precision.
 
     References
     ----------
@@ -138,12 +148,12 @@ class LSQR:
         add_scaled(pair.v, -theta / rho, self.w, into=self.w)
         self.inverse_squared += (length / rho) ** 2
         self.damped_squared += psi**2
-        norm = math.sqrt(self.norm_squared)
+        frobenius = math.sqrt(self.norm_squared)
         return Norms(
             residual=math.hypot(self.phi_bar, math.sqrt(self.damped_squared)),
             gradient=pair.alpha * abs(sine * phi),
-            norm=norm,
-            condition=norm * math.sqrt(self.inverse_squared),
+            norm=math.hypot(pair.norm, damp),
+            condition=frobenius * math.sqrt(self.inverse_squared),
             x=self._length_of_x(phi, rho, theta),
         )
 

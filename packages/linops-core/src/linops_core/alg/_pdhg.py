@@ -8,18 +8,19 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ._half import applied_in_half, in_given_precision, rounding_of, widened
 from ._power_method import operator_norm
 from ._progress import Progress
 from ._proximal import Proximal, conjugate
 from ._random import random_like
-from ._step import Callback, StopReason
+from ._step import Callback, StopReason, reason_of_both
 from ._vectors import (
     Operator,
     add_scaled,
     check_count,
     check_like,
-    check_positive,
     check_vector,
+    checked_number,
     magnitudes,
     with_adjoint,
 )
@@ -53,7 +54,8 @@ def pdhg(
     which converges where :math:`\tau \sigma |K|^2 \le 1`. It applies K and its adjoint once.
 
     It takes the memory of five vectors of the input and six of the output at most, with what K,
-    its adjoint and the proximal maps return, and waits for the device once in a step. Gradients
+    its adjoint and the proximal maps return, and waits for the device once in a step. In half
+    precision the vectors are in single precision, and what is given is applied in half. Gradients
     flow through the steps, all of which autograd then keeps; tau and sigma are taken for
     constants.
 
@@ -77,7 +79,8 @@ def pdhg(
         :math:`(x - x') / \tau \in \partial g(x') + K^H p'` and
         :math:`(p - p') / \sigma + K (2 x - x_{-1} - x') \in \partial f^*(p') - K x'` are no longer
         than eps_abs times the root of their number of entries plus eps_rel :math:`|K| |p'|`, or
-        eps_rel :math:`|K| |x'|`.
+        eps_rel :math:`|K| |x'|`. ``CONVERGED`` allows for the rounding of both; where that alone is
+        more than the tolerance, it is ``ROUNDING``.
     adjoint : function, optional
         The adjoint, where K is a function and not a NamedLinop.
     tqdm_kwargs : mapping, optional
@@ -123,19 +126,40 @@ def pdhg(
     """
     check_vector(_NAME, "x0", x0)
     check_count(_NAME, "max_num_iters", max_num_iters)
+    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
+    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     K, adjoint = with_adjoint(_NAME, K, adjoint)
+    dtype = x0.dtype
+    K, adjoint = (
+        applied_in_half(_NAME, K, dtype, "K"),
+        applied_in_half(_NAME, adjoint, dtype, "the adjoint"),
+    )
+    proximal_f = applied_in_half(_NAME, proximal_f, dtype, "the proximal map of f")
+    proximal_g = applied_in_half(_NAME, proximal_g, dtype, "the proximal map of g")
     is_given = tau is not None and sigma is not None
-    norm, tau, sigma = _steps(K, adjoint, x0, tau, sigma)
+    x = widened(x0).clone()
+    norm, tau, sigma = _steps(K, adjoint, x, tau, sigma)
     proximal_dual = conjugate(proximal_f)
-    x, image = x0.clone(), K(x0)
-    p = torch.zeros_like(image) if p0 is None else p0.clone()
+    image = K(x)
+    if p0 is None:
+        p = torch.zeros_like(image)
+    else:
+        check_vector(_NAME, "p0", p0)
+        p = widened(p0).clone()
     check_like(_NAME, "p0", p, "the output of K", image)
     ahead = image.clone()
-    precision = torch.finfo(x.dtype).eps
+    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+
+    def result() -> Tensor:
+        return in_given_precision(_NAME, x, dtype)
+
+    def copied() -> Tensor:
+        return result().clone()
+
     with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
         if max_num_iters == 0:
             values = {"primal": math.inf, "dual": math.inf, "tau": tau, "sigma": sigma}
-            progress.tell(0, x.clone, values, StopReason.MAX_ITERATIONS)
+            progress.tell(0, copied, values, StopReason.MAX_ITERATIONS)
         for iteration in range(1, max_num_iters + 1):
             p_new = proximal_dual(torch.add(p, ahead, alpha=sigma), sigma)
             check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
@@ -152,20 +176,27 @@ def pdhg(
             )
             moved = primal
             primal /= tau
-            is_close = primal <= eps_abs * math.sqrt(x.numel()) + eps_rel * norm * p_size
-            is_close &= dual <= eps_abs * math.sqrt(p.numel()) + eps_rel * norm * x_size
-            reason = StopReason.CONVERGED if is_close else None
+            goals = (
+                eps_abs * math.sqrt(x.numel()) + eps_rel * norm * p_size,
+                eps_abs * math.sqrt(p.numel()) + eps_rel * norm * x_size,
+            )
+            noises = (
+                rounding * (x_size / tau + norm * p_size),
+                rounding * (p_size / sigma + norm * x_size),
+            )
+            reason = reason_of_both((primal, dual), goals, noises)
             if moved <= precision * x_size and p_moved <= precision * p_size:
                 reason = reason or StopReason.ROUNDING
             if iteration == max_num_iters:
                 reason = reason or StopReason.MAX_ITERATIONS
             # At rounding the ratio of two moves says nothing of the norm.
+            bent -= 2 * rounding * norm * x_size
             too_long = moved > 16 * precision * x_size and bent > norm * moved * (1 + 1e-3)
             ahead = torch.lerp(image, image_new, 2.0)
             x, p, image = x_new, p_new, image_new
             del x_new, p_new, p_move, image_new
             values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
-            progress.tell(iteration, x.clone, values, reason)
+            progress.tell(iteration, copied, values, reason)
             if reason is not None:
                 break
             if too_long:
@@ -174,16 +205,17 @@ def pdhg(
                     _check_steps(tau, sigma, norm)
                 elif (excess := math.sqrt(tau * sigma) * norm / 0.99) > 1:
                     tau, sigma = tau / excess, sigma / excess
-    return x
+    return result()
 
 
 def _steps(
     K: Operator, adjoint: Operator, x0: Tensor, tau: float | None, sigma: float | None
 ) -> tuple[float, float, float]:
     """Return an estimate of the norm of K, from below, and the lengths of the steps."""
-    for name, value in (("tau", tau), ("sigma", sigma)):
-        if value is not None:
-            check_positive(_NAME, name, value)
+    if tau is not None:
+        tau = checked_number(_NAME, "tau", tau, is_positive=True)
+    if sigma is not None:
+        sigma = checked_number(_NAME, "sigma", sigma, is_positive=True)
     generator = torch.Generator().manual_seed(0)
     start = random_like(x0, generator)
     with torch.no_grad():

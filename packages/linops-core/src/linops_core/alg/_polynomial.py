@@ -14,7 +14,8 @@ from nameddim import NamedDimension
 
 from .._composite import Composite
 from .._linop import NamedLinop
-from ._vectors import Operator, check_count
+from ._half import applied_in_half, in_given_precision, widened
+from ._vectors import Operator, check_count, checked_number
 
 _NAME = "polynomial_preconditioner"
 Norm = Literal["l_2", "l_inf"]
@@ -46,7 +47,8 @@ def polynomial_preconditioner(
     polynomial C on the interval. Both are positive there, so p(T) is Hermitian positive definite
     as T is, and a preconditioner for :func:`conjugate_gradients`. It is applied by the three-term
     recurrence of Chebyshev polynomials, which is stable for every degree, where the spectrum
-    of T is within the interval: outside of it, it grows.
+    of T is within the interval: outside of it, it grows. In half precision the recurrence is in
+    single precision, and T is applied in half.
 
     Parameters
     ----------
@@ -89,7 +91,9 @@ def polynomial_preconditioner(
     check_count(_NAME, "degree", degree)
     if norm not in ("l_2", "l_inf"):
         raise ValueError(f'{_NAME}: norm must be "l_2" or "l_inf", got {norm!r}')
-    if not 0 <= lower < upper < math.inf:
+    lower = checked_number(_NAME, "lower", lower)
+    upper = checked_number(_NAME, "upper", upper)
+    if not lower < upper:
         raise ValueError(
             f"{_NAME}: bounds must satisfy 0 <= lower < upper, got {lower} and {upper}"
         )
@@ -157,18 +161,23 @@ class Polynomial(Composite):
 def chebyshev_sum(
     T: Operator, coefficients: Sequence[float], lower: float, upper: float, x: Tensor
 ) -> Tensor:
-    """Return the sum of a_j C_j(mu(T)) x, where mu maps the interval to [-1, 1]."""
+    """Return the sum of a_j C_j(mu(T)) x, where mu maps the interval to [-1, 1].
+
+    In half precision only T is applied in half.
+    """
+    dtype = x.dtype
+    T, x = applied_in_half(_NAME, T, dtype, "T"), widened(x)
     center, half = (upper + lower) / 2, (upper - lower) / 2
     total = coefficients[0] * x
     if len(coefficients) == 1:
-        return total
+        return in_given_precision(_NAME, total, dtype)
     previous, current = x, torch.add(T(x), x, alpha=-center) / half
     total = torch.add(total, current, alpha=coefficients[1])
     for coefficient in coefficients[2:]:
         mapped = torch.add(T(current), current, alpha=-center)
         previous, current = current, torch.sub(mapped * (2 / half), previous)
         total = torch.add(total, current, alpha=coefficient)
-    return total
+    return in_given_precision(_NAME, total, dtype)
 
 
 def chebyshev_inverse(

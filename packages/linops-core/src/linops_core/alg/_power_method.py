@@ -10,15 +10,17 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ._items import BatchDims, items_of
+from ._half import applied_in_half, narrowed, rounding_of, widened
+from ._items import BatchDims, Items, items_of
 from ._progress import Progress
-from ._random import random_input
+from ._random import random_input, seeded
 from ._step import Callback, Step, StopReason
 from ._vectors import (
     Operator,
     check_count,
     check_scale,
     check_vector,
+    checked_number,
     finite,
     in_own_space,
     normal_of,
@@ -46,8 +48,9 @@ def power_method(
     closer the next magnitude, the smaller the steps: ``tol`` is about the change in a step, not
     about what is left.
 
-    It keeps v, the next one and what A returns, and waits for the device once in a step. Gradients
-    flow through the steps.
+    It keeps v, the next one and what A returns, and waits for the device once in a step. In half
+    precision the vectors are in single precision, and A is applied in half. Gradients flow through
+    the steps.
 
     Parameters
     ----------
@@ -58,7 +61,8 @@ def power_method(
     max_iters : int
         Number of steps after which to stop in any case.
     tol : float
-        Stop when the magnitude changes by no more than this, relatively.
+        Stop when the magnitude changes by no more than this, relatively. ``CONVERGED`` allows for
+        the rounding of the magnitude; ``ROUNDING`` means that it changes by no more than that.
     batch_dims : int, or dimensions
         How many first dimensions, or the names of which of A, number independent operators:
         each has its own vector, and all go on until the last has converged.
@@ -73,7 +77,8 @@ def power_method(
     v : Tensor
         Of norm 1.
     eigenvalue : Tensor
-        The magnitude: real, of the shape of the batch dimensions. It is 0 if A v is.
+        The magnitude: real, of the shape of the batch dimensions. It is 0 if A v is. In half
+        precision it is in single precision, which also holds what is past the range of float16.
 
     Raises
     ------
@@ -97,14 +102,37 @@ def power_method(
     owner = "power_method"
     check_vector(owner, "v_init", v_init)
     check_count(owner, "max_iters", max_iters, 1)
+    tol = checked_number(owner, "tol", tol)
     items = items_of(owner, A, v_init, batch_dims)
-    norm, numbers = items.magnitude(v_init)
+    dtype = v_init.dtype
+    progress = Progress(owner, max_iters, tqdm_kwargs, callback)
+    A = applied_in_half(owner, A, dtype)
+    return _iterated(A, widened(v_init), max_iters, tol, items, dtype, progress)
+
+
+def _iterated(
+    A: Operator,
+    v: Tensor,
+    max_iters: int,
+    tol: float,
+    items: Items,
+    dtype: torch.dtype,
+    watched: Progress,
+) -> tuple[Tensor, Tensor]:
+    """Return v in the precision of ``dtype``, that of what A returns, and the eigenvalue."""
+    owner = "power_method"
+    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+
+    def result() -> Tensor:
+        return narrowed(v, dtype).clone()
+
+    norm, numbers = items.magnitude(v)
     if not (numbers > 0).all():
         finite(owner, float(numbers.sum()))
         raise ValueError(f"{owner}: v_init must not be zero, got norms {numbers.tolist()}")
-    v = v_init / norm
+    v = v / norm
     before = torch.zeros_like(numbers)
-    with Progress(owner, max_iters, tqdm_kwargs, callback) as progress:
+    with watched as progress:
         for iteration in range(1, max_iters + 1):
             image = in_own_space(owner, A, v)
             eigenvalue, numbers = items.magnitude(image)
@@ -116,19 +144,23 @@ def power_method(
                 v = torch.where(eigenvalue > 0, image / safe, v)
             del image  # or it would still be there when the next one comes
             change = (numbers - before).abs()
-            close = change <= tol * numbers
-            reasons = [StopReason.CONVERGED if one else None for one in close.tolist()]
+            is_proved = change + rounding * numbers <= tol * numbers
+            is_still = (change <= precision * numbers) & (tol < precision + rounding)
+            reasons = [
+                StopReason.CONVERGED if proved else StopReason.ROUNDING if still else None
+                for proved, still in zip(is_proved.tolist(), is_still.tolist(), strict=True)
+            ]
             if iteration == max_iters:
                 reasons = [reason or StopReason.MAX_ITERATIONS for reason in reasons]
             values = {
                 "eigenvalue": float(numbers.max()) if len(numbers) else 0.0,
                 "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
             }
-            progress.tell(iteration, v.clone, values, reasons)
+            progress.tell(iteration, result, values, reasons)
             if None not in reasons:
                 break
             before = numbers
-    return v, eigenvalue.reshape([v.shape[axis] for axis in items.axes])
+    return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in items.axes])
 
 
 def operator_norm(
@@ -173,7 +205,7 @@ def operator_norm(
     Returns
     -------
     Tensor
-        Real, without dimensions.
+        Real, without dimensions; in single precision where A is in half.
 
     Raises
     ------
@@ -197,24 +229,30 @@ def operator_norm(
     """
     owner = "operator_norm"
     forward, backward = with_adjoint(owner, A, adjoint)
+    check_count(owner, "max_iters", max_iters, 1)
+    tol = checked_number(owner, "tol", tol)
     v = v_init
     if v is None:
-        v = random_input(owner, A, sizes, torch.Generator().manual_seed(seed))
+        v = random_input(owner, A, sizes, seeded(owner, seed))
     check_vector(owner, "v_init", v)
-
-    normal = normal_of(A, forward, backward)
+    dtype = v.dtype
+    normal = applied_in_half(owner, normal_of(A, forward, backward), dtype, "A^H A")
+    forward = applied_in_half(owner, forward, dtype)
+    backward = applied_in_half(owner, backward, dtype, "the adjoint")
+    v = widened(v)
     image = forward(v)
     size = unit_of(owner, image, is_output=True)
     scale = size / unit_of(owner, v) if image.any() else 1.0
     back = backward(image / size)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)
-    check_scale(owner, scale, back.dtype)
-    unit = 1.0 if _has_squares(scale, back.dtype) else scale
+    check_scale(owner, scale, narrowed(back, dtype).dtype)
+    unit = 1.0 if _has_squares(scale, narrowed(back, dtype).dtype) else scale
     if unit != 1.0:
         normal = partial(_scaled_normal, forward, backward, unit)
         callback = callback and partial(_tell_in_own_unit, callback, unit)
-    _, square = power_method(normal, v, max_iters, tol, tqdm_kwargs=tqdm_kwargs, callback=callback)
+    progress = Progress("power_method", max_iters, tqdm_kwargs, callback)
+    _, square = _iterated(normal, v, max_iters, tol, Items(()), dtype, progress)
     return square.sqrt() * unit
 
 

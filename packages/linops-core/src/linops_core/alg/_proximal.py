@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from .._tracing import is_recorded
+from ._half import narrowed, widened
 from ._items import Items
-from ._vectors import norm, unit_of
+from ._vectors import checked_number, norm, unit_of
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -48,14 +49,15 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
     >>> soft_threshold()(torch.tensor([3 + 4j]), 2.5)
     tensor([1.5000+2.j])
     """
-    _check_weight("soft_threshold", weight)
+    weight = _checked_weight("soft_threshold", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        size = z.abs()
+        wide = widened(z)
+        size = wide.abs()
         rest, tiny = size - step * weight, torch.finfo(size.dtype).tiny
         if is_recorded(rest):
-            return z * (rest.clamp(min=0) / size.clamp(min=tiny))
-        return z * rest.clamp_(min=0).div_(size.clamp_(min=tiny))
+            return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
+        return narrowed(wide * rest.clamp_(min=0).div_(size.clamp_(min=tiny)), z.dtype)
 
     return proximal
 
@@ -85,8 +87,11 @@ def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
     >>> box(0, 1)(torch.tensor([-2.0, 0.5, 3.0]), 1.0)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    if not lower <= upper:
-        raise ValueError(f"box: lower must be at most upper, got {lower} and {upper}")
+    if not lower <= upper or lower == math.inf or upper == -math.inf:
+        raise ValueError(
+            f"box: lower must be at most upper, and a finite number between them, got {lower} "
+            f"and {upper}"
+        )
 
     def proximal(z: Tensor, step: float) -> Tensor:
         if z.is_complex():
@@ -121,16 +126,16 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
     >>> l2_ball(1.0)(torch.tensor([3.0, 4.0]), 1.0)
     tensor([0.6000, 0.8000])
     """
-    if not radius >= 0:
-        raise ValueError(f"l2_ball: the radius must be at least 0, got {radius}")
+    radius = checked_number("l2_ball", "radius", radius, may_be_inf=True)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        offset = z if center is None else z - center
+        offset = widened(z) if center is None else widened(z) - center
         unit = Items(()).unit(offset)
         unit = torch.where(unit > 0, unit, 1)
         length = norm(offset / unit) * unit
         factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
-        return offset * factor if center is None else center + offset * factor
+        found = offset * factor if center is None else center + offset * factor
+        return narrowed(found, z.dtype)
 
     return proximal
 
@@ -160,8 +165,13 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
     >>> l2_squared(1.0, torch.tensor([4.0]))(torch.tensor([0.0]), 1.0)
     tensor([2.])
     """
-    _check_weight("l2_squared", weight)
-    return lambda z, step: (z + step * weight * center) / (1 + step * weight)
+    weight = _checked_weight("l2_squared", weight)
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        scaled = step * weight
+        return narrowed((widened(z) + scaled * center) / (1 + scaled), z.dtype)
+
+    return proximal
 
 
 def no_penalty() -> Proximal:
@@ -210,6 +220,9 @@ def in_moderate_unit(owner: str, y: Tensor, proximal: Proximal) -> tuple[float, 
     return unit, lambda z, step: proximal(z * unit, step) / unit
 
 
-def _check_weight(owner: str, weight: float | Tensor) -> None:
-    if not bool((weight >= 0).all() if isinstance(weight, Tensor) else weight >= 0):
-        raise ValueError(f"{owner}: weights must be at least 0, got {weight}")
+def _checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
+    if not isinstance(weight, Tensor):
+        return checked_number(owner, "weight", weight)
+    if weight.is_complex() or not bool(((weight >= 0) & weight.isfinite()).all()):
+        raise ValueError(f"{owner}: weight must be at least 0 and finite, got {weight}")
+    return widened(weight)

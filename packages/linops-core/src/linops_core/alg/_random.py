@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -11,6 +12,19 @@ from torch import Tensor
 from .._linop import NamedLinop
 from .._sizes import input_lengths
 from ._vectors import Operator
+
+
+def seeded(owner: str, seed: int) -> torch.Generator:
+    """Return a generator of random numbers on the CPU.
+
+    Raises
+    ------
+    TypeError
+        If the seed is no integer.
+    """
+    if not isinstance(seed, Integral) or isinstance(seed, bool):
+        raise TypeError(f"{owner}: seed must be an integer, got {seed!r}")
+    return torch.Generator().manual_seed(int(seed) % 2**63)
 
 
 def random_like(x: Tensor, generator: torch.Generator, count: int | None = None) -> Tensor:

@@ -10,6 +10,15 @@ from typing import TypeAlias
 from torch import Tensor
 
 
+class ConvergenceWarning(RuntimeWarning):
+    """A solver returned a result that is far from what its tolerances ask for.
+
+    It is given where the precision of the dtype stopped the solver, or where the result grew in
+    directions in which the operator is almost zero. A solver that only reached its largest number
+    of steps gives none.
+    """
+
+
 class StopReason(Enum):
     """Why an iteration ended; the better reasons come first."""
 
@@ -23,6 +32,21 @@ class StopReason(Enum):
     def __str__(self) -> str:
         """Return the reason in words."""
         return self.value
+
+
+def reason_of_both(
+    found: tuple[float, float], goals: tuple[float, float], noises: tuple[float, float]
+) -> StopReason | None:
+    """Return why to stop where both lengths are at their goals, if they are."""
+    if not all(length <= goal for length, goal in zip(found, goals, strict=True)):
+        return None
+    triples = list(zip(found, goals, noises, strict=True))
+    if all(length + noise <= goal for length, goal, noise in triples):
+        return StopReason.CONVERGED
+    # Some can fall no further, and the others are proved.
+    if all(length + noise <= goal or length <= noise for length, goal, noise in triples):
+        return StopReason.ROUNDING
+    return None
 
 
 @dataclass(frozen=True)

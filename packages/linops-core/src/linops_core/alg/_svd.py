@@ -9,14 +9,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ._half import applied_in_half, narrowed, rounding_of, widened
 from ._progress import Progress
-from ._random import random_input, random_like
+from ._random import random_input, random_like, seeded
 from ._step import Callback, StopReason
 from ._vectors import (
     Operator,
     check_count,
     check_scale,
     check_vector,
+    checked_number,
     finite,
     is_moderate,
     norm,
@@ -64,7 +66,8 @@ def svd(
     all found, but for an accident of the random vectors.
 
     It keeps all blocks: b vectors of the input and b of the output for each iteration, and
-    applies A and its adjoint b times in each. No gradients are recorded.
+    applies A and its adjoint b times in each. In half precision the vectors are in single
+    precision, and A and its adjoint are applied in half. No gradients are recorded.
 
     Parameters
     ----------
@@ -76,7 +79,8 @@ def svd(
     max_num_iters : int
         Number of blocks after which to stop in any case.
     tol : float
-        See above; the precision of the dtype if that is larger.
+        See above. ``CONVERGED`` allows for the rounding of A; where that alone is more, the steps
+        end at the precision, which is ``ROUNDING``.
     oversampling : int
         Vectors in a block beyond k.
     adjoint : function, optional
@@ -94,7 +98,8 @@ def svd(
     Returns
     -------
     SVD
-        ``U``, ``(k, *output shape)``, ``S``, ``(k,)``, and ``V``, ``(k, *input shape)``.
+        ``U``, ``(k, *output shape)``, ``S``, ``(k,)``, and ``V``, ``(k, *input shape)``. In half
+        precision S is in single precision.
 
     Raises
     ------
@@ -124,11 +129,18 @@ def svd(
     check_count(_NAME, "k", k, 1)
     check_count(_NAME, "max_num_iters", max_num_iters, 1)
     check_count(_NAME, "oversampling", oversampling)
-    A, adjoint = with_adjoint(_NAME, A, adjoint)
-    generator = torch.Generator().manual_seed(seed)
+    tol = checked_number(_NAME, "tol", tol)
+    generator = seeded(_NAME, seed)
     if like is None:
         like = random_input(_NAME, A, sizes, generator)
     check_vector(_NAME, "like", like)
+    A, adjoint = with_adjoint(_NAME, A, adjoint)
+    dtype = like.dtype
+    A, adjoint = (
+        applied_in_half(_NAME, A, dtype),
+        applied_in_half(_NAME, adjoint, dtype, "the adjoint"),
+    )
+    like = widened(like)
     output = A(like)
     like = like.to(torch.promote_types(like.dtype, output.dtype))
     most = min(like.numel(), output.numel())
@@ -142,11 +154,12 @@ def svd(
     newest = right.extend(random_like(like, generator, min(k + oversampling, most)), 0.0)
     matrix = like.new_zeros(0, 0)
     scale, unit = 0.0, 1.0
+    noise = 2 * rounding_of(dtype)  # of A and of its adjoint
     with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
         for iteration in range(1, max_num_iters + 1):
             images = torch.stack([A(row.reshape(like.shape)).flatten() for row in newest])
             if iteration == 1:
-                unit = _unit(images)
+                unit = _unit(images, dtype)
             images = _divided(images, unit)
             scale = max(scale, finite(_NAME, norm(images).item(), images.dtype))
             first = left.count
@@ -169,10 +182,11 @@ def svd(
             else:
                 newest, residual = images[:0], 0.0
             relative = residual / (float(S[0]) or 1.0)
-            goal = max(tol, 8 * torch.finfo(like.dtype).eps)
             reason = None
-            if len(S) >= k and (relative <= goal or not len(newest)):
-                reason = StopReason.CONVERGED if goal == tol else StopReason.ROUNDING
+            if len(S) >= k and relative + noise <= tol:
+                reason = StopReason.CONVERGED
+            elif len(S) >= k and (relative <= noise or not len(newest)):
+                reason = StopReason.ROUNDING
             elif iteration == max_num_iters:
                 reason = StopReason.MAX_ITERATIONS
             values = {"norm": float(S[0]) * unit, "residual": relative}
@@ -181,13 +195,13 @@ def svd(
                 break
     U = left.combined(P[:, :k].mT).reshape(-1, *output.shape)
     V = right.combined(Qh[:k].conj()).reshape(-1, *like.shape)
-    return SVD(U, S[:k] * unit, V)
+    return SVD(narrowed(U, dtype), S[:k] * unit, narrowed(V, dtype))
 
 
-def _unit(images: Tensor) -> float:
+def _unit(images: Tensor, dtype: torch.dtype) -> float:
     """Return a unit of A in which squares are within the range; 1 unless A is extreme."""
     unit = unit_of(_NAME, images, is_output=True)
-    check_scale(_NAME, unit, images.dtype)
+    check_scale(_NAME, unit, narrowed(images, dtype).dtype)
     return 1.0 if is_moderate(unit) else unit
 
 

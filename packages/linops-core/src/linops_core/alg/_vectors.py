@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TypeAlias
 
 import torch
@@ -22,26 +22,54 @@ def check_vector(owner: str, name: str, y: Tensor) -> None:
     Raises
     ------
     TypeError
-        If y is neither floating nor complex.
+        If y is neither floating nor complex, or of a dtype without arithmetic.
     """
     if not isinstance(y, Tensor):
         raise TypeError(f"{owner}: {name} must be a torch.Tensor, got {type(y)}")
-    if not (y.is_floating_point() or y.is_complex()):
+    if not (y.is_floating_point() or y.is_complex()) or torch.finfo(y.dtype).bits < 16:
         raise TypeError(f"{owner}: {name} must be of a floating or complex dtype, got {y.dtype}")
 
 
 def check_count(owner: str, name: str, value: int, least: int = 0) -> None:
     """Refuse what is no number of steps or vectors, or one below ``least``."""
-    if not isinstance(value, Integral):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{owner}: {name} must be an integer, got {value!r}")
     if value < least:
         raise ValueError(f"{owner}: {name} must be at least {least}, got {value}")
 
 
-def check_positive(owner: str, name: str, value: float) -> None:
-    """Refuse what is not positive and finite."""
-    if not 0 < value < math.inf:
-        raise ValueError(f"{owner}: {name} must be positive and finite, got {value}")
+def checked_number(
+    owner: str, name: str, value: float, *, is_positive: bool = False, may_be_inf: bool = False
+) -> float:
+    """Return an option as a float: at least 0, and finite unless infinity has a meaning.
+
+    Parameters
+    ----------
+    owner, name : str
+        Who takes the option and its name, for messages.
+    value : float
+        Any real number, also a tensor without dimensions.
+    is_positive : bool
+        Whether 0 is refused too.
+    may_be_inf : bool
+
+    Raises
+    ------
+    TypeError
+        If it is no real number.
+    ValueError
+        If it is out of its range, or NaN.
+    """
+    is_scalar = isinstance(value, Tensor) and not value.ndim and not value.is_complex()
+    if not (isinstance(value, Real) or is_scalar) or isinstance(value, bool):
+        raise TypeError(f"{owner}: {name} must be a real number, got {value!r}")
+    number = float(value)
+    is_large_enough = number > 0 if is_positive else number >= 0
+    if not is_large_enough or (number == math.inf and not may_be_inf):
+        rule = "positive" if is_positive else "at least 0"
+        rule += "" if may_be_inf else " and finite"
+        raise ValueError(f"{owner}: {name} must be {rule}, got {number}")
+    return number
 
 
 def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor) -> None:
@@ -107,7 +135,9 @@ def check_scale(owner: str, units: float | Tensor, dtype: torch.dtype) -> None:
         If a number that is ``tiny`` of the dtype is more than its precision of an output.
     """
     information = torch.finfo(dtype)
-    lowest = information.tiny / information.eps
+    # Smaller numbers may be flushed to zero, but not in float16: all devices have its subnormals.
+    is_gradual = dtype.to_real() is torch.float16
+    lowest = information.tiny if is_gradual else information.tiny / information.eps
     for unit in units.tolist() if isinstance(units, Tensor) else [units]:
         if 0 < unit < lowest:
             raise ArithmeticError(
