@@ -1,4 +1,5 @@
 import copy
+import operator
 import pickle
 from typing import Any
 
@@ -135,9 +136,15 @@ def test_where_nothing_is_copied_a_graph_is_not_broken() -> None:
 
 
 def test_where_something_is_copied_it_is_outside_of_the_graph() -> None:
-    A = ToDevice("cpu", "meta", ("N",))
-    compiled = torch.compile(lambda x: A(2 * x) + 1, backend="eager")
+    A, called = ToDevice("cpu", "meta", ("N",)), list[object]()
+
+    def noted(graph: torch.fx.GraphModule, inputs: object) -> torch.fx.GraphModule:
+        called.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
+        return graph
+
+    compiled = torch.compile(lambda x: A(2 * x) + 1, backend=noted)
     assert compiled(torch.rand(3)).device.type == "meta"
+    assert called == [operator.mul, operator.add]
 
 
 @pytest.mark.gpu

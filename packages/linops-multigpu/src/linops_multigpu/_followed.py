@@ -78,7 +78,7 @@ def is_transformed() -> bool:
 
 
 def _sent(tensor: Tensor, here: torch.device, there: torch.device) -> Tensor:
-    return sent(tensor, DeviceSpec(here), DeviceSpec(there))  # type: ignore[no-any-return]
+    return sent(tensor, DeviceSpec(here), DeviceSpec(there))
 
 
 class _Follow(Function):

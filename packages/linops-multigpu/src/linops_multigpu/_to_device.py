@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -104,7 +104,7 @@ class ToDevice(SliceableLinop):
             raise ValueError(f"{linop.name}: the input must be on {here.device}, got {x.device}")
         if here.device == there.device:
             return x
-        return sent(x, here, there)  # type: ignore[no-any-return]
+        return sent(x, here, there)
 
     adj_fn = fn  # the ends of an adjoint are exchanged
 
@@ -141,7 +141,7 @@ class _Sent(Function):
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
         there, here = ctx.way_back
-        return sent(tangent, here, there)  # type: ignore[no-any-return]
+        return sent(tangent, here, there)
 
     @staticmethod
     def vmap(
@@ -150,5 +150,9 @@ class _Sent(Function):
         return sent(x, here, there), in_dims[0]
 
 
-# Streams are no part of a graph.
-sent = torch.compiler.disable(_Sent.apply)  # type: ignore[no-untyped-call]
+def sent(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
+    """Return a copy of ``x`` on another device; compiled code is broken up around it."""
+    # Streams are no part of a graph. The compiler is only asked for where it is at work, because
+    # to import it takes a second and adds a filter to the warnings.
+    apply = torch.compiler.disable(_Sent.apply) if torch.compiler.is_compiling() else _Sent.apply  # type: ignore[no-untyped-call]
+    return cast(Tensor, apply(x, here, there))
