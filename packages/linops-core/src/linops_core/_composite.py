@@ -17,6 +17,7 @@ from ._linop import NamedLinop
 from ._places import Joints, Seam, alike_in_name, joints, side_by_side
 from ._remembering import RememberingLinop
 from ._sides import Side, Source, dims_of, length_of, size_of_side
+from ._tracing import constant_when_compiled
 
 
 def nothing_found() -> dict[str, Any]:
@@ -115,7 +116,7 @@ class Composite(RememberingLinop):
         return None
 
     # A compiler must not trace how this is found, only use it.
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    @constant_when_compiled
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, as the operands know it."""
         n_places = len(dims_of(self._shape, side))

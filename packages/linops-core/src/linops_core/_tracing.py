@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def may_be_remembered(shape: torch.Size) -> bool:
@@ -15,3 +20,13 @@ def may_be_remembered(shape: torch.Size) -> bool:
 def is_recorded(*tensors: Tensor) -> bool:
     """Whether autograd follows what is computed from the tensors, so that none is written into."""
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
+
+
+def constant_when_compiled(function: Function) -> Function:
+    """Mark a function that a compiler is to call, not to trace, and whose result it may keep.
+
+    It does what ``torch.compiler.assume_constant_result`` does, which imports the compiler: that
+    takes a second, and changes warning filters and environment variables.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function

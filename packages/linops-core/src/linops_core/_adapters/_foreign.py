@@ -6,7 +6,9 @@ Shapes: B vectors at once, N = product of input sizes, M = product of output siz
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from itertools import count
+from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
@@ -40,6 +42,8 @@ class Foreign(ABC):
         self._register()
 
     def _register(self) -> None:
+        with _REGISTERING:
+            _register_operator()
         self.key = str(next(_numbers))
         _by_key[self.key] = self
 
@@ -92,15 +96,21 @@ class Foreign(ABC):
 _by_key: WeakValueDictionary[str, Foreign] = WeakValueDictionary()
 
 
-@torch.library.custom_op("linops_core::multiplied", mutates_args=(), device_types="cpu")
-def _multiplied(x: Tensor, key: str, adjoint: bool) -> Tensor:
-    matrix = _by_key[key]
-    return matrix.multiplied(x, adjoint) if len(x) else matrix.like_result(x, adjoint)
+_REGISTERING = Lock()
 
 
-@_multiplied.register_fake
-def _(x: Tensor, key: str, adjoint: bool) -> Tensor:
-    return _by_key[key].like_result(x, adjoint)
+@cache
+def _register_operator() -> None:
+    """Make the product an operator of torch; not on import, which changes nothing outside."""
+
+    @torch.library.custom_op("linops_core::multiplied", mutates_args=(), device_types="cpu")
+    def operator(x: Tensor, key: str, adjoint: bool) -> Tensor:
+        matrix = _by_key[key]
+        return matrix.multiplied(x, adjoint) if len(x) else matrix.like_result(x, adjoint)
+
+    @operator.register_fake
+    def _(x: Tensor, key: str, adjoint: bool) -> Tensor:
+        return _by_key[key].like_result(x, adjoint)
 
 
 class _WithGradient(torch.autograd.Function):
@@ -108,7 +118,7 @@ class _WithGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, key: str, adjoint: bool) -> Tensor:
-        y: Tensor = _multiplied(x, key, adjoint)
+        y: Tensor = torch.ops.linops_core.multiplied(x, key, adjoint)
         return y
 
     @staticmethod
