@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import Dense
+from linops_core import FFT, Dense, Diagonal
 from linops_core.alg import (
     Record,
     Step,
@@ -138,3 +138,14 @@ def test_it_runs_in_inference_mode(run: Run) -> None:
     with torch.inference_mode():
         found = flat(run(*data(), {}))
     assert all(map(torch.equal, wanted, found))
+
+
+def test_vectors_are_made_on_the_device_of_the_input() -> None:
+    """Of a chain that is the device of the first operand that is on one."""
+    here, there = Diagonal(torch.ones(2), ("N",)), Diagonal(torch.ones(2, device="meta"), ("N",))
+    assert FFT(1).input_devices == ()
+    assert (there @ FFT(1, grid_shapes=(("N",), ("N",))) @ here).input_devices == here.input_devices
+    assert there.N.H.input_devices == (torch.device("meta"),)
+    assert (here + there).input_devices == (torch.device("cpu"), torch.device("meta"))
+    assert there.to_dense().device.type == "meta"
+    assert here.to_dense(device="cpu").device.type == "cpu"

@@ -29,6 +29,7 @@ from linops_core import (
     SimpleLinop,
     Stack,
 )
+from linops_core.alg import operator_norm, svd
 from linops_core.testing.strategies import sums_of_views, trees
 from linops_multigpu import BatchedLinop, BatchSpec, DeviceSpec, Remote, create_batched_linop
 from linops_multigpu.testing import SCHEDULES, World, simulated
@@ -625,3 +626,27 @@ def test_a_tile_is_told_the_sizes_that_only_another_one_knows() -> None:
     specs = [BatchSpec({"E": 1}, ["cpu", "cpu"]), BatchSpec({"A": 1})]
     x = torch.rand(1)
     torch.testing.assert_close(create_batched_linop(A, specs)(x), A(x))
+
+
+@pytest.mark.parametrize("form", ["A", "H", "N", "chain"])
+def test_vectors_for_a_batched_operator_are_made_on_its_base(form: str) -> None:
+    """And not where its weights are, or where its tiles compute."""
+    weight = torch.rand(6, 4)
+    with simulated(3):
+        A = Dense(weight, ("M", "N"), ("N",), ("M",))
+        spec = BatchSpec({"M": 2}, ["sim:1", "sim:2"], base_device="sim:0")
+        B: NamedLinop = create_batched_linop(A, spec)
+        if form == "chain":
+            B = B @ Identity(("N",))
+        elif form != "A":
+            A, B = getattr(A, form), getattr(B, form)
+        base = torch.device("sim:0")
+        assert B.input_devices == (base,)
+        matrix = A.to_dense(dtype=torch.float32)
+        found = B.to_dense(dtype=torch.float32)
+        assert found.device == base
+        torch.testing.assert_close(found.cpu(), matrix)
+        norms = torch.linalg.svdvals(matrix)
+        assert operator_norm(B).item() == pytest.approx(norms[0].item(), rel=1e-3)
+        torch.testing.assert_close(svd(B, 2).S.cpu(), norms[:2], rtol=1e-3, atol=1e-3)
+        del B, found

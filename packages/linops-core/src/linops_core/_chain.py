@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
@@ -69,6 +70,11 @@ class Chain(Composite):
         return x
 
     adj_fn = fn  # the operands of an adjoint are adjoints, in reverse
+
+    @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """Those of the first operand that is on a device."""
+        return next((linop.input_devices for linop in self.linops if linop.input_devices), ())
 
     def adjoint(self) -> NamedLinop:
         """Return the chain of the adjoints, in reverse order."""

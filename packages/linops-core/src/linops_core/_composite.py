@@ -60,6 +60,11 @@ class Composite(RememberingLinop):
         return cast(tuple[NamedLinop, ...], tuple(numbered))
 
     @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """Devices on which inputs of the operands may have to be."""
+        return tuple(dict.fromkeys(d for linop in self.linops for d in linop.input_devices))
+
+    @property
     def dims(self) -> frozenset[NamedDimension]:
         """All dimensions that have a name here, those inside of the composition too."""
         if self._dims is None:

@@ -35,7 +35,8 @@ class Conversions:
             Sizes of the input's dimensions that the operator does not know. A ``...`` that is
             not given stands for no dimension.
         dtype, device : optional
-            Of the unit vectors that it is applied to.
+            Of the unit vectors that it is applied to; the device is that of the operator's input by
+            default.
 
         Returns
         -------
@@ -50,6 +51,7 @@ class Conversions:
             If the size of an input dimension is not known.
         """
         lengths = input_lengths(self, sizes)
+        device = next(iter(self.input_devices), None) if device is None else device
         basis = torch.eye(int(torch.Size(lengths).numel()), dtype=dtype, device=device)
         return torch.stack([self(row.reshape(lengths)).flatten() for row in basis], dim=1)
 

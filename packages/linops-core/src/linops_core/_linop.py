@@ -153,6 +153,16 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         """Return the operator that knows the length at a place and where, or the length itself."""
         return self, side, position
 
+    @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """Devices on which an input may have to be: those of the weights, none where any will do.
+
+        An operator that takes its input elsewhere overrides this. Where a vector is made for the
+        operator, as by `to_dense` and `svd`, it is on the first of them.
+        """
+        tensors = (*self.parameters(), *self.buffers())
+        return tuple(dict.fromkeys(tensor.device for tensor in tensors))
+
     # Shape
 
     @property

@@ -79,6 +79,11 @@ class BatchedLinop(Tiled):
         self._plan: tuple[Tiling, Plan, Crew] | None = None
         self._holders: list[nn.Module] | None = None
 
+    @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """The device of its input: the base."""
+        return (self.base.device,)
+
     def plan(self) -> Plan:
         """Return what is done when the operator is applied, in the order in which it is issued.
 

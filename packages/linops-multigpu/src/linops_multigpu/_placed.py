@@ -69,6 +69,11 @@ class Placed(Composite):
         self._copy = copy  # a function, so the copies are nobody's to train or save
 
     @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """The device of its input: that on which it computes."""
+        return (self.device,)
+
+    @property
     def name(self) -> str:
         """The name of the operator and its device."""
         return f"{self.source.name} on {self.device}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from linops_core import Composite, NamedLinop
@@ -48,6 +49,11 @@ class Remote(Composite):
         sending, receiving = base.transfer_stream, device.transfer_stream
         there = ToDevice(base.device, device.device, istream=sending, ostream=receiving)
         vars(self)["_ways"] = there, there.H  # no operands, so not to be found as modules
+
+    @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """The device of its input: the base."""
+        return (self.base.device,)
 
     @property
     def name(self) -> str:

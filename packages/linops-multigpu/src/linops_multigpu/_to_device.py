@@ -77,6 +77,11 @@ class ToDevice(SliceableLinop):
         return self._ends[0].device
 
     @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """The device of its input."""
+        return (self.idevice,)
+
+    @property
     def odevice(self) -> torch.device:
         """Where outputs are."""
         return self._ends[1].device

@@ -160,20 +160,20 @@ def precision_of(linop: NamedLinop) -> torch.dtype:
 
 
 def device_of(linop: NamedLinop) -> torch.device:
-    """Return the device on which all weights are, the CPU if there are none.
+    """Return the device of inputs, the CPU if any will do.
 
     Raises
     ------
     ValueError
-        If they are on several.
+        If there are several.
     """
-    devices = {tensor.device for tensor in (*linop.parameters(), *linop.buffers())}
+    devices = linop.input_devices
     if len(devices) > 1:
         raise ValueError(
             f"{linop.signature}: device must be given where weights are on several devices, "
             f"got {sorted(map(str, devices))}"
         )
-    return devices.pop() if devices else torch.device("cpu")
+    return devices[0] if devices else torch.device("cpu")
 
 
 def as_tensor(x: NDArray[Any]) -> Tensor:

@@ -39,7 +39,8 @@ def random_input(
 ) -> Tensor:
     """Return a vector of independent normal numbers in the input space of an operator.
 
-    It has the device of the operator's weights and the dtype to which they promote.
+    It has the first of the devices of the operator's inputs, and the dtype to which its weights
+    promote.
 
     Raises
     ------
@@ -58,5 +59,5 @@ def random_input(
     ]
     dtypes = [weight.dtype for weight in weights] or [torch.get_default_dtype()]
     dtype = functools.reduce(torch.promote_types, dtypes)
-    device = next((weight.device for weight in (*A.parameters(), *A.buffers())), None)
+    device = next(iter(A.input_devices), None)
     return random_like(torch.empty(lengths, dtype=dtype, device=device or "cpu"), generator)
