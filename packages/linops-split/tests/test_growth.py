@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from linops_core import Add, Concat, Convolution, Dense, Diagonal, NamedLinop, Stack
+from linops_core import Add, Chain, Concat, Convolution, Dense, Diagonal, NamedLinop, Stack
 from linops_split import batch_linop, tile_grid
 
 
@@ -53,6 +53,16 @@ def grid(n: int) -> NamedLinop:
     return batch_linop(Dense(torch.ones(n, 2), ("M", "N")), {"M": 1, "N": 1})
 
 
+def blurs(n: int) -> NamedLinop:
+    kernel = torch.ones(3)
+    names = [(f"N{i}", f"N{i + 1}") for i in range(n)]
+    return Chain(*(Convolution(kernel, (), (i,), (o,), grid_size=[9]) for i, o in names))
+
+
+def matrices(n: int) -> NamedLinop:
+    return Chain(*(Dense(torch.ones(4, 4), (f"N{i + 1}", f"N{i}")) for i in range(n)))
+
+
 WORK: dict[str, tuple[Callable[[int], NamedLinop], Callable[[NamedLinop], object]]] = {
     "a block diagonal into its blocks": (block_diagonal, lambda A: batch_linop(A, {"Nx": 1})),
     "a block diagonal across its blocks": (block_diagonal, lambda A: batch_linop(A, {"Nx": 3})),
@@ -75,6 +85,9 @@ WORK: dict[str, tuple[Callable[[int], NamedLinop], Callable[[NamedLinop], object
     "tiles that overlap again": (tiles_that_overlap, lambda A: batch_linop(A, {"Ny": 3})),
     "a grid of tiles the other way": (grid, lambda A: batch_linop(A, {"N": 1, "M": 1})),
     "the adjoint of tiles": (tiles_that_overlap, lambda A: batch_linop(A.H, {"Ny": 2})),
+    "convolutions into tiles": (blurs, lambda A: batch_linop(A, {A.oshape[0]: 3})),
+    "matrices into tiles": (matrices, lambda A: batch_linop(A, {A.oshape[0]: 1})),
+    "one name of a chain": (matrices, lambda A: batch_linop(A, {"N1": 2})),
     "the slices alone": (block_diagonal, lambda A: tile_grid(A, {"Nx": 1})),
     "the tiles in a row": (tiles_that_overlap, lambda A: tiling_of(A)),
 }

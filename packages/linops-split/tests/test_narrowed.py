@@ -5,6 +5,7 @@ Shapes: M rows, N columns, C batch.
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -12,10 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import FFT, Convolution, Dense, SimpleLinop, SplitError, Truncate, Zero
+from linops_core import (
+    FFT,
+    Convolution,
+    Crop,
+    Dense,
+    PadLast,
+    SimpleLinop,
+    SliceableLinop,
+    SplitError,
+    Truncate,
+    Zero,
+)
 from linops_split import Narrowed, batch_linop, narrowed
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
-from nameddim import ND, NamedDimension
+from nameddim import ND, NamedDimension, NamedShape
 
 C, M, N = ND.infer(("C", "M", "N"))
 
@@ -193,7 +205,46 @@ def test_what_is_zero_is_computed_where_nobody_knows_its_length() -> None:
     torch.testing.assert_close(batch_linop(A, {"B1": 1})(x), A(x))
 
 
+class Columns(SliceableLinop):
+    """Sums over U, whose length only its adjoint knows."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__(NamedShape(("X", "U"), ("X",), weight_shape=("X",)))
+        self.register_weight("weight", weight, "weight_shape")
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        return linop.weight_part("weight") * x.sum(1)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_fn(linop: Any, y: Tensor, /) -> Tensor:
+        return (linop.weight_part("weight").conj() * y)[:, None].expand(-1, 3)  # type: ignore[no-any-return]
+
+
+def test_zero_tiles_have_adjoints_and_normals_where_a_length_of_the_input_is_unknown() -> None:
+    weight = torch.rand(6, dtype=torch.complex128)
+    A = Crop([2], [6], ("X",), ("Y",), ()) @ Columns(weight)
+    assert A.size("U") is None
+    matrix = A.to_dense({"U": 3})
+    for size in range(1, 6):
+        batched = batch_linop(A, {"X": size})
+        torch.testing.assert_close(batched.to_dense({"U": 3}), matrix)
+        torch.testing.assert_close(batched.H.to_dense(), matrix.mH)
+        torch.testing.assert_close(batched.N.to_dense({"U": 3}), matrix.mH @ matrix)
+        torch.testing.assert_close(batched.H.N.to_dense(), matrix @ matrix.mH)
+
+
+def test_zero_tiles_have_both_lengths_of_a_name_that_means_two_dimensions() -> None:
+    there = Dense(torch.rand(3, 2, dtype=torch.complex128), ("M", "E"))
+    back = Dense(torch.rand(4, 2, 3, dtype=torch.complex128), ("E", "F", "M"), oshape=("E", "F"))
+    A = PadLast([6], [2], ("F",), ("H",), ("E",)) @ back @ there
+    assert (A.sizes("input"), A.sizes("output")) == ((2,), (4, 6))
+    for size in (1, 2, 4):
+        assert_tiles_make_the_whole(A, {"H": size})
+        assert_tiles_make_the_whole(A.H, {"H": size, "M": 2})
+
+
 def test_a_part_that_is_zero_must_know_its_length_to_be_cut_off() -> None:
     tile = Narrowed(FFT(1, ("C",)), {C: (slice(1, 3), 4)})
-    with pytest.raises(SplitError, match="C cannot be cut where the operator is zero: the size of"):
+    with pytest.raises(SplitError, match=r"C cannot be cut at slice\(0, 1, None\), where the op"):
         tile.split(tile, {C: slice(0, 1)})

@@ -144,14 +144,15 @@ class Narrowed(Composite):
             piece, cut = windows.pop(dim)[0], window[dim]
             start, stop = max(piece.start, cut.start), min(piece.stop, cut.stop)
             if start >= stop:
-                zero = _zero_like(self, sizes)
+                zero = _zero_like(self)
                 if zero is None:
                     raise SplitError(
-                        f"{self.signature}: {dim} cannot be cut where the operator is zero: the "
-                        "size of each dimension of the output must be known there, or be that of "
-                        "the input"
+                        f"{self.signature}: {dim} cannot be cut at {cut}, where the operator is "
+                        "zero: the size of each dimension that only the input or only the output "
+                        f"has must be known, got input sizes {self.sizes('input')} and output "
+                        f"sizes {self.sizes('output')}"
                     )
-                return zero
+                return zero.split(zero, window)
             inside[dim] = slice(start - piece.start, stop - piece.start)
             if stop - start < cut.stop - cut.start:
                 windows[dim] = slice(start - cut.start, stop - cut.start), sizes[dim]
@@ -180,7 +181,7 @@ def narrowed(linop: NamedLinop) -> NamedLinop:
         if size is None:
             continue
         if piece.start >= piece.stop:
-            zero = _zero_like(linop, {})
+            zero = _zero_like(linop)
             return linop if zero is None else zero
         if piece.stop - piece.start < size:
             pieces[dim] = piece
@@ -190,13 +191,10 @@ def narrowed(linop: NamedLinop) -> NamedLinop:
     return Narrowed(part, windows) if windows else part
 
 
-def _zero_like(linop: NamedLinop, sizes: Mapping[NamedDimension, int]) -> NamedLinop | None:
-    """Return the operator that is zero between the same spaces, but for other ``sizes``.
+def _zero_like(linop: NamedLinop) -> NamedLinop | None:
+    """Return the operator that is zero between the same spaces.
 
-    None where nobody knows how long its output is before something else was computed.
+    None where it or its adjoint cannot say how long what it returns is.
     """
-    known = {dim: linop.size(dim) for dim in linop.shape.dims} | dict(sizes)
-    found = {dim: size for dim, size in known.items() if size is not None}
-    if any(dim not in found and dim not in linop.ishape for dim in linop.oshape):
-        return None
-    return Zero(linop.ishape, linop.oshape, sizes=found)
+    zero = Zero.like(linop)
+    return zero if zero is not None and zero.is_complete else None
