@@ -29,6 +29,15 @@ def test_einsum_strings() -> None:
     assert (A.ishape, A.oshape) == (("N",), ("Mx",))
 
 
+def test_einsum_strings_take_broadcast_dimensions() -> None:
+    w, x = torch.randn(1, 3, 4), torch.randn(2, 4)
+    A = Dense.from_einstr(w, "BMN,BN->BM", ["B"])
+    assert A.size("B") is None
+    torch.testing.assert_close(A(x), x @ w[0].mT)
+    with pytest.raises(ValueError, match="weight must have size 1 along the broadcast dimension B"):
+        Dense.from_einstr(w.expand(2, 3, 4), "BMN,BN->BM", broadcast_dims=["B"])
+
+
 @pytest.mark.parametrize("text", ["MN,N", "MN->M", "MN,N,K->M"])
 def test_a_string_that_is_no_product_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"Dense: an einsum string must look like 'MN,N->M', got"):

@@ -99,6 +99,23 @@ def test_indices_that_do_not_fit_the_grid_are_refused(
         Sampling(*arguments)
 
 
+def test_a_mask_may_come_with_the_size_of_the_grid() -> None:
+    mask = torch.tensor([[True, False, True], [False, True, False]])
+    A = Sampling.from_mask(mask, (2, 3), ("J",), ("X", "Y"), ("C",))
+    assert (A.ishape, A.oshape) == (("C", "X", "Y"), ("C", "J"))
+    x = torch.randn(4, 2, 3)
+    assert torch.equal(A(x), x[:, mask])
+
+
+@pytest.mark.parametrize("size", [(3, 2), (2,), ("K",)])
+def test_a_mask_of_another_size_than_the_grid_is_refused(size: Any) -> None:
+    message = (
+        r"input_size must be the shape of the mask, \(2, 3\), got .* or give names as output_s"
+    )
+    with pytest.raises(ValueError, match=message):
+        Sampling.from_mask(torch.ones(2, 3), size)
+
+
 def test_what_is_no_tensor_of_indices_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Sampling: indices must be tensors, got <class"):
         Sampling([0], [3])  # type: ignore[list-item]

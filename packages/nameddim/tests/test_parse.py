@@ -35,6 +35,10 @@ def test_text_is_parsed_whole_or_refused(text: str) -> None:
         assert "".join(dims) == text
 
 
+def test_no_text_has_no_dimensions() -> None:
+    assert Dim() == Dim(None) == ()
+
+
 def test_empty_text_has_no_dimensions() -> None:
     assert Dim("") == ()
 

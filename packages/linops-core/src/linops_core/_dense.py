@@ -104,7 +104,12 @@ class Dense(SliceableLinop):
             raise ValueError(f"{self.name}: dimensions must have names, got {dim} for {self.shape}")
 
     @classmethod
-    def from_einstr(cls, weight: Tensor, einstr: str) -> Self:
+    def from_einstr(
+        cls,
+        weight: Tensor,
+        einstr: str,
+        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+    ) -> Self:
         """Make a Dense from a string like ``"MN,N->M"``: weight, input and output.
 
         Parameters
@@ -112,11 +117,13 @@ class Dense(SliceableLinop):
         weight : Tensor
         einstr : str
             Dimensions as in :func:`nameddim.Dim`: an upper-case letter begins each name.
+        broadcast_dims : sequence of dimensions, optional
+            As for :class:`Dense`.
 
         Raises
         ------
         ValueError
-            If the string is not of this form.
+            If the string is not of this form, or as for :class:`Dense`.
 
         Examples
         --------
@@ -130,7 +137,8 @@ class Dense(SliceableLinop):
             raise ValueError(
                 f"{cls.__name__}: an einsum string must look like 'MN,N->M', got {einstr!r}"
             )
-        return cls(weight, *(Dim(part.strip()) for part in (of_weight, inputs, outputs)))
+        weightshape, ishape, oshape = (Dim(part.strip()) for part in (of_weight, inputs, outputs))
+        return cls(weight, weightshape, ishape, oshape, broadcast_dims)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:

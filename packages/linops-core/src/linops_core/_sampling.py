@@ -92,6 +92,7 @@ class Sampling(SliceableLinop):
     def from_mask(
         cls,
         mask: Tensor,
+        input_size: Sequence[int] | None = None,
         output_shape: Sequence[NamedDimension | str] | None = None,
         input_shape: Sequence[NamedDimension | str] | None = None,
         batch_shape: Sequence[NamedDimension | str] | None = None,
@@ -101,12 +102,18 @@ class Sampling(SliceableLinop):
         Parameters
         ----------
         mask : Tensor
-            Shape of the grid.
+            Of the shape of the grid.
+        input_size : sequence of int, optional
+            The shape of the grid, which is that of the mask.
+        output_shape, input_shape, batch_shape : sequences of dimensions, optional
+            As for :class:`Sampling`.
 
         Raises
         ------
         TypeError
             If the mask is no tensor.
+        ValueError
+            If the mask has another shape than ``input_size``, or as for :class:`Sampling`.
 
         Examples
         --------
@@ -115,8 +122,13 @@ class Sampling(SliceableLinop):
         """
         if not isinstance(mask, Tensor):
             raise TypeError(f"Sampling: the mask must be a torch.Tensor, got {type(mask)}")
-        idx = mask.nonzero(as_tuple=True)
-        return cls(idx, mask.shape, output_shape, input_shape, batch_shape)
+        sizes = mask.shape if input_size is None else tuple(input_size)
+        if sizes != mask.shape:
+            raise ValueError(
+                f"Sampling: input_size must be the shape of the mask, {tuple(mask.shape)}, "
+                f"got {sizes}; leave it out, or give names as output_shape= and input_shape="
+            )
+        return cls(mask.nonzero(as_tuple=True), sizes, output_shape, input_shape, batch_shape)
 
     @classmethod
     def from_stacked_idx(

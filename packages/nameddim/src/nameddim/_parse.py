@@ -11,12 +11,12 @@ Dims = tuple[NamedDimension, ...]
 _DIMENSION = re.compile(r"[A-Z][a-z0-9_]*|\.\.\.|\((?:[1-9][0-9]*)?\)")
 
 
-def Dim(text: str) -> Dims:
+def Dim(text: str | None = None) -> Dims:
     """Return the dimensions that `text` is made of.
 
     Parameters
     ----------
-    text : str
+    text : str, optional
         Dimensions without anything between them. Each is an upper-case letter, followed by
         lower-case letters, digits and underscores (of ASCII), or one of the wildcards ``"..."``,
         ``"()"``, ``"(1)"``, ``"(2)"``, ...
@@ -24,7 +24,7 @@ def Dim(text: str) -> Dims:
     Returns
     -------
     tuple of NamedDimension
-        Joined, they give `text` again. Empty for the empty string.
+        Joined, they give `text` again. Empty for the empty string and for no text.
 
     Raises
     ------
@@ -39,6 +39,8 @@ def Dim(text: str) -> Dims:
     >>> Dim("NxNyA1()...")
     ('Nx', 'Ny', 'A1', '()', '...')
     """
+    if text is None:
+        return ()
     if not isinstance(text, str):
         raise TypeError(
             f"Dim: the dimensions must be a string, got {text!r} ({type(text).__name__})"
