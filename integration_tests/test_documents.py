@@ -72,5 +72,5 @@ def test_links_of_front_pages_lead_to_files(page: Path) -> None:
 
 
 def test_each_list_is_read() -> None:
-    assert len(HERE) >= 80 and ("torchlinops.alg", "power_method") in HERE
+    assert len(HERE) >= 70 and ("torchlinops.alg", "power_method") in HERE
     assert len(NOT_HERE) > 30 and "utils.cfftn" in NOT_HERE
