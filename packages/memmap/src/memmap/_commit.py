@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd.graph import get_gradient_edge
+from torch.autograd.graph import Node, get_gradient_edge
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.hooks import RemovableHandle
 
+from ._at_once import Call, at_once, attribute_set
 from ._counters import Counters
 from ._errors import MoveError
 from ._holders import known_uses, n_uses_inside
 from ._reach import Found, path_text
 from ._rebuild import dressed
 
+_attributes = vars(torch._C.TensorBase)
+_set_data, _set_grad = _attributes["data"].__set__, _attributes["grad"].__set__
+_swap = torch._C._swap_tensor_impl
 
-def commit(
-    found: Sequence[Found], plain: Mapping[int, torch.Tensor], changes: Changes | None = None
-) -> Changes:
+
+def commit(found: Sequence[Found], plain: Mapping[int, torch.Tensor], changes: Changes) -> None:
     """Give tensors new memory in place.
 
     Parameters
@@ -29,14 +32,8 @@ def commit(
         Tensors, gradients included.
     plain : mapping of int to torch.Tensor
         By the id of a tensor: what it is to be from now on. Those without an entry stay.
-    changes : Changes, optional
-        Where to note what is done, if the caller holds it already: whatever interrupts the caller
-        then finds there what has changed.
-
-    Returns
-    -------
-    Changes
-        What was done, to take it back.
+    changes : Changes
+        Gets what is changed, so that the caller can take it back.
 
     Raises
     ------
@@ -46,7 +43,6 @@ def commit(
     Exception
         Whatever torch raises. In any case, no tensor has changed.
     """
-    changes = Changes() if changes is None else changes
     pointed, exchanged = [], []
     uses = known_uses([item.tensor for item in found])
     for item in found:
@@ -61,21 +57,16 @@ def commit(
             exchanged.append((tensor, new))
     exchanged = _counted(exchanged, [tensor for tensor, _ in pointed])
     owners = _owners_to_join(found, {id(tensor) for tensor, _ in exchanged})
-    try:
-        with torch.no_grad():
-            # A tensor keeps what is behind the object that is its gradient, and not the object.
-            for owner, gradient in owners:
-                changes.part(owner, gradient)
-            for tensor, new in pointed:
-                changes.point(tensor, new)
-            for tensor, new in exchanged:
-                changes.exchange(tensor, new)
-            for owner, gradient in owners:
-                changes.join(owner, gradient)
-    except BaseException:
-        changes.undo()
-        raise
-    return changes
+    # A tensor keeps what is behind the object that is its gradient, and not the object.
+    for owner, gradient in owners:
+        changes.part(owner, gradient)
+    for tensor, new in pointed:
+        changes.point(tensor, new)
+    for tensor, new in exchanged:
+        changes.exchange(tensor, new)
+    for owner, gradient in owners:
+        changes.join(owner, gradient)
+    changes.publish()
 
 
 def _owners_to_join(
@@ -145,92 +136,95 @@ def _check_exchange(item: Found, n_known: int) -> None:
 
 
 class Changes:
-    """Changes of tensors in place, each with the step that takes it back.
+    """Changes of tensors in place, prepared one by one, and made and taken back all at once.
 
-    An interrupt may come between any two instructions. So each step is noted before its change is
-    made, and does no harm if that was not made yet, or if the step is taken twice.
+    An interrupt may come between any two instructions of Python. So what it takes is computed
+    before anything changes, and nothing is computed between the changes.
+
+    Parameters
+    ----------
+    further : iterable of pairs of Call
+        What else is to be done with the changes, each with what takes it back, even if it was not
+        done yet.
     """
 
-    def __init__(self) -> None:
-        self._steps: list[Callable[[], object]] = []
+    def __init__(self, further: Iterable[tuple[Call, Call]] = ()) -> None:
+        self._calls: list[Call] = []
+        self._ways_back: list[Callable[[], list[Call]]] = []
+        self._refusals: list[_Refusal] = []
+        for call, back in further:
+            self._add(call, back)
+
+    def publish(self) -> None:
+        """Make all changes. If one of them fails, those before it are taken back."""
+        try:
+            at_once(self._calls)
+        except BaseException:
+            self.undo()
+            raise
 
     def undo(self) -> None:
-        """Take back all changes, the last one first, whatever interrupts it.
-
-        The caller raises in any case: what interrupts is heard, if not by its own name.
-        """
-        with torch.no_grad():
-            while self._steps:
-                with suppress(KeyboardInterrupt):
-                    self._steps[-1]()
-                    self._steps.pop()
+        """Take back what has been changed, the last change first. To do it twice does no harm."""
+        at_once([call for way_back in reversed(self._ways_back) for call in way_back()])
+        for refusal in self._refusals:
+            refusal.lift()
 
     def point(self, tensor: torch.Tensor, new: torch.Tensor) -> None:
         """Point a tensor to other memory."""
-        old = tensor.data
-        self._steps.append(lambda: setattr(tensor, "data", old))
-        tensor.data = new
+        self._add(partial(_set_data, tensor, new), partial(_set_data, tensor, tensor.data))
 
     def exchange(self, tensor: torch.Tensor, new: torch.Tensor) -> None:
         """Exchange what is behind a tensor object; attributes and hooks stay with it."""
         other = dressed(new, tensor)
         if tensor.requires_grad and n_uses_inside(tensor):
-            node = get_gradient_edge(tensor).node
             refusal = _Refusal()
-            self._steps.append(refusal.lift)
-            refusal.handle = node.register_prehook(refusal)
-            del node
-        identity, before = tensor._cdata, tensor.__dict__.copy()
-        self._steps.append(lambda: _swap_back(tensor, other, identity, before))
-        _swap(tensor, other)
+            self._refusals.append(refusal)
+            refusal.watch(get_gradient_edge(tensor).node)
+            self._add(*attribute_set(refusal, "is_active", True, False))
+        # torch.utils.swap_tensors exchanges attributes as well, and refuses bases of known views.
+        # Hooks are listed in the object, but called by what is behind it.
+        swap: list[Call] = [partial(_swap, tensor, other)]
+        for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+            hooks = getattr(tensor, name, None)
+            if hooks is not None:
+                swap.append(partial(_attributes[name].__set__, tensor, hooks))
+        identity, attributes = tensor._cdata, tensor.__dict__
+        restore: list[Call] = [attributes.clear, partial(attributes.update, attributes.copy())]
+        self._calls += swap
         # The parts of wrapper subclasses, and what a fake tensor pretends to be, are attributes.
-        tensor.__dict__.update(other.__dict__)
+        self._calls.append(partial(attributes.update, other.__dict__))
+        self._ways_back.append(lambda: restore if tensor._cdata == identity else swap + restore)
 
     def part(self, owner: torch.Tensor, gradient: torch.Tensor) -> None:
         """Take the gradient from a tensor."""
-        self._steps.append(lambda: setattr(owner, "grad", gradient))
-        owner.grad = None
+        self._add(partial(_set_grad, owner, None), partial(_set_grad, owner, gradient))
 
     def join(self, owner: torch.Tensor, gradient: torch.Tensor) -> None:
         """Give a tensor without gradient one."""
-        self._steps.append(lambda: setattr(owner, "grad", None))
-        owner.grad = gradient
+        self._add(partial(_set_grad, owner, gradient), partial(_set_grad, owner, None))
+
+    def _add(self, call: Call, back: Call) -> None:
+        self._calls.append(call)
+        self._ways_back.append(lambda: [back])
 
 
 class _Refusal:
-    """A hook that lets no graph run, until it is lifted."""
+    """A hook that lets no graph run while it is active."""
 
     def __init__(self) -> None:
-        self.handle: RemovableHandle | None = None
-        self._is_lifted = False
+        self.is_active = False
+        self._handle: RemovableHandle | None = None
+
+    def watch(self, node: Node) -> None:
+        self._handle = node.register_prehook(self)
 
     def lift(self) -> None:
-        self._is_lifted = True
-        if self.handle is not None:
-            self.handle.remove()
+        if self._handle is not None:
+            self._handle.remove()
 
     def __call__(self, gradients: Sequence[torch.Tensor]) -> None:
-        if not self._is_lifted:
+        if self.is_active:
             raise RuntimeError(
                 "backward: a graph must be run before the module whose parameters it uses is "
                 "moved to another kind of device, got one that is older than the move"
             )
-
-
-def _swap(tensor: torch.Tensor, other: torch.Tensor) -> None:
-    # torch.utils.swap_tensors exchanges attributes as well, and refuses bases of known views.
-    torch._C._swap_tensor_impl(tensor, other)
-    # Hooks are listed in the object, but called by what is behind it.
-    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-        hooks = getattr(tensor, name, None)
-        if hooks is not None:
-            setattr(tensor, name, hooks)
-
-
-def _swap_back(
-    tensor: torch.Tensor, other: torch.Tensor, identity: int, attributes: dict[str, object]
-) -> None:
-    if tensor._cdata != identity:
-        _swap(tensor, other)
-    tensor.__dict__.clear()
-    tensor.__dict__.update(attributes)

@@ -8,14 +8,17 @@ the tensors are asked: each is given another count, and those that end with the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from ._at_once import at_once
 from ._rebuild import counted_with
 
 _set_versions = torch._C._autograd._unsafe_set_version_counter
+_version_of = vars(torch._C.TensorBase)["_version"].__get__
 
 
 class Counters:
@@ -24,6 +27,13 @@ class Counters:
     def __init__(self) -> None:
         self._pairs: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         self._later: list[tuple[Iterable[torch.Tensor], Iterable[torch.Tensor]]] = []
+
+    def copy(self) -> Counters:
+        """The same pairs; what is added to the copy is not here."""
+        made = Counters()
+        made._pairs = {storage: pairs.copy() for storage, pairs in self._pairs.items()}
+        made._later = self._later.copy()
+        return made
 
     def add(self, sources: Iterable[torch.Tensor], made: Iterable[torch.Tensor]) -> None:
         """Note copies that are there already, and keep the counters that they have.
@@ -86,8 +96,17 @@ def _labels(tensors: Sequence[torch.Tensor]) -> list[int]:
     before = [tensor._version for tensor in tensors]
     if len(set(before)) == len(before):
         return before
+    counted, labels = tuple(tensors), list[int]()
+    put_back = partial(_set_versions, counted, tuple(before))
     try:
-        _set_versions(tuple(tensors), tuple(range(len(tensors))))
-        return [tensor._version for tensor in tensors]
-    finally:
-        _set_versions(tuple(tensors), tuple(before))
+        at_once(
+            [
+                partial(_set_versions, counted, tuple(range(len(counted)))),
+                partial(labels.extend, map(_version_of, counted)),
+                put_back,
+            ]
+        )
+    except BaseException:
+        put_back()
+        raise
+    return labels

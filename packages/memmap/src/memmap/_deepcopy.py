@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from ._aliases import tell_of_copy
+from ._at_once import keeps_grad_mode
 from ._checks import check_module_type
 from ._cooperate import CopiedStorages
 from ._counters import Counters
@@ -21,6 +22,7 @@ from ._reconstruct import reconstruct
 M = TypeVar("M", bound=torch.nn.Module)
 
 
+@keeps_grad_mode
 def memory_aware_deepcopy(
     module: M,
     memo: dict[int, Any] | None = None,

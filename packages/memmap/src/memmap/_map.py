@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
+from ._at_once import attribute_set, keeps_grad_mode
 from ._checks import check_arrival, check_holds_its_tensors, check_module_type, device_of
 from ._cooperate import CopiedStorages
 from ._copied import Copied
@@ -86,10 +85,7 @@ class ModuleMemoryMap:
     """
 
     def __init__(self, module: torch.nn.Module | None = None) -> None:
-        self._modules: list[tuple[torch.nn.Module, torch.device | None]] = []
-        self._placements = Placements()
-        self._copies: dict[tuple[int, torch.device], Copied] = {}
-        self._counters: dict[torch.device, Counters] = {}
+        self._known = _Known()
         if module is not None:
             self.register_module(module)
 
@@ -112,12 +108,12 @@ class ModuleMemoryMap:
             If `module` is no module.
         """
         check_module_type("ModuleMemoryMap", module)
-        self._modules.append((module, None if device is None else device_of(device)))
+        self._known.modules.append((module, None if device is None else device_of(device)))
 
     @property
     def groups(self) -> list[StorageGroup]:
         """Tensors of the registered modules, as they are now, by the memory they share."""
-        groups = plan_of(self._found(None, named=True), detach=True).groups
+        groups = plan_of(self._known.found(None, named=True), detach=True).groups
         return [
             StorageGroup(
                 tuple(path_text(piece.path) for piece in group.pieces),
@@ -135,9 +131,8 @@ class ModuleMemoryMap:
         MemoryReport
             Of their parameters, buffers and gradients as they are now.
         """
-        if len(self._modules) == 1:
-            return MemoryReport(self._modules[0][0])
-        return MemoryReport(torch.nn.ModuleList(module for module, _ in self._modules))
+        modules = [module for module, _ in self._known.modules]
+        return MemoryReport(modules[0] if len(modules) == 1 else torch.nn.ModuleList(modules))
 
     def memory_aware_deepcopy(self, module: M) -> M:
         """Independent copy of a module on the same devices: `memory_aware_deepcopy`.
@@ -166,6 +161,7 @@ class ModuleMemoryMap:
         """
         return memory_aware_deepcopy(module)
 
+    @keeps_grad_mode
     def memory_aware_to(
         self,
         module: M,
@@ -222,22 +218,24 @@ class ModuleMemoryMap:
         target = device_of(device)
         if low_memory and non_blocking:
             raise ValueError(NOT_BOTH)
+        known = self._known.with_module(module, target)
 
         def fill(group: Group, device: torch.device) -> dict[int, torch.Tensor]:
-            return self._placed([group], device, gaps, non_blocking)
+            return known.placed([group], device, gaps, non_blocking)
 
-        with self._knowing(module, target):
-            move(
-                module,
-                Target(target, None),
-                fill,
-                strict=strict,
-                low_memory=low_memory,
-                others=self._found(None),
-                kept=self._placements.storages(target),
-            )
+        move(
+            module,
+            Target(target, None),
+            fill,
+            strict=strict,
+            low_memory=low_memory,
+            others=known.found(None),
+            kept=known.placements.storages(target),
+            further=[attribute_set(self, "_known", known, self._known)],
+        )
         return module
 
+    @keeps_grad_mode
     def copy_to(
         self,
         module: M,
@@ -292,27 +290,21 @@ class ModuleMemoryMap:
         check_gaps(gaps)
         check_holds_its_tensors(module)
         target = device_of(device)
-        with self._knowing(module, target):
-            return self._copied_to(module, target, gaps, non_blocking, detach)
-
-    def _copied_to(
-        self, module: M, target: torch.device, gaps: Gaps, non_blocking: bool, detach: bool
-    ) -> M:
+        known = self._known.with_module(module, target)
         reached = reach(module)
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.found:
-            known = self._copies.get((id(item.tensor), target))
-            if known is not None and known.is_of(item.tensor):
-                memo[id(item.tensor)] = known.copy
+            copied = known.copies.get((id(item.tensor), target))
+            if copied is not None and copied.is_of(item.tensor):
+                memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
         # Nothing may stay behind, whatever holds it.
         plan = plan_of([item._replace(owned=True) for item in missing], detach)
         check_arrival(plan, plan.groups, target)
         with torch.no_grad():
-            plain = self._placed(plan.groups, target, gaps, non_blocking)
-            counters = self._counters.setdefault(target, Counters())
-            sources = copy_tensors(plan, plain, memo, counters, target)
+            plain = known.placed(plan.groups, target, gaps, non_blocking)
+            sources = copy_tensors(plan, plain, memo, known.counters_on(target), target)
 
         def complete() -> None:
             for source in sources:
@@ -320,7 +312,8 @@ class ModuleMemoryMap:
 
         made = reconstruct(module, memo, complete)
         for source in sources:
-            self._copies[id(source), target] = Copied(source, memo[id(source)])
+            known.copies[id(source), target] = Copied(source, memo[id(source)])
+        self._known = known
         return made
 
     def release(self, device: torch.device | str | int | None = None) -> None:
@@ -332,49 +325,68 @@ class ModuleMemoryMap:
             All devices, if not given.
         """
         target = None if device is None else device_of(device)
-        self._placements.release(target)
-        for key in [key for key in self._copies if target in (None, key[1])]:
-            del self._copies[key]
-        for where in [where for where in self._counters if target in (None, where)]:
-            del self._counters[where]
+        known = self._known.copy()
+        known.placements.release(target)
+        known.copies = {key: at for key, at in known.copies.items() if target not in (None, key[1])}
+        known.counters = {on: at for on, at in known.counters.items() if target not in (None, on)}
+        self._known = known
 
-    @contextmanager
-    def _knowing(self, module: torch.nn.Module, device: torch.device) -> Iterator[None]:
-        """Context for a registered module; an error that leaves it undoes what it has begun."""
-        modules = self._modules.copy()
-        if not any(known is module for known, _ in modules):
-            self._modules.append((module, device))
-        try:
-            with self._placements.restored_on_error():
-                yield
-        except BaseException:
-            self._modules = modules
-            raise
 
-    def _found(self, device: torch.device | None, named: bool = False) -> list[Found]:
+class _Known:
+    """What a map knows. It is changed in a copy, which takes its place when all has gone well."""
+
+    def __init__(self) -> None:
+        self.modules: list[tuple[torch.nn.Module, torch.device | None]] = []
+        self.placements = Placements()
+        self.copies: dict[tuple[int, torch.device], Copied] = {}
+        self.counters: dict[torch.device, Counters] = {}
+
+    def copy(self) -> _Known:
+        """The same; what is changed in the copy is not changed here."""
+        made = _Known()
+        made.modules, made.copies = self.modules.copy(), self.copies.copy()
+        made.placements = self.placements.copy()
+        made.counters = self.counters.copy()
+        return made
+
+    def with_module(self, module: torch.nn.Module, device: torch.device) -> _Known:
+        """A copy that knows a module: as one for a device, if it was not known."""
+        made = self.copy()
+        if not any(known is module for known, _ in made.modules):
+            made.modules.append((module, device))
+        return made
+
+    def counters_on(self, device: torch.device) -> Counters:
+        """The counters of a device, to be changed."""
+        before = self.counters.get(device)
+        self.counters[device] = made = Counters() if before is None else before.copy()
+        return made
+
+    def found(self, device: torch.device | None, named: bool = False) -> list[Found]:
         """Tensors of the modules that may come to a device, or of all, each once."""
         found: dict[int, Found] = {}
-        for number, (module, meant_for) in enumerate(self._modules):
-            prefix = (None, f".{number}") if named and len(self._modules) > 1 else None
+        for number, (module, meant_for) in enumerate(self.modules):
+            prefix = (None, f".{number}") if named and len(self.modules) > 1 else None
             if device is None or meant_for in (None, device):
                 for item in reach(module, prefix).found:
                     found.setdefault(id(item.tensor), item._replace(owned=True))
         return list(found.values())
 
-    def _placed(
+    def placed(
         self, groups: list[Group], device: torch.device, gaps: Gaps, non_blocking: bool
     ) -> dict[int, torch.Tensor]:
         """Tensors on a device for all pieces of some groups, placed now if they were not."""
         plain: dict[int, torch.Tensor] = {}
         registered: dict[int, Group] = {}
         for group in groups:
-            placement = self._placements.find(group, device)
+            placement = self.placements.find(group, device)
             if placement is None:
                 registered = registered or self._groups_by_storage(device)
                 # Memory that was made only now, for what has none of its own, is not known.
                 storage = group.pieces[0].tensor.untyped_storage()._cdata
                 whole = registered.get(storage, group)
-                placement = self._placements.add(whole, device, gaps, non_blocking)
+                placement = self.placements.add(whole, device, gaps, non_blocking)
+            placement = self.placements.widen(placement, group.pieces, device)
             plain.update(placement.views(group.pieces))
         return plain
 
@@ -382,6 +394,6 @@ class ModuleMemoryMap:
         """Groups of all tensors that may come to a device, by each of their storages."""
         return {
             piece.tensor.untyped_storage()._cdata: group
-            for group in plan_of(self._found(device), detach=True).groups
+            for group in plan_of(self.found(device), detach=True).groups
             for piece in group.pieces
         }

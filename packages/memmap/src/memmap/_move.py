@@ -9,6 +9,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from ._aliases import held_outside, tell_of_move
+from ._at_once import Call, keeps_grad_mode
 from ._cast import cast_of
 from ._checks import (
     check_arrival,
@@ -31,6 +32,7 @@ NOT_BOTH = (
 )
 
 
+@keeps_grad_mode
 def memory_aware_to(
     module: M,
     device: torch.device | str | int | None = None,
@@ -153,6 +155,7 @@ def move(
     attributes: bool = False,
     others: Iterable[Found] = (),
     kept: Iterable[int] = (),
+    further: Iterable[tuple[Call, Call]] = (),
 ) -> None:
     """Give the tensors of a module, in place, what `fill` makes of their groups.
 
@@ -170,6 +173,8 @@ def move(
         Tensors outside of the module that may hold its memory without a warning.
     kept : iterable of int
         Identities of storages that `low_memory` does not give up before the end.
+    further : iterable of pairs of Call
+        What else is to be done when the last tensors change; see `Changes`.
 
     Raises
     ------
@@ -184,7 +189,8 @@ def move(
     # Nothing else may refer to what is to move: it could not be freed before the end.
     turns, held = _planned(found, target, others, strict)
     try:
-        carry_out(turns if low_memory else joined(turns), target, fill, held | set(kept))
+        turns = turns if low_memory else joined(turns)
+        carry_out(turns, target, fill, held | set(kept), further)
     finally:
         for part in module.modules():
             if isinstance(part, torch.nn.RNNBase):

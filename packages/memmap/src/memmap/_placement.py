@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Sequence
+from copy import copy
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -55,8 +55,8 @@ class Placement:
         is_other = piece.tensor.untyped_storage()._cdata not in self._sources
         return is_other and start < self.group.stop and self.group.start < stop
 
-    def views(self, pieces: Sequence[Piece]) -> dict[int, torch.Tensor]:
-        """Tensors that stand for pieces, which are placed now if they were not before.
+    def with_pieces(self, pieces: Sequence[Piece]) -> Placement:
+        """Place pieces that are missing, in a new placement that stands for them, too.
 
         Parameters
         ----------
@@ -65,8 +65,8 @@ class Placement:
 
         Returns
         -------
-        dict of int to torch.Tensor
-            Plain tensors without history, by the id of their source.
+        Placement
+            Itself if nothing is missing; else a new one with the same memory and more.
 
         Raises
         ------
@@ -74,9 +74,32 @@ class Placement:
             If a piece overlaps what was placed before in part: the two would not be related.
         """
         missing = [piece for piece in pieces if self._home(piece) is None]
-        if missing:
-            self._check_apart(missing)
-            self._add(missing)
+        if not missing:
+            return self
+        self._check_apart(missing)
+        made = copy(self)
+        made._homes, made._layouts = self._homes.copy(), self._layouts.copy()
+        made._home_of, made._sources = self._home_of.copy(), self._sources.copy()
+        made._add(missing)
+        return made
+
+    def sources(self) -> Iterable[int]:
+        """Identities of the storages that it stands for."""
+        return self._sources.keys()
+
+    def views(self, pieces: Sequence[Piece]) -> dict[int, torch.Tensor]:
+        """Tensors that stand for pieces.
+
+        Parameters
+        ----------
+        pieces : sequence of Piece
+            Pieces that are placed.
+
+        Returns
+        -------
+        dict of int to torch.Tensor
+            Plain tensors without history, by the id of their source.
+        """
         made = {}
         for piece in pieces:
             home = self._home(piece)
@@ -125,6 +148,13 @@ class Placements:
         self._by_storage: dict[tuple[int, torch.device], Placement] = {}
         self._ascending: dict[tuple[Hashable, torch.device], list[Placement]] = {}
 
+    def copy(self) -> Placements:
+        """The same placements; what is added to the copy, or released, is not here."""
+        made = Placements()
+        made._by_storage = self._by_storage.copy()
+        made._ascending = {key: placements.copy() for key, placements in self._ascending.items()}
+        return made
+
     def find(self, group: Group, device: torch.device) -> Placement | None:
         """The placement on a device of the storages of a group, if there is one."""
         for piece in group.pieces:
@@ -159,24 +189,33 @@ class Placements:
             )
         placement = Placement(group, device, gaps, non_blocking)
         insort(ascending, placement, key=_start)
-        for piece in group.pieces:
-            self._by_storage[piece.tensor.untyped_storage()._cdata, device] = placement
+        self._note(placement, device)
         return placement
+
+    def widen(
+        self, placement: Placement, pieces: Sequence[Piece], device: torch.device
+    ) -> Placement:
+        """The placement that also stands for some pieces, in the place of one that may not.
+
+        Raises
+        ------
+        StorageError
+            As for `Placement.with_pieces`.
+        """
+        wider = placement.with_pieces(pieces)
+        if wider is not placement:
+            ascending = self._ascending[placement.group.space, device]
+            ascending[ascending.index(placement)] = wider
+            self._note(wider, device)
+        return wider
+
+    def _note(self, placement: Placement, device: torch.device) -> None:
+        for storage in placement.sources():
+            self._by_storage[storage, device] = placement
 
     def storages(self, device: torch.device) -> list[int]:
         """Identities of the storages that are placed on a device."""
         return [storage for storage, where in self._by_storage if where == device]
-
-    @contextmanager
-    def restored_on_error(self) -> Iterator[None]:
-        """Context that forgets, if an error leaves it, what was placed within it."""
-        by_storage = self._by_storage.copy()
-        ascending = {key: placements.copy() for key, placements in self._ascending.items()}
-        try:
-            yield
-        except BaseException:
-            self._by_storage, self._ascending = by_storage, ascending
-            raise
 
     def release(self, device: torch.device | None) -> None:
         """Forget what lies on a device, or on all."""

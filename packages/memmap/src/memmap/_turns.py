@@ -8,10 +8,12 @@ it has moved: what is to be taken back later has to be brought back from where i
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 
+from ._at_once import Call, at_once, attribute_set
 from ._cast import Cast, cast_by, cast_span, is_exact, new_type
 from ._commit import Changes, commit
 from ._composite import Composite
@@ -127,7 +129,13 @@ def _chained(lists: Iterable[list[T]]) -> list[T]:
     return [item for items in lists for item in items]
 
 
-def carry_out(turns: list[Turn], target: Target, fill: Filler, kept: Container[int]) -> None:
+def carry_out(
+    turns: list[Turn],
+    target: Target,
+    fill: Filler,
+    kept: Container[int],
+    further: Iterable[tuple[Call, Call]] = (),
+) -> None:
     """Change the tensors of all turns, one turn after the other; if one fails, none has changed.
 
     Parameters
@@ -140,6 +148,8 @@ def carry_out(turns: list[Turn], target: Target, fill: Filler, kept: Container[i
         Makes the new tensors of a group.
     kept : container of int
         Identities of storages that are not to be given up before the end.
+    further : iterable of pairs of Call, optional
+        What else is to be done when the last tensors change; see `Changes`.
 
     Raises
     ------
@@ -149,21 +159,34 @@ def carry_out(turns: list[Turn], target: Target, fill: Filler, kept: Container[i
         Whatever `fill` and torch raise.
     """
     done: list[tuple[list[Found], Step]] = []
+    stranded: list[Found] = []
+    if not turns:
+        at_once([call for call, _ in further])
     try:
-        while turns:
-            turn = turns.pop(0)
-            # With the last turn nothing is won by giving up its source.
-            origin = _origin_of(turn, target, kept) if turns else None
-            changes = Changes()
-            found = turn.found
-            # Noted before anything changes: an interrupt may come at any time.
-            done.append((found, changes.undo))
-            _change(turn, target, fill, changes)
-            del turn, changes
-            if origin is not None:
-                done[-1] = found, _Return(found, origin)
+        try:
+            while turns:
+                turn = turns.pop(0)
+                # With the last turn nothing is won by giving up its source.
+                origin = _origin_of(turn, target, kept) if turns else None
+                changes = Changes(() if turns else further)
+                found = turn.found
+                # Noted before anything changes: an interrupt may come at any time.
+                done.append((found, changes.undo))
+                _change(turn, target, fill, changes)
+                del turn, changes
+                if origin is not None:
+                    done[-1] = found, _Return(found, origin)
+        except BaseException:
+            _take_back(done, stranded)
+            raise
     except BaseException as error:
-        _take_back(done, error)
+        _take_back(done, stranded)  # again, because an interrupt may have stopped the first time
+        if stranded:
+            names = ", ".join(path_text(item.path) for item in stranded)
+            raise MoveError(
+                f"{names}: what was moved before a failure must be brought back, which failed, "
+                "too; these tensors are whole, but where they were to be moved to"
+            ) from error
         raise
 
 
@@ -205,7 +228,7 @@ def new_tensors(
     return made
 
 
-def _change(turn: Turn, target: Target, fill: Filler, changes: Changes | None = None) -> None:
+def _change(turn: Turn, target: Target, fill: Filler, changes: Changes) -> None:
     """Fill new memory for all tensors of a turn, and give it to them."""
     plain: dict[int, torch.Tensor] = {}
     with torch.no_grad():
@@ -258,11 +281,15 @@ class _Return:
     def __init__(self, found: list[Found], origin: _Origin) -> None:
         self._found = found
         self._origin = origin
+        self.is_done = False
 
     def __call__(self) -> None:
+        if self.is_done:
+            return
         plan = plan_of(self._found)
         turn = Turn(self._found, plan.groups, plan.composites, [])
-        _change(turn, Target(self._origin.device, None), self._fill)
+        changes = Changes([attribute_set(self, "is_done", True, False)])
+        _change(turn, Target(self._origin.device, None), self._fill, changes)
 
     def _fill(self, group: Group, device: torch.device) -> dict[int, torch.Tensor]:
         types = {
@@ -271,18 +298,23 @@ class _Return:
         return new_tensors(group, device, cast_by(group, types))
 
 
-def _take_back(done: list[tuple[list[Found], Step]], error: BaseException) -> None:
-    """Take back what was done, the last step first, and as much of it as is possible."""
-    stranded: list[Found] = []
+def _take_back(done: list[tuple[list[Found], Step]], stranded: list[Found]) -> None:
+    """Take back what was done, the last step first, and as much of it as is possible.
+
+    Parameters
+    ----------
+    done : list of (list of Found, step)
+        Emptied on the way. A step may be taken again if it was interrupted.
+    stranded : list of Found
+        Gets the tensors whose step failed.
+    """
     while done:
-        found, step = done.pop()
+        found, step = done[-1]
         try:
             step()
-        except BaseException:  # an interrupt, too: the rest can still be brought back
-            stranded += found
-    if stranded:
-        names = ", ".join(path_text(item.path) for item in stranded)
-        raise MoveError(
-            f"{names}: what was moved before a failure must be brought back, which failed, too; "
-            "these tensors are whole, but where they were to be moved to"
-        ) from error
+        except KeyboardInterrupt:
+            continue  # the caller raises in any case: no interrupt is lost
+        except BaseException:  # the rest can still be brought back
+            at_once([partial(stranded.extend, found), done.pop])
+        else:
+            done.pop()

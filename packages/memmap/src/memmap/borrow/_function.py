@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 import torch
 
+from .._at_once import attribute_set, keeps_grad_mode
 from .._overlap import has_internal_overlap, overlaps
 from ._evaluation import Evaluation, Origin, Plan
 from ._expressions import Expression, Variable
@@ -119,6 +120,7 @@ class Function:
             if out.expression not in self._in_new_memory
         }
 
+    @keeps_grad_mode
     def __call__(self, *args: Value) -> torch.Tensor | list[torch.Tensor]:
         """Compute the outputs, and update the shared variables.
 
@@ -155,8 +157,11 @@ class Function:
             )
             new_values = list(self._new_values(done))
             returned = self._returned(done, arguments)
-            for target, value, is_own in new_values:
-                target.update(value, adopt=is_own)
+            updates = [target.update(value, adopt=is_own) for target, value, is_own in new_values]
+            claim(
+                [claimed for claims, _ in updates for claimed in claims],
+                [call for _, calls in updates for call in calls],
+            )
         return returned[0] if self._returns_one else returned
 
     def _listed(self, what: str, of: str, items: Iterable[T]) -> list[T]:
@@ -285,5 +290,4 @@ class _Buffer(Owner):
         self.tensor: torch.Tensor | None = None
 
     def keep(self, tensor: torch.Tensor) -> None:
-        claim(self, tensor)
-        self.tensor = tensor
+        claim([(self, tensor)], [attribute_set(self, "tensor", tensor, None)[0]])

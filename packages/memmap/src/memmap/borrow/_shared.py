@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 
 import torch
 
 from .._arrays import Array
+from .._at_once import Call, attribute_set
 from .._overlap import has_internal_overlap, overlaps
 from .._place import view_of
 from ..dataflow._hazards import is_same_place
@@ -90,7 +92,10 @@ class SharedVariable(Expression, Owner):
         # Through a tensor, because "cuda" and "cuda:0" are not equal.
         self._device = tensor.device if device is None else torch.empty(0, device=device).device
         is_borrowed = borrow and is_alias and self._can_borrow(tensor)
-        self._bind(tensor if is_borrowed else copied(tensor, self._device), is_borrowed)
+        tensor = tensor if is_borrowed else copied(tensor, self._device)
+        self._tensor: torch.Tensor
+        self._borrowed: bool
+        claim(*self._binding(tensor, is_borrowed))
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -183,12 +188,14 @@ class SharedVariable(Expression, Owner):
             ):  # fmt: skip
                 return
         if borrow and is_alias and self._can_borrow(tensor):
-            self._bind(tensor, is_borrowed=True)
+            claim(*self._binding(tensor, is_borrowed=True))
         else:
-            self.update(tensor)
+            claim(*self.update(tensor))
 
-    def update(self, tensor: torch.Tensor, adopt: bool = False) -> None:
-        """Replace the value by a tensor's, in the memory that is there if it fits.
+    def update(
+        self, tensor: torch.Tensor, adopt: bool = False
+    ) -> tuple[list[tuple[Owner, torch.Tensor]], list[Call]]:
+        """What replaces the value by a tensor's, in the memory that is there if it fits.
 
         Parameters
         ----------
@@ -197,18 +204,26 @@ class SharedVariable(Expression, Owner):
         adopt : bool, optional
             Whether the variable may keep the tensor, because nobody else uses it, if it does not
             fit into the memory that is there.
+
+        Returns
+        -------
+        tuple
+            What to `claim`, with which calls.
         """
         mine = self._tensor
         if (tensor.shape, tensor.dtype) != (mine.shape, mine.dtype):
-            self._bind(tensor if adopt else copied(tensor, self._device), is_borrowed=False)
-        elif overlaps(tensor, mine):
-            mine.copy_(tensor.clone())  # torch reads while it writes
-        else:
-            mine.copy_(tensor)
+            return self._binding(tensor if adopt else copied(tensor, self._device), False)
+        if overlaps(tensor, mine):
+            tensor = tensor.clone()  # torch reads while it writes
+        return [], [partial(mine.copy_, tensor)]
 
-    def _bind(self, tensor: torch.Tensor, is_borrowed: bool) -> None:
-        claim(self, tensor)
-        self._tensor, self._borrowed = tensor, is_borrowed
+    def _binding(
+        self, tensor: torch.Tensor, is_borrowed: bool
+    ) -> tuple[list[tuple[Owner, torch.Tensor]], list[Call]]:
+        return [(self, tensor)], [
+            attribute_set(self, "_tensor", tensor, None)[0],
+            attribute_set(self, "_borrowed", is_borrowed, None)[0],
+        ]
 
     def _can_borrow(self, tensor: torch.Tensor) -> bool:
         # What overlaps itself could not be written to.

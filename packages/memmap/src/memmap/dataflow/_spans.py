@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort_right
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
+
+_start = itemgetter(0)
 
 
 class SpanIndex(Generic[Item]):
@@ -27,7 +30,8 @@ class SpanIndex(Generic[Item]):
     __slots__ = ("_classes",)
 
     def __init__(self) -> None:
-        self._classes: dict[int, tuple[list[int], list[tuple[int, Item]]]] = {}
+        # One list for each class: an interrupt finds an item in it or not, and never a part of it.
+        self._classes: dict[int, list[tuple[int, int, Item]]] = {}
 
     def add(self, start: int, stop: int, item: Item) -> None:
         """Add an item.
@@ -39,10 +43,8 @@ class SpanIndex(Generic[Item]):
         item : object
             Compared by identity when it is discarded.
         """
-        starts, entries = self._classes.setdefault((stop - start).bit_length(), ([], []))
-        place = bisect_right(starts, start)
-        starts.insert(place, start)
-        entries.insert(place, (stop, item))
+        entries = self._classes.setdefault((stop - start).bit_length(), [])
+        insort_right(entries, (start, stop, item), key=_start)
 
     def discard(self, start: int, stop: int, item: Item) -> None:
         """Remove an item, if it is there.
@@ -54,12 +56,12 @@ class SpanIndex(Generic[Item]):
         item : object
             The item itself.
         """
-        starts, entries = self._classes.get((stop - start).bit_length(), ([], []))
-        for place in range(bisect_left(starts, start), len(starts)):
-            if starts[place] != start:
+        entries = self._classes.get((stop - start).bit_length(), [])
+        for place in range(bisect_left(entries, start, key=_start), len(entries)):
+            if entries[place][0] != start:
                 return
-            if entries[place][1] is item:
-                del starts[place], entries[place]
+            if entries[place][2] is item:
+                del entries[place]
                 return
 
     def meeting(self, start: int, stop: int) -> list[Item]:
@@ -76,10 +78,10 @@ class SpanIndex(Generic[Item]):
             In no particular order.
         """
         found = []
-        for length_bits, (starts, entries) in self._classes.items():
-            first = bisect_right(starts, start - (1 << length_bits))
-            for place in range(first, bisect_left(starts, stop)):
-                item_stop, item = entries[place]
+        for length_bits, entries in self._classes.items():
+            first = bisect_right(entries, start - (1 << length_bits), key=_start)
+            for place in range(first, bisect_left(entries, stop, key=_start)):
+                _, item_stop, item = entries[place]
                 if item_stop > start:
                     found.append(item)
         return found
