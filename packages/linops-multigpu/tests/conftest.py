@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_multigpu import _streams
+from linops_multigpu.testing import simulated
 
 
 @dataclass(eq=False)
@@ -90,3 +91,5 @@ def simulation() -> None:
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None and accelerator.type != "sim":
         pytest.skip(f"simulated devices need a process without an accelerator, got {accelerator}")
+    with simulated(1):
+        pass  # a device may be named outside of `simulated` once torch knows its type

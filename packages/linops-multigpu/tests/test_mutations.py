@@ -5,10 +5,11 @@ By the checker of races, by values, or by the bound on memory.
 Shapes: M rows, N columns, X and Y a grid.
 """
 
+import ast
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -225,111 +226,184 @@ def test_nothing_is_seen_where_nothing_is_with_a_bug(
 
 # Bugs in the code: what is replaced by what, and where it must be seen.
 
-EXECUTE: dict[str, tuple[str, str, Program]] = {
+# `where` is a function, in which `old` stands once, and is replaced by `new`. They are compared as
+# syntax trees, so layout and comments do not matter. `_1` stands for any expression, and `...`, as
+# the only argument or statement, for any number of them.
+EXECUTE: dict[str, tuple[str, str, str, Program]] = {
     "the memory of an input that is a result is used again": (
-        "keep_view_of(operands, result, there)", "pass", identities),
+        "_Execution.compute_there", "keep_view_of(...)", "None", identities),
     "the memory of an input that a sum begins with is used again": (
-        "keep_view_of(operands, result, there)", "pass", views),
+        "_Execution.compute_there", "keep_view_of(...)", "None", views),
     "a sum is made in the input": (
-        "return total + result", "return total.add_(result)", identities),
+        "_Execution.summed", "_1 + _2", "_1.add_(_2)", identities),
     "the memory of inputs is used again after the call": (
-        "self.lane(action).there.incoming.wait_event(event)", "pass", a_window),
+        "_Execution.joined", "_1.there.incoming.wait_event(_2)", "None", a_window),
     "the memory of results is used again after the call": (
-        "self.lane(action).there.compute.wait_event(event)", "pass", a_window),
+        "_Execution.joined", "_1.there.compute.wait_event(_2)", "None", a_window),
     "the caller does not wait for the output": (
-        "                self.base.compute.wait_event(event)", "                pass", a_window),
+        "_Execution.joined", "self.base.compute.wait_event(_1)", "None", a_window),
     "transfers start at the event of another stream": (
-        "record_start(self.base.compute)", "record_start(self.base.incoming)", sums),
+        "_Execution.__init__", "record_start(_1.compute)", "record_start(_1.incoming)", sums),
     "a transfer starts at once": (
-        "ready=self.start", "ready=self.base.backend.new_event(self.base.device)", sums),
+        "_Execution.send", "self.start", "self.base.backend.new_event(self.base.device)", sums),
     "a tile works on the stream for what comes in": (
-        "with there.backend.using(there.compute):", "with there.backend.using(there.incoming):",
-        sums),
+        "_Execution.compute_there", "_1.using(there.compute)", "_1.using(there.incoming)", sums),
     "a tile works on the stream that is current": (
-        "with there.backend.using(there.compute):", "if True:", given_streams),
+        "_Execution.compute_there", "with _1.using(_2): ...", "if True: ...", given_streams),
     "a tile of the base works on the stream that is current": (
-        "with self.base.backend.using(self.base.compute):\n            result",
-        "if True:\n            result", given_streams),
+        "_Execution.compute_here", "with _1.using(_2): ...", "if True: ...", given_streams),
     "the event of another stream tells that a tile is done": (
-        "recorded_on(there.compute", "recorded_on(there.incoming", sums),
+        "_Execution.compute_there", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)",
+        sums),
     "the event of another stream tells that a sum is done": (
-        "recorded_on(self.base.compute", "recorded_on(self.base.incoming", sums),
-    "nobody waits for anybody": (
-        "stream.wait_event(self.done[number])", "pass", sums),
+        "_Execution.add", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)", sums),
+    "nobody waits for anybody": ("_Execution.prepare", "stream.wait_event(_1)", "None", sums),
     "copies are received on the stream that computes": (
-        "lane.there.incoming, action)\n        transfer",
-        "lane.there.compute, action)\n        transfer", a_window),
+        "_Execution.send", "self.prepare(_1.incoming, action)", "self.prepare(_1.compute, action)",
+        a_window),
     "a conjugate is made for each tile": (
-        "self.x.resolve_conj().resolve_neg()", "self.x", conjugates),
-    "given streams do not wait for the caller": (
-        "            follow_caller(streams)", "            pass", given_streams),
-    "the caller does not wait for given streams": (
-        "            let_caller_follow(streams, *own)",
-        "            pass", given_streams),
-    "the memory of the output is used again by given streams": (
-        "let_caller_follow(streams, *own)", "let_caller_follow(streams)", given_streams),
+        "Forward.operands", "self.x.resolve_conj().resolve_neg()", "self.x", conjugates),
     "the sign of an input is made for each tile": (
-        "self.x.resolve_conj().resolve_neg()", "self.x.resolve_conj()", negatives),
+        "Forward.operands", "_1.resolve_neg()", "_1", negatives),
+    "given streams do not wait for the caller": (
+        "_Execution.__init__", "follow_caller(_1)", "None", given_streams),
+    "the caller does not wait for given streams": (
+        "_Execution.joined", "let_caller_follow(_1, *_2)", "None", given_streams),
+    "the memory of the output is used again by given streams": (
+        "_Execution.joined", "let_caller_follow(_1, *_2)", "let_caller_follow(_1)", given_streams),
     "transfers start at the event of the stream that is current": (
-        "record_start(self.base.compute)",
-        "record_start(self.base.backend.current_stream(self.plan.base))", conjugates_on_a_stream),
+        "_Execution.__init__", "record_start(_1)",
+        "record_start(self.base.backend.current_stream(plan.base))", conjugates_on_a_stream),
     "a later result is of another dtype": (
-        "if self.output.y.dtype != result.dtype:", "if False:", two_dtypes),
+        "_Execution.admit", "_1.dtype != _2.dtype", "False", two_dtypes),
     "the output is allocated for another stream": (
-        "with self.base.backend.using(self.base.compute):\n                y, places",
-        "with self.base.backend.using(self.base.incoming):\n                y, places", sums),
+        "_Execution.admit", "_1.using(_2.compute)", "_1.using(_2.incoming)", sums),
     "what is added is added to nothing": (
-        "make = torch.empty if self.plan.fills else torch.zeros", "make = torch.empty", overlaps),
+        "Forward.output", "torch.empty if _1 else torch.zeros", "torch.empty", overlaps),
     "what is dropped after an exception is in use": (
-        "        execution.synchronize()\n", "", failures),
+        "execute", "execution.synchronize()", "None", failures),
 }  # fmt: skip
-OUTPUT: dict[str, tuple[str, str, Program]] = {
+OUTPUT: dict[str, tuple[str, str, str, Program]] = {
     "places are vacant at once": (
-        "recorded_on(base.compute", "recorded_on(base.incoming", sums),
+        "DeviceOutput.__init__", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)",
+        sums),
     "buffers are allocated for another stream": (
-        "with base.backend.using(base.compute):\n            self.slots",
-        "with base.backend.using(base.incoming):\n            self.slots", sums),
-    "what is to be added is written": (
-        "self.places[action.tile].add_(result)", "self.places[action.tile].copy_(result)", sums),
-    "what is to be written is added": (
-        "self.places[action.tile].copy_(result)", "self.places[action.tile].add_(result)",
-        sums_here_too),
+        "DeviceOutput.__init__", "_1.using(_2.compute)", "_1.using(_2.incoming)", sums),
+    "what is to be added is written": ("Output.put", "_1.add_(_2)", "_1.copy_(_2)", sums),
+    "what is to be written is added": ("Output.put", "_1.copy_(_2)", "_1.add_(_2)", sums_here_too),
     "results of the base are added before what they are added to": (
-        "            self.base.compute.wait_event(event)", "            pass", sums_here_too),
+        "DeviceOutput.take", "_1.wait_event(_2)", "None", sums_here_too),
     "a buffer is written as a place": (
-        "if action.slot is None else self.buffer(action)", "", sums),
+        "DeviceOutput.collect", "_1 if action.slot is None else _2", "_1", sums),
 }  # fmt: skip
-HOST: dict[str, tuple[str, str, Program]] = {
+HOST: dict[str, tuple[str, str, str, Program]] = {
     "the host does not wait for results": (
-        "            arrived.synchronize()", "            pass", sums),
+        "HostOutput.land", "_1.synchronize()", "None", sums),
     "the host puts its own results first": (
-        "        if self.on_the_way:\n            self.make_room",
-        "        if False:\n            self.make_room",
+        "HostOutput.take", "if self.on_the_way: ...\nelse: self.put(_1, _2)", "self.put(_1, _2)",
         sums_here_too),
     "results stay on the devices until they land": (
-        "self.on_the_way.append((transfer.copy, transfer.arrived, action))",
-        "self.on_the_way.append((transfer.copy, transfer.arrived, action))\n"
-        "        transfer.arrived.sent = transfer", a_window),
-    "the newest result lands first": ("self.on_the_way.popleft()", "self.on_the_way.pop()", sums),
-    "results never land": (
-        "        while self.on_the_way:\n            self.land()", "        pass", sums),
+        "HostOutput.collect", "return transfer",
+        "transfer.arrived.sent = transfer\nreturn transfer", a_window),
+    "the newest result lands first": ("HostOutput.land", "_1.popleft()", "_1.pop()", sums),
+    "results never land": ("HostOutput.finish", "while _1: ...", "pass", sums),
 }  # fmt: skip
 
 
-def with_a_bug(original: ModuleType, old: str, new: str) -> ModuleType:
-    """Return a module with one thing changed."""
-    source = Path(str(original.__file__)).read_text()
-    assert source.count(old) == 1, f"there must be one {old!r}, got {source.count(old)}"
+def matches(old: Any, found: Any, bound: dict[str, Any]) -> bool:
+    """Return whether a tree is like a pattern, and note what its wildcards stand for."""
+    if isinstance(old, ast.Name) and old.id[:1] == "_" and old.id[1:].isdigit():
+        return ast.dump(bound.setdefault(old.id, found)) == ast.dump(found)
+    if isinstance(old, list):
+        if len(old) == 1 and is_anything(old[0]):
+            bound["..."] = found
+            return True
+        return len(old) == len(found) and all(
+            matches(*pair, bound) for pair in zip(old, found, strict=True)
+        )
+    if isinstance(old, ast.AST):
+        return type(old) is type(found) and all(
+            matches(getattr(old, name), getattr(found, name), bound)
+            for name in old._fields
+            if name != "ctx"
+        )
+    return bool(old == found)
+
+
+def is_anything(tree: object) -> bool:
+    tree = tree.value if isinstance(tree, ast.Expr) else tree
+    return isinstance(tree, ast.Constant) and tree.value is ...
+
+
+class Filled(ast.NodeTransformer):
+    """A tree with what the wildcards of a pattern stand for."""
+
+    def __init__(self, bound: dict[str, Any]) -> None:
+        self.bound = bound
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return self.bound.get(node.id, node)
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        return self.bound["..."] if is_anything(node) else self.generic_visit(node)
+
+
+class Replaced(ast.NodeTransformer):
+    """A tree with what is like a pattern replaced, and how often it was found."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new, self.n_found = pattern(old), new, 0
+
+    def visit(self, node: ast.AST) -> Any:
+        bound: dict[str, Any] = {}
+        if matches(self.old, node, bound):
+            self.n_found += 1
+            if isinstance(self.old, ast.expr):
+                return Filled(bound).visit(pattern(self.new))
+            return Filled(bound).visit(ast.parse(self.new)).body
+        return self.generic_visit(node)
+
+
+def pattern(text: str) -> ast.AST:
+    (tree,) = ast.parse(text).body
+    return tree.value if isinstance(tree, ast.Expr) else tree
+
+
+def function_named(tree: ast.Module, where: str) -> ast.AST:
+    found: Any = tree
+    for name in where.split("."):
+        (found,) = (part for part in found.body if getattr(part, "name", None) == name)
+    return found  # type: ignore[no-any-return]
+
+
+def with_a_bug(original: ModuleType, where: str, old: str, new: str) -> ModuleType:
+    """Return a module with one thing in one function changed."""
+    tree = ast.parse(inspect.getsource(original))
+    change = Replaced(old, new)
+    change.generic_visit(function_named(tree, where))
+    assert change.n_found == 1, f"{where} must have one {old!r}, got {change.n_found}"
     module = ModuleType(original.__name__)
     module.__package__ = original.__package__
-    exec(compile(source.replace(old, new), str(original.__file__), "exec"), vars(module))
+    exec(compile(ast.fix_missing_locations(tree), str(original.__file__), "exec"), vars(module))
     return module
+
+
+def test_what_is_replaced_is_found_by_its_syntax() -> None:
+    change = Replaced("f(_1, g(...))", "h(_1)")
+    tree = change.visit(ast.parse("x = 1 + f(a.b,  # a comment\n  g(1, 2))"))
+    assert change.n_found == 1 and ast.unparse(tree) == "x = 1 + h(a.b)"
+    change = Replaced("while _1: ...", "if _1: ...")
+    assert ast.unparse(change.visit(ast.parse("while a:\n    b\n    c"))) == "if a:\n    b\n    c"
+    change = Replaced("f(_1, _1)", "g")
+    assert ast.unparse(change.visit(ast.parse("f(a, b) + f(a, a)"))) == "f(a, b) + g"
+    with pytest.raises(AssertionError, match=r"Output\.put must have one 'none', got 0"):
+        with_a_bug(_output, "Output.put", "none", "None")
 
 
 @pytest.mark.parametrize("name", EXECUTE)
 def test_bugs_in_the_execution_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    old, new, program = EXECUTE[name]
-    module = with_a_bug(_execute, old, new)
+    *change, program = EXECUTE[name]
+    module = with_a_bug(_execute, *change)
     for part in ("execute", "Forward", "CannotBeWritten"):
         monkeypatch.setattr(_batched, part, getattr(module, part))
     with pytest.raises((RaceError, AssertionError)):
@@ -339,8 +413,8 @@ def test_bugs_in_the_execution_are_seen(name: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("name", [*OUTPUT, *HOST])
 def test_bugs_in_the_output_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     base = "sim:0" if name in OUTPUT else "cpu"
-    old, new, program = (OUTPUT | HOST)[name]
-    monkeypatch.setattr(_execute, "output_on", with_a_bug(_output, old, new).output_on)
+    *change, program = (OUTPUT | HOST)[name]
+    monkeypatch.setattr(_execute, "output_on", with_a_bug(_output, *change).output_on)
     with pytest.raises((RaceError, AssertionError)):
         run(program, base, "newest")
 
