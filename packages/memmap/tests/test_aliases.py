@@ -140,6 +140,88 @@ def test_a_view_with_elements_smaller_than_a_byte_is_no_stranger_to_a_copy() -> 
     assert other.tolist() == [2, 3]
 
 
+def two_views_of(base: torch.Tensor) -> Copier:
+    return Copier(a=base[:6], b=base[4:])
+
+
+def stays_unexpectedly(module: torch.nn.Module) -> bool:
+    """Whether a move tells of memory that stays; a strict one refuses whatever stays."""
+    before = [tensor.device for tensor in module.buffers()]
+    try:
+        memory_aware_to(module, dtype=torch.float64, strict=True)
+        strict = False
+        memory_aware_to(module, dtype=torch.float32)
+    except AliasError:
+        strict = True
+        assert [tensor.device for tensor in module.buffers()] == before
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        memory_aware_to(module, "meta")
+    told = [warning for warning in caught if warning.category is AliasWarning]
+    assert len(told) <= int(strict)
+    return bool(told)
+
+
+def test_a_move_does_not_tell_of_a_base_that_the_caller_holds() -> None:
+    base = torch.arange(10.0)
+    assert not stays_unexpectedly(two_views_of(base))
+    assert not stays_unexpectedly(Copier(rows=base.view(2, 5).t()[1:]))
+    # What else the caller has of it costs nothing more.
+    module, others = two_views_of(base), [base[3:], base.detach(), base.numpy()]
+    assert not stays_unexpectedly(module)
+    assert len(others) == 3 and base.device.type == "cpu"
+    module = two_views_of(base)
+    with pytest.raises(AliasError, match=r"leave out strict=True.* other holders for a, b \(by"):
+        memory_aware_to(module, "meta", strict=True)
+
+
+def test_a_move_tells_of_a_base_that_an_attribute_of_the_module_holds() -> None:
+    base = torch.arange(10.0)
+    module = two_views_of(base)
+    module.plain = [base]
+    with pytest.warns(AliasWarning, match=r"attributes=True .* ignore AliasWarning\); got other"):
+        memory_aware_to(module, "meta")
+    assert base.device.type == "cpu"
+    module = two_views_of(base)
+    module.plain = [base]
+    del base
+    memory_aware_to(module, "meta", strict=True, attributes=True)
+    assert module.plain[0].is_meta
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda base: base[2:],
+        lambda base: base.view(2, 5)[1],
+        lambda base: base.numpy(),
+        lambda base: base.detach(),
+        lambda base: two_views_of(base),
+        lambda base: (base * torch.ones(10, requires_grad=True)).sum(),
+    ],
+)
+def test_a_move_tells_of_memory_that_stays_without_its_base(hold: Any) -> None:
+    base = torch.arange(10.0)
+    module, held = two_views_of(base), hold(base)
+    del base
+    assert stays_unexpectedly(module)
+    assert held is not None
+
+
+def test_a_move_tells_of_a_held_tensor_that_is_a_part_of_its_storage() -> None:
+    base = torch.arange(1000.0).data[:10].data
+    assert stays_unexpectedly(two_views_of(base))
+    assert base.tolist() == list(range(10))
+
+
+def test_nothing_stays_of_a_base_that_nobody_holds() -> None:
+    assert not stays_unexpectedly(two_views_of(torch.arange(10.0)))
+    base = torch.arange(10.0)
+    module = Copier(base=base, a=base[:6])
+    del base
+    assert not stays_unexpectedly(module)
+
+
 def test_long_lists_are_cut() -> None:
     flat = torch.zeros(40)
     module = Copier(**{f"t{i}": flat[i : i + 2] for i in range(20)})

@@ -11,14 +11,20 @@ from typing import TypeAlias
 import torch
 
 from ._errors import AliasError, AliasWarning
-from ._holders import outside_holders
+from ._footprint import union_nbytes
+from ._holders import held_bases, outside_holders
 from ._place import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from ._plan import Group, Piece, Plan
-from ._reach import Found, path_text
+from ._reach import Found, path_text, reach
 
 Named: TypeAlias = Found | Piece
 
 _MAX_NAMES = 8
+_MOVE = (
+    "memory to be moved should be held by the tensors that are moved alone, else the old storage "
+    "stays alive (to free it, delete the others before the move, or move them along with "
+    "attributes=True or a ModuleMemoryMap; to keep them, {}); got other holders for {}"
+)
 
 
 def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> dict[int, int]:
@@ -46,33 +52,50 @@ def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> di
     return outside_holders(pieces, inner)
 
 
-def tell_of_move(groups: Iterable[Group], outside: dict[int, int], strict: bool) -> None:
+def tell_of_move(
+    groups: Sequence[Group], outside: dict[int, int], strict: bool, module: torch.nn.Module
+) -> None:
     """Warn or raise if memory to be moved is held by tensors that are not known.
 
     Parameters
     ----------
-    groups : iterable of Group
+    groups : sequence of Group
         What is to be moved.
     outside : dict of int to int
         What is held; see `held_outside`.
     strict : bool
         Whether to raise.
+    module : torch.nn.Module
+        What is moved. There is no warning about memory all of which is in a tensor that the caller
+        holds, outside of the module, and that what moves are views of: it stays on purpose.
 
     Raises
     ------
     AliasError
         If `strict` is set and there are any.
     """
-    text = _text_of(map(_tensors_of, groups), outside)
-    if not text:
+    if not outside:
         return
-    text = (
-        "memory to be moved should be held by the tensors that are moved alone, else the old "
-        f"storage stays alive; got other holders for {text}"
-    )
     if strict:
-        raise AliasError(text)
-    _warn(text)
+        text = _text_of(map(_tensors_of, groups), outside)
+        if text:
+            raise AliasError(_MOVE.format("leave out strict=True", text))
+        return
+    wholes = _wholes_outside(groups, module)
+    unexpected = {storage: number for storage, number in outside.items() if storage not in wholes}
+    text = _text_of(map(_tensors_of, groups), unexpected)
+    if text:
+        _warn(_MOVE.format("ignore AliasWarning", text))
+
+
+def _wholes_outside(groups: Iterable[Group], module: torch.nn.Module) -> set[int]:
+    """Storages all of which is in a base of the views that move, which the caller holds."""
+    bases = held_bases(piece.tensor for group in groups for piece in group.pieces)
+    bases = [base for base in bases if union_nbytes([base]) == base.untyped_storage().nbytes()]
+    if not bases:
+        return set()
+    inside = {id(item.tensor) for item in reach(module).found}
+    return {base.untyped_storage()._cdata for base in bases if id(base) not in inside}
 
 
 def tell_of_copy(plan: Plan, lone: Sequence[Found]) -> None:

@@ -77,6 +77,36 @@ def outside_holders(
     return {identity: number for identity, number in n_others.items() if number > 0}
 
 
+def held_bases(known: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors that some tensors are views of, and that are held in Python besides.
+
+    Parameters
+    ----------
+    known : iterable of torch.Tensor
+        Strided tensors. Those that do not know what they are views of (parameters, ``x.data``) are
+        passed over.
+
+    Returns
+    -------
+    list of torch.Tensor
+        Each once; none of the known ones.
+
+    Examples
+    --------
+    >>> x = torch.zeros(4)
+    >>> views = [x[:2], x[2:]]
+    >>> [base is x for base in held_bases(views)]
+    [True]
+    >>> del x
+    >>> held_bases(views)
+    []
+    """
+    tensors = {tensor._cdata: tensor for tensor in known}
+    uses = _uses_of_bases(tensors.values())
+    held = [use for identity, use in uses.items() if identity not in tensors and use.is_held()]
+    return [use.view._base for use in held if use.view._base is not None]
+
+
 def known_uses(tensors: Sequence[torch.Tensor]) -> Counter[int]:
     """How often some tensors are used by one another: bases by their views, gradients.
 

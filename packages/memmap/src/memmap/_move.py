@@ -104,7 +104,10 @@ def memory_aware_to(
     AliasWarning
         If memory to be moved is held outside of the tensors that are moved: by a plain attribute,
         another module, a graph. What is outside stays where it is, and keeps the old storage
-        alive. (Memory that torch was only lent, as by ``from_numpy``, cannot be checked.)
+        alive. There is no warning if you hold, outside of the module, the whole tensor that the
+        moved ones are views of: then the memory is yours, and stays on purpose. (Parameters do
+        not know what they were views of. Memory that torch was only lent, as by ``from_numpy``,
+        cannot be checked.)
 
     Notes
     -----
@@ -187,7 +190,7 @@ def move(
         known = {id(item.tensor) for item in found}
         found += [item for item in reach(module).found if id(item.tensor) not in known]
     # Nothing else may refer to what is to move: it could not be freed before the end.
-    turns, held = _planned(found, target, others, strict)
+    turns, held = _planned(module, found, target, others, strict)
     try:
         turns = turns if low_memory else joined(turns)
         carry_out(turns, target, fill, held | set(kept), further)
@@ -198,7 +201,11 @@ def move(
 
 
 def _planned(
-    found: list[Found], target: Target, others: Iterable[Found], strict: bool
+    module: torch.nn.Module,
+    found: list[Found],
+    target: Target,
+    others: Iterable[Found],
+    strict: bool,
 ) -> tuple[list[Turn], set[int]]:
     """What is to move, and the identities of the storages that are held by anything else."""
     plan = plan_of([item._replace(owned=True) for item in found])
@@ -215,7 +222,7 @@ def _planned(
         known = {id(item.tensor) for item in found}
         rest = plan_of([item for item in others if id(item.tensor) not in known], detach=True)
         outside = held_outside([plan, rest])
-    tell_of_move(groups, outside, strict)
+    tell_of_move(groups, outside, strict, module)
     return turns_of(plan, groups, found), set(held)
 
 
