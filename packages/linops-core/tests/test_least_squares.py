@@ -1,5 +1,7 @@
 """LSQR and LSMR: the laws that both obey."""
 
+import math
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -400,3 +402,107 @@ def test_no_step_is_made_of_the_rounding_of_the_adjoint(method: Any) -> None:
     y = torch.tensor([1.0, -1.0])
     x = method(matrix.mv, y, adjoint=lambda z: matrix.mT @ z + z[0] * rounding, callback=record)
     assert not x.any() and record.reason is StopReason.LEAST_SQUARES
+
+
+HALF = [torch.float16, torch.bfloat16]
+
+
+@METHODS
+@example(100, 40, 32, torch.float32, 7.0, 1852706818, -4.5, 0.0, "in", False)
+@example(40, 1, 1, torch.float16, 0.0, 598895313, -3.17, 0.0, "out", False)
+@example(3, 5, 1, torch.float16, 0.9, 1871590752, -3.0, 0.0, "out", False)
+@given(
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.sampled_from(DTYPES + HALF),
+    st.floats(0, 8),
+    seeds,
+    st.floats(-14, -0.5),
+    st.sampled_from([0.0, 0.0, 1e-3, 0.5]),
+    st.sampled_from(["in", "out", "between"]),
+    st.booleans(),
+)
+def test_what_is_called_a_solution_is_one(
+    method: Any,
+    rows: int,
+    columns: int,
+    rank: int,
+    dtype: torch.dtype,
+    decades: float,
+    seed: int,
+    digits: float,
+    damp: float,
+    where: str,
+    with_guess: bool,
+) -> None:
+    """By the norms of x in double precision, with the norm of A."""
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    kind = torch.complex128 if dtype.is_complex else torch.float64
+    matrix = matrix_of_rank(rows, columns, min(rank, rows, columns), kind, seed, decades).to(dtype)
+    exact = matrix.to(wide)
+    y = exact @ vector(columns, kind, seed) if where != "out" else vector(rows, kind, seed)
+    y = y + 1e-2 * vector(rows, kind, seed + 1) if where == "between" else y
+    y = y.to(dtype)
+    guess = vector(columns, kind, seed + 2).to(dtype) if with_guess else None
+    tol, record = 10**digits, Record()
+    calls = 0
+
+    def A(x: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return matrix @ x
+
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        x = method(
+            A, y, guess, adjoint=matrix.mH.mv, damp=damp, atol=tol, btol=tol, callback=record
+        )
+    assert x.dtype == dtype
+    start = torch.zeros(columns, dtype=wide) if guess is None else guess.to(wide)
+    change = x.to(wide) - start
+    misfit = y.to(wide) - exact @ x.to(wide)
+    size = math.hypot(float(torch.linalg.matrix_norm(exact, 2)), damp)
+    residual = math.hypot(float(misfit.norm()), damp * float(change.norm()))
+    gradient = float((exact.mH @ misfit - damp**2 * change).norm())
+    before = float((y.to(wide) - exact @ start).norm())
+    if record.reason is StopReason.CONVERGED:
+        assert residual <= tol * (before + size * float(change.norm()))
+    elif record.reason is StopReason.LEAST_SQUARES:
+        assert gradient <= tol * size * residual
+    if record.reason in (StopReason.CONVERGED, StopReason.LEAST_SQUARES):
+        assert calls <= record.iterations + with_guess + 4
+
+
+@METHODS
+@given(st.integers(1, 20), st.integers(1, 20), st.sampled_from(HALF), seeds)
+def test_a_well_conditioned_problem_in_half_precision_is_solved(
+    method: Any, rows: int, columns: int, dtype: torch.dtype, seed: int
+) -> None:
+    rank = min(rows, columns)
+    matrix = matrix_of_rank(rows, columns, rank, torch.float64, seed).to(dtype)
+    y = vector(rows, torch.float64, seed).to(dtype)
+    x = method(Dense.from_einstr(matrix, "MN,N->M"), y)
+    exact = torch.linalg.pinv(matrix.double()) @ y.double()
+    error = float((x.double() - exact).norm())
+    # The condition is 10, and its square counts where y is out of reach.
+    assert error <= 200 * torch.finfo(dtype).eps * (float(exact.norm()) + float(y.double().norm()))
+
+
+@METHODS
+@pytest.mark.parametrize("name", ["damp", "atol", "btol", "conlim"])
+def test_an_option_out_of_range_is_refused(method: Any, name: str) -> None:
+    def solve(value: Any) -> Tensor:
+        x: Tensor = method(torch.clone, torch.ones(2), adjoint=torch.clone, **{name: value})
+        return x
+
+    for value in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match=rf"{method.__name__}: {name} must be at least 0"):
+            solve(value)
+    with pytest.raises(TypeError, match=rf"{method.__name__}: {name} must be a real number, got"):
+        solve("1")
+    if name == "conlim":
+        solve(math.inf)
+    else:
+        with pytest.raises(ValueError, match=rf"{name} must be at least 0 and finite, got inf"):
+            solve(math.inf)

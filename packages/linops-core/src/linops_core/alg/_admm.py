@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ._conjugate_gradients import Run
-from ._half import applied_in_half, in_given_precision, rounding_of, widened
+from ._half import applied_in_half, narrowed, rounding_of, widened
 from ._items import Items
 from ._progress import Progress
 from ._proximal import Proximal, in_moderate_unit
@@ -163,7 +163,7 @@ def admm(
     close, norm = 1.0, 0.0
 
     def result() -> Tensor:
-        return in_given_precision(_NAME, x * unit, dtype)
+        return narrowed(x * unit, dtype)
 
     with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
         if max_num_iters == 0:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ._half import applied_in_half, in_given_precision, rounding_of, widened
+from ._half import applied_in_half, narrowed, rounding_of, widened
 from ._progress import Progress
 from ._proximal import Proximal, in_moderate_unit
 from ._random import random_like
@@ -144,7 +144,7 @@ def fista(
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
     def result() -> Tensor:
-        return in_given_precision(_NAME, x * unit, dtype)
+        return narrowed(x * unit, dtype)
 
     z, z_image, age = x.clone(), image.clone(), 1.0
     with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ._half import applied_in_half, in_given_precision, rounding_of, widened
+from ._half import applied_in_half, narrowed, rounding_of, widened
 from ._power_method import operator_norm
 from ._progress import Progress
 from ._proximal import Proximal, conjugate
@@ -151,7 +151,7 @@ def pdhg(
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
     def result() -> Tensor:
-        return in_given_precision(_NAME, x, dtype)
+        return narrowed(x, dtype)
 
     def copied() -> Tensor:
         return result().clone()
