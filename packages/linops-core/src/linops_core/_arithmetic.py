@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, overlo
 
 from torch import Tensor
 
+from ._tracing import built
+
 if TYPE_CHECKING:
     from ._linop import NamedLinop
 
@@ -122,7 +124,7 @@ class Arithmetic:
         """
         from ._algebra import composed
 
-        return composed(inner, self)
+        return built(composed, inner, self)
 
     def __add__(self: Any, other: NamedLinop) -> NamedLinop:
         """Return A + B.
@@ -132,7 +134,7 @@ class Arithmetic:
         from ._algebra import summed
 
         is_operator = isinstance(other, Arithmetic)
-        return summed(self, other) if is_operator else _refused(self, "+", other)
+        return built(summed, self, other) if is_operator else _refused(self, "+", other)
 
     def __radd__(self: Any, other: object) -> NamedLinop:
         """Return A for 0 + A, so that ``sum`` works."""
@@ -165,7 +167,9 @@ class Arithmetic:
         from ._algebra import scaled
         from ._scalar import is_scalar
 
-        return scaled(self, scalar) if is_scalar(scalar) else _refused(self, "*", scalar)
+        if not is_scalar(scalar):
+            return _refused(self, "*", scalar)
+        return built(scaled, self, scalar)
 
     __rmul__ = __mul__
 
@@ -192,5 +196,7 @@ class Arithmetic:
         from ._algebra import power
 
         whole = isinstance(exponent, Integral)
-        result: NamedLinop = power(self, int(exponent)) if whole else _refused(self, "**", exponent)
+        if not whole:
+            return _refused(self, "**", exponent)
+        result: NamedLinop = built(power, self, int(exponent))
         return result

@@ -22,7 +22,7 @@ from ._inheritance import forget_what_no_longer_holds
 from ._module import OperatorModule
 from ._sides import Side, Source, check_rank, check_sizes, dims_of, occurrences
 from ._slicing import Slicing
-from ._tracing import may_be_remembered
+from ._tracing import built, may_be_remembered
 
 
 class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
@@ -286,7 +286,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
         if adjoint is None:
-            adjoint = self.adjoint()
+            adjoint = built(self.adjoint)
             if adjoint is not self and config.cache_adjoint_normal:
                 # The way back is weak: an operator of gigabytes must not wait for the
                 # collector of cycles to be freed.
@@ -299,7 +299,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         """The normal operator A^H A; made once (:mod:`linops_core.config`)."""
         if self._normal is not None:
             return self._normal
-        normal = self.normal()
+        normal = built(self.normal)
         if config.cache_adjoint_normal:
             vars(self)["_normal"] = normal
         return normal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 Function = TypeVar("Function", bound=Callable[..., object])
+Built = TypeVar("Built")
 
 
 def may_be_remembered(shape: torch.Size) -> bool:
@@ -30,3 +32,13 @@ def constant_when_compiled(function: Function) -> Function:
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
+
+
+def built(make: Callable[..., Built], *args: object) -> Built:
+    """Return ``make(*args)``, an operator, which no compiler traces.
+
+    What an operator does is compiled; how it is made of others is Python's, and is done in every
+    call of a compiled function that makes one.
+    """
+    dynamo = sys.modules.get("torch._dynamo")  # whose import takes as long as all others
+    return make(*args) if dynamo is None else dynamo.disable(make)(*args)
