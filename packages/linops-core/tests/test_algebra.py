@@ -32,7 +32,9 @@ def matrix(n_rows: int = 3, n_columns: int = 4, names: str = "MN") -> Dense:
 
 def dense(linop: NamedLinop, known: Known) -> Tensor:
     sizes = {ND(dim): n for dim, n in known.spaces.sizes.items()}
-    return linop.to_dense({dim: sizes.get(dim, sizes.get(ND(dim.name), 0)) for dim in linop.ishape})
+    return linop.to_dense(
+        {dim: sizes.get(dim, sizes.get(ND(dim.name), 0)) for dim in linop.ishape}, torch.complex128
+    )
 
 
 def test_identities_vanish() -> None:
@@ -141,7 +143,7 @@ def test_powers_apply_again_and_again() -> None:
     for exponent in range(4):
         power = B.N**exponent
         assert power.ishape == ("N",) and power.is_endomorphism
-        found = power.to_dense({"N": 3})
+        found = power.to_dense({"N": 3}, torch.complex128)
         torch.testing.assert_close(found, torch.linalg.matrix_power(square, exponent))
     assert (B.N ** np.int64(2)).oshape == (B.N**2).oshape
     with pytest.raises(ValueError, match=r"Dense .*: an operator must map a space to itself"):

@@ -58,8 +58,10 @@ def test_wildcards_are_resolved() -> None:
 def test_conjugates_and_transposes_are_those_of_the_matrix(known: Known) -> None:
     A, matrix, sizes = known.linop, known.matrix, dict(known.spaces.sizes)
     torch.testing.assert_close(
-        A.conj().to_dense(sizes).resolve_conj(), matrix.conj().resolve_conj()
+        A.conj().to_dense(sizes, torch.complex128).resolve_conj(), matrix.conj().resolve_conj()
     )
-    torch.testing.assert_close(A.T.to_dense(sizes).resolve_conj(), matrix.mT)
-    torch.testing.assert_close(A.T.T.to_dense(sizes).resolve_conj(), matrix)
-    torch.testing.assert_close(A.conj().H.to_dense(sizes).resolve_conj(), matrix.mT)
+    torch.testing.assert_close(A.T.to_dense(sizes, torch.complex128).resolve_conj(), matrix.mT)
+    torch.testing.assert_close(A.T.T.to_dense(sizes, torch.complex128).resolve_conj(), matrix)
+    torch.testing.assert_close(
+        A.conj().H.to_dense(sizes, torch.complex128).resolve_conj(), matrix.mT
+    )

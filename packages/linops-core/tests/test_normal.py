@@ -97,7 +97,7 @@ def test_what_appears_twice_along_a_chain_has_two_names_on_the_way_back() -> Non
 def test_an_operator_in_the_middle() -> None:
     A = Dense(torch.tensor([[1.0, 2.0], [0.0, 1j]]))
     inner = Diagonal(torch.tensor([3.0, 5.0]), ("M",))
-    expected = A.to_dense().mH @ inner.to_dense() @ A.to_dense()
+    expected = A.to_dense().mH @ inner.to_dense(dtype=torch.complex64) @ A.to_dense()
     torch.testing.assert_close(A.normal(inner).to_dense(), expected)
     torch.testing.assert_close(sandwich(A, inner).to_dense(), expected)
     assert A.normal(inner).oshape == ("N1",)

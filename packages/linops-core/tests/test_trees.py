@@ -51,7 +51,7 @@ def vector(known: Known, side: str, seed: int = 0) -> Tensor:
 
 def dense(linop: NamedLinop, known: Known) -> Tensor:
     with torch.no_grad():
-        return linop.to_dense(sizes_of(linop, known))
+        return linop.to_dense(sizes_of(linop, known), torch.complex128)
 
 
 @settings(max_examples=2 * settings().max_examples)
@@ -97,7 +97,8 @@ def test_tiles_in_a_row_are_those_that_are_cut_one_by_one(known: Known, length: 
                 known_sizes = {**sizes, dim: other.size(dim) or sizes[dim]}
                 with torch.no_grad():
                     torch.testing.assert_close(
-                        tile.to_dense(known_sizes), other.to_dense(known_sizes)
+                        tile.to_dense(known_sizes, torch.complex128),
+                        other.to_dense(known_sizes, torch.complex128),
                     )
 
 
@@ -314,7 +315,9 @@ def test_a_deep_copy_and_its_derived_operators_are_independent_of_the_first(know
 @given(known=trees())
 def test_modes_without_gradients_change_no_value(mode: type, known: Known) -> None:
     with mode():
-        torch.testing.assert_close(known.linop.to_dense(sizes_of(known.linop, known)), known.matrix)
+        torch.testing.assert_close(
+            known.linop.to_dense(sizes_of(known.linop, known), torch.complex128), known.matrix
+        )
         x = vector(known, "ishape")
         y = known.linop.N(x)
         assert not y.requires_grad

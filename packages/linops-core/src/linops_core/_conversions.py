@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +25,7 @@ class Conversions:
     def to_dense(
         self: Any,
         sizes: Mapping[str, int] | None = None,
-        dtype: torch.dtype = torch.complex128,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
         """Return the matrix of the operator.
@@ -34,9 +35,12 @@ class Conversions:
         sizes : mapping of dimension to int, optional
             Sizes of the input's dimensions that the operator does not know. A ``...`` that is
             not given stands for no dimension.
-        dtype, device : optional
-            Of the unit vectors that it is applied to; the device is that of the operator's input by
-            default.
+        dtype : torch.dtype, optional
+            Of the unit vectors that the operator is applied to: by default that of the weights,
+            float64 if there are none. The matrix has the dtype of what the operator returns for
+            them, which is complex for a Fourier transform.
+        device : torch.device or str, optional
+            Of the unit vectors; that of the operator's input by default.
 
         Returns
         -------
@@ -49,11 +53,24 @@ class Conversions:
             If ``sizes`` is no mapping.
         ValueError
             If the size of an input dimension is not known.
+
+        Examples
+        --------
+        >>> from linops_core import FFT, Diagonal
+        >>> Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_dense()
+        tensor([[2., 0.],
+                [0., 4.]])
+        >>> FFT(1).to_dense({"Nx": 2}).dtype
+        torch.complex128
         """
         lengths = input_lengths(self, sizes)
+        n_columns = torch.Size(lengths).numel()
+        dtype = _dtype_of_weights(self) if dtype is None else dtype
         device = next(iter(self.input_devices), None) if device is None else device
-        basis = torch.eye(int(torch.Size(lengths).numel()), dtype=dtype, device=device)
-        return torch.stack([self(row.reshape(lengths)).flatten() for row in basis], dim=1)
+        # Where there are no columns, one empty vector tells the number and the dtype of the rows.
+        basis = torch.eye(max(n_columns, 1), n_columns, dtype=dtype, device=device)
+        columns = [self(row.reshape(lengths)).flatten() for row in basis]
+        return torch.stack(columns, dim=1)[:, :n_columns]
 
     def to_scipy(
         self: Any,
@@ -104,3 +121,10 @@ class Conversions:
         from ._adapters import to_scipy
 
         return to_scipy(self, sizes, dtype, device)
+
+
+def _dtype_of_weights(linop: Any) -> torch.dtype:
+    """Return the dtype to which all weights promote that are not integers; float64 without any."""
+    tensors = (*linop.parameters(), *linop.buffers())
+    dtypes = [t.dtype for t in tensors if t.is_floating_point() or t.is_complex()]
+    return reduce(torch.promote_types, dtypes) if dtypes else torch.float64

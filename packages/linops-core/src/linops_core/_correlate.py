@@ -60,9 +60,8 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
             "not keep, got 'fft'"
         )
     batch = x.shape[: x.ndim - len(axes)]
-    plan = halo_plan(tuple(axes))
-    # An empty batch is refused by torch's convolutions.
-    if not plan.terms or not batch.numel():
+    # Torch's convolutions refuse what is empty.
+    if not x.numel() or not (plan := halo_plan(tuple(axes))).terms:
         return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
     if plan.is_ring and _way(weight, axes, dtype, method) == "fft":
         shifts = [axis.before for axis in axes]

@@ -114,7 +114,7 @@ class FFT(SliceableLinop):
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return s^2 N x."""
         points = x.shape[x.ndim - linop.ndim :].numel()
-        scale = {"ortho": 1, "backward": points, "forward": 1 / points}[linop.norm]
+        scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]
         return multiplied(scale, x)
 
     adj_normal_fn = normal_fn

@@ -128,14 +128,15 @@ class ArrayFunctions:
         outside: tuple[tuple[int, ...], int | None],
     ) -> NDArray[Any]:
         (ilengths, here), (olengths, there) = inside, outside
-        many = self._tensor(X).mT.reshape(-1, *ilengths)
+        many = self._tensor(X).mT.reshape(X.shape[1], *ilengths)
         with torch.no_grad():
             if not len(many):
                 y = many.new_empty(prod(olengths), 0)
             elif here is None or there is None:
                 y = torch.stack([linop(x).flatten() for x in many], dim=-1)
             else:
-                y = linop(many.movedim(0, here)).movedim(there, -1).reshape(-1, len(many))
+                y = linop(many.movedim(0, here)).movedim(there, -1)
+                y = y.reshape(prod(olengths), len(many))
             return as_array(y, many)
 
     def _tensor(self, x: NDArray[Any]) -> Tensor:

@@ -44,7 +44,7 @@ def placed(part: NamedLinop, linop: NamedLinop, window: Window, sizes: Mapping[s
     )
     whole = torch.zeros(n_rows, n_columns, dtype=torch.complex128)
     own = {str(dim): piece.stop - piece.start for dim, piece in window.items()}
-    whole[rows[:, None], columns] = part.to_dense({**sizes, **own}).to(whole.dtype)
+    whole[rows[:, None], columns] = part.to_dense({**sizes, **own}, whole.dtype)
     return whole
 
 

@@ -62,7 +62,7 @@ class LinopFactories:
         known = {**self.sizes(), **(sizes or {})}
         lengths = dict(zip(linop.ishape, input_lengths(linop, known, of_run=[2]), strict=True))
         with torch.no_grad():
-            return linop.to_dense({str(dim): length for dim, length in lengths.items()})
+            return linop.to_dense({str(dim): n for dim, n in lengths.items()}, torch.complex128)
 
     def all_sizes(self, linop: NamedLinop) -> dict[str, int]:
         """Return the size of each dimension of ``linop``, which may be derived from the first."""

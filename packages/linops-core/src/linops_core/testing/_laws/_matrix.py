@@ -78,14 +78,16 @@ class MatrixLaws(LinopFactories):
 
     def test_transpose_and_conjugate_are_those_of_the_matrix(self) -> None:
         A = self.make_linop()
-        columns, rows = (linop.to_dense(self.all_sizes(linop)) for linop in (A, A.H))
+        columns, rows = (
+            linop.to_dense(self.all_sizes(linop), torch.complex128) for linop in (A, A.H)
+        )
         for linop, matrix in (
             (A.T, columns.mT),
             (A.conj(), columns.conj()),
             (A.H.T, rows.mT),
             (A.H.conj(), rows.conj()),
         ):
-            assert self.close(linop.to_dense(self.all_sizes(linop)), matrix)
+            assert self.close(linop.to_dense(self.all_sizes(linop), torch.complex128), matrix)
 
     def test_adjoint_of_the_adjoint_is_the_operator(self) -> None:
         A = self.make_linop()
@@ -121,7 +123,9 @@ class MatrixLaws(LinopFactories):
             tiles = tiles_of(linop, dim, length, known)
             for piece, tile in tiles:
                 self.check_supports(tile, {**known, dim: piece.stop - piece.start})
-            assert self.close(whole_of(tiles, linop, dim, known), linop.to_dense(known))
+            assert self.close(
+                whole_of(tiles, linop, dim, known), linop.to_dense(known, torch.complex128)
+            )
 
     def test_nothing_is_read_or_written_outside_of_the_supports(self) -> None:
         A = self.make_linop()
@@ -131,7 +135,9 @@ class MatrixLaws(LinopFactories):
     def check_supports(self, linop: NamedLinop, sizes: Mapping[str, int]) -> None:
         """Check that ``linop`` is its part within the supports, with zeros around it."""
         window = supports_of(linop)
-        assert self.close(within_supports(linop, window, sizes), linop.to_dense(sizes))
+        assert self.close(
+            within_supports(linop, window, sizes), linop.to_dense(sizes, torch.complex128)
+        )
 
 
 def check_refused(kind: type[Exception], linop: NamedLinop, x: object) -> None:

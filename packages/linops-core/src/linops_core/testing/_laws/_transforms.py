@@ -63,7 +63,9 @@ class TransformLaws(LinopFactories):
     def test_the_jacobian_is_the_matrix(self) -> None:
         for linop, x in self.derived(self.make_linop(), torch.float64)[:3]:
             found = jacrev(parts(linop))(x)
-            matrix = torch.view_as_real(linop.to_dense(self.all_sizes(linop)) + 0j)
+            matrix = torch.view_as_real(
+                linop.to_dense(self.all_sizes(linop), torch.complex128) + 0j
+            )
             found = found.reshape(-1, 2, x.numel()).movedim(1, -1)
             assert self.close(found, matrix)
 

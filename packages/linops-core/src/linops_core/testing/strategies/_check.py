@@ -45,7 +45,9 @@ def check(known: Known, rtol: float = 1e-9) -> None:
         for linop, matrix in ((A, M), (A.H, M.mH), (A.N, M.mH @ M), (A.H.N, M @ M.mH)):
             sizes = sizes_of(linop, known)
             _check_supports(linop, sizes, rtol)
-            _check_matrix(linop.to_dense(sizes), matrix, rtol, f"{linop!r}\nwhole")
+            _check_matrix(
+                linop.to_dense(sizes, torch.complex128), matrix, rtol, f"{linop!r}\nwhole"
+            )
             for dim in sorted(linop.dims):
                 if linop.role(dim) is Role.OPAQUE:
                     _check_reason(linop, dim.name, dim.i, known)
@@ -80,7 +82,7 @@ def _check_matrix(found: Tensor, matrix: Tensor, rtol: float, what: str) -> None
 
 def _check_supports(linop: NamedLinop, sizes: dict[str, int], rtol: float) -> None:
     if window := supports_of(linop):
-        matrix = linop.to_dense(sizes).to(torch.complex128)
+        matrix = linop.to_dense(sizes, torch.complex128)
         narrow = within_supports(linop, window, sizes)
         _check_matrix(narrow, matrix, rtol, f"{linop!r}\nthe part within {dict(window)}")
 

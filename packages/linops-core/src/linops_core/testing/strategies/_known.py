@@ -28,7 +28,7 @@ class Known:
     >>> from linops_core import Scalar
     >>> spaces = Spaces(("N",), ("N",), {"N": 2})
     >>> known = Known(Scalar(2.0), 2 * torch.eye(2, dtype=torch.complex128), spaces)
-    >>> torch.equal(known.linop.to_dense({"...": 2}), known.matrix)
+    >>> torch.equal(known.linop.to_dense({"...": 2}, torch.complex128), known.matrix)
     True
     """
 
