@@ -103,7 +103,8 @@ def test_an_operator_in_the_middle() -> None:
     assert A.normal(inner).oshape == ("N1",)
     renaming = Dense(torch.ones(2, 2), ("L", "M"), ("M",), ("L",))
     torch.testing.assert_close(
-        A.normal(renaming).to_dense(), A.to_dense().mH @ renaming.to_dense() @ A.to_dense()
+        A.normal(renaming).to_dense(),
+        A.to_dense().mH @ renaming.to_dense(dtype=torch.complex64) @ A.to_dense(),
     )
 
 
