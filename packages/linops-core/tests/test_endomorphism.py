@@ -1,7 +1,17 @@
 import pytest
 import torch
 
-from linops_core import Chain, Dense, Diagonal, Identity, Role, Zero
+from linops_core import (
+    Chain,
+    Convolution,
+    Dense,
+    Diagonal,
+    Identity,
+    Interpolate,
+    NamedLinop,
+    Role,
+    Zero,
+)
 from linops_core._endomorphism import following, landing_alike
 from nameddim import ND
 
@@ -83,3 +93,40 @@ def test_terms_land_on_the_names_of_the_first_that_has_others() -> None:
     assert landing_alike([A, N]) == [A, N]
     both = landing_alike([N, N.renamed({ND("N1"): ND("K")})])
     assert {term.oshape for term in both} == {("N1",)}
+
+
+def spaces_of_themselves() -> dict[str, NamedLinop]:
+    """Operators of a space with Nx to itself, which name it with and without a run."""
+    w = torch.randn(3, 4, dtype=torch.float64)
+    wide = Dense(w, ("M", "Nx"), ("...", "Nx"), ("...", "M"))
+    return {
+        "convolution": Convolution(torch.randn(3, dtype=torch.float64)).N,
+        "interpolation": Interpolate(torch.rand(5, 1, dtype=torch.float64), [4], grid_shape="Nx").N,
+        "dense": Dense(w, ("M", "Nx")).N,
+        "dense with a run": wide.N,
+        "chain": Chain(wide, Diagonal(torch.randn(3, dtype=torch.float64), "M")).N,
+        "diagonal": Diagonal(torch.randn(4, dtype=torch.float64), "Nx"),
+        "nameless diagonal": Diagonal(torch.randn(4, dtype=torch.float64)),
+        "number": 2 * Identity(),
+    }
+
+
+@pytest.mark.parametrize("one", spaces_of_themselves())
+@pytest.mark.parametrize("other", spaces_of_themselves())
+def test_a_run_of_one_is_resolved_by_the_other(one: str, other: str) -> None:
+    A, B = spaces_of_themselves()[one], spaces_of_themselves()[other]
+    x = torch.randn(4, dtype=torch.float64)
+    torch.testing.assert_close((A + B)(x), A(x) + B(x))
+    torch.testing.assert_close((A @ B)(x), A(B(x)))
+    torch.testing.assert_close((A + B).H(x), A.H(x) + B.H(x))
+    torch.testing.assert_close((A + B).N(x), (A + B).H(A(x) + B(x)))
+    long = (A + 0.1 * Identity() + B @ A) @ A + B
+    first = A(x)
+    torch.testing.assert_close(long(x), A(first) + 0.1 * first + B(A(first)) + B(x))
+
+
+def test_runs_that_stand_for_different_dimensions_are_refused() -> None:
+    A = Dense(torch.randn(3, 4), ("M", "Nx"), ("...", "Nx"), ("...", "M")).N
+    B = Diagonal(torch.ones(2, 4), ("C", "Ny"))
+    with pytest.raises(ValueError, match=r"Add: all must have one shape, got"):
+        A + B

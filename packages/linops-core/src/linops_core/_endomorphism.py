@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nameddim import NamedDimension
+from nameddim import NamedDimension, is_wildcard
 
 from ._identity import Identity, is_identity
 from ._linop import NamedLinop
+from ._places import paired
+from ._same_space import common_shape
 from ._unused_names import UnusedNames
 
 
@@ -51,7 +53,9 @@ def _renamed(
     linop: NamedLinop, ishape: tuple[NamedDimension, ...], before: Sequence[NamedLinop]
 ) -> NamedLinop:
     """Return ``linop`` with that input, and with names of its own for what it alone can name."""
-    names = dict(zip(linop.ishape, ishape, strict=True))
+    # What stands for a ``...`` on one of the two sides keeps its names.
+    pairs = [(linop.ishape[here], ishape[there]) for here, there in paired(linop.ishape, ishape)]
+    names = {here: there for here, there in pairs if not (is_wildcard(here) or is_wildcard(there))}
     taken = frozenset[NamedDimension]().union(*(earlier.dims for earlier in before))
     fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
     unused = UnusedNames(linop.dims | taken)
@@ -66,6 +70,10 @@ def landing_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
     lead = next((linop for linop in linops if linop.ishape != linop.oshape), None)
     if lead is None or not all(linop.is_endomorphism for linop in linops):
         return linops
+    try:
+        lead = lead.resolved(ishape=common_shape(linop.ishape for linop in linops))
+    except ValueError:
+        return linops  # whose shapes do not fit, as the sum is to say
     return [_landing_on(lead, linop) for linop in linops]
 
 
