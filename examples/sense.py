@@ -12,20 +12,26 @@ how far they are apart go into a table, a picture and a JSON file.
     python examples/sense.py --kspace kspace.npy --maps maps.npy --mask mask.npy
 
 Exit status: 0, or 1 if whole and split differ by more than rounding or are not clearly better
-than the zero-filled image, or 2 for input that cannot be used.
+than the zero-filled image, or 2 for input that cannot be used, or 130 if it was interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sense_interrupt import end_in_one_line
+
+if __name__ == "__main__":  # torch takes seconds to import
+    signal.signal(signal.SIGINT, end_in_one_line)
+
 import torch
 from sense_data import BadInput, Scan, check_range, load_scan, simulated_scan
 from sense_measure import measured
-from sense_report import Report, prepare, print_table, write_files
+from sense_report import Report, output_folder, print_table, write_files
 from torch import Tensor
 
 from torchlinops import (
@@ -73,12 +79,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scan = load(options).to(devices[0])
         A = sense_operator(scan.maps, scan.mask)
         batched = create_batched_linop(A, spec)
-        prepare(options.output)
-    except (BadInput, SplitError) as error:
-        option = "--batch: " if isinstance(error, SplitError) else ""
-        print(f"sense: {option}{' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        with output_folder(options.output):
+            return run(A, batched, scan, devices, options)
+    except BadInput as error:
+        return refuse(str(error))
+    except SplitError as error:
+        return refuse(f"--batch: {error}")
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return refuse(
+            "there is not enough memory: give a smaller volume, fewer --coils, smaller tiles "
+            f"in --batch or other --devices ({error})"
+        )
 
+
+def refuse(message: str) -> int:
+    """Say in one line what is wrong, and return the exit status."""
+    print(f"sense: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed, on the CPU or on a GPU; torch has no type for the CPU."""
+    kinds = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, kinds) or "DefaultCPUAllocator" in str(error)
+
+
+def run(
+    A: NamedLinop,
+    batched: NamedLinop,
+    scan: Scan,
+    devices: list[torch.device],
+    options: argparse.Namespace,
+) -> int:
+    """Reconstruct whole and split, write what was found and return the exit status."""
     print(scan.description)
     print(f"operator    {A.signature}")
     print(f"split       {options.batch} on {', '.join(map(str, devices))}\n")
@@ -168,9 +203,10 @@ def parse_devices(text: str | None) -> list[torch.device]:
         try:
             devices.append(torch.empty(0, device=name.strip()).device)
         except Exception as error:
+            known = ["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count()))]
             raise BadInput(
-                f"--devices must name devices of this machine, got {name.strip()!r}: "
-                f"{str(error).partition('.')[0]}"
+                f"--devices must name devices of this machine ({', '.join(known)}), "
+                f"got {name.strip()[:80]!r}"
             ) from error
         if devices[-1].type == "meta":
             raise BadInput("--devices must name devices that hold values, got 'meta'")
@@ -178,4 +214,8 @@ def parse_devices(text: str | None) -> list[torch.device]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # an exception, so that files go
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        end_in_one_line()

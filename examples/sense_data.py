@@ -1,4 +1,4 @@
-"""Where the SENSE example gets its data: a real volume with a simulated scanner, or a real scan."""
+"""Where the SENSE example gets its data: a volume with a simulated scanner, or a measured scan."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from torchlinops import NamedLinop
+
+NPY_BEGINS = b"\x93NUMPY"
 
 
 class BadInput(ValueError):
@@ -62,6 +64,7 @@ def simulated_scan(
     check_range("--noise", noise, 0, 1)
     check_range("--seed", seed, 0, 2**63 - 1)
     path = example_volume() if image is None else image
+    origin = "the example of nibabel, a brain" if image is None else "given"
     volume = load_volume(path)
     mask = variable_density_mask(volume.shape[1:], acceleration, seed)
     size = "x".join(map(str, volume.shape))
@@ -73,7 +76,7 @@ def simulated_scan(
         noise=noise,
         seed=seed,
         description=(
-            f"image       {path.name}, Nz x Nx x Ny = {size}: a real volume\n"
+            f"image       {path.name}, Nz x Nx x Ny = {size}: {origin}\n"
             f"simulated   {coils} coil maps, variable-density sampling of "
             f"{int(mask.sum())} in {mask.numel()} points, noise; seed {seed}"
         ),
@@ -83,22 +86,36 @@ def simulated_scan(
 def load_scan(kspace_file: Path, maps_file: Path, mask_file: Path) -> Scan:
     """Return a scan from files; arrays of one slice may leave its dimension out."""
     kspace, maps, mask = (load_array(path) for path in (kspace_file, maps_file, mask_file))
-    if kspace.ndim == 3:
-        kspace = kspace[:, None]
-    if maps.ndim == 3:
-        maps = maps[:, None]
-    if kspace.ndim != 4:
-        raise BadInput(f"--kspace must have shape (C, Nz, Nx, Ny), got {kspace.shape}")
-    if maps.shape != kspace.shape:
-        raise BadInput(f"--maps must have the shape of --kspace, {kspace.shape}, got {maps.shape}")
-    if mask.shape != kspace.shape[2:]:
-        raise BadInput(f"--mask must have shape (Nx, Ny) = {kspace.shape[2:]}, got {mask.shape}")
-    if not np.isin(mask, (0, 1)).all() or not mask.any():
-        raise BadInput("--mask must hold zeros and at least one 1, got other values")
+    if kspace.ndim not in (3, 4):
+        raise BadInput(
+            f"{kspace_file}: --kspace must have shape (C, Nz, Nx, Ny), or (C, Nx, Ny) for one "
+            f"slice, got {kspace.shape}"
+        )
+    if _with_slices(maps).shape != _with_slices(kspace).shape:
+        raise BadInput(
+            f"{maps_file}: --maps must have the shape of --kspace, {kspace.shape}, got {maps.shape}"
+        )
+    if mask.shape != kspace.shape[-2:]:
+        raise BadInput(
+            f"{mask_file}: --mask must have shape (Nx, Ny) = {kspace.shape[-2:]}, as --kspace "
+            f"has, got {mask.shape}"
+        )
+    others = np.unique(mask[~np.isin(mask, (0, 1))])
+    if others.size:
+        raise BadInput(
+            f"{mask_file}: --mask must hold only 0 and 1 (1: the point is sampled), got "
+            f"{', '.join(map(str, others[:3]))}{', ...' if others.size > 3 else ''}"
+        )
+    if not mask.any():
+        raise BadInput(f"{mask_file}: --mask must have a 1 for each sampled point, got only zeros")
     mask = mask.astype(bool)
     if not kspace[..., mask].any():
-        raise BadInput("the sampled part of --kspace must not be all zero")
-    shape = " x ".join(map(str, kspace.shape))
+        raise BadInput(
+            f"{kspace_file}: --kspace must have values where --mask is 1, got only zeros there"
+        )
+    names = "C x Nz x Nx x Ny" if kspace.ndim == 4 else "C x Nx x Ny"
+    shape = f"{names} = {' x '.join(map(str, kspace.shape))}"
+    kspace, maps = _with_slices(kspace), _with_slices(maps)
     return Scan(
         maps=_scaled(maps_file, maps),
         mask=torch.from_numpy(mask),
@@ -107,11 +124,16 @@ def load_scan(kspace_file: Path, maps_file: Path, mask_file: Path) -> Scan:
         noise=0.0,
         seed=0,
         description=(
-            f"k-space     {kspace_file.name}, C x Nz x Nx x Ny = {shape}; nothing is simulated\n"
+            f"k-space     {kspace_file.name}, {shape}; nothing is simulated\n"
             "units       k-space and maps are scaled to a largest magnitude of 1\n"
             "reference   none: errors are those of the samples, |A x - y| / |y|"
         ),
     )
+
+
+def _with_slices(array: np.ndarray) -> np.ndarray:
+    """Return an array of one slice (C, Nx, Ny) as (C, 1, Nx, Ny), and any other as it is."""
+    return array[:, None] if array.ndim == 3 else array
 
 
 def example_volume() -> Path:
@@ -126,47 +148,73 @@ def example_volume() -> Path:
 
 def load_volume(path: Path) -> Tensor:
     """Return a volume as complex64 of shape (Nz, Nx, Ny), its largest magnitude 1."""
-    array = load_nifti(path) if path.name.endswith((".nii", ".nii.gz")) else load_array(path)
-    if array.ndim == 2:
-        array = array[None]
-    if array.ndim != 3 or min(array.shape[1:]) < 8:
+    if path.name.endswith((".nii", ".nii.gz")):
+        array = load_nifti(path)
+        is_volume, shape, rule = array.ndim >= 3, array.shape, "(Nx, Ny, Nz)"
+        if is_volume:  # the first of a series, its slices first
+            array = np.moveaxis(array.reshape(*shape[:3], -1)[..., 0], 2, 0)
+    else:
+        array = load_array(path)
+        is_volume, shape, rule = array.ndim in (2, 3), array.shape, "(Nz, Nx, Ny) or (Nx, Ny)"
+        array = array[None] if array.ndim == 2 else array
+    if not is_volume or min(array.shape[1:]) < 8:
         raise BadInput(
-            f"{path}: an image must have shape (Nz, Nx, Ny) with slices of 8 x 8 pixels or more, "
-            f"got {array.shape}"
+            f"{path}: an image must have shape {rule} with slices of 8 x 8 pixels or more, "
+            f"got {shape}"
         )
     return _scaled(path, array)
 
 
 def load_nifti(path: Path) -> np.ndarray:
-    """Return the first volume of a NIfTI file as (Nz, Nx, Ny)."""
+    """Return the array of a NIfTI file."""
     try:
         from nibabel.nifti1 import Nifti1Image
     except ImportError as error:
         raise BadInput(f"{path}: NIfTI files need nibabel: pip install nibabel") from error
-    if not path.is_file():
-        raise BadInput(f"{path}: {'not a file' if path.exists() else 'there is no such file'}")
+    _check_file(path)
     try:
         array = np.asarray(Nifti1Image.from_filename(path).dataobj)
     except Exception as error:  # nibabel passes on what gzip, struct and numpy raise
-        raise BadInput(f"{path}: not a NIfTI file that can be read: {error}") from error
-    if array.ndim < 3:
-        raise BadInput(f"{path}: a volume must have three dimensions, got shape {array.shape}")
-    first = array.reshape(*array.shape[:3], -1)[..., 0]
-    return _finite(path, np.moveaxis(first, 2, 0))
+        raise BadInput(f"{path}: not a NIfTI file that can be read: {_one_line(error)}") from error
+    return _finite(path, array)
 
 
 def load_array(path: Path) -> np.ndarray:
     """Return the array of a .npy file; objects in it are refused, not unpickled."""
-    if not path.is_file():
-        raise BadInput(f"{path}: {'not a file' if path.exists() else 'there is no such file'}")
+    _check_file(path)
     try:
-        with path.open("rb") as file:  # which numpy leaves open where it fails
-            array = np.load(file, allow_pickle=False)
-    except Exception as error:  # numpy passes on what zipfile and the allocator raise
-        raise BadInput(f"{path}: not a .npy file that can be read: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise BadInput(f"{path}: must hold one array, got an archive")
+        with path.open("rb") as file:
+            begins = file.read(len(NPY_BEGINS))
+            file.seek(0)
+            array = np.load(file, allow_pickle=False) if begins == NPY_BEGINS else None
+    except Exception as error:  # numpy passes on what the allocator and the parser raise
+        what = (
+            "holds Python objects, which are not loaded; save an array of numbers with numpy.save"
+            if "Object arrays cannot be loaded" in str(error)
+            else f"the array does not fit into memory: {_one_line(error)}"
+            if isinstance(error, MemoryError)
+            else f"not a .npy file that can be read: {_one_line(error)}"
+        )
+        raise BadInput(f"{path}: {what}") from error
+    if array is None:
+        kind = "an archive (.npz?)" if begins.startswith(b"PK") else "something else"
+        kind = kind if begins else "an empty file"
+        raise BadInput(f"{path}: must be a .npy file, got {kind}; save one array with numpy.save")
     return _finite(path, array)
+
+
+def _check_file(path: Path) -> None:
+    try:
+        is_file, exists = path.is_file(), path.exists()
+    except OSError as error:  # the name is too long, or a folder may not be read
+        raise BadInput(f"{str(path)[:80]}: {error.strerror}") from error
+    if not is_file:
+        raise BadInput(f"{path}: {'not a file' if exists else 'there is no such file'}")
+
+
+def _one_line(error: Exception) -> str:
+    """Return the beginning of a message, or the type where there is none."""
+    return " ".join(str(error).split())[:160] or type(error).__name__
 
 
 def check_range(option: str, value: float, low: float, high: float) -> None:
@@ -188,7 +236,9 @@ def _finite(path: Path, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "biufc" or not array.size:
         raise BadInput(f"{path}: must hold numbers, got {array.dtype} of shape {array.shape}")
     if not np.isfinite(array).all():
-        raise BadInput(f"{path}: values must be finite, got NaN or infinity")
+        raise BadInput(
+            f"{path}: values must be finite, got NaN or infinity; set to 0 what is background"
+        )
     return array
 
 

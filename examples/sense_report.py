@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,7 +90,7 @@ class Report:
 def print_table(report: Report) -> None:
     """Print the errors, the difference and the cost."""
     kind = "|A x - y| / |y|" if report.reference is None else "|x - reference| / |reference|"
-    print(f"\n{'':14}{'error':>10}{'time':>10}{'peak memory':>14}{'of that new':>14}")
+    print(f"\n{'':14}{'error':>10}{'time':>10}{'peak memory':>14}{'increase':>14}")
     print(f"{'zero-filled':14}{report.errors['zero-filled']:10.4f}")
     for name, run in (("whole", report.whole), ("split", report.split)):
         print(
@@ -98,6 +98,7 @@ def print_table(report: Report) -> None:
             f"{_mebibytes(run.peak_bytes):>14}{_mebibytes(run.extra_bytes):>14}"
         )
     print(f"\nerror: {kind}; {report.iterations} iterations")
+    print("increase: of the memory in use, from the start of the run to its peak")
     print(
         f"largest difference between whole and split: {report.difference:.1e} of the maximum, "
         f"{'rounding' if report.agrees else f'MORE THAN ROUNDING ({report.rounding:.1e})'}"
@@ -106,17 +107,33 @@ def print_table(report: Report) -> None:
         print("the reconstruction is NOT CLEARLY BETTER than the zero-filled image")
 
 
-def prepare(folder: Path) -> None:
-    """Make the output folder, and make sure that the files can be written before any work."""
+@contextmanager
+def output_folder(folder: Path) -> Iterator[None]:
+    """Make the output folder and try to write there before any work; leave no empty folder."""
+    new: list[Path] = []
     try:
+        _make(folder, new)
+        yield
+    finally:
+        for path in new:
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+
+
+def _make(folder: Path, new: list[Path]) -> None:
+    """Make the folder; put those folders that did not exist into ``new``, the innermost first."""
+    try:
+        new += [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (JSON, PICTURE):
-            if (folder / name).is_dir():
-                raise BadInput(f"--output: {folder / name} must be a file, got a folder")
         with _unfinished(folder / JSON):
             pass
     except OSError as error:
-        raise BadInput(f"--output must be a folder to write to, got {folder}: {error}") from error
+        raise BadInput(
+            f"--output must be a folder to write to, got {str(folder)[:80]}: {error.strerror}"
+        ) from error
+    for name in (JSON, PICTURE):
+        if (folder / name).is_dir():
+            raise BadInput(f"--output: {folder / name} must be a file, got a folder")
 
 
 def write_files(report: Report, folder: Path) -> list[Path]:
@@ -125,11 +142,14 @@ def write_files(report: Report, folder: Path) -> list[Path]:
     Neither is put in place before both are complete.
     """
     numbers, picture = folder / JSON, folder / PICTURE
-    with _unfinished(numbers) as some_numbers, _unfinished(picture) as some_picture:
-        some_numbers.write_text(_as_json(report))
-        draw(report, some_picture)
-        os.replace(some_numbers, numbers)
-        os.replace(some_picture, picture)
+    try:
+        with _unfinished(numbers) as some_numbers, _unfinished(picture) as some_picture:
+            some_numbers.write_text(_as_json(report))
+            draw(report, some_picture)
+            os.replace(some_numbers, numbers)
+            os.replace(some_picture, picture)
+    except OSError as error:
+        raise BadInput(f"--output: the files could not be written to {folder}: {error}") from error
     return [numbers, picture]
 
 

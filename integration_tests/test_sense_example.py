@@ -1,7 +1,9 @@
 """The demo: what it writes, and what it says and leaves behind where it cannot work."""
 
 import importlib
+import io
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import nibabel
 import numpy as np
 import pytest
 import torch
@@ -48,8 +51,8 @@ def sense(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """Import the script and the modules beside it, for one test."""
     monkeypatch.syspath_prepend(EXAMPLES)
     yield importlib.import_module("sense")
-    for name in ("sense", "sense_data", "sense_measure", "sense_report"):
-        sys.modules.pop(name, None)
+    for name in ("", "_data", "_interrupt", "_measure", "_report"):
+        sys.modules.pop(f"sense{name}", None)
 
 
 def files(folder: Path) -> set[str]:
@@ -143,6 +146,22 @@ def with_scan(**changed: Any) -> Callable[[Path], list[str]]:
     return options
 
 
+def nifti(*shape: int) -> Callable[[Path], list[str]]:
+    def options(folder: Path) -> list[str]:
+        volume = nibabel.Nifti1Image(np.ones(shape), np.eye(4))  # type: ignore[no-untyped-call]
+        (folder / "a.nii").write_bytes(volume.to_bytes())
+        return ["--image", str(folder / "a.nii")]
+
+    return options
+
+
+def huge() -> bytes:
+    file = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**13,)}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue()
+
+
 NAN = np.full((2, 8, 8), np.nan)
 BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "missing file": (lambda folder: ["--image", str(folder / "no.npy")], "there is no such file"),
@@ -150,16 +169,24 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "folder": (lambda folder: ["--image", str(folder)], "not a file"),
     "one dimension": (saved("a.npy", np.ones(9)), "must have shape (Nz, Nx, Ny)"),
     "tiny slices": (saved("a.npy", np.ones((2, 4, 9))), "8 x 8 pixels or more, got (2, 4, 9)"),
-    "objects": (saved("a.npy", np.array([{}]), pickled=True), "not a .npy file that can be read"),
+    "objects": (saved("a.npy", np.array([{}]), pickled=True), "objects, which are not loaded"),
     "strings": (saved("a.npy", np.array([["a"]])), "must hold numbers, got <U1"),
     "nothing": (saved("a.npy", np.ones((0, 8, 8))), "must hold numbers"),
-    "NaN": (saved("a.npy", NAN), "values must be finite, got NaN or infinity"),
+    "NaN": (saved("a.npy", NAN), "values must be finite, got NaN or infinity; set to 0"),
+    "tiny image": (saved("a.npy", np.ones((4, 9))), "8 x 8 pixels or more, got (4, 9)"),
+    "tiny NIfTI": (nifti(4, 9, 2), "8 x 8 pixels or more, got (4, 9, 2)"),
+    "flat NIfTI": (nifti(9, 9), "8 x 8 pixels or more, got (9, 9)"),
     "infinity": (saved("a.npy", NAN * 0 + np.inf), "values must be finite"),
     "zeros": (saved("a.npy", 0 * np.ones((2, 8, 8))), "values must not be all zero"),
-    "no array": (written("a.npy", b"what is this"), "not a .npy file that can be read"),
-    "empty file": (written("a.npy", b""), "not a .npy file that can be read"),
+    "no array": (written("a.npy", b"what is this"), "must be a .npy file, got something else"),
+    "text": (written("a.txt", b"1 2\n3 4\n"), "must be a .npy file, got something else; save one"),
+    "empty file": (written("a.npy", b""), "must be a .npy file, got an empty file"),
+    "archive": (written("a.npz", b"PK\3\4"), "must be a .npy file, got an archive (.npz?)"),
+    "truncated": (written("a.npy", b"\x93NUMPY\1"), "not a .npy file that can be read"),
+    "too much": (written("a.npy", huge()), "does not fit into memory: Unable to allocate"),
+    "long name": (lambda folder: ["--image", "x" * 300], "xxx: File name too long"),
     "no NIfTI": (written("a.nii", b"what is this"), "not a NIfTI file that can be read"),
-    "unknown device": (with_image("--devices", "cpu,gpu:0"), "got 'gpu:0'"),
+    "unknown device": (with_image("--devices", "cpu,gpu:0"), "(cpu), got 'gpu:0'"),
     "absent device": (with_image("--devices", "cuda:99"), "got 'cuda:99'"),
     "device without values": (with_image("--devices", "meta"), "hold values, got 'meta'"),
     "unknown dimension": (with_image("--batch", "Q=2"), "got Q"),
@@ -186,9 +213,18 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "k-space of another shape": (with_scan(kspace=np.ones(5)), "--kspace must have shape"),
     "maps of another shape": (with_scan(maps=np.ones((2, 3, 24, 21))), "--maps must have"),
     "mask of another shape": (with_scan(mask=np.ones((20, 24))), "--mask must have shape"),
-    "mask of other values": (with_scan(mask=np.full((24, 20), 2)), "--mask must hold zeros"),
-    "empty mask": (with_scan(mask=np.zeros((24, 20))), "--mask must hold zeros and at least one 1"),
-    "k-space of zeros": (with_scan(kspace=np.zeros((2, 3, 24, 20))), "must not be all zero"),
+    "mask of other values": (with_scan(mask=np.full((24, 20), 2)), "the point is sampled), got 2"),
+    "mask of many values": (with_scan(mask=np.arange(480).reshape(24, 20)), "got 2, 3, 4, ..."),
+    "empty mask": (with_scan(mask=np.zeros((24, 20))), "for each sampled point, got only zeros"),
+    "k-space of zeros": (with_scan(kspace=np.zeros((2, 3, 24, 20))), "is 1, got only zeros there"),
+    "one slice, other maps": (
+        with_scan(kspace=np.ones((2, 24, 20)), maps=np.ones((3, 24, 20))),
+        "--maps must have the shape of --kspace, (2, 24, 20), got (3, 24, 20)",
+    ),
+    "one slice, other mask": (
+        with_scan(kspace=np.ones((2, 9, 20)), maps=np.ones((2, 9, 20))),
+        "--mask must have shape (Nx, Ny) = (9, 20), as --kspace has, got (24, 20)",
+    ),
 }  # fmt: skip
 
 
@@ -242,6 +278,131 @@ def test_the_status_is_that_of_the_process(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == f"sense: {tmp_path / 'no.npy'}: there is no such file\n"
     assert files(tmp_path) == set()
+
+
+def test_too_little_memory_is_said_in_one_line(
+    tmp_path: Path,
+    sense: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sense, "sense_operator", lambda *_: torch.empty(2**60))
+    output = tmp_path / "out"
+    assert sense.main(["--image", str(brain(tmp_path)), "--output", str(output)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("sense: there is not enough memory: give a smaller volume")
+    assert said.count("\n") == 1 and not output.exists()
+
+
+def test_another_error_of_torch_is_not_taken_for_too_little_memory(
+    tmp_path: Path, sense: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sense, "sense_operator", lambda *_: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="inconsistent tensor size"):
+        sense.main(["--image", str(brain(tmp_path)), "--output", str(tmp_path / "out")])
+
+
+def test_files_that_cannot_be_written_are_said_in_one_line(
+    tmp_path: Path,
+    sense: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(report: object, path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sense_report.draw", full)
+    output = tmp_path / "made" / "here"
+    options = ["--image", str(brain(tmp_path)), "--iterations", "1", "--output", str(output)]
+    assert sense.main(options) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("sense: --output: the files could not be written to ")
+    assert "No space left" in said and said.count("\n") == 1
+    assert files(tmp_path) == {"brain.npy"}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_table_says_what_was_reconstructed(
+    own: bool, tmp_path: Path, sense: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--image", str(brain(tmp_path))] if own else []
+    sense.main([*options, "--iterations", "1", "--output", str(tmp_path / "out")])
+    said = capsys.readouterr().out
+    assert ("3x24x20: given" if own else "the example of nibabel, a brain") in said
+    assert "peak memory      increase" in said
+
+
+def test_one_slice_is_reported_with_the_shape_that_was_given(
+    tmp_path: Path, sense: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = scan(tmp_path)
+    for name in ("kspace", "maps"):
+        np.save(tmp_path / f"{name}.npy", np.load(tmp_path / f"{name}.npy")[:, 1])
+    sense.main([*options, "--iterations", "1", "--output", str(tmp_path / "out")])
+    assert "kspace.npy, C x Nx x Ny = 2 x 24 x 20; nothing" in capsys.readouterr().out
+
+
+INTERRUPTED_AT = """
+import os, runpy, signal, sys
+moment, name, script = sys.argv[1:4]
+sys.argv = sys.argv[3:]
+sys.path.insert(0, os.path.dirname(script))
+armed = [True]
+
+def interrupt(event, arguments):
+    if armed and event == moment and str(arguments[0]).endswith(name):
+        armed.clear()
+        signal.raise_signal(signal.SIGINT)
+
+sys.addaudithook(interrupt)
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "name"),
+    [
+        ("import", "numpy"),
+        ("import", "torch"),
+        ("import", "torch.fx"),
+        ("import", "torchlinops"),
+        ("import", "linops_multigpu"),
+        ("open", "brain.npy"),
+        ("os.mkdir", "made"),
+        ("os.mkdir", "here"),
+        ("open", "sense.json"),
+        ("import", "matplotlib"),
+        ("import", "matplotlib.pyplot"),
+        ("open", "sense.png"),
+        ("os.rename", "sense.json"),
+    ],
+)
+def test_an_interrupt_ends_in_one_line_and_leaves_nothing_behind(
+    moment: str, name: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "made" / "here"
+    options = ["--image", str(brain(tmp_path)), "--iterations", "2", "--output", str(output)]
+    script = str(EXAMPLES / "sense.py")
+    command = [sys.executable, "-c", INTERRUPTED_AT, moment, name, script, *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "sense: interrupted\n")
+    assert files(tmp_path) == {"brain.npy"}
+
+
+def test_an_interrupt_while_it_computes_ends_in_one_line(tmp_path: Path) -> None:
+    output = tmp_path / "made" / "here"
+    options = ["--image", str(brain(tmp_path)), "--iterations", "10000", "--output", str(output)]
+    command = [sys.executable, "-u", str(EXAMPLES / "sense.py"), *options]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
+        assert process.stdout and process.stderr
+        said = ""
+        while "CG whole" not in said:
+            said += process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.stderr.read() == "sense: interrupted\n"
+        assert process.wait() == 130
+    assert files(tmp_path) == {"brain.npy"}
 
 
 @pytest.mark.gpu

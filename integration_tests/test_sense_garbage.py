@@ -36,8 +36,8 @@ def sense() -> Iterator[ModuleType]:
         module = importlib.import_module("sense")
         patch.setattr(module, "write_files", lambda report, folder: [])
         yield module
-    for name in ("sense", "sense_data", "sense_measure", "sense_report"):
-        sys.modules.pop(name, None)
+    for name in ("", "_data", "_interrupt", "_measure", "_report"):
+        sys.modules.pop(f"sense{name}", None)
 
 
 @pytest.fixture(scope="module")
