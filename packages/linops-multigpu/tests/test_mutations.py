@@ -268,9 +268,9 @@ EXECUTE: dict[str, tuple[str, str, str, Program]] = {
     "given streams do not wait for the caller": (
         "_Execution.__init__", "follow_caller(_1)", "None", given_streams),
     "the caller does not wait for given streams": (
-        "_Execution.joined", "let_caller_follow(_1, *_2)", "None", given_streams),
+        "_Execution.joined", "let_caller_follow(_1, _2)", "None", given_streams),
     "the memory of the output is used again by given streams": (
-        "_Execution.joined", "let_caller_follow(_1, *_2)", "let_caller_follow(_1)", given_streams),
+        "_Execution.joined", "let_caller_follow(_1, _2)", "let_caller_follow(_1)", given_streams),
     "transfers start at the event of the stream that is current": (
         "_Execution.__init__", "record_start(_1)",
         "record_start(self.base.backend.current_stream(plan.base))", conjugates_on_a_stream),

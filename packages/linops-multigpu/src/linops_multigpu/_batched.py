@@ -21,8 +21,17 @@ from ._events import RepeatedEvent
 from ._execute import CannotBeWritten, Forward, execute
 from ._plan import Kind, Plan
 from ._planner import check_window, planned
+from ._replica import given
 from ._snapshot import Snapshot
 from ._timeline import Timeline, timeline
+from ._training import (
+    TrainedCall,
+    TrainedTiles,
+    attached,
+    can_be_repeated,
+    random_states,
+    trained_tiles,
+)
 
 
 class BatchedLinop(Tiled):
@@ -77,6 +86,7 @@ class BatchedLinop(Tiled):
         self.base, self.max_in_flight = base, max_in_flight
         self.start_event = RepeatedEvent(base.device)
         self._plan: tuple[Tiling, Plan, Crew] | None = None
+        self._tiles: tuple[Tiling, TrainedTiles | None] | None = None
         self._holders: list[nn.Module] | None = None
 
     @property
@@ -162,18 +172,45 @@ class BatchedLinop(Tiled):
             return self._computed(x)
 
     def _computed(self, x: Tensor) -> Tensor:
-        if self.has_recorded_weights() or forward_ad._current_level >= 0:
+        if forward_ad._current_level >= 0 or not writing_is_safe():
             return self.whole(x)
-        if not x.requires_grad or not torch.is_grad_enabled() or not writing_is_safe():
+        is_trained = self.has_recorded_weights()
+        if not is_trained and not (x.requires_grad and torch.is_grad_enabled()):
             return super().run(x)
-        detached = x.detach()
-        if not self._made_plan()[2].places or hooks_are_possible(detached):
-            return self.whole(x)  # all tiles are here, or somebody wants to see each call
-        y = self.written(detached)
-        if y is None:  # autograd follows something that is no weight of ours
-            return self.whole(x)
-        attached: Tensor = _Attached.apply(x, y, self)  # type: ignore[no-untyped-call] # torch's
-        return attached
+        if hooks_are_possible(x.detach()):
+            return self.whole(x)  # somebody wants to see each call
+        y = self._trained(x) if is_trained else self._followed(x)
+        # If there is none, autograd follows something that is no weight of ours.
+        return self.whole(x) if y is None else y
+
+    def _followed(self, x: Tensor) -> Tensor | None:
+        """Return A x as a function of the input: the gradient is by A^H."""
+        if not self._made_plan()[2].places:
+            return None  # all tiles are here
+        y = self.written(x.detach())
+        return None if y is None else cast(Tensor, _Attached.apply(x, y, self))  # type: ignore[no-untyped-call]
+
+    def _trained(self, x: Tensor) -> Tensor | None:
+        """Return A x as a function of the input and of the weights: gradients are by tiles."""
+        tiling, plan, crew = self._made_plan()
+        made = self._tiles
+        if made is None or made[0] is not tiling:
+            tiles = trained_tiles(tiling, self.base, self.max_in_flight)
+            made = tiling, tiles
+            vars(self)["_tiles"] = made
+        tiles = made[1]
+        devices = [self.base.device, *crew.devices]
+        if tiles is None or tiles.are_hooked() or not can_be_repeated(x, devices):
+            return None
+        call, states = TrainedCall(self.signature, tiles), random_states(devices)
+        try:
+            with given(call.frozen()):
+                work = Forward(plan, tiling, tiles.crew, x.detach())
+                y = execute(plan, work, self.start_event.record, self.watched)
+        except CannotBeWritten:
+            return None
+        is_repeatable = all(map(torch.equal, states, random_states(devices)))
+        return attached(cast(Tensor, y), call, x) if is_repeatable else None
 
     def has_recorded_weights(self) -> bool:
         """Whether autograd follows a weight, and is to."""
@@ -215,12 +252,14 @@ class BatchedLinop(Tiled):
 
     def _unplanned(self) -> Self:
         """Forget what was found out about the operator that this is a copy of."""
-        vars(self).update(_plan=None, _holders=None, start_event=RepeatedEvent(self.base.device))
+        vars(self).update(
+            _plan=None, _tiles=None, _holders=None, start_event=RepeatedEvent(self.base.device)
+        )
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without what is made again."""
-        return {**super().__getstate__(), "_plan": None, "_holders": None}
+        return {**super().__getstate__(), "_plan": None, "_tiles": None, "_holders": None}
 
 
 class _Attached(Function):

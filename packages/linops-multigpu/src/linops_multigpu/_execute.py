@@ -56,10 +56,6 @@ class Work(ABC):
         It is made for the first result, which says of what kind it is.
         """
 
-    def finish(self, base: DeviceStreams, lanes: Sequence[Lane]) -> Sequence[Tensor]:
-        """Do what is left when all tiles were computed; return what else the caller gets."""
-        return ()
-
 
 class Forward(Work):
     """The output of an operator.
@@ -277,7 +273,6 @@ class _Execution:
         """
         if self.output is not None:
             self.output.finish()
-        others = self.work.finish(self.base, self.lanes)
         for number, event in self.done.items():
             action = self.plan.actions[number]
             if action.kind is Kind.COMPUTE:
@@ -287,8 +282,7 @@ class _Execution:
                 self.base.compute.wait_event(event)
         y = None if self.output is None else self.output.y
         for streams in self.given:
-            own = [t for t in (y, *others) if t is not None and t.device == streams.device]
-            let_caller_follow(streams, *own)
+            let_caller_follow(streams, y if streams is self.base else None)
         return y
 
     def synchronize(self) -> None:

@@ -16,10 +16,9 @@ from torch.autograd.function import Function, FunctionCtx
 from linops_core import NamedLinop
 
 from ._device_spec import DeviceSpec
-from ._stream_pool import streams_on
+from ._gradient_sums import GradientSums, returned
 from ._to_device import sent
-from ._transfer import issue
-from ._weight_parts import Part, WeightParts, weight_of
+from ._weight_parts import WeightParts, weight_of
 from ._weights import read_by, reading
 
 
@@ -31,39 +30,54 @@ class Followed:
     sources : sequence of NamedLinop
     copies : sequence of sequence of Tensor
         What each of them reads, with its values of now, on another device.
+
+    Attributes
+    ----------
+    parts : WeightParts
+    weights : list of Tensor
+        The weights whose parts they are, in that order.
     """
 
     def __init__(self, sources: Sequence[NamedLinop], copies: Sequence[Sequence[Tensor]]) -> None:
         self._sources = sources
-        self._parts = WeightParts()
-        self._weights: list[Tensor] = []
+        self.parts = WeightParts()
+        self.weights: list[Tensor] = []
         self.can_be_kept = True
         self._read = [
             [self._copy_or_number(*pair) for pair in zip(read_by(source), own, strict=True)]
             for source, own in zip(sources, copies, strict=True)
         ]
 
-    def linops(self) -> list[NamedLinop]:
-        """Return the operators; new ones, which belong to one call."""
-        followed = _Follow.apply(self._parts, *self._weights) if self._weights else ()  # type: ignore[no-untyped-call]
+    def linops(self, weights: Sequence[Tensor] | None = None) -> list[NamedLinop]:
+        """Return operators whose gradients reach the weights, which belong to one call."""
+        own = self.weights if weights is None else weights
+        return self.reading(_Follow.apply(self.parts, *own) if own else ())  # type: ignore[no-untyped-call]
+
+    def reading(self, parts: Sequence[Tensor]) -> list[NamedLinop]:
+        """Return operators that read the given tensors in the place of the parts of weights."""
         return [
-            reading(source, [followed[of] if isinstance(of, int) else of for of in own])
+            reading(source, [parts[of] if isinstance(of, int) else of for of in own])
             for source, own in zip(self._sources, self._read, strict=True)
         ]
 
+    def parts_of(self, position: int) -> list[int]:
+        """Return the numbers of the parts that an operator reads."""
+        return sorted({of for of in self._read[position] if isinstance(of, int)})
+
     def _copy_or_number(self, tensor: Tensor, copy: Tensor) -> Tensor | int:
-        """Return what stands for a tensor: the copy, one of its own, or a part of a weight."""
+        """Return what stands for a tensor: the copy, or the number of a part of a weight."""
         if not tensor.requires_grad:
             return copy
         weight = weight_of(tensor)
         # What was computed from leaves is computed for this call.
         self.can_be_kept &= weight is not None and weight.is_leaf
+        n_before = len(self.parts.roots)
         if weight is None:
-            return _sent(tensor, tensor.device, copy.device)
-        n_before = len(self._parts.roots)
-        number = self._parts.add(weight, tensor, copy)
-        if len(self._parts.roots) > n_before:
-            self._weights.append(weight)
+            number = self.parts.add_alone(tensor, copy)
+        else:
+            number = self.parts.add(weight, tensor, copy)
+        if len(self.parts.roots) > n_before:
+            self.weights.append(tensor if weight is None else weight)
         return number
 
 
@@ -103,28 +117,12 @@ class _Return(Function):
 
     @staticmethod
     def forward(parts: WeightParts, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        under_way = []
-        for group in parts.groups():
-            of_part = {parts.parts[n]: g for n in group if (g := gradients[n]) is not None}
-            if of_part:
-                there = next(iter(of_part)).copy.device
-                here = parts.roots[next(iter(of_part)).root].device
-                total = _Total(of_part)
-                streams = streams_on(there, peer=here), streams_on(here, peer=there)
-                under_way.append((total, issue(total.values, *streams)))
-        flat: dict[int, Tensor] = {}
-        for total, transfer in under_way:
-            arrived = transfer.receive()
-            transfer.release()
-            for part in total.parts:
-                root = parts.roots[part.root]
-                if part.root not in flat:
-                    flat[part.root] = arrived.new_zeros(root.shape.numel())
-                part.of(flat[part.root]).copy_(total.of(part, arrived))
-        return tuple(
-            root.shaped(flat[number]) if number in flat else None
-            for number, root in enumerate(parts.roots)
-        )
+        sums = GradientSums(parts)
+        for number, gradient in enumerate(gradients):
+            if gradient is not None:
+                sums.add(number, gradient)
+        found = returned([(sums, range(len(parts.roots)))])
+        return tuple(found.get(number) for number in range(len(parts.roots)))
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: object) -> None:
@@ -142,32 +140,3 @@ class _Return(Function):
                 own = part.of(root.flat(gradient))
                 found.append(_sent(own, root.device, part.copy.device))
         return tuple(found)
-
-
-class _Total:
-    """The sum of gradients of parts that overlap, over the memory that they have together."""
-
-    def __init__(self, gradients: dict[Part, Tensor]) -> None:
-        self.parts = list(gradients)
-        if len(gradients) == 1:
-            (self.values,) = gradients.values()
-            return
-        starts = [part.copy.storage_offset() for part in gradients]
-        stops = [
-            1
-            + part.copy.storage_offset()
-            + sum((n - 1) * step for n, step in zip(part.size, part.copy.stride(), strict=True))
-            for part in gradients
-        ]
-        self._start = min(starts)
-        first = next(iter(gradients.values()))
-        self.values = first.new_zeros(max(stops) - self._start)
-        for part, gradient in gradients.items():
-            self.of(part, self.values).add_(gradient)
-
-    def of(self, part: Part, values: Tensor) -> Tensor:
-        """Return what ``values``, which are like those of the sum, are for a part."""
-        if len(self.parts) == 1:
-            return values
-        offset = part.copy.storage_offset() - self._start
-        return values.as_strided(part.size, part.copy.stride(), offset)

@@ -34,8 +34,8 @@ class Placed(Composite):
     ----------
     source : NamedLinop
     device : torch.device
-    copy : function, optional
-        Returns the same operator on the device, up to date. Made here by default.
+    copy : ReplicaPart, optional
+        The same operator on the device, up to date when called. Made here by default.
 
     Raises
     ------
@@ -58,15 +58,15 @@ class Placed(Composite):
         self,
         source: NamedLinop,
         device: torch.device | str,
-        copy: Callable[[], NamedLinop] | None = None,
+        copy: ReplicaPart | None = None,
     ) -> None:
         if not isinstance(source, NamedLinop):
             raise TypeError(f"Placed: source must be a NamedLinop, got {type(source)}")
         super().__init__(source.shape, [source])
         self.device = as_device(device)
         if copy is None:
-            copy = partial(Replica([source], probed(self.device)).copy_of, 0)
-        self._copy = copy  # a function, so the copies are nobody's to train or save
+            copy = Replica([source], probed(self.device)).part(0)
+        self.copy = copy  # a function, so the copies are nobody's to train or save
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
@@ -92,10 +92,10 @@ class Placed(Composite):
 
     def up_to_date(self) -> NamedLinop:
         """Return the operator on the device, with the values that its weights have now."""
-        return self._copy()
+        return self.copy()
 
     def _derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> Placed:
-        return Placed(derive(self.source), self.device, ReplicaPart(self._copy, derive))
+        return Placed(derive(self.source), self.device, self.copy.derived(derive))
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, on the same device and with the same copies."""
@@ -133,8 +133,7 @@ def placed_together(sources: Sequence[NamedLinop], device: torch.device) -> list
     """Return the operators at work on ``device``, where they share what they share here."""
     replica = Replica(sources, device)
     return [
-        Placed(source, device, partial(replica.copy_of, position))
-        for position, source in enumerate(sources)
+        Placed(source, device, replica.part(position)) for position, source in enumerate(sources)
     ]
 
 

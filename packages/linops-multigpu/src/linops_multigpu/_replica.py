@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -41,14 +44,20 @@ class Replica:
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
         self._sources = tuple(sources)
         self._device = device
-        self._copies: _Copies | None = None
+        self._copies: Copies | None = None
         self._up_to_date(range(len(self._sources)))
+
+    def part(self, position: int) -> ReplicaPart:
+        """Return the copy of a source as a value that is brought up to date where it is used."""
+        return ReplicaPart(self, position)
 
     def copy_of(self, position: int) -> NamedLinop:
         """Return the copy of a source with the values that its tensors have now.
 
         Whether they are those that were sent is found out once a call (:func:`one_call`) for all.
         """
+        if (given := _GIVEN.get().get(self)) is not None:
+            return given.linop(position)
         if is_transformed():
             return sent_by_itself(self._sources[position], self._device)
         # For each stream: it waits for what was sent, and what is sent now is sent on it.
@@ -61,18 +70,26 @@ class Replica:
         (copy,) = self._now([position])
         return copy
 
+    def now(self) -> Copies:
+        """Return the copies of all sources, up to date."""
+        return self._up_to_date(range(len(self._sources)))
+
+    def followed(self, copies: Copies) -> Followed:
+        """Return how gradients of copies reach what autograd follows of the sources."""
+        return copies.followed(self._sources, range(len(self._sources)))
+
     def _now(self, positions: Sequence[int]) -> list[NamedLinop]:
         copies = self._up_to_date(positions)
         if torch.is_grad_enabled() and any(copies.recorded()):
-            return copies.followed(self._sources, positions)
+            return copies.followed(self._sources, positions).linops()
         return [copies.linops[position] for position in positions]
 
-    def _up_to_date(self, positions: Sequence[int]) -> _Copies:
+    def _up_to_date(self, positions: Sequence[int]) -> Copies:
         with _SENDING:
             if self._copies is None or not self._copies.show(positions):
                 # What is outdated goes first, so that the device never has to hold both.
                 self._copies = None
-                self._copies = _Copies(self._sources, self._device)
+                self._copies = Copies(self._sources, self._device)
             self._copies.use()
             return self._copies
 
@@ -81,7 +98,7 @@ class Replica:
         return {**vars(self), "_copies": None}
 
 
-class _Copies:
+class Copies:
     """What operators read, as it was when it was sent.
 
     Attributes
@@ -121,8 +138,8 @@ class _Copies:
         """Return of each tensor of the operators whether autograd follows it now."""
         return self._snapshot.recorded()
 
-    def followed(self, sources: Sequence[NamedLinop], positions: Sequence[int]) -> list[NamedLinop]:
-        """Return operators whose gradients reach what the sources read."""
+    def followed(self, sources: Sequence[NamedLinop], positions: Sequence[int]) -> Followed:
+        """Return how gradients of the copies reach what the sources read."""
         key = tuple(positions), self.recorded()
         found = self._followed.get(key)
         if found is None:
@@ -132,7 +149,19 @@ class _Copies:
             )
             if found.can_be_kept:
                 self._followed[key] = found
-        return found.linops()
+        return found
+
+    def shows_all(self) -> bool:
+        """Whether what all operators read is as it was."""
+        return self._snapshot.shows()
+
+    def versions(self) -> list[int]:
+        """Return how often each copy was written to, by operators that change what they read."""
+        return [
+            -1 if tensor.is_inference() else tensor._version
+            for tensors in self.tensors
+            for tensor in tensors
+        ]
 
     def use(self) -> None:
         """Have the copies be there for what is given to the current stream of the device."""
@@ -169,31 +198,66 @@ class ReplicaPart:
 
     Parameters
     ----------
-    origin : function
-        Returns the copy to derive from, the same one while it is up to date.
-    derive : function
+    replica : Replica
+    position : int
+        Of the copy.
+    derive : tuple of function
+        From the copy to what is derived from it, one step after the other.
     """
 
     def __init__(
         self,
-        origin: Callable[[], NamedLinop],
-        derive: Callable[[NamedLinop], NamedLinop],
+        replica: Replica,
+        position: int,
+        derive: tuple[Callable[[NamedLinop], NamedLinop], ...] = (),
     ) -> None:
-        self._origin = origin
+        self.replica, self.position = replica, position
         self._derive = derive
         # By a weak key, not to keep an outdated copy in the memory of the device.
         self._derived = weakref.WeakKeyDictionary[NamedLinop, NamedLinop]()
 
+    def derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> ReplicaPart:
+        """Return what is derived from this."""
+        return ReplicaPart(self.replica, self.position, (*self._derive, derive))
+
     def __call__(self) -> NamedLinop:
         """Return what is derived from the copy as it is now."""
-        origin = self._origin()
+        origin = self.replica.copy_of(self.position)
         derived = self._derived.get(origin)
         if derived is None:
-            derived = self._derive(origin)
-            self._derived.clear()
-            self._derived[origin] = derived
+            derived = origin
+            for derive in self._derive:
+                derived = derive(derived)
+            if derived is not origin:
+                self._derived.clear()
+                self._derived[origin] = derived
         return derived
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without what was derived."""
-        return type(self), (self._origin, self._derive)
+        return type(self), (self.replica, self.position, self._derive)
+
+
+class Given:
+    """Operators that stand for the copies of a replica while :func:`given` lasts."""
+
+    def __init__(self, copies: Copies, linops: Sequence[NamedLinop]) -> None:
+        self._copies, self._linops = copies, linops
+
+    def linop(self, position: int) -> NamedLinop:
+        """Return one of them, for work on the stream that is current."""
+        self._copies.use()
+        return self._linops[position]
+
+
+_GIVEN: ContextVar[Mapping[Replica, Given]] = ContextVar("given", default=MappingProxyType({}))
+
+
+@contextmanager
+def given(linops: Mapping[Replica, Given]) -> Iterator[None]:
+    """Let other operators stand for the copies of replicas, in this thread."""
+    token = _GIVEN.set(linops)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)

@@ -59,12 +59,12 @@ def follow_caller(streams: DeviceStreams) -> None:
         streams.compute.wait_event(recorded_on(current, streams.backend))
 
 
-def let_caller_follow(streams: DeviceStreams, *results: Tensor) -> None:
+def let_caller_follow(streams: DeviceStreams, result: Tensor | None = None) -> None:
     """Let the stream that is current wait for the one that computes, and use what it returns."""
     current = streams.backend.current_stream(streams.device)
     if streams.compute != current:
         current.wait_event(recorded_on(streams.compute, streams.backend))
-        for result in results:
+        if result is not None:
             streams.backend.record_use(result, current)
 
 

@@ -18,6 +18,7 @@ class Root:
 
     device: torch.device
     shape: torch.Size
+    stride: tuple[int, ...]
     order: list[int]
 
     def flat(self, tensor: Tensor) -> Tensor:
@@ -60,6 +61,7 @@ class WeightParts:
         self.parts: list[Part] = []
         self._root_of: dict[int, int] = {}
         self._part_at: dict[tuple[object, ...], int] = {}
+        self._groups: list[list[int]] | None = None
 
     def add(self, weight: Tensor, tensor: Tensor, copy: Tensor) -> int:
         """Return the number of a part.
@@ -75,16 +77,33 @@ class WeightParts:
         """
         root = self._root_of.setdefault(id(weight), len(self.roots))
         if root == len(self.roots):
-            self.roots.append(Root(weight.device, weight.shape, memory_order(weight)))
+            order = memory_order(weight)
+            self.roots.append(Root(weight.device, weight.shape, weight.stride(), order))
         offset = int(tensor.storage_offset() - weight.storage_offset())
         place = root, tensor.shape, tensor.stride(), offset
         number = self._part_at.setdefault(place, len(self.parts))
         if number == len(self.parts):
-            self.parts.append(Part(*place, copy))
+            self._append(Part(*place, copy))
         return number
+
+    def add_alone(self, tensor: Tensor, copy: Tensor) -> int:
+        """Return the number of a part that is all of a weight, whatever its memory looks like."""
+        stride = torch.empty(tensor.shape, device="meta").stride()
+        self.roots.append(Root(tensor.device, tensor.shape, stride, list(range(tensor.ndim))))
+        self._append(Part(len(self.roots) - 1, tensor.shape, stride, 0, copy))
+        return len(self.parts) - 1
+
+    def _append(self, part: Part) -> None:
+        self.parts.append(part)
+        self._groups = None
 
     def groups(self) -> list[list[int]]:
         """Return the numbers of all parts, of one weight and overlapping each other in groups."""
+        if self._groups is None:
+            self._groups = self._found_groups()
+        return self._groups
+
+    def _found_groups(self) -> list[list[int]]:
         leaders = list(range(len(self.parts)))
         of_root: dict[int, list[int]] = {}
         for number, part in enumerate(self.parts):
