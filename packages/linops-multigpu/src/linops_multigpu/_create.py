@@ -37,7 +37,9 @@ def create_batched_linop(
     receives the bytes of the weights that its tiles read, once, however many of them share
     them; tiles on the device of the weights read the weights themselves. The operator is not
     changed, and its parameters are those of the result: what is written to them later is
-    followed, and gradients reach them, from every device.
+    followed, and gradients reach them, from every device. The backward pass computes each tile
+    again, so that a training step needs the workspace of the tiles in flight, not of all: an
+    operator of your own must return the same when it is called again with the same input.
 
     With several specs the tiles of the first are cut again by the second, and so on: across
     devices first, then within each to save memory.
@@ -57,8 +59,7 @@ def create_batched_linop(
         and one on its way by default.
     tqdm_kwargs : mapping, optional
         Options of a progress bar for each call, as in ``{"leave": False}``: over what is sent,
-        computed and collected, as it is issued. None is shown by default, or while autograd
-        follows a weight.
+        computed and collected, as it is issued. None is shown by default.
 
     Returns
     -------

@@ -318,12 +318,17 @@ class _ByTiles(Function):
         with one_call():  # so the weights are looked at once
             ctx.call.check()
             x, *weights = ctx.saved_tensors
-            # Autograd is to follow the gradients, or a transform wants many of them at once.
-            if torch.is_grad_enabled() or not writing_is_safe() or type(gradient) is not Tensor:
+            # Autograd is to follow the gradients, or many of them are wanted at once.
+            if torch.is_grad_enabled() or not writing_is_safe() or _is_batch(gradient):
                 found = ctx.call.recorded_gradients(x, weights, gradient)
             else:
                 found = ctx.call.gradients(x, gradient, ctx.needs_input_grad[2])
         return None, None, *found
+
+
+def _is_batch(gradient: Tensor) -> bool:
+    """Whether it stands for many, as in ``torch.autograd.grad(..., is_grads_batched=True)``."""
+    return "Batched" in str(torch._C._dispatch_keys(gradient))  # the key has no name in Python
 
 
 def attached(y: Tensor, call: TrainedCall, x: Tensor) -> Tensor:

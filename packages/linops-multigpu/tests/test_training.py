@@ -1,0 +1,603 @@
+"""Gradients to weights and input of batched operators, tile by tile, against the whole operators.
+
+Shapes: C coils, K samples, M rows, N columns, Nx a grid.
+"""
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from linops_core import (
+    FFT,
+    Add,
+    Convolution,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    Sampling,
+    SimpleLinop,
+    Stack,
+)
+from linops_core.testing.strategies import sums_of_views, trees
+from linops_multigpu import BatchedLinop, BatchSpec, DeviceSpec, Remote, create_batched_linop
+from linops_multigpu.testing import SCHEDULES, World, simulated
+from linops_split.testing import batch_sizes
+
+pytestmark = pytest.mark.usefixtures("simulation")
+
+BASES = ["cpu", "sim:0"]
+DEVICES = ["cpu", "sim:0", "sim:1", "sim:2"]
+on_both_bases = pytest.mark.parametrize("base", BASES)
+under_all_schedules = pytest.mark.parametrize("schedule", SCHEDULES)
+
+
+@contextmanager
+def machine(schedule: str = "newest", seed: int = 0) -> Iterator[World]:
+    """Three devices, of which the first does not reach the last; nothing may be left on them."""
+    with simulated(3, schedule=schedule, seed=seed) as world:
+        world.cut_link("sim:0", "sim:2")
+        yield world
+        gc.collect()
+        assert [world.allocated_nbytes(device) for device in world.devices] == [0, 0, 0]
+
+
+def parameter(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.rand(shape, dtype=torch.complex128))
+
+
+def sense(maps: nn.Parameter) -> NamedLinop:
+    S = Dense(maps, ("C", "Nx"), ("Nx",), ("C", "Nx"))
+    return Sampling([torch.tensor([0, 2, 5])], [6]) @ FFT(1, ("C",)) @ S
+
+
+def runs_the_plan(linop: NamedLinop, x: Tensor) -> Tensor:
+    """Apply an operator; its gradients must be by tiles."""
+    y: Tensor = linop(x)
+    assert type(y.grad_fn).__name__ == "_ByTilesBackward"
+    return y
+
+
+def planned(linop: NamedLinop) -> Callable[[Tensor], Tensor]:
+    """Return an operator as a function that must run the plan."""
+    return partial(runs_the_plan, linop)
+
+
+def gradients(
+    linop: Callable[[Tensor], Tensor], x: Tensor, weights: Sequence[Tensor], base: str = "cpu"
+) -> list[Tensor]:
+    """Return the gradients of a sum of random weight to the input, if it has one, and weights."""
+    of = [x, *weights] if x.requires_grad else [*weights]
+    y = linop(x.to(base))
+    generator = torch.Generator().manual_seed(0)
+    factor = torch.rand(y.shape, dtype=torch.complex128, generator=generator).to(base)
+    loss = (factor * y).abs().pow(2).sum()
+    if not loss.requires_grad:  # of a Zero
+        return [torch.zeros_like(tensor) for tensor in of]
+    found = torch.autograd.grad(loss, of, allow_unused=True)
+    return [
+        torch.zeros_like(tensor) if gradient is None else gradient
+        for tensor, gradient in zip(of, found, strict=True)
+    ]
+
+
+def check(
+    B: NamedLinop, A: NamedLinop, base: str, n: int = 6, weights: Sequence[Tensor] = ()
+) -> None:
+    """Compare gradients of all directions, for inputs that autograd follows and others."""
+    weights = weights or [weight for weight in A.parameters() if weight.requires_grad]
+    for is_followed in (True, False):
+        x = torch.rand(n, dtype=torch.complex128)
+        y = A(x).detach()
+        for batched, whole, vector in ((B, A, x), (B.H, A.H, y), (B.N, A.N, x)):
+            start = vector.clone().requires_grad_(is_followed)
+            wanted = gradients(whole, start, weights)
+            found = gradients(planned(batched), start, weights, base)
+            torch.testing.assert_close(found, wanted)
+
+
+# Any operator.
+
+
+def holds_what_moves(linop: NamedLinop) -> bool:
+    """Whether it is made of operators that can be placed; what functions hold does not move."""
+    return not any(isinstance(part, SimpleLinop) for part in linop.modules())
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_gradients_of_any_operator_are_those_of_the_whole(data: st.DataObject) -> None:
+    known = data.draw(
+        trees(2).filter(lambda known: holds_what_moves(known.linop)) | sums_of_views()
+    )
+    A = known.linop
+    weights = [weight for weight in A.parameters() if weight.requires_grad]
+    base = data.draw(st.sampled_from(BASES))
+    devices = data.draw(st.lists(st.sampled_from(DEVICES), min_size=1, max_size=3))
+    sizes = data.draw(batch_sizes(A))
+    which = data.draw(st.sampled_from([lambda A: A, lambda A: A.H, lambda A: A.N]))
+    of = known.spaces.sizes
+    lengths = [of.get(str(dim), of.get(dim.name, 1)) for dim in which(A).ishape]
+    dtype = data.draw(st.sampled_from([torch.complex128, torch.float64]))
+    x = torch.randn(lengths, dtype=dtype).requires_grad_(data.draw(st.booleans()))
+    has_streams = data.draw(st.booleans())
+    max_in_flight = data.draw(st.integers(1, 3))
+    if not weights and not x.requires_grad:
+        return
+    wanted = gradients(which(A), x, weights)
+    with machine(data.draw(st.sampled_from(SCHEDULES)), data.draw(st.integers(0, 9))) as world:
+        spec = BatchSpec(sizes, devices if sizes else devices[0], base)
+        B = create_batched_linop(A, spec, max_in_flight=max_in_flight)
+        with ExitStack() as streams:
+            for device in world.devices if has_streams else ():
+                streams.enter_context(world.using(world.new_stream(device)))
+            for _ in range(2):
+                found = gradients(which(B), x, weights, base)
+                torch.testing.assert_close(found, wanted)
+        del B
+
+
+# The plan.
+
+
+@on_both_bases
+@pytest.mark.parametrize("n_devices", [1, 2, 3])
+def test_weights_that_train_cost_no_time_and_no_transfers_forward(
+    base: str, n_devices: int
+) -> None:
+    found = []
+    for is_trained in (False, True):
+        weight = nn.Parameter(torch.rand(8), is_trained)
+        with simulated(4) as world:
+            devices = [f"sim:{k}" for k in range(1, n_devices + 1)]
+            spec = BatchSpec({"N": 1}, devices, base)
+            B = create_batched_linop(Diagonal(weight, ("N",)), spec)
+            x = torch.rand(8).to(base)
+            B(x)  # which tests the way
+            world.synchronize()
+            world.moved.clear()
+            world.set_cost(copy=1.0, kernel=lambda name, _: 2.0 * ("mul" in name))
+            y = B(x)
+            world.synchronize()
+            assert y.requires_grad is is_trained
+            found.append((world.makespan(), sorted(world.moved)))
+            assert world.makespan() == 1 + 2 * -(-8 // n_devices) + 1
+            del B, x, y
+    assert found[0] == found[1]
+
+
+@on_both_bases
+def test_a_training_step_of_a_normal_sends_what_must_be_sent_once(base: str) -> None:
+    maps = parameter(4, 6)
+    with machine() as world:
+        spec = BatchSpec({"C": 1}, ["sim:1", "sim:1"], base)
+        B = create_batched_linop(sense(maps), spec).N
+        x = torch.rand(6, dtype=torch.complex128).to(base).requires_grad_()
+        runs_the_plan(B, x)
+        world.moved.clear()
+        y = runs_the_plan(B, x)
+        there, back = (base, "sim:1", 6 * 16), ("sim:1", base, 6 * 16)
+        assert world.moved == [there, back]
+        world.moved.clear()
+        gradient = torch.ones(6, dtype=torch.complex128).to(base)
+        world.moved.clear()
+        torch.autograd.backward(y, gradient)
+        of_weights = [("sim:1", "cpu", 6 * 16)] * 4
+        assert sorted(world.moved) == sorted([there, there, back, *of_weights])
+        assert maps.grad is not None
+        del B, x, y, gradient
+
+
+@pytest.mark.parametrize("max_in_flight", [1, 2])
+@on_both_bases
+def test_a_training_step_needs_weights_their_gradients_and_the_tiles_in_flight(
+    base: str, max_in_flight: int
+) -> None:
+    n_coils, n = 16, 64
+    maps = parameter(n_coils, n)
+    S = Dense(maps, ("C", "Nx"), ("Nx",), ("C", "Nx"))
+    tile = 16 * n
+    with machine("eager") as world:
+        A = FFT(1, ("C",)) @ S
+        B = create_batched_linop(
+            A, BatchSpec({"C": 1}, ["sim:1"], base), max_in_flight=max_in_flight
+        )
+        x = torch.rand(n, dtype=torch.complex128).to(base).requires_grad_()
+        y = torch.rand(n_coils, n, dtype=torch.complex128).to(base)
+        for _ in range(2):
+            maps.grad = x.grad = None
+            world.synchronize()
+            world.reset_peak()
+            loss = (runs_the_plan(B, x) - y).abs().square().sum()
+            torch.autograd.backward(loss)
+        del loss
+        # The input; of each tile in flight a gradient; the workspace of one; the sum for the input.
+        n_tiles = 1 + max_in_flight + 8 + 1
+        assert world.peak_nbytes("sim:1") <= 2 * maps.nbytes + n_tiles * tile
+        del B, x, y
+
+
+def test_a_training_step_on_one_device_goes_tile_by_tile() -> None:
+    n_coils, n = 16, 64
+    maps = parameter(n_coils, n)
+    with machine("eager") as world:
+        there = nn.Parameter(maps.detach().to("sim:0"))
+        A = FFT(1, ("C",)) @ Dense(there, ("C", "Nx"), ("Nx",), ("C", "Nx"))
+        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:0"], "sim:0")).N
+        x = torch.rand(n, dtype=torch.complex128).to("sim:0").requires_grad_()
+        y = runs_the_plan(B, x)
+        world.synchronize()
+        world.reset_peak()
+        torch.autograd.backward(y, torch.ones_like(y))
+        image = 16 * n
+        # Weights and their gradient; x, y, the gradients to both; the workspace of one tile.
+        assert world.peak_nbytes("sim:0") <= 2 * maps.nbytes + 4 * image + 8 * image
+        del A, B, x, y, there
+
+
+# Under every schedule.
+
+
+@under_all_schedules
+@on_both_bases
+def test_gradients_are_right_whatever_is_done_first(base: str, schedule: str) -> None:
+    maps = parameter(4, 6)
+    A = sense(maps)
+    with machine(schedule):
+        for devices in (["sim:1"], ["sim:1", "sim:2", "sim:0", "cpu"]):
+            spec = BatchSpec({"C": 1, "K": 2}, devices, base)
+            B = create_batched_linop(A, spec, max_in_flight=1)
+            check(B, A, base)
+            del B
+
+
+@under_all_schedules
+def test_gradients_are_right_on_streams_that_are_given(schedule: str) -> None:
+    maps = parameter(4, 6)
+    with machine(schedule) as world:
+        streams: list[Any] = [world.new_stream(d) for d in ("sim:0", "sim:1", "sim:1")]
+        devices: list[Any] = [*(DeviceSpec("sim:1", stream) for stream in streams[1:]), "sim:0"]
+        spec = BatchSpec({"C": 1}, devices, "sim:0", streams[0])
+        check(create_batched_linop(sense(maps), spec, max_in_flight=1), sense(maps), "sim:0")
+        # Weights that are on the devices, and on the streams of the caller.
+        there = nn.Parameter(maps.detach().to("sim:1"))
+        B = create_batched_linop(sense(there), spec, max_in_flight=1)
+        for _ in range(2):
+            x = torch.rand(6, dtype=torch.complex128)
+            start = x.clone().requires_grad_()
+            wanted = gradients(sense(maps), start, [maps])
+            found = gradients(planned(B), start, [there], "sim:0")
+            torch.testing.assert_close([v.cpu() for v in found], wanted)
+            with torch.no_grad():
+                there.mul_(2)
+                maps.mul_(2)
+        del B, there, found
+
+
+@under_all_schedules
+def test_sums_that_begin_with_a_view_of_a_gradient(schedule: str) -> None:
+    factor = parameter(4)
+    A = Stack(*[Identity(("N",))] * 3, *[Diagonal(factor, ("N",))] * 3, idim_and_idx=("K", 0))
+    with machine(schedule):
+        B = create_batched_linop(A, BatchSpec({"K": 1}, ["sim:1"], "sim:0"), max_in_flight=1)
+        for operator, whole, lengths in ((B, A, [6, 4]), (B.H, A.H, [4])):
+            x = torch.rand(lengths, dtype=torch.complex128, requires_grad=True)
+            found = gradients(planned(operator), x, [factor], "sim:0")
+            torch.testing.assert_close(found, gradients(whole, x, [factor]))
+        del B, operator
+
+
+# Weights.
+
+
+@on_both_bases
+def test_some_weights_train_and_others_do_not(base: str) -> None:
+    maps, mask = parameter(4, 6), parameter(6)
+    A = Diagonal(mask, ("C", "Nx"), weight_shape=("Nx",)) @ Dense(
+        maps, ("C", "Nx"), ("Nx",), ("C", "Nx")
+    )
+    with machine():
+        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2", base], base))
+        for trained in ((True, False), (False, True), (True, True)):
+            maps.requires_grad_(trained[0])
+            mask.requires_grad_(trained[1])
+            check(B, A, base)
+        del B
+
+
+@on_both_bases
+def test_a_weight_that_operands_and_tiles_share_has_one_gradient(base: str) -> None:
+    weight = parameter(6)
+    D = Diagonal(weight, ("C", "N"), weight_shape=("N",))
+    A = D @ D.conj() @ Dense(parameter(4), ("C",), ("N",), ("C", "N"))
+    with machine():
+        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2", base, "cpu"], base))
+        check(B, A, base)
+        del B
+
+
+@on_both_bases
+def test_tiles_read_parts_of_weights_that_overlap_and_parts_of_inputs(base: str) -> None:
+    kernel = parameter(3)
+    A = Convolution(kernel, (), ("X",), ("Y",), grid_size=[6])
+    with machine():
+        for sizes in ({"X": 2}, {"Y": 2}):
+            B = create_batched_linop(A, BatchSpec(sizes, ["sim:1", "sim:0", "sim:2"], base))
+            check(B, A, base)
+            del B
+
+
+@on_both_bases
+def test_what_weights_are_computed_from_has_gradients(base: str) -> None:
+    leaf = parameter(4, 6)
+    expanded = parameter(1)
+    for weight in (leaf * 2, leaf.T.mul(2).T, leaf.conj(), expanded.expand(4, 6)):
+        A = Dense(weight, ("M", "N"))
+        of = expanded if weight is not leaf and weight.stride() == (0, 0) else leaf
+        x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
+        with machine():
+            B = create_batched_linop(A, BatchSpec({"M": 1}, ["sim:1", "sim:2", base], base))
+            for linop, whole in ((B, A), (B.N, A.N)):
+                of_tiles = torch.autograd.grad(
+                    runs_the_plan(linop, x.to(base)).abs().pow(3).sum(), [x, of], retain_graph=True
+                )
+                of_whole = torch.autograd.grad(
+                    whole(x).abs().pow(3).sum(), [x, of], retain_graph=True
+                )
+                torch.testing.assert_close(of_tiles, of_whole)
+            del B, linop
+
+
+@on_both_bases
+def test_integer_weights_and_inputs(base: str) -> None:
+    weight = nn.Parameter(torch.rand(4, 6, dtype=torch.float64))
+    A = Dense(weight, ("M", "N")) @ Diagonal(torch.arange(6), ("N",))
+    x = torch.arange(6)
+    with machine():
+        B = create_batched_linop(A, BatchSpec({"M": 1}, ["sim:1", "sim:2", base], base))
+        found = gradients(planned(B), x, [weight], base)
+        torch.testing.assert_close(found, gradients(A, x, [weight]))
+        del B
+
+
+@pytest.mark.parametrize("change", ["write", "replace", "data"])
+@pytest.mark.parametrize("device", ["sim:0", "sim:1"])
+def test_weights_must_stay_until_the_gradient_was_computed(change: str, device: str) -> None:
+    maps = parameter(4, 6)
+    with machine():
+        weight = nn.Parameter(maps.detach().to("sim:0"))
+        A = Dense(weight, ("M", "N"))
+        B = create_batched_linop(A, BatchSpec({"M": 1}, [device], "sim:0"))
+        y = B(torch.rand(6, dtype=torch.complex128).to("sim:0")).abs().sum()
+        if change == "write":
+            with torch.no_grad():
+                weight.mul_(2)
+        elif change == "replace":
+            A.weight = nn.Parameter(2 * weight.detach())
+        else:
+            weight.data = 2 * weight.detach()
+        with pytest.raises(RuntimeError, match=r"weights must stay as they are until the gradient"):
+            torch.autograd.grad(y, weight)
+        del A, B, y, weight
+
+
+def test_the_input_must_stay_until_the_gradient_was_computed() -> None:
+    with machine():
+        B = create_batched_linop(sense(parameter(4, 6)), BatchSpec({"C": 1}, ["sim:1"], "cpu"))
+        x = torch.rand(6, dtype=torch.complex128)
+        y = runs_the_plan(B, x).abs().sum()
+        x.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            torch.autograd.backward(y)
+        del B, y
+
+
+# Operators of users.
+
+
+class Dropout(Diagonal):
+    """Leaves out what chance says."""
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        return Diagonal.fn(linop, x * (torch.rand(x.shape) < 0.5))
+
+
+def test_operators_that_draw_random_numbers_have_the_gradient_of_what_was_drawn() -> None:
+    weight = nn.Parameter(torch.rand(8, dtype=torch.float64) + 1)
+    with machine():
+        B = create_batched_linop(Dropout(weight, ("N",)), BatchSpec({"N": 1}, ["cpu"], "cpu"))
+        for _ in range(5):
+            y = B(torch.ones(8, dtype=torch.float64))
+            (found,) = torch.autograd.grad(y.sum(), weight)
+            assert torch.equal(found, (y != 0).double())
+        del B, y
+
+
+class Counting(Diagonal):
+    """Remembers in a buffer how often it was called, and makes use of it."""
+
+    n_calls: Tensor
+
+    def __init__(self, weight: Tensor, ioshape: tuple[str, ...]) -> None:
+        super().__init__(weight, ioshape)
+        self.register_buffer("n_calls", torch.ones(()))
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        linop.n_calls.add_(1)
+        return Diagonal.fn(linop, x) * float(linop.n_calls)
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:1"])
+def test_operators_that_change_what_they_read_are_refused(device: str) -> None:
+    A = Counting(nn.Parameter(torch.rand(8)), ("N",))
+    with machine():
+        B = create_batched_linop(A, BatchSpec({}, device, "cpu"))
+        y = B(torch.ones(8)).sum()
+        with pytest.raises(RuntimeError, match="weights must stay as they are"):
+            torch.autograd.backward(y)
+        del B, y
+
+
+def test_gradients_reach_what_a_function_holds() -> None:
+    w = torch.rand(4, dtype=torch.complex128, requires_grad=True)
+    held = SimpleLinop(lambda x: w * x, lambda x: w.conj() * x, ishape=("N",))
+    weight = parameter(4)
+    A = Add(held @ Diagonal(weight, ("N",)), Diagonal(weight, ("N",)))
+    B = BatchedLinop(A, DeviceSpec("cpu"))
+    x = torch.rand(4, dtype=torch.complex128, requires_grad=True)
+    torch.testing.assert_close(gradients(B, x, [w, weight]), gradients(A, x, [w, weight]))
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_hooks_of_parts_are_called_and_may_change_what_they_see(is_followed: bool) -> None:
+    weight = parameter(4, 6)
+    A = Dense(weight, ("M", "N"))
+    x = torch.rand(6, dtype=torch.complex128, requires_grad=is_followed)
+    with machine():
+        B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:1", "cpu"], "cpu"))
+        runs_the_plan(B, x)
+        for tile in (part for part in B.whole.modules() if type(part) in (Remote, Dense)):
+            n_calls = 0
+
+            def doubled(_: nn.Module, args: Any, result: Tensor) -> Tensor:
+                nonlocal n_calls
+                n_calls += 1
+                return 2 * result
+
+            handle = tile.register_forward_hook(doubled)
+            y = B(x)
+            assert n_calls == 1
+            rows = slice(2) if y[0] != A(x)[0] else slice(2, 4)
+            factor = torch.ones(4, dtype=torch.complex128)
+            factor[rows] = 2
+            found = gradients(B, x, [weight])
+            scaled = Diagonal(factor, ("M",)) @ A
+            torch.testing.assert_close(found, gradients(scaled, x, [weight]))
+            handle.remove()
+        runs_the_plan(B, x)
+        del B, tile, y
+
+
+def test_autocast_is_that_of_the_forward_pass() -> None:
+    weight = nn.Parameter(torch.rand(4, 6))
+    A, x = Dense(weight, ("M", "N")), torch.rand(6, requires_grad=True)
+    B = create_batched_linop(A, BatchSpec({"M": 2}))
+    assert isinstance(B, BatchedLinop)
+    found = []
+    for linop in (A, B):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = linop(x)
+        found.append([y, *torch.autograd.grad(y.float().sum(), [x, weight])])
+    torch.testing.assert_close(found[1], found[0])
+
+
+# Other ways of autograd.
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own formulas
+@pytest.mark.parametrize("device", ["cpu", "sim:1"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_gradients_of_gradients_are_those_of_torch(dtype: torch.dtype, device: str) -> None:
+    weight = nn.Parameter(torch.rand(3, 4, dtype=torch.complex128))
+    A = Dense(weight, ("M", "N"))
+    with machine():
+        B = create_batched_linop(A, BatchSpec({"M": 1, "N": 2}, [device, "cpu"], "cpu"))
+        x = torch.rand(4, dtype=dtype, requires_grad=True)
+
+        held = [B]
+
+        def of(x: Tensor, weight: Tensor) -> Tensor:
+            return runs_the_plan(held[0], x)
+
+        assert torch.autograd.gradcheck(of, (x, weight), fast_mode=True)
+        assert torch.autograd.gradgradcheck(of, (x, weight), fast_mode=True)
+        found = []
+        for linop in (A, B):
+            (first,) = torch.autograd.grad(linop(x).abs().pow(3).sum(), weight, create_graph=True)
+            found.append(torch.autograd.grad(first.abs().pow(2).sum(), [x, weight]))
+        torch.testing.assert_close(*found)
+        held.clear()
+        del B, first, linop
+
+
+def test_many_gradients_at_once() -> None:
+    weight = nn.Parameter(torch.rand(4, 6, dtype=torch.float64))
+    A, x = Dense(weight, ("M", "N")), torch.rand(6, dtype=torch.float64, requires_grad=True)
+    B = create_batched_linop(A, BatchSpec({"M": 2}, ["cpu", "cpu"], "cpu"))
+    y = runs_the_plan(B, x)
+    basis = torch.eye(4, dtype=torch.float64)
+    found = torch.autograd.grad(y, [x, weight], basis, is_grads_batched=True)
+    wanted = torch.autograd.grad(A(x), [x, weight], basis, is_grads_batched=True)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_the_graph_may_be_gone_through_twice_if_it_is_kept() -> None:
+    weight = parameter(4, 6)
+    with machine():
+        B = create_batched_linop(sense(weight), BatchSpec({"C": 1}, ["sim:1"], "cpu"))
+        y = runs_the_plan(B, torch.rand(6, dtype=torch.complex128)).abs().sum()
+        first, second = (torch.autograd.grad(y, weight, retain_graph=not k)[0] for k in range(2))
+        assert torch.equal(first, second)
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            torch.autograd.grad(y, weight)
+        del B, y
+
+
+def test_a_call_leaves_nothing_behind() -> None:
+    maps = parameter(4, 6)
+    with machine() as world:
+        B = create_batched_linop(sense(maps), BatchSpec({"C": 1}, ["sim:1", "sim:2"], "sim:0"))
+        x = torch.rand(6, dtype=torch.complex128).to("sim:0")
+        B(x)
+        gc.collect()
+        before = [world.allocated_nbytes(device) for device in world.devices]
+        gc.disable()
+        try:
+            y = runs_the_plan(B, x)
+            ref = weakref.ref(y.grad_fn)
+            torch.autograd.backward(y.abs().sum())
+            del y
+            assert ref() is None
+            assert [world.allocated_nbytes(device) for device in world.devices] == before
+        finally:
+            gc.enable()
+        del B, x
+
+
+@pytest.mark.parametrize("n_calls", [1, 2, 3, 4])
+def test_an_exception_in_the_backward_pass_leaves_nothing_behind(n_calls: int) -> None:
+    class Fragile(Diagonal):
+        n_left = 0
+
+        @staticmethod
+        def fn(linop: Any, x: Tensor, /) -> Tensor:
+            Fragile.n_left -= 1
+            if Fragile.n_left == 0:
+                raise KeyError("a tile fails")
+            return Diagonal.fn(linop, x)
+
+    weight = parameter(4)
+    with machine("random", n_calls):
+        spec = BatchSpec({"N": 1}, ["sim:1", "sim:2", "sim:0"], "sim:0")
+        B = create_batched_linop(Fragile(weight, ("N",)), spec)
+        x = torch.rand(4, dtype=torch.complex128).to("sim:0").requires_grad_()
+        y = runs_the_plan(B, x).abs().sum()
+        Fragile.n_left = n_calls
+        with pytest.raises(KeyError, match="a tile fails"):
+            torch.autograd.backward(y)
+        del y
+        y = runs_the_plan(B, x).abs().sum()
+        torch.autograd.backward(y)
+        assert weight.grad is not None and weight.grad.abs().max() > 0
+        del B, x, y
