@@ -331,6 +331,26 @@ def test_a_well_conditioned_system_in_half_precision_is_solved(
     assert (x.double() - exact).norm() <= 20 * torch.finfo(dtype).eps * exact.norm()
 
 
+@example(9, 3.3125, True, 8380)
+@given(st.integers(2, 30), st.floats(0, 7), st.booleans(), st.integers(0, 2**16))
+def test_a_guess_is_called_a_solution_only_where_it_is_one(
+    n: int, decades: float, is_clustered: bool, seed: int
+) -> None:
+    """Its residual is as rounded as any, and no step has shown the norm of A yet."""
+    matrix, y = of_condition(n, torch.float32, decades, is_clustered, seed)
+    guess = torch.linalg.solve(matrix.double(), y.double()).float()
+    computed = float((matrix @ guess - y).norm() / y.norm())
+    exact = float((matrix.double() @ guess.double() - y.double()).norm() / y.double().norm())
+    for gtol in (computed, 1.01 * computed, 0.99 * exact, 1e-6, 1e-3):
+        record = Record()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            x = solve(matrix.mv, y, x0=guess, gtol=gtol, ltol=0, callback=record)
+        residual = float((matrix.double() @ x.double() - y.double()).norm() / y.double().norm())
+        assert record.reason is not StopReason.CONVERGED or residual <= gtol
+    assert record.iterations == 0 or decades > 2
+
+
 def test_two_unknowns_in_bfloat16_are_exact() -> None:
     A = torch.tensor([1.0, 4.0], dtype=torch.bfloat16)
     x = solve(lambda x: A * x, torch.ones(2, dtype=torch.bfloat16))

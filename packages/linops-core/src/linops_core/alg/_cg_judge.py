@@ -64,7 +64,7 @@ class Judge:
     residual : float or Tensor
         |A x - y| there.
     image : float or Tensor
-        |A x| there.
+        |A| |x| there, or |A x| where the residual is above the tolerance.
     gtol, ltol : float
         As of the solver.
     precision : float
@@ -126,7 +126,7 @@ class Judge:
     def stop(self, which: Numbers, reason: StopReason) -> None:
         """Note the reason for those systems that are still active."""
         which = which & self.active
-        if not _any(which):
+        if not is_any(which):
             return
         self.active = self.active ^ which
         for index, stopped in enumerate(_list(which)):
@@ -173,7 +173,7 @@ class Judge:
         waits = self.active & (self.residual <= self.goal)
         self.waiting, self.active = self.waiting | waits, self.active ^ waits
         self.stop(decrease <= self.ltol * abs(self.loss), StopReason.STALLED)
-        if _any(self.active):
+        if is_any(self.active):
             self._check_energy(measured.energy, measured.searched)
         self._note_rounding(measured)
         self.energy, self.searched = measured.energy.real, measured.searched
@@ -181,10 +181,10 @@ class Judge:
     @property
     def has_to_verify(self) -> bool:
         """Whether the residuals must be computed anew, because no system can go on without."""
-        if _any(self.active):
+        if is_any(self.active):
             return False
         is_unsure = _list(self._drift() > 0.5 * self.residual)
-        return _any(self.waiting) or any(
+        return is_any(self.waiting) or any(
             unsure and reason is not StopReason.CONVERGED
             for unsure, reason in zip(is_unsure, self.reasons, strict=True)
         )
@@ -264,7 +264,7 @@ class Judge:
         is_large = 2 * measured.image >= measured.norm * measured.direction
         bad = bad | ((curvature.real <= floor) & is_large)
         bad = (bad | (size == 0)) & self.active
-        if _any(bad):
+        if is_any(bad):
             raise ValueError(
                 f"{_NAME}: A must be Hermitian and positive definite, got p^H A p = "
                 f"{_first(curvature, bad)} for a direction p{_which(bad)} with "
@@ -276,7 +276,7 @@ class Judge:
         rounding = self.noise * measured.norm * length**2 + self.unconjugate
         bad = abs(cross - curvature) > root * measured.image * length + rounding
         bad = bad & (measured.step != 0) & self.active
-        if _any(bad):
+        if is_any(bad):
             apart = abs(cross - curvature) / (measured.image * length)
             raise ValueError(
                 f"{_NAME}: {self.suspects} must be Hermitian and positive definite, got a residual "
@@ -303,7 +303,7 @@ class Judge:
         root = self.precision**0.5
         bad = (abs(energy.imag) > root * size) | (energy.real <= self.precision * size)
         bad &= self.active
-        if _any(bad):
+        if is_any(bad):
             raise ValueError(
                 f"{_NAME}: the preconditioner must be Hermitian and positive definite, got "
                 f"r^H M r = {_first(energy, bad)} for a residual r{_which(bad)}"
@@ -332,7 +332,8 @@ def _list(numbers: Numbers) -> list[Any]:
     return numbers.tolist() if isinstance(numbers, Tensor) else [numbers]
 
 
-def _any(which: Numbers) -> bool:
+def is_any(which: Numbers) -> bool:
+    """Return whether it is so for a system."""
     return bool(which.any()) if isinstance(which, Tensor) else bool(which)
 
 

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from .._tracing import is_recorded
-from ._cg_judge import Judge, Measured, on_host
+from ._cg_judge import Judge, Measured, Numbers, is_any, on_host
 from ._half import narrowed, rounding_of, widened
 from ._implicit import attach
 from ._items import BatchDims, Items, items_of
 from ._progress import Progress
+from ._random import random_like
 from ._step import Callback, ConvergenceWarning, StopReason
 from ._vectors import (
     Operator,
@@ -205,6 +206,8 @@ class Run:
         size, loss, norm, image_size = (
             found.real for found in on_host(size, loss, norm, image_size)
         )
+        if self.is_guessed and is_any(norm <= tolerances[0] * size):
+            image_size = self.largest_image()
         dtype = dtype or self.y.dtype
         precision = torch.finfo(dtype).eps
         # Of p^H A p: the rounding of the inner product, and of A in half precision.
@@ -222,6 +225,15 @@ class Run:
         )
         # A in another unit, where its own would lead out of the range of the dtype.
         self.unit_of_A: Tensor | None = None
+
+    @torch.no_grad()
+    def largest_image(self) -> Numbers:
+        """Return an estimate of |A| |x| for the first guess: what A x is made of may cancel."""
+        generator = torch.Generator().manual_seed(0)
+        first = self.applied(self.A, random_like(self.x.detach(), generator))
+        first = first / self.items.unit(first).clamp(min=torch.finfo(first.dtype).tiny)
+        second = self.items.norm(self.applied(self.A, first)) / self.items.norm(first)
+        return on_host((second * self.items.norm(self.x)).nan_to_num(0.0))[0].real
 
     def applied(self, operator: Operator, x: Tensor, name: str = "A") -> Tensor:
         """Return what an operator makes of x in the dtype of y, widened again."""
