@@ -1,4 +1,4 @@
-"""Reconstruct a real brain volume from undersampled multi-coil MRI data, whole and in tiles.
+"""Reconstruct a volume from undersampled multi-coil MRI data, whole and in tiles.
 
 The scanner is a chain of named-dimension operators: coil sensitivity maps, a Fourier transform
 and a sampling pattern (SENSE: Pruessmann et al., Magnetic Resonance in Medicine 42, 1999).
