@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 from torch._ops import OpOverload
 from torch.autograd.graph import increment_version
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ._registration import DEVICE_TYPE, counts_its_writes
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
     """Checks what operators read and write on the host, on the thread that entered it.
 
-    What goes past operators, such as the memory of a NumPy array, is not seen. Writes are counted
-    in the versions of tensors, on the host and on devices, where any mode keeps torch from it.
+    What goes past operators is not seen here; see :class:`HostReads`. Writes are counted in the
+    versions of tensors, on the host and on devices, where any mode keeps torch from it.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -49,3 +51,33 @@ class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torc
             written = written_by(func, args, options)
             increment_version([tensor for tensor in written if not tensor.is_inference()])
         return result
+
+
+# What reads the memory of a tensor by other means than operators, or lets others read it.
+_READERS = {
+    *(Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__dlpack__),
+    *(Tensor.__repr__, Tensor.__format__, torch.tensor, torch.as_tensor, torch.asarray),
+}
+
+
+class HostReads(TorchFunctionMode):
+    """Checks what is read on the host past operators, on the thread that entered it.
+
+    What shares memory, such as a NumPy array, counts as read when it is made.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self._machine = machine
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func in _READERS:
+            with self._machine.entered():
+                self._machine.host_access(tensors_in((args, kwargs)), (), func.__name__)
+        return func(*args, **(kwargs or {}))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ._checker import RaceError
 from ._cost import Interval, Trace, busiest, makespan
-from ._host_access import HostAccess
+from ._host_access import HostAccess, HostReads
 from ._machine import Duration, Machine
 from ._queue import SimEvent, SimStream
 
@@ -57,7 +57,11 @@ class World:
         The thread that called :func:`simulated` is attached; another one has to say so.
         """
         # Threads of autograd's own would each have other current streams.
-        with HostAccess(self._machine), torch.autograd.set_multithreading_enabled(False):
+        with (
+            HostAccess(self._machine),
+            HostReads(self._machine),
+            torch.autograd.set_multithreading_enabled(False),
+        ):
             yield
 
     # Streams.
