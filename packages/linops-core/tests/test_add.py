@@ -87,3 +87,21 @@ def test_terms_on_threads_stay_together_in_a_sum_without_threads() -> None:
 def test_terms_that_are_no_operators_are_refused() -> None:
     with pytest.raises(TypeError, match=r"Add: operands must be NamedLinops, got <class 'float'>"):
         Add(Scalar(1.0), 2.0)  # type: ignore[arg-type]
+
+
+def test_a_sum_of_sums_knows_the_lengths_that_only_one_term_knows() -> None:
+    unknown, known = Scalar(2.0, ("N",)), Diagonal(torch.ones(3), ("N",))
+    first = unknown + unknown
+    for total in (
+        first + (unknown + known),
+        (unknown + known) + first,
+        first + known,
+        known + first,
+    ):
+        assert total.sizes("input") == total.sizes("output") == (3,)
+        assert total.linked_positions() == ((0, 0),)
+        torch.testing.assert_close(
+            total(torch.ones(3)), (len([*total.children()]) - 1) * 2 * torch.ones(3) + 1
+        )
+        with pytest.raises(ValueError, match=r"Add: N must have one size, got 3 in .* and 4 in"):
+            total + Diagonal(torch.ones(4), ("N",))

@@ -81,6 +81,27 @@ def concat(n: int) -> Concat:
     return Concat(*diagonals(n), idim="Nx", odim="Nx")
 
 
+def nested(n: int) -> NamedLinop:
+    """Return sums in chains in sums, n deep."""
+    A, D, E = diagonals(3)
+    for _ in range(n):
+        A = Chain(Add(A, D), E)
+    return A
+
+
+def nested_matrices(n: int) -> NamedLinop:
+    """Return sums in chains in sums, n deep, each of which has dimensions inside."""
+    there, back = (Dense(torch.ones(1, 1), names) for names in (("M", "N"), ("N", "M")))
+    A: NamedLinop = Chain(there, back)
+    for _ in range(n):
+        A = Chain(Add(A, A), there, back)
+    return A
+
+
+def lengths_and_roles(A: NamedLinop) -> object:
+    return [(A.size(dim), A.role(dim)) for dim in A.dims], A.sizes("input"), A.sizes("output")
+
+
 WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "a chain": (diagonals, lambda parts: Chain(*parts)),
     "its adjoint": (chain, lambda A: A.H),
@@ -94,6 +115,12 @@ WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "its tree": (chain, repr),
     "its role": (chain, lambda A: A.role("Nx")),
     "its support": (blurs, lambda A: A.support("N0")),
+    "lengths and roles of what is inside": (lambda n: Chain(*matrices(n)), lengths_and_roles),
+    "lengths and roles of its normal": (lambda n: Chain(*matrices(n)).N, lengths_and_roles),
+    "sums in chains": (lambda n: n, nested),
+    "sums of chains with dimensions inside": (lambda n: n, nested_matrices),
+    "lengths and roles of sums in chains": (nested, lengths_and_roles),
+    "the sum, one after the other": (diagonals, sum),
     "a sum": (diagonals, lambda parts: Add(*parts)),
     "the adjoint of a sum": (total, lambda A: A.H),
     "the normal of a sum": (total, lambda A: A.N),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch import Tensor
 
@@ -13,7 +13,9 @@ from ._accumulate import accumulate
 from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._linop import NamedLinop
+from ._places import Joints, Place, joints, side_by_side
 from ._same_space import check_operands, same_space, why_not_alike
+from ._sides import Side
 from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
@@ -58,10 +60,29 @@ class Add(Composite):
     ) -> None:
         check_workers("Add", num_workers)
         check_operands("Add", linops)
-        terms = same_space("Add", landing_alike(flat_sum(linops, threaded)))
-        super().__init__(NamedShape(terms[0].ishape, terms[0].oshape), terms, name)
-        self._is_endomorphism = all(term.is_endomorphism for term in terms)
+        # Sums are fitted as they are: what their terms share is known, however many there are.
+        operands = same_space("Add", landing_alike(linops))
+        terms = flat_sum(operands, threaded)
+        super().__init__(NamedShape(operands[0].ishape, operands[0].oshape), terms, name)
+        self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         self.threaded, self.num_workers = threaded, num_workers
+        if len(terms) > len(operands):
+            self._joints = self._joints_of_sums(operands)
+
+    def _joints_of_sums(self, operands: Sequence[NamedLinop]) -> Joints:
+        """Return what is known of the places, of operands some of which were taken apart."""
+        found = joints(self._shape, operands, side_by_side(self._shape, operands))
+        first = [0]
+        for linop in operands:
+            n_terms = len(linop._operands) if is_flattened(linop, self.threaded) else 1
+            first.append(first[-1] + n_terms)
+        sources: dict[tuple[Side, int], Place] = {}
+        for place, (number, side, position) in found.sources.items():
+            linop, within = operands[number], 0
+            if is_flattened(linop, self.threaded):
+                within, side, position = linop._own_joints().sources[side, position]
+            sources[place] = first[number] + within, side, position
+        return Joints(sources, found.links)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -130,6 +151,10 @@ def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[Named
     """
     terms: list[NamedLinop] = []
     for linop in linops:
-        is_sum = type(linop) is Add and (threaded or not linop.threaded)
-        terms += linop.linops if isinstance(linop, Add) and is_sum else [linop]
+        terms += linop.linops if is_flattened(linop, threaded) else [linop]
     return terms
+
+
+def is_flattened(linop: NamedLinop, threaded: bool = False) -> TypeGuard[Add]:
+    """Whether a sum takes the terms of ``linop`` in its place."""
+    return type(linop) is Add and (threaded or not linop.threaded)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from ._add import Add, flat_sum
+from ._add import Add
 from ._chain import chained, fit, flat
 from ._endomorphism import following, landing_alike
 from ._identity import Identity, is_identity
@@ -104,7 +104,7 @@ def summed(*linops: NamedLinop) -> NamedLinop:
     ValueError
         If they do not share one shape, in names or in sizes.
     """
-    terms = same_space("Add", landing_alike(flat_sum(linops)))
+    terms = same_space("Add", landing_alike(linops))
     for place in [i for i, term in enumerate(terms) if isinstance(term, Zero)][::-1]:
         others = [*terms[:place], *terms[place + 1 :]]
         if others and _adds_no_size(terms[place], others):
