@@ -185,3 +185,33 @@ def test_what_has_no_such_triplets_is_refused(
     given = {"A": lambda x: 2 * x, "adjoint": lambda x: 2 * x, "k": 1, "like": torch.ones(2)}
     with pytest.raises(error, match=rf"svd: {message}"):
         svd(**{**given, **keywords})
+
+
+@given(
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.sampled_from([torch.float32, torch.float64, torch.complex64, torch.bfloat16, torch.float16]),
+    st.integers(0, 2**16),
+    st.floats(-14, -1),
+)
+def test_triplets_that_are_called_converged_are_within_the_tolerance(
+    rows: int, columns: int, dtype: torch.dtype, seed: int, digits: float
+) -> None:
+    """Those in half precision too; the others hold to its rounding."""
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.randn(rows, columns, dtype=wide, generator=generator).to(dtype)
+    k, tol, record = min(rows, columns), 10**digits, Record()
+    U, S, V = svd(Dense.from_einstr(matrix, "MN,N->M"), k, tol=tol, callback=record)
+    assert (U.dtype, V.dtype) == (dtype, dtype)
+    exact, turned = matrix.to(wide), V.to(wide).mT
+    rest = exact.mH @ U.to(wide).mT - turned * S.double()
+    residual = float(rest.norm(dim=0).max()) / float(S[0])
+    assert record.reason is not StopReason.CONVERGED or residual <= tol
+    # A direction of less than 16 times the precision is taken for rounding, of the norm of a block.
+    rounding = 32 * torch.finfo(dtype).eps
+    largest = float(exact.norm())
+    forth = exact @ turned - U.to(wide).mT * S.double()
+    assert float(forth.norm(dim=0).max()) <= rounding * largest
+    wanted = torch.linalg.svdvals(exact)
+    assert float((S.double() - wanted).abs().max()) <= max(rounding, tol) * largest
