@@ -141,10 +141,35 @@ def test_the_normal_of_a_column_runs_inside_of_the_blocks() -> None:
     torch.testing.assert_close(mixed.N.to_dense(), mixed.to_dense().mH @ mixed.to_dense())
 
 
-def test_blocks_with_two_divided_dimensions_cannot_be_cut_along_one() -> None:
-    A = Concat(matrix(1, 2), matrix(1, 1), idim="N", odim="M")
-    assert A.role("N") is A.role("M") is Role.OPAQUE
-    assert "the blocks divide N and M together" in str(A.why_opaque("N"))
+def test_a_block_diagonal_is_cut_along_either_of_two_names() -> None:
+    A = Concat(matrix(1, 2), matrix(3, 1), matrix(2, 2), idim="N", odim="M")
+    whole = A.to_dense()
+    assert (A.role("N"), A.role("M")) == (Role.INPUT, Role.OUTPUT)
+    N, M = ND.infer(("N", "M"))
+    for columns in (slice(start, stop) for start in range(5) for stop in range(start + 1, 6)):
+        torch.testing.assert_close(A.split(A, {N: columns}).to_dense(), whole[:, columns])
+        for rows in (slice(start, stop) for start in range(6) for stop in range(start + 1, 7)):
+            part = A.split(A, {N: columns, M: rows})
+            torch.testing.assert_close(part.to_dense(), whole[rows, columns])
+            torch.testing.assert_close(part.H.to_dense(), whole[rows, columns].mH)
+    for rows in (slice(start, stop) for start in range(6) for stop in range(start + 1, 7)):
+        torch.testing.assert_close(A.split(A, {M: rows}).to_dense(), whole[rows])
+
+
+def test_a_part_of_a_block_diagonal_reads_the_blocks_that_it_is_about() -> None:
+    A = Concat(matrix(1, 2), matrix(3, 1), matrix(2, 2), idim="N", odim="M")
+    part = A.split(A, {ND.infer("M"): slice(2, 5)})
+    assert part.support("N") == slice(2, 5) and part.support("M") is None
+    assert len(part.linops) == 3  # what is zero before, and two blocks
+
+
+def test_blocks_of_no_length_are_cut_with_the_others() -> None:
+    empty = Dense(torch.ones(0, 2), ("M", "N"))
+    A = Concat(empty, matrix(2, 2), empty, matrix(1, 1), idim="N", odim="M")
+    whole = A.to_dense()
+    for piece in (slice(0, 1), slice(1, 3), slice(2, 3)):
+        part = A.split(A, {ND.infer("M"): piece})
+        torch.testing.assert_close(part.to_dense(), whole[piece])
 
 
 def test_inner_dimensions_of_different_sizes_cannot_be_sliced() -> None:

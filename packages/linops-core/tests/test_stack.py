@@ -129,11 +129,34 @@ def test_a_tile_holds_the_operands_that_it_is_about() -> None:
     assert A.split(A, {ND("K"): slice(None)}) is A
 
 
-def test_two_new_dimensions_cannot_be_cut_along_one() -> None:
-    A = Stack(matrix(2, 3), matrix(2, 3), idim_and_idx=("J", 0), odim_and_idx=("K", 0))
-    with pytest.raises(SplitError, match=r"J cannot be split: J and K count the same operands"):
+def test_two_new_dimensions_are_cut_apart() -> None:
+    linops = [matrix(2, 3, seed) for seed in range(3)]
+    A = Stack(*linops, idim_and_idx=("J", 0), odim_and_idx=("K", 1), threaded=True)
+    assert (A.role("J"), A.role("K")) == (Role.INPUT, Role.OUTPUT)
+    J, K = ND.infer(("J", "K"))
+    whole = A.to_dense().reshape(2, 3, 3, 3)  # M, K, J, N
+    pieces = [slice(start, stop) for start in range(3) for stop in range(start + 1, 4)]
+    for here in pieces:
+        for there in pieces:
+            part = A.split(A, {J: here, K: there, ND("M"): slice(0, 1)})
+            wanted = whole[:1, there, here].flatten(0, 1).flatten(1)
+            torch.testing.assert_close(part.to_dense(), wanted)
+            torch.testing.assert_close(part.H.to_dense(), wanted.mH)
+        of_one = A.split(A, {K: here})
+        torch.testing.assert_close(of_one.to_dense(), whole[:, here].flatten(0, 1).flatten(1))
+        assert of_one.support("J") in (here, None)
+    same = A.split(A, {J: slice(1, 3), K: slice(1, 3)})
+    assert isinstance(same, Stack) and same.linops == A.linops[1:] and same.threaded
+
+
+def test_what_is_zero_must_be_of_known_size_to_be_cut_apart() -> None:
+    def plain() -> NamedLinop:
+        return SimpleLinop(lambda x: x, lambda y: y, ishape=("N",), oshape=("M",))
+
+    A = Stack(plain(), plain(), idim_and_idx=("J", 0), odim_and_idx=("K", 0))
+    match = r"to be cut along \(J, K\), where blocks are zero, the size of each dimension that only"
+    with pytest.raises(SplitError, match=match):
         A.split(A, {ND("J"): slice(0, 1)})
-    assert A.role("K") is Role.OPAQUE and A.role("M") is Role.OUTPUT
 
 
 def test_an_operand_without_the_inner_dimension_is_zero_in_all_tiles_but_the_first() -> None:

@@ -21,15 +21,16 @@ from ._add import Add
 from ._composite import Composite
 from ._linop import NamedLinop
 from ._places import WHOLE, Seam
+from ._roles import Role
 from ._same_space import same_space, why_not_alike
 from ._sandwich import sandwich
 from ._sides import SIDES, Side, axis_of, dims_of
 from ._sizes import one_dimension, per_axis
 from ._slicing import row_of_operand, tile_of
-from ._support import Supports, support_of_one, supports_side_by_side
+from ._support import Supports, hull, is_empty, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._tile import Window
-from ._zero import Zero, zero_tile
+from ._zero import Zero, zero_block, zero_tile
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,16 @@ class Blocks:
             if start < stop:
                 yield position, slice(start, stop)
             position += 1
+
+    def span(self, piece: slice) -> range:
+        """Return the numbers from the first block that ``piece`` touches to the last one."""
+        touched = [number for number, _ in self.within(piece)]
+        return range(touched[0], touched[-1] + 1)
+
+    def part(self, number: int, piece: slice) -> slice:
+        """Return the slice of a block that is within ``piece``."""
+        start, size = self.starts[number], self.sizes[number]
+        return slice(max(piece.start - start, 0), min(piece.stop - start, size))
 
 
 class Concat(Composite):
@@ -255,21 +266,28 @@ class Concat(Composite):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""
-        both = None not in (self.idim, self.odim) and self.idim != self.odim
-        if both and dim in (self.idim, self.odim):
-            return (
-                f"the blocks divide {self.idim} and {self.odim} together, and a slice of one "
-                "does not say which slice of the other it needs"
-            )
         return why_not_alike(self, dim)
 
     support = support_of_one
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return what holds the supports of all operands."""
-        divided = (self.idim, self.odim)
-        alike = supports_side_by_side(self, [dim for dim in dims if dim not in divided])
-        return dict.fromkeys(dims) | alike
+        found: Supports = dict.fromkeys(dims)
+        divided = dict(self._sides())
+        found |= supports_side_by_side(self, [dim for dim in found if dim not in divided])
+        for dim, blocks in divided.items():
+            if dim in found and self.role(dim) in (Role.INPUT, Role.OUTPUT):
+                found[dim] = self._support_of_blocks(dim, blocks)
+        return found
+
+    def _support_of_blocks(self, dim: NamedDimension, blocks: Blocks) -> slice | None:
+        pieces = []
+        for linop, size, start in zip(self.linops, blocks.sizes, blocks.starts, strict=False):
+            piece = linop._supports([dim])[dim] or slice(0, size)
+            if not is_empty(piece):
+                pieces.append(slice(start + piece.start, start + piece.stop))
+        whole = slice(0, blocks.starts[-1])
+        return None if (piece := hull(pieces)) == whole else piece
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
@@ -277,7 +295,8 @@ class Concat(Composite):
         return linop._cut(dict(linop.own_window(tile)))  # type: ignore[no-any-return]
 
     def _cut(self, window: dict[NamedDimension, slice]) -> NamedLinop:
-        # A window never holds one of two different divided dimensions: those are opaque.
+        if self._divides_two and window.keys() & {self.idim, self.odim}:
+            return self._cut_apart(window)
         divided = self.idim if self.idim is not None else self.odim
         blocks = self._input or self._output
         assert divided is not None and blocks is not None
@@ -300,6 +319,9 @@ class Concat(Composite):
         if dim not in (self.idim, self.odim):
             rows = [self._row_of(i, linop, dim, pieces) for i, linop in enumerate(operands)]
             yield from self.with_operands_of_each(zip(*rows, strict=True))
+            return
+        if self._divides_two:
+            yield from (self._cut_apart({dim: piece}) for piece in pieces)
             return
         chosen = [list(blocks.within(piece)) for piece in pieces]
         of_each: dict[int, list[slice]] = {}
@@ -328,6 +350,60 @@ class Concat(Composite):
         if self._output is not None:
             vars(other)["_output"] = replace(cut, position=self._output.position)
         return other
+
+    @property
+    def _divides_two(self) -> bool:
+        """Whether the blocks divide a dimension of the input and another one of the output."""
+        return None not in (self.idim, self.odim) and self.idim != self.odim
+
+    def _cut_apart(self, window: Window) -> NamedLinop:
+        """Return a part of a block diagonal whose two divided dimensions may be cut apart.
+
+        Blocks of which the part has only the input or only the output are zero there. Those before
+        the others are one block together, and so are those behind them.
+        """
+        operands, sides = self.linops, self._sides()
+        pieces = {dim: window.get(dim, slice(0, blocks.starts[-1])) for dim, blocks in sides}
+        rest = {dim: piece for dim, piece in window.items() if dim not in pieces}
+        spans = [blocks.span(pieces[dim]) for dim, blocks in sides if dim in window]
+        first = max(span.start for span in spans)
+        stop = min(span.stop for span in spans)
+        lengths = {dim: piece.stop - piece.start for dim, piece in rest.items()}
+        if first >= stop:
+            whole = {dim: piece.stop - piece.start for dim, piece in pieces.items()}
+            return zero_block(self, lengths | whole)
+        before, behind, sizes = {}, {}, {}
+        for dim, blocks in sides:
+            piece = pieces[dim]
+            before[dim] = max(0, blocks.starts[first] - piece.start)
+            behind[dim] = max(0, piece.stop - blocks.starts[stop])
+            inside = [blocks.part(number, piece) for number in range(first, stop)]
+            sizes[dim] = [part.stop - part.start for part in inside]
+        parts = []
+        for number in range(first, stop):
+            own = dict(rest)
+            for dim, blocks in sides:
+                part = blocks.part(number, pieces[dim])
+                if part != slice(0, blocks.sizes[number]):
+                    own[dim] = part
+            parts.append(self._operand_part(number, operands[number], own))
+        if any(before.values()):
+            parts.insert(0, zero_block(self, lengths | before))
+            sizes = {dim: [before[dim], *of_parts] for dim, of_parts in sizes.items()}
+        if any(behind.values()):
+            parts.append(zero_block(self, lengths | behind))
+            sizes = {dim: [*of_parts, behind[dim]] for dim, of_parts in sizes.items()}
+        if len(parts) == 1:
+            return parts[0]
+        other = self.with_operands(parts)
+        for name, (dim, blocks) in zip(("_input", "_output"), sides, strict=True):
+            vars(other)[name] = Blocks(blocks.position, tuple(sizes[dim]))
+        return other
+
+    def _sides(self) -> list[tuple[NamedDimension, Blocks]]:
+        """Return the divided dimensions with their blocks, input first."""
+        both = ((self.idim, self._input), (self.odim, self._output))
+        return [(dim, blocks) for dim, blocks in both if dim is not None and blocks is not None]
 
     def _operand_part(self, position: int, linop: NamedLinop, window: Window) -> NamedLinop:
         # The tiles of an inner dimension add up: an operand without it belongs to the first.

@@ -15,6 +15,7 @@ from nameddim import NamedDimension, NamedShape
 from ._accumulate import accumulate, concatenate
 from ._add import Add
 from ._composite import Composite
+from ._concat import Concat
 from ._linop import NamedLinop
 from ._places import WHOLE, Seam, side_by_side
 from ._same_space import same_space, why_not_alike
@@ -25,7 +26,7 @@ from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._tile import Window
-from ._zero import Zero, zero_tile
+from ._zero import Zero, zero_block, zero_tile
 
 DimAndIndex: TypeAlias = tuple[NamedDimension | str | None, int | None]
 Dims: TypeAlias = tuple[NamedDimension, ...]
@@ -201,14 +202,7 @@ class Stack(Composite):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""
-        if dim not in (self.idim, self.odim):
-            return why_not_alike(self, dim)
-        if None not in (self.idim, self.odim) and self.idim != self.odim:
-            return (
-                f"{self.idim} and {self.odim} count the same operands, and a slice of one does not "
-                "say that it is one of the other"
-            )
-        return None
+        return None if dim in (self.idim, self.odim) else why_not_alike(self, dim)
 
     support = support_of_one
 
@@ -222,7 +216,8 @@ class Stack(Composite):
         window = dict(linop.own_window(tile))
         if not window:
             return linop  # type: ignore[no-any-return]
-        # A window never holds one of two different new dimensions: those are opaque.
+        if linop._counts_two and window.keys() & {linop.idim, linop.odim}:
+            return linop._cut_apart(window)  # type: ignore[no-any-return]
         new = linop.odim if linop.idim is None else linop.idim
         operands = linop.linops[window.pop(new, slice(None))]
         return linop.with_operands([linop._part(operand, window) for operand in operands])  # type: ignore[no-any-return]
@@ -232,10 +227,45 @@ class Stack(Composite):
     def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
         """Return the operands that each of the slices is about, or their tiles."""
         operands = self.linops
+        if dim in (self.idim, self.odim) and self._counts_two:
+            return [self._cut_apart({dim: piece}) for piece in pieces]
         if dim in (self.idim, self.odim):
             return self.with_operands_of_each(operands[piece] for piece in pieces)
         rows = zip(*(self._row_of(linop, dim, pieces) for linop in operands), strict=True)
         return self.with_operands_of_each(rows)
+
+    @property
+    def _counts_two(self) -> bool:
+        """Whether a dimension of the input and another one of the output count the operands."""
+        return None not in (self.idim, self.odim) and self.idim != self.odim
+
+    def _cut_apart(self, window: Window) -> NamedLinop:
+        """Return a part whose two new dimensions may be cut apart: zero where only one is left."""
+        assert self.idim is not None and self.odim is not None
+        operands, dims = self.linops, (self.idim, self.odim)
+        pieces = [window.get(dim, slice(0, len(operands))) for dim in dims]
+        rest = {dim: piece for dim, piece in window.items() if dim not in dims}
+        lengths = {dim: piece.stop - piece.start for dim, piece in rest.items()}
+        first = max(piece.start for piece in pieces)
+        stop = min(piece.stop for piece in pieces)
+        if first >= stop:
+            of_new = [piece.stop - piece.start for piece in pieces]
+            return zero_block(self, lengths | dict(zip(dims, of_new, strict=True)))
+        parts: list[NamedLinop] = [
+            self.with_operands([self._part(linop, rest) for linop in operands[first:stop]])
+        ]
+        sizes = [(stop - first,) * 2]
+        before = (first - pieces[0].start, first - pieces[1].start)
+        behind = (pieces[0].stop - stop, pieces[1].stop - stop)
+        for at, ends in ((0, before), (len(operands), behind)):
+            if any(ends):
+                zero = zero_block(self, lengths | dict(zip(dims, ends, strict=True)))
+                parts.insert(at, zero)
+                sizes.insert(at, ends)
+        if len(parts) == 1:
+            return parts[0]
+        isizes, osizes = zip(*sizes, strict=True)
+        return Concat(*parts, idim=dims[0], odim=dims[1], isizes=isizes, osizes=osizes)
 
     def _row_of(
         self, linop: NamedLinop, dim: NamedDimension, pieces: Sequence[slice]

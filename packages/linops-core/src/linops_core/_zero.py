@@ -12,7 +12,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
 
 from ._copying import linked
 from ._linop import NamedLinop
-from ._roles import why_on_both_sides
+from ._roles import Role, why_on_both_sides
 from ._sides import SIDES, Side, dims_of, occurrences, size_of_side
 from ._sizes import by_dimension
 from ._sliceable import SliceableLinop
@@ -176,16 +176,23 @@ class Zero(SliceableLinop):
         window = linop.own_window(tile)
         if not window:
             return linop  # type: ignore[no-any-return]
-        other = linked(linop)
         cut = {dim: piece.stop - piece.start for dim, piece in window.items()}
-        sizes = linop._sizes
-        vars(other)["_sizes"] = {
-            "input": {**sizes["input"], **{d: n for d, n in cut.items() if d in linop.ishape}},
-            "output": {**sizes["output"], **{d: n for d, n in cut.items() if d in linop.oshape}},
-        }
-        return other  # type: ignore[no-any-return]
+        return linop._with_lengths(cut)  # type: ignore[no-any-return]
 
     adj_split = split
+
+    def _with_lengths(self, lengths: Mapping[NamedDimension, int]) -> Zero:
+        """Return the zero operator between spaces in which some dimensions are so long."""
+        other, sizes = linked(self), self._sizes
+        vars(other)["_sizes"] = {
+            "input": {**sizes["input"], **{d: n for d, n in lengths.items() if d in self.ishape}},
+            "output": {**sizes["output"], **{d: n for d, n in lengths.items() if d in self.oshape}},
+        }
+        return other
+
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return that nothing is read or written."""
+        return None if self.role(dim) in (None, Role.OPAQUE) else slice(0, 0)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""
@@ -197,6 +204,27 @@ class Zero(SliceableLinop):
             }
             vars(other)["_apart"] = frozenset(names.get(dim, dim) for dim in self._apart)
         return other
+
+
+def zero_block(linop: NamedLinop, lengths: Mapping[NamedDimension, int]) -> Zero:
+    """Return the zero operator between the spaces of ``linop``, but for some lengths.
+
+    Raises
+    ------
+    SplitError
+        If the length of a dimension that only the input or only the output has is not known.
+    """
+    zero = Zero.like(linop)
+    if zero is not None:
+        zero = zero._with_lengths(lengths)
+    if zero is None or not zero.is_complete:
+        raise SplitError(
+            f"{linop.signature}: to be cut along ({', '.join(map(str, lengths))}), where blocks "
+            "are zero, the size of each dimension that only the input or only the output has must be "
+            f"known, got input sizes {linop.sizes('input')} and output sizes "
+            f"{linop.sizes('output')}"
+        )
+    return zero
 
 
 def zero_tile(

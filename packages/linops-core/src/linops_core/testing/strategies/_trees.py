@@ -204,7 +204,7 @@ def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         **_threads(draw),
     )
     matrix = placed(blocks, where, idim, odim)
-    whole = combined(blocks, linop, matrix, where, divided if len(divided) == 2 else set())
+    whole = combined(blocks, linop, matrix, where)
     return replace(whole, side_by_side=whole.side_by_side | divided)
 
 
@@ -258,7 +258,7 @@ def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         **_threads(draw),
     )
     matrix = stacked(operands, where, idim, odim)
-    whole = combined(operands, linop, matrix, where, new if len(new) == 2 else set())
+    whole = combined(operands, linop, matrix, where)
     return replace(whole, side_by_side=whole.side_by_side | new)
 
 
