@@ -220,8 +220,8 @@ def zero_block(linop: NamedLinop, lengths: Mapping[NamedDimension, int]) -> Zero
     if zero is None or not zero.is_complete:
         raise SplitError(
             f"{linop.signature}: to be cut along ({', '.join(map(str, lengths))}), where blocks "
-            "are zero, the size of each dimension that only the input or only the output has must be "
-            f"known, got input sizes {linop.sizes('input')} and output sizes "
+            "are zero, the size of each dimension that only the input or only the output has must "
+            f"be known, got input sizes {linop.sizes('input')} and output sizes "
             f"{linop.sizes('output')}"
         )
     return zero
