@@ -45,6 +45,7 @@ from linops_multigpu import (
 from linops_multigpu.testing import simulated
 from linops_split import split_linop
 from linops_split.testing import batch_sizes, cuttable_dims
+from nameddim import NamedShape
 
 
 def sense(trainable: bool = False, n_coils: int = 4) -> NamedLinop:
@@ -376,10 +377,14 @@ def test_the_base_is_where_the_tensors_are_or_else_the_cpu() -> None:
     assert moves(B) == [("cpu", "meta"), ("meta", "cpu")]
 
 
-def test_what_was_placed_once_is_not_placed_again() -> None:
-    B = create_batched_linop(matrix(), BatchSpec({"M": 2}, ["meta"], "cpu"))
-    with pytest.raises(ValueError, match="must be placed once, with all specs in one list"):
-        create_batched_linop(B, BatchSpec({"N": 3}, ["meta"], "cpu"))
+def test_moves_inside_of_what_is_no_composition_are_refused() -> None:
+    class Held(NamedLinop):
+        def __init__(self) -> None:
+            super().__init__(NamedShape(("N",), ("N",)))
+            self.held = Placed(Diagonal(torch.ones(4), ("N",)), "cpu")
+
+    with pytest.raises(ValueError, match="moves between devices inside an operator that is no"):
+        create_batched_linop(Held(), BatchSpec({}, "meta", "cpu"))
 
 
 def test_what_was_batched_can_be_batched_again_where_it_is() -> None:

@@ -31,7 +31,14 @@ from linops_core import (
 )
 from linops_core.alg import operator_norm, svd
 from linops_core.testing.strategies import sums_of_views, trees
-from linops_multigpu import BatchedLinop, BatchSpec, DeviceSpec, Remote, create_batched_linop
+from linops_multigpu import (
+    BatchedLinop,
+    BatchSpec,
+    DeviceSpec,
+    Remote,
+    ToDevice,
+    create_batched_linop,
+)
 from linops_multigpu.testing import SCHEDULES, World, simulated
 from linops_split import split_linop
 from linops_split.testing import batch_sizes
@@ -650,3 +657,37 @@ def test_vectors_for_a_batched_operator_are_made_on_its_base(form: str) -> None:
         assert operator_norm(B).item() == pytest.approx(norms[0].item(), rel=1e-3)
         torch.testing.assert_close(svd(B, 2).S.cpu(), norms[:2], rtol=1e-3, atol=1e-3)
         del B, found
+
+
+# Operators that move between devices already.
+
+
+@pytest.mark.parametrize("dim", ["M", "N"])
+@pytest.mark.parametrize("again", [["sim:2"], ["sim:0", "sim:1"], ["cpu"], None])
+@pytest.mark.parametrize("first", [["cpu"], ["sim:0"], ["sim:0", "sim:1"]])
+def test_what_is_batched_is_batched_again(first: Any, again: Any, dim: str) -> None:
+    weight = nn.Parameter(torch.rand(4, 6, dtype=torch.complex128), requires_grad=False)
+    A, x = Dense(weight, ("M", "N")), torch.rand(6, dtype=torch.complex128)
+    with machine():
+        once = create_batched_linop(A, BatchSpec({"M": 2}, first, "cpu"))
+        B = create_batched_linop(once, BatchSpec({dim: 1}, again, "cpu"))
+        for _ in range(2):
+            check_all(B, A, "cpu")
+            weight.data.mul_(2)
+        weight.requires_grad_()
+        torch.autograd.backward(B(x).abs().sum())
+        found, weight.grad = weight.grad, None
+        torch.autograd.backward(A(x).abs().sum())
+        assert found is not None and weight.grad is not None
+        torch.testing.assert_close(found, weight.grad)
+        del once, B
+
+
+def test_what_moves_between_devices_is_batched_on_another() -> None:
+    weight = torch.rand(4, 6, dtype=torch.complex128)
+    with machine():
+        there = Dense(weight.to("sim:0"), ("M", "N"))
+        A = ToDevice("sim:0", "cpu", ("M",)) @ there @ ToDevice("cpu", "sim:0", ("N",))
+        B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:1", "sim:2"], "cpu"))
+        check_all(B, Dense(weight, ("M", "N")), "cpu")
+        del there, A, B

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop
+from linops_core import Composite, Identity, NamedLinop
 from nameddim import ND, NamedDimension
 
 from ._batch_spec import BatchSpec
@@ -19,6 +19,8 @@ from ._placed import Placed, placed_together
 from ._planner import check_window
 from ._remote import Remote
 from ._to_device import ToDevice
+
+_MOVES = (Placed, Remote, ToDevice)
 
 
 def create_batched_linop(
@@ -40,6 +42,9 @@ def create_batched_linop(
     followed, and gradients reach them, from every device. The backward pass computes each tile
     again, so that a training step needs the workspace of the tiles in flight, not of all: an
     operator of your own must return the same when it is called again with the same input.
+
+    An operator may be batched already, or move between devices by itself (:class:`ToDevice`). Where
+    a tile of it is to work on a device on which its weights are not, all of the tile works there.
 
     With several specs the tiles of the first are cut again by the second, and so on: across
     devices first, then within each to save memory.
@@ -74,8 +79,7 @@ def create_batched_linop(
         If the operator cannot be cut so; see :func:`linops_split.split_linop`.
     ValueError
         If there is no spec, a device matrix does not fit its grid of tiles, there is no such
-        device, the operator is on several and no base is named, or it moves between devices by
-        itself. Nothing has been sent then.
+        device, or the operator is on several and no base is named. Nothing has been sent then.
 
     Examples
     --------
@@ -132,15 +136,31 @@ def _place(leaves: Iterable[Leaf]) -> None:
         if any(tensor.device != device for tensor in _all_tensors(leaf.linop)):
             elsewhere.setdefault(device, []).append(leaf)
     for leaf in (leaf for members in elsewhere.values() for leaf in members):
-        if any(isinstance(part, (Placed, Remote, ToDevice)) for part in leaf.linop.modules()):
+        leaf.linop = _in_one_place(leaf.linop)
+        if any(isinstance(part, _MOVES) for part in leaf.linop.modules()):
             raise ValueError(
-                f"create_batched_linop: an operator must be placed once, with all specs in one "
-                f"list, got one that moves between devices by itself: {leaf.linop.signature}"
+                f"create_batched_linop: {leaf.linop.signature} moves between devices inside an "
+                "operator that is no composition, so it cannot work on another device; give the "
+                "operator before it was placed, with all specs in one list"
             )
     for device, members in elsewhere.items():
         placed = placed_together([leaf.linop for leaf in members], device)
         for leaf, linop in zip(members, placed, strict=True):
             leaf.linop = linop
+
+
+def _in_one_place(linop: NamedLinop) -> NamedLinop:
+    """Return the operator without the moves between devices, to be placed as a whole."""
+    if isinstance(linop, Placed):
+        return linop.source
+    if isinstance(linop, ToDevice):
+        return Identity(linop.ishape)
+    if isinstance(linop, (Remote, BatchedLinop)):
+        (inner,) = linop.linops
+        return _in_one_place(inner)
+    if isinstance(linop, Composite) and any(isinstance(p, _MOVES) for p in linop.modules()):
+        return linop.with_operands(map(_in_one_place, linop.linops), linop.shape)
+    return linop
 
 
 def _all_tensors(linop: NamedLinop) -> list[Tensor]:
