@@ -18,6 +18,7 @@ from linops_core import (
     Convolution,
     Crop,
     Dense,
+    PadDim,
     PadLast,
     SimpleLinop,
     SliceableLinop,
@@ -242,6 +243,19 @@ def test_zero_tiles_have_both_lengths_of_a_name_that_means_two_dimensions() -> N
     for size in (1, 2, 4):
         assert_tiles_make_the_whole(A, {"H": size})
         assert_tiles_make_the_whole(A.H, {"H": size, "M": 2})
+
+
+def test_normals_of_normals_of_zero_tiles_can_be_cut() -> None:
+    pad = PadDim("B", 3, 4, ("C", "B"), ("C", "A"))
+    A = pad @ Dense(torch.rand(4, 3, 2, dtype=torch.complex128), ("C", "B", "N"), oshape=("C", "B"))
+    for linop in (pad, A):
+        twice = batch_linop(linop, {"A": 1}).N.N
+        sizes = {"C": 4, "B": 3, "N": 2}
+        matrix = linop.to_dense(sizes)
+        again = batch_linop(twice, {"B": 2})
+        normal = matrix.mH @ matrix
+        found = again.to_dense(sizes)
+        torch.testing.assert_close(found, (normal @ normal).to(found.dtype))
 
 
 def test_a_part_that_is_zero_must_know_its_length_to_be_cut_off() -> None:

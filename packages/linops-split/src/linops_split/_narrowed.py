@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,6 +63,15 @@ class Narrowed(Composite):
         names = self.ishape if side == "input" else self.oshape
         window = self._windows.get(names[position])
         return None if window is None else window[1]
+
+    def linked_positions(self) -> Sequence[tuple[int, int]]:
+        """Return the positions that are one dimension in the part, and used alike."""
+        windows = self._windows
+        return [
+            (here, there)
+            for here, there in self.part.linked_positions()
+            if windows.get(self.ishape[here]) == windows.get(self.oshape[there])
+        ]
 
     def _check_sizes(self, shape: torch.Size) -> None:
         # The part sees no more than its own window of a dimension.
