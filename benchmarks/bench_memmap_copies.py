@@ -17,7 +17,7 @@ from results import record
 from torch import Tensor, nn
 
 from memmap import AliasWarning, memory_aware_deepcopy, memory_aware_to, overlaps
-from memmap._allocate import empty_bytes
+from memmap._copies._allocate import empty_bytes
 
 MIB = 1 << 20
 
@@ -53,7 +53,7 @@ def overlapping_parameters() -> None:
         sizes.append(nbytes)
         return empty_bytes(nbytes, device)
 
-    with patch("memmap._region.empty_bytes", counted):
+    with patch("memmap._copies._buffers.empty_bytes", counted):
         made = list(memory_aware_deepcopy(module).tensors)
     assert sizes == [64 * MIB]
     assert len({tensor.untyped_storage().data_ptr() for tensor in made}) == 1
@@ -122,7 +122,7 @@ def extra_memory() -> None:
         sizes.append(nbytes)
         return empty_bytes(nbytes, device)
 
-    with patch("memmap._cast.empty_bytes", counted):
+    with patch("memmap._copies._cast.empty_bytes", counted):
         memory_aware_to(module, dtype=torch.float64)
     assert all(tensor.dtype == torch.float64 for tensor in module.tensors)
     title = "a cast of 16 views of 256 MiB of float32 to float64, 512 MiB"

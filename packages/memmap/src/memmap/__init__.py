@@ -1,6 +1,9 @@
 """Which bytes a tensor touches, and copies and moves that keep every view."""
 
-from ._deepcopy import memory_aware_deepcopy as memory_aware_deepcopy
+from ._copies._deepcopy import memory_aware_deepcopy as memory_aware_deepcopy
+from ._copies._module_map import ModuleMemoryMap as ModuleMemoryMap
+from ._copies._module_map import StorageGroup as StorageGroup
+from ._copies._move import memory_aware_to as memory_aware_to
 from ._errors import AliasError as AliasError
 from ._errors import AliasWarning as AliasWarning
 from ._errors import CastError as CastError
@@ -8,22 +11,19 @@ from ._errors import CheckpointError as CheckpointError
 from ._errors import MoveError as MoveError
 from ._errors import NonLeafError as NonLeafError
 from ._errors import StorageError as StorageError
-from ._footprint import Footprint as Footprint
-from ._footprint import footprint as footprint
-from ._footprint import union_nbytes as union_nbytes
-from ._layout import Layout as Layout
-from ._map import ModuleMemoryMap as ModuleMemoryMap
-from ._map import StorageGroup as StorageGroup
-from ._move import memory_aware_to as memory_aware_to
-from ._overlap import has_internal_overlap as has_internal_overlap
-from ._overlap import overlaps as overlaps
-from ._pairs import overlapping_pairs as overlapping_pairs
-from ._place import same_storage as same_storage
-from ._place import view_of as view_of
-from ._report import MemoryReport as MemoryReport
-from ._report import MemReporter as MemReporter
-from ._span import tensor_memory_span as tensor_memory_span
-from ._view import View as View
+from ._reports._report import MemoryReport as MemoryReport
+from ._reports._report import MemReporter as MemReporter
+from ._views._address import same_storage as same_storage
+from ._views._address import view_of as view_of
+from ._views._footprint import Footprint as Footprint
+from ._views._footprint import footprint as footprint
+from ._views._footprint import union_nbytes as union_nbytes
+from ._views._layout import Layout as Layout
+from ._views._overlap import has_internal_overlap as has_internal_overlap
+from ._views._overlap import overlaps as overlaps
+from ._views._pairs import overlapping_pairs as overlapping_pairs
+from ._views._span import tensor_memory_span as tensor_memory_span
+from ._views._view import View as View
 
 __all__ = [
     "AliasError",

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ._errors import CheckpointError
-from ._report import MemoryReport
-from ._report_table import printable
+from ._reports._report import MemoryReport
+from ._reports._table import printable
 
 _COLUMNS = """\
 columns:

@@ -8,7 +8,7 @@ from enum import Enum
 
 import torch
 
-from .._place import same_storage
+from .._views._address import same_storage
 from ._expressions import Allocating, Computed, Expression, Operand
 from ._guard import WriteGuard
 

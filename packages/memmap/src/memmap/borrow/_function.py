@@ -8,8 +8,8 @@ from typing import TypeAlias, TypeVar
 
 import torch
 
-from .._at_once import attribute_set, keeps_grad_mode
-from .._overlap import has_internal_overlap, overlaps
+from .._modules._at_once import attribute_set, keeps_grad_mode
+from .._views._overlap import has_internal_overlap, overlaps
 from ._evaluation import Evaluation, Origin, Plan
 from ._expressions import Expression, Variable
 from ._in_out import In, Out

@@ -9,10 +9,10 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import torch
 
-from .._at_once import Call, at_once, attribute_set
-from .._overlap import layouts_overlap, overlaps
-from .._place import view_of
-from .._view import StorageSpace
+from .._modules._at_once import Call, at_once, attribute_set
+from .._views._address import view_of
+from .._views._overlap import layouts_overlap, overlaps
+from .._views._view import StorageSpace
 from ..dataflow._layout_index import LayoutIndex
 
 

@@ -7,10 +7,10 @@ from itertools import count
 
 import torch
 
-from .._arrays import Array
-from .._at_once import Call, attribute_set
-from .._overlap import has_internal_overlap, overlaps
-from .._place import view_of
+from .._modules._at_once import Call, attribute_set
+from .._views._address import view_of
+from .._views._arrays import Array
+from .._views._overlap import has_internal_overlap, overlaps
 from ..dataflow._hazards import is_same_place
 from ._expressions import Expression
 from ._owners import Owner, claim

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from .._arrays import Array
-from .._overlap import has_internal_overlap
+from .._views._arrays import Array
+from .._views._overlap import has_internal_overlap
 
 Value: TypeAlias = Array | torch.Tensor
 

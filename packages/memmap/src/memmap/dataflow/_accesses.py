@@ -10,11 +10,11 @@ from collections.abc import Hashable, Iterable
 
 import numpy as np
 
-from .._footprint import footprint
-from .._layout import Layout
-from .._overlap import layouts_overlap
-from .._runs import Runs, intersect, merge, n_bytes
-from .._view import View
+from .._views._footprint import footprint
+from .._views._layout import Layout
+from .._views._overlap import layouts_overlap
+from .._views._runs import Runs, intersect, merge, n_bytes
+from .._views._view import View
 from ._layout_index import LayoutIndex
 from ._tensors import MemoryView
 

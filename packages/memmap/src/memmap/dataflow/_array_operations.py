@@ -8,8 +8,8 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from .._arrays import Array
-from .._overlap import has_internal_overlap
+from .._views._arrays import Array
+from .._views._overlap import has_internal_overlap
 from ._hazards import SelfHazard
 from ._operation import Operation
 from ._tensors import MemoryView, TensorView

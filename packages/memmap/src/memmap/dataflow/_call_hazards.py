@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
-from .._overlap import has_internal_overlap, overlaps
+from .._views._overlap import has_internal_overlap, overlaps
 from ._hazards import SelfHazard, is_same_place
 from ._layout_index import LayoutIndex
 from ._operators import OperatorUse, TensorArgument

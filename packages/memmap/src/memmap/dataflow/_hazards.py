@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
-from .._overlap import overlaps
-from .._view import View
+from .._views._overlap import overlaps
+from .._views._view import View
 from ._tensors import MemoryView
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from .._layout import Layout
+from .._views._layout import Layout
 from ._spans import SpanIndex
 
 Item = TypeVar("Item")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Self
 
-from .._overlap import has_internal_overlap, overlaps
+from .._views._overlap import has_internal_overlap, overlaps
 from ._hazards import SelfHazard, is_unsafe_in_place
 from ._tensors import MemoryView, check_is_view
 

@@ -12,8 +12,8 @@ from collections.abc import Hashable
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .._place import view_of
-from .._view import StorageSpace, View
+from .._views._address import view_of
+from .._views._view import StorageSpace, View
 from ._spans import SpanIndex
 
 

@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .._arrays import Array
-from .._footprint import footprint
-from .._overlap import overlaps
-from .._view import View
+from .._views._arrays import Array
+from .._views._footprint import footprint
+from .._views._overlap import overlaps
+from .._views._view import View
 
 
 class MemoryView(Protocol):

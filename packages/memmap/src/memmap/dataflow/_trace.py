@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .._view import View
+from .._views._view import View
 from ._call_hazards import call_hazards
 from ._dispatch import OperatorMode
 from ._operation import Operation

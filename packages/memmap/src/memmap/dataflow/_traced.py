@@ -9,7 +9,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from .._view import View
+from .._views._view import View
 from ._hazards import SelfHazard
 from ._operation import Operation
 from ._storages import TracedMemory

@@ -10,7 +10,7 @@ import hashlib
 import numpy as np
 from hypothesis import strategies as st
 
-from .._overlap import has_internal_overlap
+from .._views._overlap import has_internal_overlap
 from ._operation import Operation
 from ._tensors import Tensor, TensorView
 

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 import torch
 
-from .._arrays import Array
-from .._view import View
+from .._views._arrays import Array
+from .._views._view import View
 
 
 def touched_bytes(tensor: torch.Tensor | Array | View) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from hypothesis import strategies as st
 
-from .._view import View
+from .._views._view import View
 
 DTYPES: tuple[torch.dtype, ...] = (
     torch.uint8, torch.bool, torch.float8_e5m2, torch.int16, torch.bfloat16, torch.float32,

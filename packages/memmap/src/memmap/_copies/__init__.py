@@ -1,0 +1,1 @@
+"""Copies and moves that keep the memory which tensors share."""

@@ -1,0 +1,165 @@
+"""What a move or a copy asks of its arguments, and of the device that tensors go to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import torch
+
+from .._errors import MoveError
+from .._modules._traverse import Path, path_text
+from ._plan import Group, Plan
+
+
+def device_of(device: torch.device | str | int) -> torch.device:
+    """The device that a tensor would be on: ``cuda`` with its index, ``cpu`` without.
+
+    Parameters
+    ----------
+    device : torch.device, str or int
+        As in `torch.device`.
+
+    Returns
+    -------
+    torch.device
+        Compares equal to the device of tensors there.
+
+    Raises
+    ------
+    TypeError
+        If it is none of these, for example a type.
+    RuntimeError
+        If torch knows no device of that name.
+
+    Examples
+    --------
+    >>> device_of("cpu:0"), device_of("cuda:1")
+    (device(type='cpu'), device(type='cuda', index=1))
+    """
+    if not isinstance(device, (torch.device, str, int)):
+        raise TypeError(
+            f"memmap: device must be a torch.device, its name or its index, got {device!r} "
+            "(a type is given as dtype=)"
+        )
+    asked = torch.device(device)
+    if asked.type in ("cpu", "meta"):
+        return torch.device(asked.type)
+    return asked if asked.index is not None else torch.empty(0, device=asked).device
+
+
+def check_module_type(name: str, module: torch.nn.Module) -> None:
+    """Check that something is a module.
+
+    Parameters
+    ----------
+    name : str
+        Whose argument it is.
+    module : torch.nn.Module
+        Anything.
+
+    Raises
+    ------
+    TypeError
+        If it is no module.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"{name}: module must be a torch.nn.Module, got {type(module).__name__}")
+
+
+def check_dtype(dtype: torch.dtype | None) -> None:
+    """Check that something is a precision to cast to.
+
+    Parameters
+    ----------
+    dtype : torch.dtype or None
+        Anything; None is no cast.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a floating nor a complex type.
+    """
+    if dtype is None:
+        return
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"memory_aware_to: dtype must be a torch.dtype, got {dtype!r}")
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise TypeError(f"memory_aware_to: dtype must be a floating or complex type, got {dtype}")
+
+
+def check_holds_its_tensors(module: torch.nn.Module) -> None:
+    """Check that all tensors of a module can be reached.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        What is to be moved or copied to a device.
+
+    Raises
+    ------
+    MoveError
+        If a part of it is sharded by FSDP or compiled to TorchScript.
+    """
+    for name, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule) or _is_sharded(part):
+            raise MoveError(
+                f"{name or 'module'}: a module to be moved must hold its tensors itself, got "
+                f"{type(part).__name__} (move it before it is sharded or compiled)"
+            )
+
+
+def _is_sharded(module: torch.nn.Module) -> bool:
+    # Nothing can be an instance of classes that were never imported.
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    names = ("FullyShardedDataParallel", "FSDPModule")
+    return fsdp is not None and any(
+        isinstance(module, getattr(fsdp, name)) for name in names if hasattr(fsdp, name)
+    )
+
+
+def check_arrival(plan: Plan, groups: Iterable[Group], target: torch.device | None) -> None:
+    """Check that what is to arrive on a device can be there, with data if need be.
+
+    Parameters
+    ----------
+    plan : Plan
+        What the tensors are made of.
+    groups : iterable of Group
+        Those of the plan that are moved or copied.
+    target : torch.device or None
+        Where to; None for where it is.
+
+    Raises
+    ------
+    MoveError
+        If meta tensors would have to become others, or others such as torch cannot have on
+        ``meta``: quantized ones, nested ones that are strided, and elements that do not start at
+        multiples of their size.
+    """
+    if target is None:
+        return
+    is_to_meta = target.type == "meta"
+    for group in groups:
+        piece = group.pieces[0]
+        if piece.tensor.device.type == "meta" and not is_to_meta:
+            raise MoveError(
+                f"{path_text(piece.path)}: a tensor to be moved must have data, "
+                f"got a meta tensor on its way to {target}"
+            )
+        for piece in group.pieces if is_to_meta else []:
+            if piece.tensor.is_quantized:
+                raise _no_meta(piece.path, f"a quantized one of {piece.tensor.dtype}")
+            if (piece.view.address - group.start) % (piece.view.itemsize or 1):
+                raise _no_meta(piece.path, "one that starts amid an element of what it is part of")
+    for item, _ in plan.composites if is_to_meta else []:
+        tensor = item.tensor
+        if tensor.is_nested and tensor.layout is torch.strided and tensor.device != target:
+            raise _no_meta(item.path, "a nested one that is strided")
+
+
+def _no_meta(path: Path, what: str) -> MoveError:
+    return MoveError(
+        f"{path_text(path)}: a tensor on its way to meta must be one that torch has there, "
+        f"got {what}"
+    )

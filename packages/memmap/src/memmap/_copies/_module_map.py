@@ -1,0 +1,399 @@
+"""A lasting map of what modules share in memory, and of what was moved where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from .._modules._at_once import attribute_set, keeps_grad_mode
+from .._modules._counters import Counters
+from .._modules._reconstruct import reconstruct
+from .._modules._traverse import Found, path_text, traverse
+from .._reports._report import MemoryReport
+from .._views._footprint import union_nbytes
+from .._views._view import View
+from ._checks import check_arrival, check_holds_its_tensors, check_module_type, device_of
+from ._copied import Copied
+from ._deepcopy import copy_attachments, copy_tensors, memory_aware_deepcopy
+from ._deepcopy_memo import CopiedStorages
+from ._move import NOT_BOTH, move
+from ._move_steps import Target
+from ._packing import Gaps, check_gaps
+from ._placement import Placements
+from ._plan import Group, plan_of
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+
+@dataclass(frozen=True)
+class StorageGroup:
+    """Tensors whose storages are one, or share memory through several.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Where each tensor was found: its path in the module, after the number of the module if
+        the map has several.
+    views : tuple of View
+        Where each tensor lies.
+    device : torch.device
+        Where they all are.
+    """
+
+    names: tuple[str, ...]
+    views: tuple[View, ...]
+    device: torch.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the tensors touch together."""
+        return union_nbytes(self.views)
+
+
+class ModuleMemoryMap:
+    """What some modules share in memory, on the device where they are and wherever they go.
+
+    A device receives only the bytes that the modules registered for it touch, and each byte
+    once: what one of them has brought there is found again by the others, and tensors that
+    overlapped before overlap there. The map holds the modules and what it placed on devices,
+    until it is dropped or told to `release` it.
+
+    Parameters
+    ----------
+    module : torch.nn.Module, optional
+        Registered at once, for any device.
+
+    Examples
+    --------
+    >>> from memmap import overlaps, union_nbytes
+    >>> class Rows(torch.nn.Module):
+    ...     def __init__(self, weight):
+    ...         super().__init__()
+    ...         self.weight = torch.nn.Parameter(weight)
+    >>> matrix = torch.zeros(100, 4)
+    >>> upper, middle = Rows(matrix[:20]), Rows(matrix[10:30])
+    >>> memory_map = ModuleMemoryMap()
+    >>> memory_map.register_module(upper, device="meta")
+    >>> memory_map.register_module(middle, device="meta")
+    >>> copies = [memory_map.copy_to(module, "meta") for module in (upper, middle)]
+    >>> overlaps(copies[0].weight, copies[1].weight)
+    True
+    >>> copies[0].weight.untyped_storage().nbytes(), upper.weight.device
+    (480, device(type='cpu'))
+    """
+
+    def __init__(self, module: torch.nn.Module | None = None) -> None:
+        self._known = _Known()
+        if module is not None:
+            self.register_module(module)
+
+    def register_module(
+        self, module: torch.nn.Module, device: torch.device | str | int | None = None
+    ) -> None:
+        """Make the tensors of a module known.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            Its parameters, buffers, gradients and the tensors in its attributes.
+        device : torch.device, str or int, optional
+            The device it is meant for: only memory placed there has room for it. If not given,
+            memory placed on any device has.
+
+        Raises
+        ------
+        TypeError
+            If `module` is no module.
+        """
+        check_module_type("ModuleMemoryMap", module)
+        self._known.modules.append((module, None if device is None else device_of(device)))
+
+    @property
+    def groups(self) -> list[StorageGroup]:
+        """Tensors of the registered modules, as they are now, by the memory they share."""
+        groups = plan_of(self._known.found(None, named=True), detach=True).groups
+        return [
+            StorageGroup(
+                tuple(path_text(piece.path) for piece in group.pieces),
+                tuple(piece.view for piece in group.pieces),
+                group.pieces[0].tensor.device,
+            )
+            for group in groups
+        ]
+
+    def report(self) -> MemoryReport:
+        """Bytes allocated, spanned, touched, shared and wasted by the registered modules.
+
+        Returns
+        -------
+        MemoryReport
+            Of their parameters, buffers and gradients as they are now.
+        """
+        modules = [module for module, _ in self._known.modules]
+        return MemoryReport(modules[0] if len(modules) == 1 else torch.nn.ModuleList(modules))
+
+    def memory_aware_deepcopy(self, module: M) -> M:
+        """Independent copy of a module on the same devices: `memory_aware_deepcopy`.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            Any module.
+
+        Returns
+        -------
+        torch.nn.Module
+            Shares nothing with the module, nor with other copies of it.
+
+        Raises
+        ------
+        TypeError
+            If `module` is no module.
+        NonLeafError
+            If a tensor has a history.
+
+        Warns
+        -----
+        AliasWarning
+            As for `memory_aware_deepcopy`.
+        """
+        return memory_aware_deepcopy(module)
+
+    @keeps_grad_mode
+    def memory_aware_to(
+        self,
+        module: M,
+        device: torch.device | str | int,
+        *,
+        gaps: Gaps = "keep",
+        non_blocking: bool = False,
+        strict: bool = False,
+        low_memory: bool = False,
+    ) -> M:
+        """Move a module in place; what was moved there with another one is found again.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            Registered now, if it was not, and unless it cannot be moved.
+        device : torch.device, str or int
+            Where to.
+        gaps : {"keep", "split", "close"}, optional
+            What becomes of bytes between views: one buffer for each storage, from the first byte
+            to the last that a registered module touches; a buffer for each set of views whose
+            bounds overlap; or views moved closer together, so that only touched bytes remain.
+        non_blocking : bool, optional
+            Whether the host may go on before the bytes have arrived.
+        strict : bool, optional
+            Whether to raise, instead of to warn, if memory is also held by tensors that no
+            registered module has.
+        low_memory : bool, optional
+            As for `memory_aware_to`. Memory that another registered module still has, or whose
+            copy on the device another module uses already, is not given up early.
+
+        Returns
+        -------
+        torch.nn.Module
+            The module itself. Of what was on the device before, nothing is sent again: after a
+            change of the source, `release` the device first.
+
+        Raises
+        ------
+        NonLeafError, AliasError, MoveError, TypeError, ValueError
+            As for `memory_aware_to`; also if `gaps` is none of the three. Nothing has changed
+            then, on the device neither.
+        StorageError
+            If a tensor shares some bytes, but not all, with what was placed on the device before
+            this module was registered.
+
+        Warns
+        -----
+        AliasWarning
+            As for `memory_aware_to`.
+        """
+        check_module_type("ModuleMemoryMap", module)
+        check_gaps(gaps)
+        target = device_of(device)
+        if low_memory and non_blocking:
+            raise ValueError(NOT_BOTH)
+        known = self._known.with_module(module, target)
+
+        def fill(group: Group, device: torch.device) -> dict[int, torch.Tensor]:
+            return known.placed([group], device, gaps, non_blocking)
+
+        move(
+            module,
+            Target(target, None),
+            fill,
+            strict=strict,
+            low_memory=low_memory,
+            others=known.found(None),
+            kept=known.placements.storages(target),
+            further=[attribute_set(self, "_known", known, self._known)],
+        )
+        return module
+
+    @keeps_grad_mode
+    def copy_to(
+        self,
+        module: M,
+        device: torch.device | str | int,
+        *,
+        gaps: Gaps = "close",
+        non_blocking: bool = False,
+        detach: bool = False,
+    ) -> M:
+        """Copy of a module on a device; the module stays as it is.
+
+        Only destination bytes are allocated. Tensors that another registered module has as well
+        (the same object) are the same object in the copies on one device; tensors that overlap,
+        overlap there. Everything else is copied as by `memory_aware_deepcopy`.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            Registered now, if it was not, and unless it cannot be copied.
+        device : torch.device, str or int
+            Where to; if tensors are there already, they are copied all the same.
+        gaps : {"keep", "split", "close"}, optional
+            As for `memory_aware_to`. By default only touched bytes arrive.
+        non_blocking : bool, optional
+            Whether the host may go on before the bytes have arrived.
+        detach : bool, optional
+            Whether tensors with a history are copied without it, instead of being refused.
+
+        Returns
+        -------
+        torch.nn.Module
+            The copy. Of what was on the device before, nothing is sent again: after a change of
+            values, `release` the device first. A tensor that has become another since (memory,
+            type, shape, class, whether it requires a gradient, which gradient it has) is copied
+            anew.
+
+        Raises
+        ------
+        NonLeafError
+            If a tensor has a history and `detach` is not set.
+        TypeError
+            If `module` is no module.
+        ValueError
+            If `gaps` is none of the three.
+        MoveError
+            If a meta tensor would need data, torch has no meta tensor like one that is to go to
+            ``meta``, or a module does not hold its tensors itself (TorchScript, FSDP).
+        StorageError
+            As for `memory_aware_to`.
+        """
+        check_module_type("ModuleMemoryMap", module)
+        check_gaps(gaps)
+        check_holds_its_tensors(module)
+        target = device_of(device)
+        known = self._known.with_module(module, target)
+        reached = traverse(module)
+        memo: dict[int, Any] = {}
+        CopiedStorages.of(memo).reached |= reached.seen
+        for item in reached.found:
+            copied = known.copies.get((id(item.tensor), target))
+            if copied is not None and copied.is_of(item.tensor):
+                memo[id(item.tensor)] = copied.copy
+        missing = [item for item in reached.found if id(item.tensor) not in memo]
+        # Nothing may stay behind, whatever holds it.
+        plan = plan_of([item._replace(owned=True) for item in missing], detach)
+        check_arrival(plan, plan.groups, target)
+        with torch.no_grad():
+            plain = known.placed(plan.groups, target, gaps, non_blocking)
+            sources = copy_tensors(plan, plain, memo, known.counters_on(target), target)
+
+        def complete() -> None:
+            for source in sources:
+                copy_attachments(source, memo[id(source)], memo)
+
+        made = reconstruct(module, memo, complete)
+        for source in sources:
+            known.copies[id(source), target] = Copied(source, memo[id(source)])
+        self._known = known
+        return made
+
+    def release(self, device: torch.device | str | int | None = None) -> None:
+        """Forget what was placed on a device, so that it can be freed, or sent anew.
+
+        Parameters
+        ----------
+        device : torch.device, str or int, optional
+            All devices, if not given.
+        """
+        target = None if device is None else device_of(device)
+        known = self._known.copy()
+        known.placements.release(target)
+        known.copies = {key: at for key, at in known.copies.items() if target not in (None, key[1])}
+        known.counters = {on: at for on, at in known.counters.items() if target not in (None, on)}
+        self._known = known
+
+
+class _Known:
+    """What a map knows. It is changed in a copy, which takes its place when all has gone well."""
+
+    def __init__(self) -> None:
+        self.modules: list[tuple[torch.nn.Module, torch.device | None]] = []
+        self.placements = Placements()
+        self.copies: dict[tuple[int, torch.device], Copied] = {}
+        self.counters: dict[torch.device, Counters] = {}
+
+    def copy(self) -> _Known:
+        """The same; what is changed in the copy is not changed here."""
+        made = _Known()
+        made.modules, made.copies = self.modules.copy(), self.copies.copy()
+        made.placements = self.placements.copy()
+        made.counters = self.counters.copy()
+        return made
+
+    def with_module(self, module: torch.nn.Module, device: torch.device) -> _Known:
+        """A copy that knows a module: as one for a device, if it was not known."""
+        made = self.copy()
+        if not any(known is module for known, _ in made.modules):
+            made.modules.append((module, device))
+        return made
+
+    def counters_on(self, device: torch.device) -> Counters:
+        """The counters of a device, to be changed."""
+        before = self.counters.get(device)
+        self.counters[device] = made = Counters() if before is None else before.copy()
+        return made
+
+    def found(self, device: torch.device | None, named: bool = False) -> list[Found]:
+        """Tensors of the modules that may come to a device, or of all, each once."""
+        found: dict[int, Found] = {}
+        for number, (module, meant_for) in enumerate(self.modules):
+            prefix = (None, f".{number}") if named and len(self.modules) > 1 else None
+            if device is None or meant_for in (None, device):
+                for item in traverse(module, prefix).found:
+                    found.setdefault(id(item.tensor), item._replace(owned=True))
+        return list(found.values())
+
+    def placed(
+        self, groups: list[Group], device: torch.device, gaps: Gaps, non_blocking: bool
+    ) -> dict[int, torch.Tensor]:
+        """Tensors on a device for all pieces of some groups, placed now if they were not."""
+        plain: dict[int, torch.Tensor] = {}
+        registered: dict[int, Group] = {}
+        for group in groups:
+            placement = self.placements.find(group, device)
+            if placement is None:
+                registered = registered or self._groups_by_storage(device)
+                # Memory that was made only now, for what has none of its own, is not known.
+                storage = group.pieces[0].tensor.untyped_storage()._cdata
+                whole = registered.get(storage, group)
+                placement = self.placements.add(whole, device, gaps, non_blocking)
+            placement = self.placements.widen(placement, group.pieces, device)
+            plain.update(placement.views(group.pieces))
+        return plain
+
+    def _groups_by_storage(self, device: torch.device) -> dict[int, Group]:
+        """Groups of all tensors that may come to a device, by each of their storages."""
+        return {
+            piece.tensor.untyped_storage()._cdata: group
+            for group in plan_of(self.found(device), detach=True).groups
+            for piece in group.pieces
+        }

@@ -1,0 +1,146 @@
+"""Where the tensors of a ``.safetensors`` file lie: a header of JSON, then the bytes."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .._errors import CheckpointError
+from .._views._view import View
+from ._entry import Entries, Entry
+
+_MAX_HEADER = 100_000_000  # bytes, as the format's own readers have it
+_PREFIX = 8  # bytes of the header's length
+
+# Name in torch, and bits of an element.
+_DTYPES = {
+    "F64": ("float64", 64), "F32": ("float32", 32), "F16": ("float16", 16),
+    "BF16": ("bfloat16", 16), "C64": ("complex64", 64), "BOOL": ("bool", 8),
+    "I64": ("int64", 64), "I32": ("int32", 32), "I16": ("int16", 16), "I8": ("int8", 8),
+    "U64": ("uint64", 64), "U32": ("uint32", 32), "U16": ("uint16", 16), "U8": ("uint8", 8),
+    "F8_E4M3": ("float8_e4m3fn", 8), "F8_E5M2": ("float8_e5m2", 8),
+    "F8_E8M0": ("float8_e8m0fnu", 8), "F8_E4M3FNUZ": ("float8_e4m3fnuz", 8),
+    "F8_E5M2FNUZ": ("float8_e5m2fnuz", 8), "F6_E2M3": ("float6_e2m3", 6),
+    "F6_E3M2": ("float6_e3m2", 6), "F4": ("float4_e2m1", 4),
+}  # fmt: skip
+
+
+def read_safetensors(path: Path) -> Entries:
+    """Tensors of a safetensors file, from its header alone.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+
+    Returns
+    -------
+    Entries
+        One tensor per storage: a storage is what a reader would allocate. Addresses are places
+        in the file. In the order of the header.
+
+    Raises
+    ------
+    CheckpointError
+        If the header is damaged, or its tensors do not fill the file exactly: one after the other
+        in some order, without gaps and without overlap.
+
+    References
+    ----------
+    The format: README of the safetensors project, section "Format".
+    """
+    header, start, stop = _read_header(path)
+    entries = Entries()
+    ranges = []
+    for name, described in header.items():
+        if name == "__metadata__":
+            _check_metadata(described)
+            continue
+        low, high, dtype, shape = _checked(name, described)
+        ranges.append((low, high, name))
+        view = View("file", start + low, high - low, sizes=(high - low,), strides=(1,))
+        entries.placed.append(Entry([name], view, dtype, shape, "file"))
+    reached = 0
+    for low, high, name in sorted(ranges):
+        if low != reached:
+            raise CheckpointError(
+                f"{name}: a tensor must begin where the one before it ends, at byte {reached}, "
+                f"got {low}"
+            )
+        reached = high
+    if reached != stop - start:
+        raise CheckpointError(
+            f"the tensors must fill the file, {stop - start} bytes after the header, got {reached}"
+        )
+    return entries
+
+
+def _read_header(path: Path) -> tuple[dict[str, Any], int, int]:
+    """The header, the place of the first byte after it, and that of the end of the file."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(_PREFIX), "little")
+        if size < _PREFIX or length > min(_MAX_HEADER, size - _PREFIX):
+            raise CheckpointError(
+                f"the header must fit into the file and {_MAX_HEADER} bytes, got {length} bytes "
+                f"in a file of {size}"
+            )
+        text = file.read(length)
+    try:
+        header = json.loads(
+            text.decode(), object_pairs_hook=_without_duplicates, parse_constant=_refuse
+        )
+    except CheckpointError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"the header must be JSON, got something else: {error}") from error
+    if not isinstance(header, dict):
+        raise CheckpointError(f"the header must be an object, got a {type(header).__name__}")
+    return header, _PREFIX + length, size
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise CheckpointError("the header must have each name once, got one of them twice")
+    return made
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise CheckpointError(f"the header must have integers for numbers, got {constant}")
+
+
+def _check_metadata(metadata: object) -> None:
+    if not isinstance(metadata, dict) or not all(
+        isinstance(value, str) for value in metadata.values()
+    ):
+        raise CheckpointError("__metadata__ must map names to texts, got something else")
+
+
+def _checked(name: str, described: object) -> tuple[int, int, str, tuple[int, ...]]:
+    """Begin, end, type and shape of one tensor."""
+    keys = {"dtype", "shape", "data_offsets"}
+    if not isinstance(described, dict) or set(described) != keys:
+        raise CheckpointError(f"{name}: a tensor must have a dtype, a shape and data_offsets")
+    code, shape, offsets = described["dtype"], described["shape"], described["data_offsets"]
+    if not isinstance(code, str) or code not in _DTYPES:
+        raise CheckpointError(f"{name}: dtype must be one of the format, got {code!r}")
+    if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
+        raise CheckpointError(
+            f"{name}: shape and the two data_offsets must be integers from 0 on, "
+            f"got {shape!r} and {offsets!r}"
+        )
+    dtype, n_bits = _DTYPES[code]
+    low, high = offsets
+    if 8 * (high - low) != n_bits * prod(shape):
+        raise CheckpointError(
+            f"{name}: {code} of shape {tuple(shape)} must have {n_bits * prod(shape) / 8:g} bytes, "
+            f"got data_offsets {low} to {high}"
+        )
+    return low, high, dtype, tuple(shape)
+
+
+def _are_sizes(values: object) -> bool:
+    return isinstance(values, list) and all(type(v) is int and v >= 0 for v in values)

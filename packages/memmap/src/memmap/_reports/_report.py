@@ -1,0 +1,185 @@
+"""What memory some tensors hold, share and waste: a table, a dictionary and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from os import PathLike
+
+import torch
+
+from .._views._arrays import Array
+from .._views._view import View
+from ._checkpoint import read_checkpoint
+from ._entry import Entries, entries_of
+from ._numbers import Numbers, StorageReport, storages_of, total
+from ._picture import picture
+from ._table import table
+
+
+class MemoryReport:
+    """Bytes that tensors hold, per device, storage and name; ``print`` shows a table.
+
+    All numbers are exact and in bytes, of the moment in which the report was made:
+
+    - *allocated*: bytes of the storage. Storages that have memory in common count as one.
+    - *spanned*: from the first byte that a tensor touches to the last.
+    - *touched*: bytes that at least one tensor touches.
+    - *shared*: bytes that are touched under at least two names.
+    - *wasted*: bytes that no tensor touches, ``allocated - touched``.
+    - *separate*: bytes if each name got contiguous memory of its own, as in a checkpoint that
+      stores every tensor alone.
+
+    Data are not touched: meta and fake tensors are reported as if they had memory.
+
+    Parameters
+    ----------
+    source : torch.nn.Module or mapping of str to torch.Tensor, numpy.ndarray or View
+        A module gives parameters, buffers and their gradients by path. A tensor with several
+        names is listed with all of them, a submodule that is registered twice under its first
+        path. Sparse and nested tensors and wrappers are reported by their components.
+
+    Attributes
+    ----------
+    storages : tuple of StorageReport
+        Largest first.
+    unplaced : tuple of str
+        Names of tensors of which nothing is known about how they lie in memory, which no number
+        includes.
+
+    Raises
+    ------
+    TypeError
+        If the source, or a value in it, is of another type.
+    StorageError
+        If an element of a tensor lies outside its storage.
+
+    Examples
+    --------
+    >>> flat = torch.zeros(8)
+    >>> report = MemoryReport({"weight": flat[:6], "bias": flat[6:], "both": flat[4:7]})
+    >>> report.totals
+    Numbers(allocated=32, spanned=32, touched=32, shared=12, wasted=0, separate=44)
+    >>> print(MemoryReport({"weight": flat[:6]}))
+    allocated  spanned  touched  shared  wasted  separate  tensor
+         32 B     24 B     24 B     0 B     8 B      24 B  weight: float32 6
+         32 B     24 B     24 B     0 B     8 B      24 B  total on cpu
+    """
+
+    def __init__(self, source: torch.nn.Module | Mapping[str, torch.Tensor | Array | View]) -> None:
+        self._set(entries_of(source))
+
+    def _set(self, entries: Entries) -> None:
+        self.storages: tuple[StorageReport, ...] = tuple(storages_of(entries.placed))
+        self.unplaced: tuple[str, ...] = tuple(entries.unplaced)
+
+    @classmethod
+    def from_file(cls, path: str | PathLike[str]) -> MemoryReport:
+        """Report on a checkpoint, of which only the description is read.
+
+        Nothing in the file is executed or imported, and no tensor is made: what a ``.pt`` file
+        would call stays a name, and tensors are found also within objects of unknown classes.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that ``torch.save`` wrote, also before torch 1.6, or a safetensors file.
+
+        Returns
+        -------
+        MemoryReport
+            Storages are on the device that they were saved from; those of safetensors, of one
+            tensor each, on ``file``.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is neither of the two, damaged, or its tensors do not fit into it.
+        OSError
+            If the file cannot be read.
+        """
+        report = cls.__new__(cls)
+        report._set(read_checkpoint(path))
+        return report
+
+    @property
+    def totals(self) -> Numbers:
+        """Bytes of all storages together."""
+        return total(self.devices.values())
+
+    @cached_property
+    def devices(self) -> dict[str, Numbers]:
+        """Bytes of all storages of each device."""
+        parts: dict[str, list[Numbers]] = {}
+        for storage in self.storages:
+            parts.setdefault(storage.device, []).append(storage.numbers)
+        return {device: total(numbers) for device, numbers in parts.items()}
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything in the report, of types that JSON has.
+
+        Returns
+        -------
+        dict
+            ``totals``; ``devices``: totals by name; ``storages``: for each its device, its
+            numbers and its ``tensors``, which have ``names``, ``dtype``, ``shape``, ``offset`` (of
+            the first byte in the storage), numbers and ``shares_with``; ``unplaced``.
+
+        Examples
+        --------
+        >>> MemoryReport({"x": torch.zeros(2)}).to_dict()["storages"][0]["tensors"]
+        [{'names': ['x'], 'dtype': 'float32', 'shape': [2], 'offset': 0, 'spanned': 8, \
+'touched': 8, 'shared': 0, 'separate': 8, 'shares_with': []}]
+        """
+        return {
+            "totals": self.totals.as_dict(),
+            "devices": {device: numbers.as_dict() for device, numbers in self.devices.items()},
+            "storages": [_storage_dict(storage) for storage in self.storages],
+            "unplaced": list(self.unplaced),
+        }
+
+    def to_svg(self) -> str:
+        """Map of every storage: a bar for its bytes, and a row for each tensor in it.
+
+        Returns
+        -------
+        str
+            A picture in SVG, to be written to a file.
+
+        Examples
+        --------
+        >>> MemoryReport({"x": torch.zeros(2)}).to_svg().startswith("<svg")
+        True
+        """
+        return picture(self.storages)
+
+    def __str__(self) -> str:
+        return table(self.storages, self.devices, self.unplaced)
+
+    def __repr__(self) -> str:
+        return f"MemoryReport({len(self.storages)} storages, {self.totals})"
+
+
+MemReporter = MemoryReport
+"""The name that reports had in older programs."""
+
+
+def _storage_dict(storage: StorageReport) -> dict[str, object]:
+    return {
+        "device": storage.device,
+        **storage.numbers.as_dict(),
+        "tensors": [
+            {
+                "names": list(tensor.entry.names),
+                "dtype": tensor.entry.dtype,
+                "shape": list(tensor.entry.shape),
+                "offset": tensor.offset,
+                "spanned": tensor.spanned,
+                "touched": tensor.touched,
+                "shared": tensor.shared,
+                "separate": tensor.separate,
+                "shares_with": list(tensor.shares_with),
+            }
+            for tensor in storage.tensors
+        ],
+    }

@@ -1,0 +1,126 @@
+"""A report as a table for terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ._numbers import Numbers, StorageReport, TensorNumbers
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_MAX_PARTNERS = 3
+# What is of any length comes last, so that the numbers stay in 80 columns.
+_HEADINGS = ("allocated", "spanned", "touched", "shared", "wasted", "separate", "tensor")
+
+
+def human(nbytes: int) -> str:
+    """Bytes in the largest unit of which there is at least one.
+
+    Parameters
+    ----------
+    nbytes : int
+        Bytes.
+
+    Returns
+    -------
+    str
+        With one digit after the point, unless it is in bytes.
+
+    Examples
+    --------
+    >>> human(1023), human(1536), human(3 << 30)
+    ('1023 B', '1.5 KiB', '3.0 GiB')
+    """
+    value, exponent = float(nbytes), 0
+    while round(value, 1) >= 1024 and exponent < len(_UNITS) - 1:
+        value /= 1024
+        exponent += 1
+    return f"{value:.1f} {_UNITS[exponent]}" if exponent else f"{nbytes} B"
+
+
+def printable(text: str) -> str:
+    r"""Text without characters that would move the cursor or command the terminal.
+
+    Parameters
+    ----------
+    text : str
+        A name, of a checkpoint perhaps that somebody wrote who means no good.
+
+    Returns
+    -------
+    str
+        With escapes for what cannot be printed.
+
+    Examples
+    --------
+    >>> print(printable("weight\x1b[2J"))
+    weight\x1b[2J
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def table(
+    storages: Sequence[StorageReport], devices: dict[str, Numbers], unplaced: Sequence[str]
+) -> str:
+    """Report as lines of aligned columns.
+
+    Parameters
+    ----------
+    storages : sequence of StorageReport
+        In the order in which they are to be listed.
+    devices : dict of str to Numbers
+        Totals.
+    unplaced : sequence of str
+        Names of tensors that lie nowhere that is known.
+
+    Returns
+    -------
+    str
+        A storage with one tensor takes one line, one with several a heading and their lines.
+    """
+    rows: list[Sequence[str]] = [_HEADINGS]
+    for storage in storages:
+        if len(storage.tensors) == 1:
+            rows.append([*_bytes(storage.numbers), _described(storage.tensors[0])])
+        else:
+            heading = f"storage of {len(storage.tensors)} tensors on {printable(storage.device)}:"
+            rows.append([*_bytes(storage.numbers), heading])
+            rows += [_row_in_storage(tensor) for tensor in storage.tensors]
+    for device, numbers in devices.items():
+        rows.append([*_bytes(numbers), f"total on {printable(device)}"])
+    *columns, _ = zip(*rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    lines = [_line(row, widths) for row in rows]
+    lines += [f"{printable(name)}: memory unknown, not counted" for name in unplaced]
+    if not storages and not unplaced:
+        lines.append("no tensors")
+    return "\n".join(lines)
+
+
+def _row_in_storage(tensor: TensorNumbers) -> list[str]:
+    spanned, touched = human(tensor.spanned), human(tensor.touched)
+    shared, separate = human(tensor.shared), human(tensor.separate)
+    return ["", spanned, touched, shared, "", separate, "  " + _described(tensor)]
+
+
+def _described(tensor: TensorNumbers) -> str:
+    entry = tensor.entry
+    text = f"{' = '.join(entry.names)}: {entry.dtype} {_shape(entry.shape)}"
+    others = [other for other in tensor.shares_with if other not in entry.names]
+    if others:
+        text += f", shares with {', '.join(others[:_MAX_PARTNERS])}"
+    if len(others) > _MAX_PARTNERS:
+        text += f" and {len(others) - _MAX_PARTNERS} more"
+    return printable(text)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _bytes(numbers: Numbers) -> list[str]:
+    return [human(nbytes) for nbytes in numbers.as_dict().values()]
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    *cells, text = row
+    return "  ".join([*map(str.rjust, cells, widths), text])

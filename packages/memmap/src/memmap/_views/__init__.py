@@ -1,0 +1,1 @@
+"""Views of storages: footprints, exact overlaps and spans, all in bytes."""

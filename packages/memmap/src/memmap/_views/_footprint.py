@@ -1,0 +1,219 @@
+"""The bytes that one or more views touch, as a set: count, runs, union, intersection."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from ._address import place_of, places_of
+from ._arrays import Array
+from ._coverage import n_touched
+from ._layout import Layout, run_layout
+from ._overlap import layouts_overlap
+from ._runs import Runs, intersect, union_runs
+from ._view import View
+
+
+class Footprint:
+    """A set of bytes of one address space.
+
+    Footprints are values: ``|`` and ``&`` make new ones, ``==`` compares the sets of bytes. What
+    is expensive (the runs of a view with gaps) is computed when it is first asked for.
+
+    Parameters
+    ----------
+    space : hashable
+        The address space; see `View`.
+    layouts : iterable of Layout
+        Sets of bytes, whose union is the footprint.
+
+    Examples
+    --------
+    >>> x = torch.zeros(4, 4)
+    >>> rows, column = footprint(x[:2]), footprint(x[:, 1])
+    >>> rows.nbytes, column.nbytes, (rows | column).nbytes, (rows & column).nbytes
+    (32, 16, 40, 8)
+    """
+
+    def __init__(self, space: Hashable, layouts: Iterable[Layout] = ()) -> None:
+        self.space = space
+        self._layouts = tuple(dict.fromkeys(layouts))
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Number of bytes in the set."""
+        return sum(n_touched(part) for part in _components(self._layouts))
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Addresses ``(start, stop)`` of the first byte and past the last; None if empty."""
+        if not self._layouts:
+            return None
+        starts, stops = zip(*[(start, stop) for start, stop, _ in self._layouts], strict=True)
+        return min(starts), max(stops)
+
+    def runs(self) -> Runs:
+        """Maximal runs of contiguous bytes.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, shape (n, 2): address of the first byte and past the last byte of each run,
+            ascending. A new array.
+
+        Examples
+        --------
+        >>> View("RAM", 0, 24, sizes=(3,), strides=(8,), itemsize=4)
+        View(space='RAM', storage_address=0, storage_nbytes=24, offset=0, sizes=(3,), \
+strides=(8,), itemsize=4, is_conj=False, is_neg=False)
+        >>> footprint(_).runs().tolist()
+        [[0, 4], [8, 12], [16, 20]]
+        """
+        return self._runs.copy()
+
+    @cached_property
+    def _runs(self) -> Runs:
+        return union_runs(self._layouts)
+
+    def isdisjoint(self, other: Footprint) -> bool:
+        """Whether no byte belongs to both.
+
+        Parameters
+        ----------
+        other : Footprint
+            Any footprint; those of different spaces are disjoint.
+
+        Returns
+        -------
+        bool
+            Exact.
+
+        Raises
+        ------
+        TypeError
+            If `other` is no footprint.
+        """
+        if not isinstance(other, Footprint):
+            raise TypeError(
+                f"Footprint: the other set must be a Footprint, got {type(other).__name__}"
+            )
+        if self.space != other.space:
+            return True
+        if len(self._layouts) * len(other._layouts) <= 16:
+            return not any(layouts_overlap(a, b) for a in self._layouts for b in other._layouts)
+        return intersect(self._runs, other._runs).size == 0
+
+    def __or__(self, other: Footprint) -> Footprint:
+        """Bytes that belong to either one."""
+        if not isinstance(other, Footprint):
+            return NotImplemented
+        self._require_same_space(other, "|")
+        return Footprint(self.space, self._layouts + other._layouts)
+
+    def __and__(self, other: Footprint) -> Footprint:
+        """Bytes that belong to both."""
+        if not isinstance(other, Footprint):
+            return NotImplemented
+        self._require_same_space(other, "&")
+        common = intersect(self._runs, other._runs)
+        return Footprint(self.space, [run_layout(low, high) for low, high in common.tolist()])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Footprint):
+            return NotImplemented
+        if not (self._layouts or other._layouts):
+            return True
+        return self.space == other.space and (
+            self._layouts == other._layouts or np.array_equal(self._runs, other._runs)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.span)
+
+    def __repr__(self) -> str:
+        return f"Footprint(space={self.space!r}, nbytes={self.nbytes}, span={self.span})"
+
+    def _require_same_space(self, other: Footprint, operator: str) -> None:
+        if self.space != other.space:
+            raise ValueError(
+                f"Footprint: both sides of {operator} must lie in one address space, "
+                f"got {self.space!r} and {other.space!r}"
+            )
+
+
+def footprint(tensor: torch.Tensor | Array | View) -> Footprint:
+    """Set of the bytes that a tensor touches.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor, numpy.ndarray or View
+        One strided tensor.
+
+    Returns
+    -------
+    Footprint
+        The data are not touched, no memory is kept alive.
+
+    Raises
+    ------
+    TypeError
+        If the argument has no strided memory (see `view_of`).
+    ValueError
+        If an element lies outside its storage.
+
+    Examples
+    --------
+    >>> footprint(torch.zeros(3, 4).expand(5, 3, 4)).nbytes
+    48
+    """
+    space, _, layout = place_of(tensor)
+    return Footprint(space, () if layout is None else (layout,))
+
+
+def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
+    """Number of bytes that some tensors touch together, each byte counted once.
+
+    Parameters
+    ----------
+    tensors : iterable of torch.Tensor, numpy.ndarray or View
+        Strided tensors, on any devices.
+
+    Returns
+    -------
+    int
+        Bytes; tensors in different address spaces add up.
+
+    Raises
+    ------
+    TypeError
+        If an argument has no strided memory (see `view_of`).
+    ValueError
+        If an element lies outside its storage.
+
+    Examples
+    --------
+    >>> x = torch.zeros(10)
+    >>> union_nbytes([x[:6], x[4:], x[::2], torch.zeros(1)])
+    44
+    """
+    layouts: dict[Hashable, list[Layout]] = {}
+    for _, space, _, layout in places_of(tensors):
+        layouts.setdefault(space, []).append(layout)
+    return sum(Footprint(space, parts).nbytes for space, parts in layouts.items())
+
+
+def _components(layouts: Iterable[Layout]) -> Iterable[list[Layout]]:
+    """Group layouts whose bounds overlap, directly or through others; ascending."""
+    part: list[Layout] = []
+    reach = 0
+    for layout in sorted(layouts):
+        if part and layout.start >= reach:
+            yield part
+            part = []
+        part.append(layout)
+        reach = max(reach, layout.stop)
+    if part:
+        yield part

@@ -1,0 +1,157 @@
+"""Do two views share a byte? Does a view reach one byte twice? Exact answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from math import prod
+
+import torch
+
+from ._address import place_of, view_of
+from ._arrays import Array
+from ._equation import Equation, equation
+from ._layout import Dims, Layout
+from ._view import View
+
+
+def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
+    """Whether two tensors share at least one byte of memory, exactly.
+
+    The data are never touched, so tensors may be on CUDA, meta or fake. Time is a few
+    microseconds for slices; for adversarial strides it is bounded by the number of bytes in
+    which the two spans meet, and the answer stays exact.
+
+    Parameters
+    ----------
+    a, b : torch.Tensor, numpy.ndarray or View
+        Two strided tensors.
+
+    Returns
+    -------
+    bool
+        True if some byte belongs to both.
+
+    Raises
+    ------
+    TypeError
+        If an argument has no strided memory (see `view_of`).
+    ValueError
+        If an element lies outside its storage.
+
+    Examples
+    --------
+    >>> x = torch.zeros(10)
+    >>> overlaps(x[::2], x[1::2]), overlaps(x[::2], x[::3])
+    (False, True)
+    """
+    a_space, _, a_layout = place_of(a)
+    b_space, _, b_layout = place_of(b)
+    if a_layout is None or b_layout is None or a_space != b_space:
+        return False
+    return layouts_overlap(a_layout, b_layout)
+
+
+def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
+    """Whether two elements of a tensor share a byte, exactly.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor, numpy.ndarray or View
+        One strided tensor.
+
+    Returns
+    -------
+    bool
+        True for expanded and unfolded tensors, and for any other whose elements overlap.
+
+    Raises
+    ------
+    TypeError
+        If the argument has no strided memory (see `view_of`).
+    ValueError
+        If an element lies outside its storage.
+
+    Examples
+    --------
+    >>> x = torch.zeros(6)
+    >>> has_internal_overlap(x.unfold(0, 3, 1)), has_internal_overlap(x.unfold(0, 3, 3))
+    (True, False)
+    """
+    view = view_of(tensor)
+    layout = view.layout()
+    if layout is None:
+        return False
+    if prod(view.sizes) * view.itemsize > layout.stop - layout.start:
+        return True
+    dims = [(1, view.itemsize)] if view.itemsize > 1 else []
+    dims += sorted((abs(s), n) for s, n in zip(view.strides, view.sizes, strict=True) if n > 1)
+    inner = Layout(0, 1, ((1, 1),))
+    for stride, count in dims:
+        # Two index tuples that meet, and differ in this dimension but in no larger one: the
+        # smaller dimensions at index 0 meet the smaller dimensions at one of the other indices.
+        if stride < inner.stop:
+            others = _extend(
+                inner._replace(start=stride, stop=stride + inner.stop), stride, count - 1
+            )
+            if layouts_overlap(inner, others):
+                return True
+        inner = _extend(inner, stride, count)
+    return False
+
+
+def _extend(layout: Layout, stride: int, count: int) -> Layout:
+    """The layout repeated `count` times; its dims stay sorted, since `stride` is the largest."""
+    if count == 1:
+        return layout
+    dims = layout.dims if layout.dims[0][1] > 1 else ()
+    return Layout(layout.start, layout.stop + stride * (count - 1), (*dims, (stride, count)))
+
+
+def layouts_overlap(a: Layout, b: Layout) -> bool:
+    """Whether two sets of bytes of one address space have a byte in common.
+
+    Parameters
+    ----------
+    a, b : Layout
+        Two sets of bytes.
+
+    Returns
+    -------
+    bool
+        Exact, for every input.
+    """
+    a_start, a_stop, a_dims = a
+    b_start, b_stop, b_dims = b
+    if a_stop <= b_start or b_stop <= a_start:
+        return False
+    if a_start == b_start or a_stop == b_stop:
+        return True
+    # start_a + sum s i = start_b + sum t j. With i' = count - 1 - i on one side every coefficient
+    # is positive; of the two ways to do that, take the one with the smaller right-hand side.
+    low = high = target = min(b_stop - 1 - a_start, a_stop - 1 - b_start)
+    if len(a_dims) == len(b_dims) and a_dims[-1][0] == b_dims[-1][0]:
+        # Two slices of one tensor, most often: the same strides, of which each divides the next.
+        before = 1
+        is_possible = True
+        for (stride, a_count), (b_stride, b_count) in zip(a_dims, b_dims):  # noqa: B905 - equal
+            if stride != b_stride or stride % before:
+                break
+            before = stride
+            low += -low % stride
+            high -= high % stride
+            is_possible = is_possible and low <= high
+            low -= stride * (a_count + b_count - 2)
+        else:
+            return is_possible and low <= 0
+    return _equation_of(a_dims, b_dims).reaches(target, target)
+
+
+# As for the normal forms of views: programs ask again and again for a few pairs of shapes.
+@lru_cache(maxsize=4096)
+def _equation_of(a_dims: Dims, b_dims: Dims) -> Equation:
+    """Where the bytes of two layouts meet, as an equation for the distance of the two."""
+    largest: Counter[int] = Counter()
+    for stride, count in a_dims + b_dims:
+        largest[stride] += count - 1
+    return equation(tuple(sorted((+largest).items())))

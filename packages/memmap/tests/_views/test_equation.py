@@ -1,0 +1,126 @@
+"""The equation behind every overlap, against all its solutions."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memmap._views import _equation
+from memmap._views._equation import equation
+
+Problem = tuple[list[int], list[int], int, int]
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Coefficients, largest values and right-hand sides that are often just out of reach."""
+    unit = draw(st.sampled_from([1, 2, 6]))
+    chain = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    coefficients = set(draw(st.lists(st.integers(1, 30), max_size=2)))
+    for factor in chain:
+        unit *= factor
+        coefficients.add(unit)
+    ordered = sorted(coefficients)
+    largest = [draw(st.integers(0, 9)) for _ in ordered]
+    reach = sum(c * u for c, u in zip(ordered, largest, strict=True))
+    low = draw(st.integers(-1, reach + 1))
+    return ordered, largest, low, low + draw(st.sampled_from([0, 0, 1, 3, 20]))
+
+
+def solutions(coefficients: list[int], largest: list[int]) -> set[int]:
+    sums = {0}
+    for coefficient, most in zip(coefficients, largest, strict=True):
+        sums = {value + coefficient * y for value in sums for y in range(most + 1)}
+    return sums
+
+
+def check(problem: Problem) -> None:
+    coefficients, largest, low, high = problem
+    expected = any(low <= value <= high for value in solutions(coefficients, largest))
+    assert has_solution(coefficients, largest, low, high) == expected
+
+
+def has_solution(coefficients: list[int], largest: list[int], low: int, high: int) -> bool:
+    terms = [(c, most) for c, most in zip(coefficients, largest, strict=True) if most]
+    return equation(tuple(terms)).reaches(low, high)
+
+
+def give_up(*arguments: object) -> None:
+    return None
+
+
+def asked_as_usual(patch: pytest.MonkeyPatch) -> None:
+    pass
+
+
+def searched_by_numpy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_equation, "_pair", give_up)
+    patch.setattr(_equation, "MAX_CANDIDATES", 1_000_000)
+    patch.setattr(_equation, "_look_for_point", give_up)
+    patch.setattr(_equation, "_meet", give_up)
+
+
+def looked_for_in_a_lattice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_equation, "_pair", give_up)
+    patch.setattr(_equation, "_search", give_up)
+    patch.setattr(_equation, "MAX_NODES", 1_000_000)
+    patch.setattr(_equation, "_meet", give_up)
+
+
+def answered_by_listing_sums(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_equation, "_pair", give_up)
+    patch.setattr(_equation, "_search", give_up)
+    patch.setattr(_equation, "_look_for_point", give_up)
+
+
+def answered_by_bits(patch: pytest.MonkeyPatch) -> None:
+    answered_by_listing_sums(patch)
+    patch.setattr(_equation, "MAX_LISTED", 0)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        asked_as_usual,
+        searched_by_numpy,
+        looked_for_in_a_lattice,
+        answered_by_listing_sums,
+        answered_by_bits,
+    ],
+)
+@given(problem=problems())
+@example(problem=([6, 10, 35], [9, 9, 9], 33, 33))  # only 6 and 10 are left, and 33 is odd
+def test_every_way_to_an_answer_is_exact(
+    way: Callable[[pytest.MonkeyPatch], None], problem: Problem
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        way(patch)
+        check(problem)
+
+
+def test_the_ends_of_a_chain_are_reached() -> None:
+    coefficients, largest = [1, 4, 16, 64], [1, 1, 1, 1]
+    reachable = solutions(coefficients, largest)
+    for value in range(-1, 87):
+        assert has_solution(coefficients, largest, value, value) == (value in reachable)
+
+
+def test_an_equation_too_wide_for_machine_integers_is_answered() -> None:
+    assert has_solution([2, 3, 1 << 70], [1, 1, 1], (1 << 70) + 5, (1 << 70) + 5)
+    assert not has_solution([2, 3, 1 << 70], [1, 1, 1], (1 << 70) + 6, (1 << 70) + 6)
+
+
+def test_the_closed_form_of_two_terms_is_exact() -> None:
+    for p_most in range(1, 6):
+        for q_most in range(1, 6):
+            reachable = solutions([3, 5], [p_most, q_most])
+            for value in range(40):
+                answer = has_solution([3, 5], [p_most, q_most], value, value)
+                assert answer == (value in reachable)
+
+
+def test_steps_of_a_larger_divisor_reach_what_the_small_ones_did() -> None:
+    for most in range(20):
+        kept, carried = _equation._carry(2, most, 8)
+        assert solutions([2, 8], [kept, carried]) == solutions([2], [most])
