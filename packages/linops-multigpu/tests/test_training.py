@@ -296,6 +296,44 @@ def test_sums_that_begin_with_a_view_of_a_gradient(schedule: str) -> None:
         del B, operator
 
 
+@pytest.mark.parametrize("n_streams", [0, 1])
+@under_all_schedules
+def test_inputs_and_gradients_may_be_conjugates(schedule: str, n_streams: int) -> None:
+    A = Diagonal(parameter(6), ("N",))
+    with machine(schedule) as world:
+        streams: list[Any] = [world.new_stream("sim:0") for _ in range(n_streams)]
+        spec = BatchSpec({"N": 1}, ["sim:1"], "sim:0", *streams)
+        B = create_batched_linop(A, spec, max_in_flight=1)
+        x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
+        gradient = torch.rand(6, dtype=torch.complex128)
+        y = runs_the_plan(B, x.to("sim:0").conj())
+        found = torch.autograd.grad(y, [x, A.weight], gradient.to("sim:0").conj())
+        wanted = torch.autograd.grad(A(x.conj()), [x, A.weight], gradient.conj())
+        torch.testing.assert_close(found, wanted)
+        del B, y
+
+
+class Shifted(Diagonal):
+    """Adds its weight, whose gradient is the one that comes in."""
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        y: Tensor = x + linop.weight
+        return y
+
+
+@under_all_schedules
+def test_a_gradient_of_a_weight_may_be_the_one_that_was_sent(schedule: str) -> None:
+    weight = parameter(4)
+    A = Stack(*[Shifted(weight, ("N",))] * 6, odim_and_idx=("K", 0))
+    x = torch.rand(4, dtype=torch.complex128)
+    with machine(schedule):
+        B = create_batched_linop(A, BatchSpec({"K": 1}, ["sim:1"], "sim:0"), max_in_flight=1)
+        found = gradients(planned(B), x, [weight], "sim:0")
+        torch.testing.assert_close(found, gradients(A, x, [weight]))
+        del B
+
+
 # Weights.
 
 

@@ -48,9 +48,9 @@ class Followed:
             for source, own in zip(sources, copies, strict=True)
         ]
 
-    def linops(self, weights: Sequence[Tensor] | None = None) -> list[NamedLinop]:
+    def linops(self) -> list[NamedLinop]:
         """Return operators whose gradients reach the weights, which belong to one call."""
-        own = self.weights if weights is None else weights
+        own = self.weights
         return self.reading(_Follow.apply(self.parts, *own) if own else ())  # type: ignore[no-untyped-call]
 
     def reading(self, parts: Sequence[Tensor]) -> list[NamedLinop]:

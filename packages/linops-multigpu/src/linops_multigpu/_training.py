@@ -187,15 +187,13 @@ class TrainedCall:
         found = returned(work.sums_of_caller())
         return [of_x, *(found.get(number) for number in range(len(self.weights)))]
 
-    def recorded_gradients(
-        self, x: Tensor, weights: Sequence[Tensor], gradient: Tensor
-    ) -> list[Tensor | None]:
+    def recorded_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor | None]:
         """Return the same by the graph of torch's, so that autograd follows it."""
         with torch.enable_grad():
-            linops = {}
-            for replica, followed in self.followed.items():
-                own = [weights[number] for number in self.numbers(replica)]
-                linops[replica] = Given(self.copies[replica], followed.linops(own))
+            linops = {
+                replica: Given(self.copies[replica], followed.linops())
+                for replica, followed in self.followed.items()
+            }
             with given(linops):
                 views = self.tiles.tiling.inputs(x)
                 results = [tile(v) for tile, v in zip(self.tiles.tiles, views, strict=True)]
@@ -204,7 +202,7 @@ class TrainedCall:
             for result, of_result in zip(results, self.tiles.tiling.outputs(gradient), strict=True)
             if result.requires_grad
         ]
-        wanted = [tensor for tensor in (x, *weights) if tensor.requires_grad]
+        wanted = [tensor for tensor in (x, *self.weights) if tensor.requires_grad]
         found = iter(
             torch.autograd.grad(
                 [result for result, _ in pairs],
@@ -214,7 +212,7 @@ class TrainedCall:
                 allow_unused=True,
             )
         )
-        return [next(found) if tensor.requires_grad else None for tensor in (x, *weights)]
+        return [next(found) if tensor.requires_grad else None for tensor in (x, *self.weights)]
 
 
 class _Backward(Work):
@@ -308,19 +306,19 @@ class _ByTiles(Function):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
-        y, call, x, *weights = inputs
+        y, call, x, *_ = inputs
         ctx.mark_dirty(y)  # it becomes the output, and nobody else has it
-        ctx.save_for_backward(x, *weights)
+        ctx.save_for_backward(x)
         ctx.call = call  # type: ignore[attr-defined]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         with one_call():  # so the weights are looked at once
             ctx.call.check()
-            x, *weights = ctx.saved_tensors
+            (x,) = ctx.saved_tensors
             # Autograd is to follow the gradients, or many of them are wanted at once.
             if torch.is_grad_enabled() or not writing_is_safe() or _is_batch(gradient):
-                found = ctx.call.recorded_gradients(x, weights, gradient)
+                found = ctx.call.recorded_gradients(x, gradient)
             else:
                 found = ctx.call.gradients(x, gradient, ctx.needs_input_grad[2])
         return None, None, *found
