@@ -356,7 +356,7 @@ def test_some_weights_train_and_others_do_not(base: str) -> None:
 def test_a_weight_that_operands_and_tiles_share_has_one_gradient(base: str) -> None:
     weight = parameter(6)
     D = Diagonal(weight, ("C", "N"), weight_shape=("N",))
-    A = D @ D.conj() @ Dense(parameter(4), ("C",), ("N",), ("C", "N"))
+    A = D @ D.conj() @ Dense(parameter(8), ("C",), ("N",), ("C", "N"))
     with machine():
         B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2", base, "cpu"], base))
         check(B, A, base)
