@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from linops_core import Add, Concat, Convolution, Dense, Diagonal, NamedLinop
 from linops_multigpu import Action, Kind, Plan
-from linops_multigpu._planner import planned
+from linops_multigpu._planner import _are_disjoint, planned
 from linops_split import Tiled, Tiling, batch_linop
+from nameddim import ND
 
 BASES = [torch.device("cuda", 0), torch.device("cpu")]
 DEVICES = [*BASES, torch.device("cuda", 1), torch.device("cuda", 2)]
@@ -259,3 +260,21 @@ def test_the_same_tiles_give_the_same_plan(
     # The order of sums does not depend on the window.
     order = [(a.kind, a.tile) for a in plan.actions if a.kind is not Kind.SEND]
     assert order == [(a.kind, a.tile) for a in other.actions if a.kind is not Kind.SEND]
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 5)] * 4), max_size=6))
+@example([(0, 6, 0, 1), (1, 1, 1, 1), (3, 1, 0, 1)])
+@example([(0, 1, 0, 6), (1, 1, 1, 1), (0, 1, 3, 1)])
+@example([(0, 2, 0, 2), (0, 1, 1, 2), (3, 2, 0, 1)])
+def test_windows_that_are_told_apart_have_nothing_in_common(
+    corners: list[tuple[int, int, int, int]],
+) -> None:
+    windows = [
+        {ND("X"): slice(i, i + max(m, 1)), ND("Y"): slice(j, j + max(n, 1))}
+        for i, m, j, n in corners
+    ]
+    counts = torch.zeros(12, 12)
+    for window in windows:
+        counts[window[ND("X")], window[ND("Y")]] += 1
+    if _are_disjoint(windows):
+        assert counts.max() <= 1
