@@ -3,7 +3,6 @@
 from ._batch_spec import BatchSpec as BatchSpec
 from ._batch_spec import DeviceMatrix as DeviceMatrix
 from ._batched import BatchedLinop as BatchedLinop
-from ._contents import trust_version_counters as trust_version_counters
 from ._create import create_batched_linop as create_batched_linop
 from ._device_spec import DeviceSpec as DeviceSpec
 from ._events import RepeatedEvent as RepeatedEvent
@@ -31,5 +30,4 @@ __all__ = [
     "Timeline",
     "ToDevice",
     "create_batched_linop",
-    "trust_version_counters",
 ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 
 import torch
@@ -18,40 +15,6 @@ from ._call import once_a_call
 
 _LENGTH = 1 << 15
 """How many words of four bytes are summed up to one number."""
-
-_TRUSTED: ContextVar[bool] = ContextVar("trusted", default=False)
-
-
-@contextmanager
-def trust_version_counters() -> Iterator[None]:
-    """Promise that inside this block torch counts all writes to weights.
-
-    Torch counts no write by a fused optimizer, to ``weight.data``, or to the memory of a NumPy
-    array. So by default each call compares the contents of the weights that have copies on other
-    devices, which takes as long as it takes to read them once. Inside this block only the version
-    counters are compared, which takes a microsecond for each weight. The block is for loops in
-    which weights stay as they are. It counts for the thread that enters it.
-
-    Examples
-    --------
-    >>> from linops_core import Diagonal
-    >>> from linops_multigpu import BatchSpec, create_batched_linop
-    >>> A = create_batched_linop(Diagonal(torch.ones(2), ("N",)), BatchSpec({"N": 1}))
-    >>> x = torch.ones(2)
-    >>> with trust_version_counters():
-    ...     for _ in range(10):
-    ...         x = A(x)
-    """
-    token = _TRUSTED.set(True)
-    try:
-        yield
-    finally:
-        _TRUSTED.reset(token)
-
-
-def version_counters_are_trusted() -> bool:
-    """Whether this is inside :func:`trust_version_counters`."""
-    return _TRUSTED.get()
 
 
 def has_contents(tensor: Tensor) -> bool:

@@ -26,9 +26,11 @@ class Placed(Composite):
     it is copied anew before the next use. While autograd follows a tensor of the source, it follows
     it to the copies, and gradients return: what tiles share is summed on the device and sent once.
 
-    Every write is seen, since the contents of weights are compared on each call: torch does not
-    count all (see :func:`trust_version_counters`). What was made in inference mode is sent on each
-    call.
+    Writes are seen as autograd sees them, by torch's version counter. Fused optimizers do not raise
+    it, so the contents of weights that require gradients are compared on each call. Writes to
+    frozen weights that torch does not count (``.data``, NumPy, DLPack) are not followed: write to
+    the weight itself under ``torch.no_grad()``, or make the operator anew. What was made in
+    inference mode is sent on each call.
 
     Parameters
     ----------

@@ -10,16 +10,19 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ._contents import fingerprint, has_contents, version_counters_are_trusted
+from ._contents import fingerprint, has_contents
 from ._weights import modules_of
 
 
 class Snapshot:
     """The tensors of operators at one moment.
 
-    To compare takes a microsecond or so for a dictionary of a module, of which tiles share most,
-    and for a tensor. Then their contents are compared, once a call, because torch does not count
-    all writes: this takes as long as to read them (see :func:`trust_version_counters`).
+    A comparison takes about a microsecond for each dictionary of a module, of which tiles share
+    most, and for each tensor. Writes are seen by torch's version counter, as autograd sees them.
+
+    Fused optimizers write without raising that counter. So the contents of tensors that require
+    gradients are compared too, once a call, which takes as long as it takes to read them.
+    Optimizers write no other tensors.
 
     Parameters
     ----------
@@ -45,7 +48,7 @@ class Snapshot:
         return (
             all(slots.are_same() for slots in self._slots)
             and all(seen.looks_same() for seen in self._tensors)
-            and (version_counters_are_trusted() or all(seen.holds_same() for seen in self._tensors))
+            and all(seen.holds_same() for seen in self._tensors)
         )
 
     def recorded(self) -> tuple[bool, ...]:
@@ -79,8 +82,8 @@ class _Seen:
         # of a storage that was freed is soon that of another.
         self._storage = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         self._look = _look_of(tensor)
-        is_compared = tensor.device != device and has_contents(tensor)
-        self._contents = fingerprint(tensor) if is_compared else None
+        self._is_read_elsewhere = tensor.device != device
+        self._contents = fingerprint(tensor) if self._must_be_compared(tensor) else None
 
     def looks_same(self) -> bool:
         tensor = self._tensor()
@@ -94,11 +97,22 @@ class _Seen:
 
     def holds_same(self) -> bool:
         tensor = self._tensor()
-        return tensor is not None and (
-            self._contents is None
-            or not has_contents(tensor)
-            or fingerprint(tensor) == self._contents
-        )
+        if tensor is None:
+            return False
+        must_be_compared = self._must_be_compared(tensor)
+        if self._contents is None:
+            # Gradients were switched on since: an optimizer may have written before this call.
+            return not must_be_compared
+        if has_contents(tensor) and fingerprint(tensor) != self._contents:
+            return False
+        if not must_be_compared and has_contents(tensor):
+            self._contents = None  # gradients were switched off: this was the last comparison
+        return True
+
+    def _must_be_compared(self, tensor: Tensor) -> bool:
+        """Whether an optimizer can write to the tensor, or could when its gradient was computed."""
+        is_trained = tensor.requires_grad or tensor.grad is not None
+        return is_trained and self._is_read_elsewhere and has_contents(tensor)
 
     def requires_grad(self) -> bool:
         tensor = self._tensor()

@@ -51,6 +51,8 @@ def compute_later(machine: Machine, op: OpOverload, args: Arguments, kwargs: Opt
         shapes, resized = _shapes(op, args, kwargs)
     except NotImplementedError:  # torch knows the shapes only from the values
         found = compute_now(machine, op, device, call.on_host(machine), call.read, written)
+        if not op._schema.returns:
+            return None
         if op._schema.is_mutable:
             return written[0] if len(written) == 1 else tuple(written)
         return _with_values_of(machine, device, found)
