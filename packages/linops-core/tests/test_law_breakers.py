@@ -272,6 +272,12 @@ class BreaksTheGraph(Diagonal):
         return Diagonal.fn(linop, x)
 
 
+class OtherValuesWhenCompiled(Diagonal):
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return Diagonal.fn(linop, x) * (2 if torch.compiler.is_compiling() else 1)
+
+
 class FrozenIntoTheGraph(Diagonal):
     @staticmethod
     def fn(linop: Any, x: Tensor) -> Tensor:
@@ -380,6 +386,10 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     ),
     (diagonal(NoBfloat16), "autocast_changes_no_more_than_the_precision"),
     (diagonal(BreaksTheGraph), "it_compiles_to_one_graph"),
+    (
+        diagonal(OtherValuesWhenCompiled),
+        "operators_can_be_built_of_it_in_a_compiled_function",
+    ),
     (diagonal(FrozenIntoTheGraph), "it_compiles_to_one_graph"),
     (diagonal(BreaksTheGraphOfTheNormal), "its_backward_pass_compiles_to_one_graph"),
 ]
