@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from linops_core import NamedLinop, Zero
+from linops_core import NamedLinop, SplitError, Zero
 from linops_split import (
     Narrowed,
     Tile,
@@ -117,15 +117,28 @@ def cut(
         **sizes
     }
     for position in np.ndindex(grid.shape):
-        tile = narrowed(cast(NamedLinop, linops[position]))
+        wide = cast(NamedLinop, linops[position])
+        tile = narrowed(wide)
         window, tile = (tile, tile.part) if isinstance(tile, Narrowed) else (None, tile)
         pieces = {dim: piece for dim, (_, piece) in cast(Tile, grid[position]).items()}
         if window is not None:
             pieces |= {**window.reads, **window.writes}
         known = {**of_whole, **{dim: piece.stop - piece.start for dim, piece in pieces.items()}}
-        of_tile = {dim: size for dim, size in known.items() if dim in tile.dims}
+        # Not of those that the tile knows: between its factors it may use a part of a dimension.
+        of_tile = {
+            dim: size
+            for dim, size in known.items()
+            if dim in tile.dims and tile.size(dim) is None and wide.size(dim) is None
+        }
         # What is zero has nothing left to cut.
         specs_left = [] if isinstance(tile, Zero) else others
+        for dim in (dim for later in specs_left for dim in later.batch_sizes):
+            if dim in linop.dims and dim not in tile.dims:
+                raise SplitError(
+                    f"{linop.signature}: {dim} must be in every tile that a later BatchSpec cuts "
+                    f"along it, got the tile {tile.signature} without it; cut {dim} in the same "
+                    "BatchSpec or in an earlier one"
+                )
         there = cast(DeviceSpec, devices[position])
         cells[position] = Cell(window, cut(tile, specs_left, there, of_tile, max_in_flight))
     return Grid(cells, tuple(spec.batch_sizes), tile_lengths(grid), base, max_in_flight)
