@@ -18,6 +18,7 @@ from linops_core import (
     Convolution,
     Crop,
     Dense,
+    Identity,
     PadDim,
     PadLast,
     SimpleLinop,
@@ -26,7 +27,7 @@ from linops_core import (
     Truncate,
     Zero,
 )
-from linops_split import Narrowed, batch_linop, narrowed
+from linops_split import Narrowed, batch_linop, narrowed, split_linop
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
 from nameddim import ND, NamedDimension, NamedShape
 
@@ -262,3 +263,14 @@ def test_a_part_that_is_zero_must_know_its_length_to_be_cut_off() -> None:
     tile = Narrowed(FFT(1, ("C",)), {C: (slice(1, 3), 4)})
     with pytest.raises(SplitError, match=r"C cannot be cut at slice\(0, 1, None\), where the op"):
         tile.split(tile, {C: slice(0, 1)})
+
+
+def test_a_tile_without_a_term_of_a_sum_has_lengths_of_its_own() -> None:
+    """Of (B^T B + I/2)^2, the identity of the first factor is in the first tile alone."""
+    blur = Convolution(torch.randn(3), (), ("N",), ("M",), grid_size=(4,))
+    square = (blur.N + 0.5 * Identity()) ** 2
+    tiles, _, _ = split_linop(square, {"M": 2})
+    part = tiles[1].split(tiles[1], {N: slice(1, 4)})
+    assert part.sizes("input") == (3,) and part.sizes("output") == (4,)
+    assert part(torch.ones(3)).shape == (4,)
+    assert_tiles_make_the_whole(square, {"M": 2})

@@ -97,10 +97,24 @@ class Composite(RememberingLinop):
             operands = {str(position): linop for position, linop in enumerate(linops)}
             own = attributes.copy()
             own.update(_modules=operands, _operands=tuple(operands), **nothing_found())
-            if len(operands) == len(self._operands):
+            if joints_of_tiles is not None and self._are_put_together_alike(linops):
                 own.update(_joints=joints_of_tiles, _joints_are_shared=True)
             others.append(with_attributes(self, own))
         return others
+
+    def _are_put_together_alike(self, linops: Sequence[NamedLinop]) -> bool:
+        """Return whether tiles of the operands have the joints that the operands have.
+
+        They may not have where a term of a sum is zero between the slices, and is left out.
+        """
+        return len(linops) == len(self._operands) and all(
+            tile is linop
+            or (
+                type(tile) is type(linop)
+                and (not isinstance(linop, Composite) or vars(tile)["_joints"] is linop._joints)
+            )
+            for tile, linop in zip(linops, self.linops, strict=True)
+        )
 
     def _uncentred_operands(self, dims: Iterable[NamedDimension]) -> Self | None:
         """Return the composition of what the operands are; see :meth:`NamedLinop.uncentred`."""
