@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
+from operator import matmul
 from typing import Any
 
 import pytest
@@ -104,6 +105,10 @@ def lengths_and_roles(A: NamedLinop) -> object:
 
 WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "a chain": (diagonals, lambda parts: Chain(*parts)),
+    "a chain, one before the other": (diagonals, lambda parts: reduce(matmul, parts)),
+    "a chain, one after the other": (matrices, lambda parts: reduce(matmul, parts[::-1])),
+    "a chain of chains": (diagonals, lambda parts: reduce(Chain, parts)),
+    "a chain with a number": (diagonals, lambda parts: reduce(matmul, [2 * parts[0], *parts])),
     "its adjoint": (chain, lambda A: A.H),
     "its transpose": (chain, lambda A: A.T),
     "its normal": (chain, lambda A: A.N),

@@ -13,9 +13,8 @@ from ._accumulate import accumulate
 from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._linop import NamedLinop
-from ._places import Joints, Place, joints, side_by_side
+from ._places import Joints, joints, side_by_side
 from ._same_space import check_operands, same_space, why_not_alike
-from ._sides import Side
 from ._slicing import row_of_operand, tile_of
 from ._support import Supports, support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
@@ -72,17 +71,8 @@ class Add(Composite):
     def _joints_of_sums(self, operands: Sequence[NamedLinop]) -> Joints:
         """Return what is known of the places, of operands some of which were taken apart."""
         found = joints(self._shape, operands, side_by_side(self._shape, operands))
-        first = [0]
-        for linop in operands:
-            n_terms = len(linop._operands) if is_flattened(linop, self.threaded) else 1
-            first.append(first[-1] + n_terms)
-        sources: dict[tuple[Side, int], Place] = {}
-        for place, (number, side, position) in found.sources.items():
-            linop, within = operands[number], 0
-            if is_flattened(linop, self.threaded):
-                within, side, position = linop._own_joints().sources[side, position]
-            sources[place] = first[number] + within, side, position
-        return Joints(sources, found.links)
+        flattened = [is_flattened(linop, self.threaded) for linop in operands]
+        return self._joints_of_nest(operands, found, flattened)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:

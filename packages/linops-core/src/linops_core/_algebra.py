@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from ._add import Add
-from ._chain import chained, fit, flat
+from ._chain import Chain, chained, fit_whole, flat
 from ._endomorphism import following, landing_alike
 from ._identity import Identity, is_identity
 from ._linop import NamedLinop
+from ._places import Joints
 from ._same_space import same_space
 from ._scalar import Scalar, is_number, may_be_moved, number_of
 from ._sides import SIDES
 from ._zero import Zero
+
+MANY = 2
+"""As many numbers in a chain as there must be for some to be multiplied."""
 
 
 def composed(*linops: NamedLinop) -> NamedLinop:
@@ -25,10 +29,33 @@ def composed(*linops: NamedLinop) -> NamedLinop:
     ValueError
         If neighbours do not fit, in names or in sizes.
     """
-    fitted = fit(flat(following(linops)))
-    result = _without_zeros(fitted) or _simplified(fitted)
+    operands, found = fit_whole(following(linops))
+    if sum(_n_numbers(linop) for linop in operands) < 2:
+        result: NamedLinop = operands[0] if len(operands) == 1 else _simple(operands, found)
+    else:
+        fitted = flat(operands)
+        result = _without_zeros(fitted) or _simplified(fitted)
     every = all(linop.is_endomorphism for linop in linops)
     return result.as_endomorphism() if every else result
+
+
+def _n_numbers(linop: NamedLinop) -> int:
+    """Return how many numbers an operator in a chain has that may be moved.
+
+    Many for one that must be made simpler first.
+    """
+    if type(linop) is Chain:
+        return MANY if linop._n_numbers is None else linop._n_numbers
+    if isinstance(linop, Zero) or is_identity(linop):
+        return MANY
+    return int(is_number(linop) and may_be_moved(number_of(linop)))
+
+
+def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
+    """Return the chain of operators of which nothing can be made simpler."""
+    chain = chained(operands, found)
+    vars(chain)["_n_numbers"] = sum(_n_numbers(linop) for linop in operands)
+    return chain
 
 
 def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
@@ -44,7 +71,7 @@ def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
     parts = _with_few_numbers([linop for linop in fitted if not is_identity(linop)])
     if not parts:
         return Identity(fitted[0].ishape)
-    return parts[0] if len(parts) == 1 else chained(parts)
+    return parts[0] if len(parts) == 1 else _simple(parts)
 
 
 def _with_few_numbers(parts: Sequence[NamedLinop]) -> list[NamedLinop]:

@@ -17,7 +17,7 @@ from ._hooks import applied, hooks_are_possible
 from ._identity import Identity
 from ._linop import NamedLinop
 from ._normal import fit_inner
-from ._places import Seam, joints, one_after_another
+from ._places import Joints, Seam, joints, one_after_another
 from ._scalar import Scalar, is_number
 from ._slicing import tile_of
 from ._support import Supports, support_of_one
@@ -52,10 +52,25 @@ class Chain(Composite):
     tensor([3.])
     """
 
+    _n_numbers: int | None = None
+    """How many numbers are in it that may be moved, once the chain has been made simpler."""
+
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
-        fitted = fit(flat(following(linops)))
-        super().__init__(NamedShape(fitted[0].ishape, fitted[-1].oshape), fitted, name)
+        # Chains are fitted as they are: what their operands share is known.
+        operands, found = fit_whole(following(linops))
+        self._set_up(operands, found, name)
         self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
+
+    def _set_up(
+        self, operands: Sequence[NamedLinop], found: Joints | None = None, name: str | None = None
+    ) -> None:
+        """Hold operators that fit, of which chains are taken apart."""
+        shape = NamedShape(operands[0].ishape, operands[-1].oshape)
+        Composite.__init__(self, shape, flat(operands), name)
+        self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
+        if found is not None:
+            flattened = [type(linop) is Chain for linop in operands]
+            self._joints = self._joints_of_nest(operands, found, flattened)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -151,15 +166,14 @@ class Chain(Composite):
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the chain with ``shape``, and what follows from it all along."""
-        fitted = fit(self.linops, shape)
+        fitted, _ = fit(self.linops, shape)
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 
 
-def chained(fitted: Sequence[NamedLinop]) -> Chain:
+def chained(fitted: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
     """Return the chain of operators that fit (:func:`fit`), which is not checked again."""
     chain = Chain.__new__(Chain)
-    Composite.__init__(chain, NamedShape(fitted[0].ishape, fitted[-1].oshape), fitted)
-    vars(chain)["_is_endomorphism"] = all(linop.is_endomorphism for linop in fitted)
+    chain._set_up(fitted, found)
     return chain
 
 
@@ -204,8 +218,26 @@ def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     ]
 
 
-def fit(linops: Sequence[NamedLinop], ends: NamedShape | None = None) -> list[NamedLinop]:
+def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
+    """Return what :func:`fit` does, without a look into the chains among the operators.
+
+    Raises
+    ------
+    ValueError
+        As :func:`fit`; the message names the operators inside of the chains.
+    """
+    try:
+        return fit(linops)
+    except ValueError:
+        return fit(flat(linops))
+
+
+def fit(
+    linops: Sequence[NamedLinop], ends: NamedShape | None = None
+) -> tuple[list[NamedLinop], Joints]:
     """Return the operators with wildcards resolved by their neighbours, in names and sizes.
+
+    Also what is known of the places of their composition.
 
     Parameters
     ----------
@@ -227,8 +259,7 @@ def fit(linops: Sequence[NamedLinop], ends: NamedShape | None = None) -> list[Na
         fitted[-1] = fitted[-1].resolved(oshape=ends.oshape)
     _resolve_neighbours(fitted)
     shape = NamedShape(fitted[0].ishape, fitted[-1].oshape)
-    joints(shape, fitted, one_after_another(shape, fitted), owner="Chain")
-    return fitted
+    return fitted, joints(shape, fitted, one_after_another(shape, fitted), owner="Chain")
 
 
 def _resolve_neighbours(fitted: list[NamedLinop]) -> None:

@@ -14,7 +14,7 @@ from nameddim import ND, NamedDimension, NamedShape
 from ._copying import attributes_of_linked, with_attributes
 from ._description import bytes_text
 from ._linop import NamedLinop
-from ._places import Joints, Seam, alike_in_name, joints, side_by_side
+from ._places import Joints, Place, Seam, alike_in_name, joints, side_by_side
 from ._remembering import RememberingLinop
 from ._sides import Side, Source, dims_of, length_of, size_of_side
 from ._tracing import constant_when_compiled
@@ -56,7 +56,7 @@ class Composite(RememberingLinop):
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
         """The operands, in the order in which they were given."""
-        numbered = (self._modules[name] for name in self._operands)
+        numbered = [self._modules[name] for name in self._operands]
         return cast(tuple[NamedLinop, ...], tuple(numbered))
 
     @property
@@ -90,6 +90,7 @@ class Composite(RememberingLinop):
     ) -> list[Self]:
         """Return the same composition of each of some rows of operands, as `with_operands` does."""
         attributes = attributes_of_linked(self, shape)
+        attributes.pop("_n_numbers", None)  # of a chain: its parts may be zero, or identities
         if shape is None:
             attributes["_is_endomorphism"] = False
         others, joints_of_tiles = [], self._own_joints() if shape is None else None
@@ -180,6 +181,32 @@ class Composite(RememberingLinop):
         To be overridden by compositions that put parts together.
         """
         return None
+
+    def _joints_of_nest(
+        self, operands: Sequence[NamedLinop], found: Joints, is_flattened: Sequence[bool]
+    ) -> Joints:
+        """Return what is known of the places, of operands some of which were taken apart.
+
+        Parameters
+        ----------
+        operands : sequence of NamedLinop
+            Before they were taken apart.
+        found : Joints
+            What is known of the places of this operator and theirs.
+        is_flattened : sequence of bool
+            Whether the operands of each are operands here.
+        """
+        first = [0]
+        for linop, is_flat in zip(operands, is_flattened, strict=True):
+            first.append(first[-1] + (len(cast(Composite, linop)._operands) if is_flat else 1))
+        sources: dict[tuple[Side, int], Place] = {}
+        for place, (number, side, position) in found.sources.items():
+            within = 0
+            if is_flattened[number]:
+                inside = cast(Composite, operands[number])._own_joints()
+                within, side, position = inside.sources[side, position]
+            sources[place] = first[number] + within, side, position
+        return Joints(sources, found.links)
 
     def _operand(self, number: int) -> NamedLinop:
         return cast(NamedLinop, self._modules[self._operands[number]])
