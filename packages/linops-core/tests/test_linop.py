@@ -405,3 +405,47 @@ def test_a_class_that_only_adds_to_an_operator_keeps_its_closed_forms() -> None:
             return "a transform"
 
     assert isinstance(Named(1).N, Identity)
+
+
+class OfOwnWeight(NamedLinop):
+    """A matrix of 2 rows and 3 columns that says nothing of slices."""
+
+    def __init__(self) -> None:
+        super().__init__(NamedShape(("N",), ("M",)))
+        self.weight = nn.Parameter(torch.ones(2, 3))
+
+    def size(self, dim: str) -> int | None:
+        return {"M": 2, "N": 3}.get(str(dim))
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return linop.weight @ x
+
+    @staticmethod
+    def adj_fn(linop: Any, y: Tensor) -> Tensor:
+        return linop.weight.mH @ y
+
+
+def new_attribute(A: NamedLinop, shape: tuple[int, int]) -> None:
+    A.weight = nn.Parameter(torch.ones(shape))
+
+
+def new_data(A: NamedLinop, shape: tuple[int, int]) -> None:
+    assert isinstance(A.weight, nn.Parameter)
+    A.weight.data = torch.ones(shape)
+
+
+@pytest.mark.parametrize("replace", [new_attribute, new_data])
+def test_a_weight_of_another_shape_is_seen_by_all_that_were_derived(replace: Any) -> None:
+    A = OfOwnWeight()
+    A.H(torch.ones(2))
+    replace(A, (2, 4))
+    with pytest.raises(ValueError, match=r"N must have size 3.*got 4|output.*4"):
+        A.H(torch.ones(2))
+    for derive in (lambda A: A, lambda A: A.renamed({ND("N"): ND("K")}), lambda A: A.H.H):
+        A = OfOwnWeight()
+        B = derive(A)
+        B(torch.ones(3))
+        replace(A.H, (5, 3))
+        with pytest.raises(ValueError, match=r"M must have size 2.*got 5|output.*5"):
+            B(torch.ones(3))

@@ -75,6 +75,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         self._normal: NamedLinop | None = None
         self._is_endomorphism = False
         self._passed: torch.Size | None = None  # of the last input whose output was checked
+        self._returned: torch.Size | None = None  # of that output
 
     # What a subclass says. `linop` is typed Any: a subclass narrows it to itself, which no
     # other annotation of an overridden parameter allows.
@@ -242,10 +243,11 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         """
         self._admit(x)
         y = self.fn(self, x)
-        if not self._passes(x):
+        # A weight that was replaced unseen, as by the adjoint, may change the shape of y alone.
+        if not self._passes(x) or getattr(y, "shape", None) != self._returned:
             self._check_output(y)
             if may_be_remembered(x.shape):
-                vars(self)["_passed"] = x.shape
+                vars(self).update(_passed=x.shape, _returned=y.shape)
         return y
 
     def _passes(self, x: Tensor) -> bool:
