@@ -419,11 +419,11 @@ class OfOwnWeight(NamedLinop):
 
     @staticmethod
     def fn(linop: Any, x: Tensor) -> Tensor:
-        return linop.weight @ x
+        return torch.matmul(linop.weight, x)
 
     @staticmethod
     def adj_fn(linop: Any, y: Tensor) -> Tensor:
-        return linop.weight.mH @ y
+        return torch.matmul(linop.weight.mH, y)
 
 
 def new_attribute(A: NamedLinop, shape: tuple[int, int]) -> None:
@@ -442,9 +442,9 @@ def test_a_weight_of_another_shape_is_seen_by_all_that_were_derived(replace: Any
     replace(A, (2, 4))
     with pytest.raises(ValueError, match=r"N must have size 3.*got 4|output.*4"):
         A.H(torch.ones(2))
-    for derive in (lambda A: A, lambda A: A.renamed({ND("N"): ND("K")}), lambda A: A.H.H):
+    for names in ({}, {ND("N"): ND("K")}):
         A = OfOwnWeight()
-        B = derive(A)
+        B = A.renamed(names)
         B(torch.ones(3))
         replace(A.H, (5, 3))
         with pytest.raises(ValueError, match=r"M must have size 2.*got 5|output.*5"):
