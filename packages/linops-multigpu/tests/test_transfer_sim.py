@@ -374,8 +374,13 @@ PLANTS = {
 }  # fmt: skip
 
 
+def use_name(what: tuple[Use, str, str]) -> str:
+    use, here, there = what
+    return f"{use.__name__}-{here}-{there}"
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("what", USES, ids=str)
+@pytest.mark.parametrize("what", USES, ids=use_name)
 def test_without_a_bug_there_is_no_race(what: tuple[Use, str, str], schedule: str) -> None:
     use_it, *way = what
     with machine(schedule):
@@ -393,7 +398,7 @@ def test_every_bug_is_a_race(name: str, schedule: str) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("what", [UP, STAGED], ids=str)
+@pytest.mark.parametrize("what", [UP, STAGED], ids=use_name)
 def test_buffers_that_are_never_busy_are_a_race(
     what: tuple[Use, str, str], schedule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -292,10 +292,18 @@ TWO_DEVICES = Diagonal(X, ("N",)) @ Diagonal(X.to("meta"), ("N",))
         (FFT(1), {}, r"sizes of the input must be known; give like, got none for \(\.\.\., Nx\)"),
         (Identity(("N",)), {}, r"must be known; give sizes or like, got none for \(N\)"),
         (coils(threaded=True), {}, r"Add \(Nx, Ny\) -> .* must have no threads.*got threaded=True"),
-        (Diagonal(X, ("N",)) @ Reads(), {}, r"Reads \(N\) -> \(N\): .* without the values of its"),
+        (
+            Diagonal(X, ("N",)) @ Reads(),
+            {"sizes": {"N": 4}},
+            r"Reads \(N\) -> \(N\): .* without the values of its",
+        ),
         (Reads(), {"like": X}, r"Reads \(N\) -> \(N\): .* without the values"),
-        (Moves(), {"like": X}, "must work on one device, cpu, got work on meta"),
-        (TWO_DEVICES, {}, "must be on one device, got cpu, meta"),
+        (
+            Moves(),
+            {"like": X},
+            "must be and work on one device.* got cpu, meta; plan the operator b",
+        ),
+        (TWO_DEVICES, {}, "must be and work on one device.* got cpu, meta; plan the operator b"),
         (
             Diagonal(X.to("meta"), ("N",)),
             {"like": X},

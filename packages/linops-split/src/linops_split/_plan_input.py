@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from sys import maxsize
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -29,12 +30,13 @@ def device_of(
     """
     if not isinstance(like, (Tensor, type(None))):
         raise TypeError(f"plan_batches: like must be a tensor, got {like!r}")
-    devices = sorted({str(tensor.device) for tensor in _weights(linop)})
+    # A part that works on copies of its weights takes its input where the copies are.
+    parts = [part for part in linop.modules() if isinstance(part, NamedLinop)]
+    of_weights = {tensor.device for tensor in _weights(linop)}
+    of_parts = {device for part in parts for device in part.input_devices}
+    devices = sorted(map(str, of_weights | of_parts))
     if len(devices) > 1:
-        raise ValueError(
-            f"{linop.signature}: to be planned, an operator must be on one device, "
-            f"got {', '.join(devices)}"
-        )
+        refuse_several(linop.signature, devices)
     given = None if like is None or like.is_meta else like.device
     if not devices:
         return given or (memory if isinstance(memory, torch.device) else torch.device("cpu"))
@@ -44,6 +46,20 @@ def device_of(
             f"{linop.signature}: like must be on the operator's device, {device}, got {given}"
         )
     return device
+
+
+def refuse_several(signature: str, devices: Sequence[str]) -> NoReturn:
+    """Refuse to plan an operator on several devices, and say what to plan instead.
+
+    Raises
+    ------
+    ValueError
+    """
+    raise ValueError(
+        f"{signature}: to be planned, an operator must be and work on one device, because the "
+        f"budget is that of one device, got {', '.join(devices)}; plan the operator before it is "
+        "moved or batched over devices, and batch it over them with the batch_sizes of the plan"
+    )
 
 
 def dims_to_cut(

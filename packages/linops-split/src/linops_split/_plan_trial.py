@@ -16,6 +16,7 @@ from nameddim import NamedDimension
 
 from ._batch import batch_linop
 from ._peak import peak_nbytes
+from ._plan_input import refuse_several
 from ._slices import Sizes
 
 WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
@@ -91,10 +92,7 @@ class Trial:
 
     def _refuse_others(self, devices: Iterable[torch.device]) -> None:
         if others := sorted(str(device) for device in devices if device != self._device):
-            raise ValueError(
-                f"{self._signature}: to be planned, an operator must work on one device, "
-                f"{self._device}, got work on {', '.join(others)}"
-            )
+            refuse_several(self._signature, [str(self._device), *others])
 
     @contextmanager
     def _without_data(self) -> Iterator[None]:
