@@ -16,6 +16,7 @@ from linops_core import (
     Role,
     Sampling,
     Scalar,
+    SplitError,
     SumReduce,
 )
 from nameddim import ND
@@ -76,6 +77,16 @@ def test_batches_can_be_sliced_and_the_grid_cannot() -> None:
     for dim in ("Nx", "Ny", "Kx", "Ky"):
         assert str(F.role(dim)) == "opaque"
         assert F.why_opaque(dim) == "a Fourier transform mixes all of its grid"
+
+
+@pytest.mark.parametrize("norm", ["backward", "forward"])
+def test_the_grid_of_a_normal_cannot_be_sliced_where_its_number_needs_all_of_it(norm: str) -> None:
+    F = FFT(1, ("C",), norm=norm)
+    for A, dim in ((F.N, "Nx"), (F.H.N, "Kx")):
+        reason = f'{dim} cannot be split: .* length of the whole grid, .*; use norm="ortho"'
+        with pytest.raises(SplitError, match=reason):
+            A.split(A, {ND(dim): slice(0, 1)})
+        assert str(A.role("C")) == "batch"
 
 
 def test_names_of_the_grid_can_be_given() -> None:

@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from linops_core import Identity
+from linops_core import Identity, PadDim
 from linops_core._identity import is_identity
+from nameddim import ND
 
 
 def test_the_input_itself_is_returned() -> None:
@@ -19,9 +20,21 @@ def test_a_renamed_dimension_cannot_be_sliced_and_the_others_can() -> None:
         "B": "opaque",
         "C": "opaque",
     }
-    assert A.why_opaque("C") == "it is B in the input and C in the output"
+    assert A.why_opaque("C") == (
+        "it is B in the input and C in the output, and an Identity does not know its length n; "
+        "use one name on both sides, or PadDim('B', n, n, ishape, oshape)"
+    )
     assert (A.N.ishape, A.N.oshape) == (("A", "B"), ("A", "B"))
     assert (A.H.N.ishape, A.H.N.oshape) == (("A", "C"), ("A", "C"))
+
+
+def test_what_is_used_in_place_of_an_identity_that_cannot_be_cut_is_the_same_and_can() -> None:
+    A = PadDim("B", 4, 4, ("A", "B"), ("A", "C"))
+    assert A.signature == "PadDim (A, B) -> (A, C)"
+    x = torch.randn(2, 4)
+    assert torch.equal(A(x), x)
+    tile = A.split(A, {ND("B"): slice(1, 4), ND("C"): slice(0, 2)})
+    assert torch.equal(tile(x[:, 1:4]), x[:, :2] * torch.tensor([0.0, 1.0]))
 
 
 def test_only_what_renames_nothing_may_be_left_out() -> None:

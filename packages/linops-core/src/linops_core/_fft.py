@@ -178,4 +178,17 @@ class FFT(SliceableLinop):
         """Return a multiple of the identity."""
         if self.norm == "ortho":
             return Identity(self.ishape)
-        return Normal(linked(self), NamedShape(self.ishape))
+        return GridMultiple(linked(self), NamedShape(self.ishape))
+
+
+class GridMultiple(Normal):
+    """The normal operator of a transform that is not orthonormal: s^2 N times the identity."""
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: a tile does not know N, the length of the grid."""
+        if self.linop.why_opaque(dim) is None:
+            return None
+        return (
+            "the normal of this Fourier transform multiplies by a number that depends on the "
+            'length of the whole grid, which a tile does not know; use norm="ortho"'
+        )

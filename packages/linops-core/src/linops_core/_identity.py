@@ -63,7 +63,11 @@ class Identity(SliceableLinop):
         """Return why ``dim`` cannot be sliced: its other end has another name."""
         for here, there in zip(self.ishape, self.oshape, strict=True):
             if here != there and dim in (here, there):
-                return f"it is {here} in the input and {there} in the output"
+                return (
+                    f"it is {here} in the input and {there} in the output, and an Identity does "
+                    f"not know its length n; use one name on both sides, or PadDim('{here}', n, n, "
+                    "ishape, oshape)"
+                )
         return None
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
