@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from linops_core import Chain, Dense, Diagonal, Identity, NamedLinop, Scalar
+from linops_core import Chain, Concat, Dense, Diagonal, Identity, NamedLinop, Scalar, Stack
 from linops_core._add import Add
 from linops_core._same_space import same_space, why_not_alike
 from nameddim import ND
@@ -53,3 +53,11 @@ def test_inner_dimensions_of_one_name_must_have_one_size_to_be_sliced() -> None:
     assert why_not_alike(Add(through(2), through(2)), "K") is None
     assert why_not_alike(Add(through(2), through(2, "L")), "K") is None
     assert "sizes ['2', '3']" in str(why_not_alike(Add(through(2), through(3)), "K"))
+
+
+def test_what_the_output_says_of_an_ellipsis_must_fit_the_input_of_all() -> None:
+    D = Diagonal(torch.ones(3), ("...", "N"))
+    S = Stack(D, D, odim_and_idx=("S", 0))
+    for make in (lambda: Add(D, S), lambda: Add(S, D), lambda: Concat(D, S, idim="N", odim="N")):
+        with pytest.raises(ValueError, match=r"all must have one shape, got .*second 'S'"):
+            make()

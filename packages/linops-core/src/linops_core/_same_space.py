@@ -37,14 +37,10 @@ def same_space(
     """
     check_operands(owner, linops)
     try:
-        ishape = common_shape(linop.ishape for linop in linops)
-        oshape = common_shape(linop.oshape for linop in linops)
-        fitted = [
-            linop
-            if linop.ishape == ishape and linop.oshape == oshape
-            else linop.resolved(ishape=ishape, oshape=oshape)
-            for linop in linops
-        ]
+        ishape, oshape, fitted = _resolved(linops)
+        if any(linop.ishape != ishape or linop.oshape != oshape for linop in fitted):
+            # The output said what a ``...`` of the input stands for, or the other way round.
+            ishape, oshape, fitted = _resolved(fitted)
     except ValueError as error:
         shapes = "; ".join(f"{linop.signature}" for linop in linops)
         raise ValueError(f"{owner}: all must have one shape, got {shapes}: {error}") from error
@@ -56,6 +52,21 @@ def same_space(
     )
     joints(shape, fitted, seams, owner)
     return fitted
+
+
+def _resolved(
+    linops: Sequence[NamedLinop],
+) -> tuple[tuple[NamedDimension, ...], tuple[NamedDimension, ...], list[NamedLinop]]:
+    """Return the input and the output that all fit, and the operators resolved to these."""
+    ishape = common_shape(linop.ishape for linop in linops)
+    oshape = common_shape(linop.oshape for linop in linops)
+    fitted = [
+        linop
+        if linop.ishape == ishape and linop.oshape == oshape
+        else linop.resolved(ishape=ishape, oshape=oshape)
+        for linop in linops
+    ]
+    return ishape, oshape, fitted
 
 
 def common_shape(shapes: Iterable[tuple[NamedDimension, ...]]) -> tuple[NamedDimension, ...]:
