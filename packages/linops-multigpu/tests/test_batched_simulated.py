@@ -673,7 +673,8 @@ def test_what_is_batched_is_batched_again(first: Any, again: Any, dim: str) -> N
         B = create_batched_linop(once, BatchSpec({dim: 1}, again, "cpu"))
         for _ in range(2):
             check_all(B, A, "cpu")
-            weight.data.mul_(2)
+            with torch.no_grad():
+                weight.mul_(2)
         weight.requires_grad_()
         torch.autograd.backward(B(x).abs().sum())
         found, weight.grad = weight.grad, None
