@@ -46,6 +46,34 @@ def test_tiles_have_the_sizes_of_their_slices_and_other_names_keep_them() -> Non
     assert A.renamed({ND("Q"): ND("R")}) is A
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex128])
+@pytest.mark.parametrize("shape", [(3,), (0,)])
+def test_autograd_follows_the_input(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    A = Zero(("N",), ("M",), sizes={"M": 2})
+    x = torch.full(shape, torch.inf, dtype=dtype, requires_grad=True)
+    y = A(x)
+    assert y.dtype == dtype and y.requires_grad and y.is_contiguous()
+    assert torch.equal(y, torch.zeros(2, dtype=dtype))
+    (gradient,) = torch.autograd.grad(y.abs().square().sum(), x, create_graph=True)
+    assert torch.equal(gradient, torch.zeros_like(x)) and gradient.requires_grad
+    (second,) = torch.autograd.grad(gradient.abs().square().sum(), x)
+    assert torch.equal(second, torch.zeros_like(x))
+    with torch.no_grad():
+        assert not A(x).requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+def test_transforms_of_functions_see_zeros() -> None:
+    A = Zero(("N",), ("M",), sizes={"M": 2})
+    x = torch.ones(4, 3, dtype=torch.float64)
+    y, tangent = torch.func.jvp(A, (x[0],), (x[1],))
+    assert torch.equal(y, torch.zeros(2)) and torch.equal(tangent, torch.zeros(2))
+    assert torch.equal(torch.func.jacrev(A)(x[0]), torch.zeros(2, 3))
+    assert torch.equal(torch.vmap(A)(x), torch.zeros(4, 2))
+    per_row = torch.vmap(torch.func.grad(lambda row: A(row).sum()))
+    assert torch.equal(per_row(x), torch.zeros(4, 3))
+
+
 @pytest.mark.parametrize(
     ("sizes", "error", "message"),
     [

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, cast
 
+import torch
 from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
@@ -129,7 +130,11 @@ class Zero(SliceableLinop):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return zeros of the output's shape, of the dtype and on the device of x."""
-        return x.new_zeros(linop.output_sizes(x))
+        sizes = linop.output_sizes(x)
+        if x.requires_grad and torch.is_grad_enabled():
+            # The sum of no entries is zero, and autograd knows that it belongs to x.
+            return x.unsqueeze(0)[:0].sum().expand(sizes).clone()
+        return x.new_zeros(sizes)
 
     adj_fn = fn  # the shape of the adjoint says the rest
 
