@@ -692,3 +692,37 @@ def test_what_moves_between_devices_is_batched_on_another() -> None:
         B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:1", "sim:2"], "cpu"))
         check_all(B, Dense(weight, ("M", "N")), "cpu")
         del there, A, B
+
+
+def _moved_weights_are_refused(
+    first: str, devices: list[str], moved: str, is_trained: bool
+) -> None:
+    weight = nn.Parameter(torch.ones(4, 5), requires_grad=is_trained)
+    A = Dense(weight, ("M", "N")).to(first)
+    base = "cpu" if first == "cpu" else "sim:0"
+    B = create_batched_linop(A, BatchSpec({"M": 2}, devices, base_device=base))
+    x = torch.ones(5, device=base)
+    assert torch.equal(B(x).detach().cpu(), torch.full((4,), 5.0))
+    A.to(moved)
+    if first in devices and not is_trained:  # in training all tiles follow their weights
+        message = (
+            rf"the weights of Dense \(N\) -> \(M\) must stay on {first}, where they were when "
+            rf"it was batched, got weights on {moved}; call create_batched_linop again"
+        )
+        with pytest.raises(ValueError, match=message):
+            B(x)
+        B = create_batched_linop(A, BatchSpec({"M": 2}, devices, base_device=base))
+    assert torch.equal(B(x).detach().cpu(), torch.full((4,), 5.0))
+
+
+@pytest.mark.parametrize(
+    ("first", "devices", "moved"),
+    [("cpu", ["cpu", "sim:0"], "sim:1"), ("sim:0", ["sim:0"], "cpu"), ("sim:0", ["cpu"], "sim:1")],
+)
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_weights_that_were_moved_away_from_their_tile_are_refused(
+    first: str, devices: list[str], moved: str, is_trained: bool
+) -> None:
+    with machine():
+        _moved_weights_are_refused(first, devices, moved, is_trained)
+        gc.collect()

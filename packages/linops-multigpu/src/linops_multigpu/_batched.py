@@ -19,11 +19,14 @@ from ._crew import Crew, crew_of
 from ._device_spec import DeviceSpec
 from ._events import RepeatedEvent
 from ._execute import CannotBeWritten, Forward, execute
+from ._placed import Placed
 from ._plan import Kind, Plan
 from ._planner import check_window, planned
+from ._remote import Remote
 from ._replica import given
 from ._snapshot import Snapshot
 from ._timeline import Timeline, timeline
+from ._to_device import ToDevice
 from ._training import (
     TrainedCall,
     TrainedTiles,
@@ -169,7 +172,28 @@ class BatchedLinop(Tiled):
                 f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
             )
         with one_call():  # so what tiles share is looked at, and sent, once
-            return self._computed(x)
+            try:
+                return self._computed(x)
+            except RuntimeError as error:
+                self._check_weights_stayed(error)
+                raise
+
+    def _check_weights_stayed(self, error: RuntimeError) -> None:
+        """Refuse weights that a tile reads where they were, and that were moved since."""
+        for part in self.tiling().parts:
+            tile = part.linop
+            device = tile.device.device if isinstance(tile, Remote) else self.base.device
+            tile = tile.there if isinstance(tile, Remote) else tile
+            if any(isinstance(m, (Placed, Remote, Tiled, ToDevice)) for m in tile.modules()):
+                continue  # it follows its weights, or looks at them itself
+            now = {str(t.device) for t in (*tile.parameters(), *tile.buffers())} - {str(device)}
+            if now:
+                raise ValueError(
+                    f"{self.signature}: the weights of {tile.signature} must stay on {device}, "
+                    "where they were when it was batched, got weights on "
+                    f"{', '.join(sorted(now))}; call create_batched_linop again for the operator "
+                    "that was moved"
+                ) from error
 
     def _computed(self, x: Tensor) -> Tensor:
         if forward_ad._current_level >= 0 or not writing_is_safe():
