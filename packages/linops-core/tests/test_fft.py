@@ -205,3 +205,17 @@ def test_an_empty_batch_has_an_empty_transform(dtype: torch.dtype) -> None:
     for A in (FFT(1), FFT(1, centered=True)):
         assert A(x).shape == A.H(x).shape == (0, 3)
         assert A(x).dtype == A(torch.ones(1, 3, dtype=dtype)).dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("centered", [False, True])
+def test_half_precision_that_torch_does_not_transform_is_refused(
+    dtype: torch.dtype, centered: bool
+) -> None:
+    F = FFT(1, centered=centered)
+    message = (
+        rf"FFT .*: the dtype must be .* on cpu for sizes \(4,\), got {dtype}; convert .*float32"
+    )
+    for A in (F, F.H):
+        with pytest.raises(TypeError, match=message):
+            A(torch.ones(4, dtype=dtype))

@@ -48,6 +48,8 @@ class FFT(SliceableLinop):
     ------
     ValueError
         If ndim, norm or the number of grid names is not as said.
+    TypeError
+        When called, if torch does not transform the input's half precision on its device.
 
     References
     ----------
@@ -124,9 +126,20 @@ class FFT(SliceableLinop):
         axes = self._axes
         if not x.numel():  # an empty batch, which not every library of transforms accepts
             return x.to(torch.promote_types(x.dtype, torch.complex64))
+        shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
+        try:
+            y = transform(shifted, dim=axes, norm=norm)
+        except RuntimeError as error:
+            is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
+            if not is_half or isinstance(error, torch.OutOfMemoryError):
+                raise
+            raise TypeError(
+                f"{self.signature}: the dtype must be one that torch transforms on {x.device.type} "
+                f"for sizes {tuple(x.shape[-self.ndim :])}, got {x.dtype}; convert the input by "
+                f"x.to({torch.complex64 if x.is_complex() else torch.float32})"
+            ) from error
         if not self.centered:
-            return transform(x, dim=axes, norm=norm)
-        y = transform(torch.fft.ifftshift(x, dim=axes), dim=axes, norm=norm)
+            return y
         return torch.fft.fftshift(y, dim=axes)  # type: ignore[no-any-return]
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
