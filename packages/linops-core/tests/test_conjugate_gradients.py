@@ -723,3 +723,15 @@ def test_an_integer_right_hand_side_is_refused() -> None:
 def test_a_right_hand_side_that_is_no_tensor_is_refused() -> None:
     with pytest.raises(TypeError, match=r"y must be a torch\.Tensor, got <class 'list'>"):
         solve(lambda x: x, [1.0])  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    wrong: Any = 3
+    x = torch.ones(2)
+    message = "conjugate_gradients: A must be an operator or a function, got 3"
+    with pytest.raises(TypeError, match=message):
+        conjugate_gradients(wrong, x)
+    with pytest.raises(TypeError, match=message):
+        conjugate_gradients(wrong, x.bfloat16())
+    with pytest.raises(TypeError, match="preconditioner must be an operator or a function, got 3"):
+        conjugate_gradients(torch.positive, x, preconditioner=wrong)

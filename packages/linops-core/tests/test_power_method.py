@@ -200,3 +200,22 @@ def test_what_has_no_such_eigenvalue_is_refused(
 def test_at_least_one_step_is_needed() -> None:
     with pytest.raises(ValueError, match=r"max_iters must be at least 1, got 0"):
         power_method(lambda x: x, torch.ones(1), 0)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bfloat16])
+def test_the_norm_of_an_operator_with_an_empty_space_is_zero(dtype: torch.dtype) -> None:
+    A = Dense(torch.zeros(3, 0, dtype=dtype), ("M", "N"))
+    for B in (A, A.H):
+        found = operator_norm(B)
+        assert found.shape == () and found == 0 and not found.is_complex()
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    wrong: Any = 3
+    x = torch.ones(2)
+    with pytest.raises(TypeError, match="power_method: A must be an operator or a function, got 3"):
+        power_method(wrong, x)
+    with pytest.raises(TypeError, match="operator_norm: A must be an operator or a function"):
+        operator_norm(wrong, x)
+    with pytest.raises(TypeError, match="operator_norm: the adjoint must be an operator or a fun"):
+        operator_norm(torch.neg, x, adjoint=wrong)

@@ -1,16 +1,22 @@
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from linops_core import Diagonal
 from linops_core.alg import (
     Proximal,
+    admm,
     box,
     conjugate,
+    fista,
     l2_ball,
     l2_squared,
     no_penalty,
+    pdhg,
     soft_threshold,
 )
 
@@ -112,3 +118,41 @@ def test_what_is_not_convex_or_not_real_is_refused() -> None:
         box(1, 0)
     with pytest.raises(TypeError, match=r"box: x must be real, got torch.complex64"):
         box(0)(torch.ones(1, dtype=torch.complex64), 1.0)
+
+
+def _is_mistaken(z: Any) -> Any:
+    return z
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (3, r"proximal\w* must be an operator or a function, got 3"),
+        (
+            no_penalty,
+            r"proximal\w* must be a function of z and t, got no_penalty, which must be called to "
+            r"make one: no_penalty\(\)",
+        ),
+        (box, r"got box, which must be called to make one: box\(\.\.\.\)"),
+        (soft_threshold, r"got soft_threshold, which must be called to make one"),
+        (_is_mistaken, r"must be a function of z and t, got <function .*: too many positional arg"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_solvers_refuse_what_is_no_proximal_map(
+    wrong: Any, message: str, dtype: torch.dtype
+) -> None:
+    A, y = Diagonal(torch.ones(2, dtype=dtype), ("N",)), torch.ones(2, dtype=dtype)
+    with pytest.raises(TypeError, match=f"fista: {message}" if wrong is no_penalty else message):
+        fista(A, y, wrong)
+    with pytest.raises(TypeError, match=message):
+        admm(A, y, wrong)
+    with pytest.raises(TypeError, match=message):
+        pdhg(A, wrong, no_penalty(), y)
+    with pytest.raises(TypeError, match=message):
+        pdhg(A, no_penalty(), wrong, y)
+
+
+def test_solvers_take_maps_that_do_not_say_their_arguments() -> None:
+    y = torch.ones(2)
+    assert fista(Diagonal(y, ("N",)), y, lambda *given: given[0]).allclose(y)

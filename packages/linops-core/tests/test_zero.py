@@ -66,7 +66,7 @@ def test_autograd_follows_the_input(dtype: torch.dtype, shape: tuple[int, ...]) 
 def test_transforms_of_functions_see_zeros() -> None:
     A = Zero(("N",), ("M",), sizes={"M": 2})
     x = torch.ones(4, 3, dtype=torch.float64)
-    y, tangent = torch.func.jvp(A, (x[0],), (x[1],))
+    y, tangent, *_ = torch.func.jvp(A, (x[0],), (x[1],))
     assert torch.equal(y, torch.zeros(2)) and torch.equal(tangent, torch.zeros(2))
     assert torch.equal(torch.func.jacrev(A)(x[0]), torch.zeros(2, 3))
     assert torch.equal(torch.vmap(A)(x), torch.zeros(4, 2))

@@ -13,7 +13,7 @@ from ._conjugate_gradients import Run
 from ._half import applied_in_half, narrowed, rounding_of, widened
 from ._items import Items
 from ._progress import Progress
-from ._proximal import Proximal, in_moderate_unit
+from ._proximal import Proximal, check_proximal, in_moderate_unit
 from ._step import Callback, StopReason, reason_of_both
 from ._vectors import (
     Operator,
@@ -132,6 +132,7 @@ def admm(
     tensor([2., 0.])
     """
     check_vector(_NAME, "y", y)
+    check_proximal(_NAME, "proximal", proximal)
     check_count(_NAME, "max_num_iters", max_num_iters)
     check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
     rho = checked_number(_NAME, "rho", rho, is_positive=True)

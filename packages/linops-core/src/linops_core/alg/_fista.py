@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ._half import applied_in_half, narrowed, rounding_of, widened
 from ._progress import Progress
-from ._proximal import Proximal, in_moderate_unit
+from ._proximal import Proximal, check_proximal, in_moderate_unit
 from ._random import random_like
 from ._step import Callback, StopReason
 from ._vectors import (
@@ -116,6 +116,7 @@ def fista(
     tensor([2., 0.])
     """
     check_vector(_NAME, "y", y)
+    check_proximal(_NAME, "proximal", proximal)
     check_count(_NAME, "max_num_iters", max_num_iters)
     tol = checked_number(_NAME, "tol", tol)
     is_given = step is not None

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ._vectors import check_callable
+
 _WIDE = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
@@ -54,9 +56,12 @@ def applied_in_half(
 
     Raises
     ------
+    TypeError
+        If A cannot be called.
     ValueError
         When called, if A returns another precision than the half precision it is given.
     """
+    check_callable(owner, name, A)
     if dtype not in _WIDE:
         return A
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from ._half import applied_in_half, narrowed, rounding_of, widened
 from ._power_method import operator_norm
 from ._progress import Progress
-from ._proximal import Proximal, conjugate
+from ._proximal import Proximal, check_proximal, conjugate
 from ._random import random_like
 from ._step import Callback, StopReason, reason_of_both
 from ._vectors import (
@@ -125,6 +125,8 @@ def pdhg(
     tensor([1.5000, 0.5000])
     """
     check_vector(_NAME, "x0", x0)
+    check_proximal(_NAME, "proximal_f", proximal_f)
+    check_proximal(_NAME, "proximal_g", proximal_g)
     check_count(_NAME, "max_num_iters", max_num_iters)
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)

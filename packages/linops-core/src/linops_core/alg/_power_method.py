@@ -235,6 +235,8 @@ def operator_norm(
     if v is None:
         v = random_input(owner, A, sizes, seeded(owner, seed))
     check_vector(owner, "v_init", v)
+    if not v.numel():  # the only vector is zero
+        return widened(v).abs().sum()
     dtype = v.dtype
     normal = applied_in_half(owner, normal_of(A, forward, backward), dtype, "A^H A")
     forward = applied_in_half(owner, forward, dtype)

@@ -5,9 +5,10 @@ A proximal map is any function of z and of the step t. Here are those that are u
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from torch import Tensor
 from .._tracing import is_recorded
 from ._half import narrowed, widened
 from ._items import Items
-from ._vectors import checked_number, norm, unit_of
+from ._vectors import check_callable, checked_number, norm, unit_of
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -206,6 +207,34 @@ def conjugate(proximal: Proximal) -> Proximal:
     tensor([ 1.0000, -0.5000])
     """
     return lambda z, step: torch.sub(z, proximal(z / step, 1 / step), alpha=step)
+
+
+def check_proximal(owner: str, name: str, proximal: object) -> None:
+    """Refuse what is no function of z and t.
+
+    Raises
+    ------
+    TypeError
+        If it cannot be called with two arguments, or makes a proximal map and was not called.
+    """
+    check_callable(owner, name, proximal)
+    for factory in (soft_threshold, box, l2_ball, l2_squared, no_penalty, conjugate):
+        if proximal is factory:
+            arguments = "" if factory is no_penalty else "..."
+            raise TypeError(
+                f"{owner}: {name} must be a function of z and t, got {factory.__name__}, which "
+                f"must be called to make one: {factory.__name__}({arguments})"
+            )
+    try:
+        signature = inspect.signature(cast(Proximal, proximal))
+    except (TypeError, ValueError):
+        return  # a function that does not say what it takes
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise TypeError(
+            f"{owner}: {name} must be a function of z and t, got {proximal!r}: {error}"
+        ) from None
 
 
 def in_moderate_unit(owner: str, y: Tensor, proximal: Proximal) -> tuple[float, Proximal]:

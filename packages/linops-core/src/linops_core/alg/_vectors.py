@@ -30,6 +30,18 @@ def check_vector(owner: str, name: str, y: Tensor) -> None:
         raise TypeError(f"{owner}: {name} must be of a floating or complex dtype, got {y.dtype}")
 
 
+def check_callable(owner: str, name: str, given: object) -> None:
+    """Refuse what cannot be applied to a vector.
+
+    Raises
+    ------
+    TypeError
+        If it is neither an operator nor a function.
+    """
+    if not callable(given):
+        raise TypeError(f"{owner}: {name} must be an operator or a function, got {given!r}")
+
+
 def check_count(owner: str, name: str, value: int, least: int = 0) -> None:
     """Refuse what is no number of steps or vectors, or one below ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool):
@@ -83,6 +95,7 @@ def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor)
 
 def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
     """Return A x, refused where it is not of the shape and dtype of x."""
+    check_callable(owner, name, A)
     image = A(x)
     if (image.shape, image.dtype) != (x.shape, x.dtype):
         raise ValueError(
@@ -99,9 +112,11 @@ def with_adjoint(owner: str, A: Operator, adjoint: Operator | None) -> tuple[Ope
     Raises
     ------
     TypeError
-        If A is a function and its adjoint is not given.
+        If A is a function and its adjoint is not given, or one of them cannot be called.
     """
+    check_callable(owner, "A", A)
     if adjoint is not None:
+        check_callable(owner, "the adjoint", adjoint)
         return A, adjoint
     if isinstance(A, NamedLinop):
         return A, A.H
