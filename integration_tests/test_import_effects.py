@@ -233,7 +233,7 @@ VIOLATIONS = {
     "hooks of the interpreter": "import sys; sys.excepthook = print",
     "limits of the interpreter": "import sys; sys.setrecursionlimit(5000)",
     "garbage collection": "import gc; gc.set_threshold(1234)",
-    "signal handlers": "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
+    "signal handlers": "import signal; signal.signal(signal.SIGINT, print)",
     "fault handler": "import faulthandler, sys; faulthandler.enable(sys.__stderr__)",
     "locale": "import locale; locale.setlocale(locale.LC_ALL, 'C.UTF-8' "
     "if locale.setlocale(locale.LC_ALL) == 'C' else 'C')",
