@@ -232,11 +232,11 @@ def test_operators_are_composed_and_not_multiplied() -> None:
 def test_what_is_no_operator_is_left_to_python() -> None:
     A: Any = matrix()
     expressions: list[Callable[[], object]] = [
-        lambda: A + None,
-        lambda: A - "A",
-        lambda: "A" @ A,
-        lambda: A * {},
-        lambda: None / A,
+        lambda: A + object(),
+        lambda: A - object(),
+        lambda: object() @ A,
+        lambda: A * object(),
+        lambda: object() / A,
     ]
     for expression in expressions:
         with pytest.raises(TypeError, match="unsupported operand"):
@@ -260,3 +260,21 @@ def test_any_expression_is_its_matrix(known: Known, data: st.DataObject) -> None
         ((two * A).N, abs(number) ** 2 * a.mH @ a),
     ):
         torch.testing.assert_close(dense(linop, known), expected.to(torch.complex128))
+
+
+@pytest.mark.parametrize("other", ["2", b"2", None, {"N": 2}, {2}])
+def test_text_none_and_collections_are_refused_in_words(other: Any) -> None:
+    A: Any = matrix()
+    for combine, message in (
+        (lambda: A * other, r"the operand of \* must be a number, got <class"),
+        (lambda: other * A, r"the operand of \* must be a number, got <class"),
+        (lambda: A / other, r"the operand of / must be a number, got <class"),
+        (lambda: A + other, r"the operand of \+ must be an operator, got <class"),
+        (lambda: A - other, r"the operand of - must be an operator, got <class"),
+        (lambda: A @ other, r"the operand of @ must be an operator or a tensor, got <class"),
+        (lambda: A**other, r"the operand of \*\* must be an integer, got <class"),
+        (lambda: other @ A, r"must stand before what it acts on, got <class .* @ A"),
+        (lambda: other / A, r"must not be a divisor, got <class .* / A"),
+    ):
+        with pytest.raises(TypeError, match=rf"Dense \(N\) -> \(M\): .*{message}"):
+            combine()  # type: ignore[no-untyped-call] # one of them

@@ -449,3 +449,11 @@ def test_a_weight_of_another_shape_is_seen_by_all_that_were_derived(replace: Any
         replace(A.H, (5, 3))
         with pytest.raises(ValueError, match=r"M must have size 2.*got 5|output.*5"):
             B(torch.ones(3))
+
+
+@pytest.mark.parametrize("names", ["N", ("N", "K"), None, 3])
+def test_names_that_are_no_mapping_are_refused(names: Any) -> None:
+    A = matrix()
+    for B in (A, A + A):
+        with pytest.raises(TypeError, match=r": names must be a mapping of old names to new ones"):
+            B.renamed(names)

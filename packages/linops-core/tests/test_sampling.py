@@ -145,3 +145,11 @@ def test_indices_that_were_replaced_or_loaded_are_checked_again() -> None:
         linop(torch.ones(2, 3))
     linop.idx_1 = torch.tensor([2, 2])
     assert torch.equal(linop(torch.arange(6.0).reshape(2, 3)), torch.tensor([2.0, 5.0]))
+
+
+def test_a_tensor_is_no_sequence_of_index_tensors() -> None:
+    indices: Any = torch.tensor([2])
+    others: list[Any] = [indices, indices[None], 2, None]
+    for wrong in others:
+        with pytest.raises(TypeError, match="pass a sequence, one tensor per sampled dimension"):
+            Sampling(wrong, [4])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from numbers import Complex, Integral
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, overload
 
@@ -42,6 +43,9 @@ _INSTEAD: dict[tuple[Sign, str], str] = {
 }
 
 
+_NEVER_OPERANDS = (str, bytes, type(None), Mapping, Set)
+
+
 def _refused(linop: Any, sign: Sign, other: object) -> NamedLinop:
     """Refuse an operand that somebody may well write, and say what to write instead.
 
@@ -53,7 +57,7 @@ def _refused(linop: Any, sign: Sign, other: object) -> NamedLinop:
     Raises
     ------
     TypeError
-        If it is an operator, a number, a tensor, an array or a list.
+        If it is an operator, a number, a tensor, an array, a list, None, text, a mapping or a set.
     """
     if isinstance(other, Arithmetic):
         kind = "operator"
@@ -61,6 +65,8 @@ def _refused(linop: Any, sign: Sign, other: object) -> NamedLinop:
         kind = "number"
     elif isinstance(other, (Tensor, list, tuple)) or hasattr(other, "__array_interface__"):
         kind = "array"
+    elif isinstance(other, _NEVER_OPERANDS):
+        kind = "other"
     else:
         return NotImplemented  # type: ignore[no-any-return]
     instead = _INSTEAD.get((sign, kind), "")
@@ -74,7 +80,7 @@ def _refused(linop: Any, sign: Sign, other: object) -> NamedLinop:
 
 def _refused_behind(linop: Any, sign: Sign, other: object, rule: str, advice: str) -> NamedLinop:
     """Refuse an operator that stands behind something else, as `_refused` refuses an operand."""
-    is_known = isinstance(other, (Complex, Tensor, list, tuple))
+    is_known = isinstance(other, (Complex, Tensor, list, tuple, *_NEVER_OPERANDS))
     if not is_known and not hasattr(other, "__array_interface__"):
         return NotImplemented  # type: ignore[no-any-return]
     shown = other if isinstance(other, Complex) else type(other)

@@ -228,7 +228,7 @@ class Composite(RememberingLinop):
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""
-        if not self.dims & names.keys():
+        if not self._is_renamed_by(names):
             return self
         operands = [linop.renamed(names) for linop in self.linops]
         return self.with_operands(operands, self.shape.rename(names))

@@ -435,9 +435,23 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         """
         return linked(self, shape)
 
+    def _is_renamed_by(self, names: Mapping[NamedDimension, NamedDimension]) -> bool:
+        if not isinstance(names, Mapping):
+            raise TypeError(
+                f"{self.signature}: names must be a mapping of old names to new ones, as in "
+                f'A.renamed({{"N": "K"}}), got {names!r}'
+            )
+        return bool(self.dims & names.keys())
+
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
-        """Return the operator with other names for its dimensions; it shares all tensors."""
-        if not self.dims & names.keys():
+        """Return the operator with other names for its dimensions; it shares all tensors.
+
+        Raises
+        ------
+        TypeError
+            If ``names`` is no mapping.
+        """
+        if not self._is_renamed_by(names):
             return self
         return linked(self, self._shape.rename(names))
 

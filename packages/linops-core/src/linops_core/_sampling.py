@@ -303,6 +303,11 @@ def default_samples(ndim: int) -> tuple[str, ...]:
 
 
 def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
+    if not isinstance(idx, Sequence):
+        raise TypeError(
+            "Sampling: idx must be a sequence of tensors, got "
+            f"{type(idx)}; pass a sequence, one tensor per sampled dimension"
+        )
     if len(idx) != len(sizes) or not sizes:
         raise ValueError(
             f"Sampling: there must be one index tensor per dimension of the grid, "
