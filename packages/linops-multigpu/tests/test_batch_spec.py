@@ -177,3 +177,15 @@ def test_an_option_that_there_is_not_is_refused() -> None:
 def test_batch_sizes_that_are_no_mapping_are_refused(batch_sizes: Any) -> None:
     with pytest.raises(TypeError, match="BatchSpec: batch_sizes must be a mapping of dimension"):
         BatchSpec(batch_sizes)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True, "2", None])
+def test_sizes_that_are_no_positive_integers_are_refused(size: Any) -> None:
+    message = f"BatchSpec: the batch size of C must be a positive integer, got {size!r}"
+    with pytest.raises(ValueError, match=message):
+        BatchSpec({"N": 1, "C": size})
+
+
+def test_sizes_of_numpy_are_sizes() -> None:
+    size: Any = np.int64(2)
+    assert BatchSpec({"C": size}) == BatchSpec({"C": 2})

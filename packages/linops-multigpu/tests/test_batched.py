@@ -329,7 +329,6 @@ def test_a_normal_sends_the_input_and_returns_the_partial_sum(on_two_gpus: Named
     [
         ([], None, ValueError, "there must be at least one BatchSpec, got none"),
         (BatchSpec({"Q": 1}), None, SplitError, r"must be one of \['M', 'N'\], got Q"),
-        ([BatchSpec({"M": 1}), BatchSpec({"N": 0})], None, SplitError, "be a positive integer"),
         (BatchSpec({"M": 1}, ["cuda:98"]), None, ValueError, "the device cuda:98 must be there"),
         (BatchSpec({"M": 1}, None, "cuda:98"), None, ValueError, "cuda:98 must be there"),
         (BatchSpec({"M": 1}), "cuda:98", ValueError, "the device cuda:98 must be there"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -57,8 +58,8 @@ class BatchSpec(Value):
     Raises
     ------
     ValueError
-        If a device has no such name, the matrix is ragged or empty, or a stream is not one of
-        the base device.
+        If a batch size is no positive integer, a device has no such name, the matrix is ragged or
+        empty, or a stream is not one of the base device.
     TypeError
         If a stream is none, or batch_sizes is no mapping.
 
@@ -88,6 +89,11 @@ class BatchSpec(Value):
                 f"got {type(batch_sizes)}"
             )
         sizes = {ND.infer(dim): size for dim, size in batch_sizes.items()}
+        for dim, size in sizes.items():
+            if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+                raise ValueError(
+                    f"BatchSpec: the batch size of {dim} must be a positive integer, got {size!r}"
+                )
         devices = None if device_matrix is None else _nested(device_matrix)
         base = _base_of(base_device, base_stream, transfer_stream)
         own: dict[str, object] = {

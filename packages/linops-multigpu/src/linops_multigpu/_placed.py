@@ -118,7 +118,7 @@ class Placed(Composite):
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""
-        if not self.dims & names.keys():
+        if not self._is_renamed_by(names):
             return self
         return self._derived(methodcaller("renamed", dict(names)))
 
