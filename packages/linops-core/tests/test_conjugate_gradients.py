@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import FFT, Dense, Diagonal
-from linops_core.alg import ConvergenceWarning, Record, Step, StopReason, conjugate_gradients
+from linops_core.alg import (
+    ConvergenceWarning,
+    Record,
+    Step,
+    StopReason,
+    conjugate_gradients,
+    lsmr,
+    lsqr,
+)
 
 
 def positive(n: int, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
@@ -735,3 +743,14 @@ def test_what_cannot_be_called_is_refused() -> None:
         conjugate_gradients(wrong, x.bfloat16())
     with pytest.raises(TypeError, match="preconditioner must be an operator or a function, got 3"):
         conjugate_gradients(torch.positive, x, preconditioner=wrong)
+
+
+def test_a_singular_system_without_a_solution_is_refused_or_warned_of() -> None:
+    diagonal = Diagonal(torch.tensor([1.0, 0.0, 2.0]), ("N",))
+    with pytest.raises(ValueError, match=r"positive definite, got p\^H A p = 0 for a direction p"):
+        conjugate_gradients(diagonal, torch.tensor([0.0, 1.0, 0.0]))
+    with pytest.warns(ConvergenceWarning, match="A is singular or nearly so"):
+        conjugate_gradients(diagonal, torch.ones(3))
+    for solver in (lsqr, lsmr):
+        expected = torch.tensor([1.0, 0.0, 0.5])
+        torch.testing.assert_close(solver(diagonal, torch.ones(3)), expected)

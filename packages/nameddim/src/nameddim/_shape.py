@@ -303,7 +303,9 @@ class NamedShape:
             several = " or ".join(repr(self._made(**parts)) for parts in found)
             raise ValueError(f"NamedShape: {self!r} must match {wanted} in one way, got {several}")
         why_not = f"; {clash}" if clash else ""
-        raise ValueError(f"NamedShape: {self!r} must match {wanted}, got no way to{why_not}")
+        raise ValueError(
+            f"NamedShape: {self!r} must match {wanted}, and cannot be matched{why_not}"
+        )
 
     def _parts(self) -> dict[str, Dims]:
         """All tuples of the shape, by the names that the constructor takes them under."""
