@@ -189,6 +189,8 @@ def parse_batch(text: str) -> dict[str, int]:
         is_size = size.isdecimal() and len(size) < 10
         if not dim.isidentifier() or not is_size or dim in sizes:
             raise BadInput(f"--batch must look like C=2,Nz=4, each name once, got {text[:80]!r}")
+        if int(size) == 0:
+            raise BadInput(f"--batch: the size of a tile in {dim} must be a positive integer, got 0")
         sizes[dim] = int(size)
     return sizes
 
