@@ -190,7 +190,7 @@ def parse_batch(text: str) -> dict[str, int]:
         if not dim.isidentifier() or not is_size or dim in sizes:
             raise BadInput(f"--batch must look like C=2,Nz=4, each name once, got {text[:80]!r}")
         if int(size) == 0:
-            raise BadInput(f"--batch: the size of a tile in {dim} must be a positive integer, got 0")
+            raise BadInput(f"--batch: tiles of {dim} must have a positive integer size, got 0")
         sizes[dim] = int(size)
     return sizes
 

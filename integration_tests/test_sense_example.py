@@ -192,7 +192,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "unknown dimension": (with_image("--batch", "Q=2"), "got Q"),
     "bad name": (with_image("--batch", "N z=2"), "--batch must look like"),
     "opaque dimension": (with_image("--batch", "Nx=2"), "Nx cannot be split"),
-    "tiles of size 0": (with_image("--batch", "C=0"), "must be a positive integer, got 0"),
+    "tiles of size 0": (with_image("--batch", "C=0"), "must have a positive integer size, got 0"),
     "no size": (with_image("--batch", "C"), "--batch must look like C=2,Nz=4"),
     "no name": (with_image("--batch", "=2"), "--batch must look like"),
     "no number": (with_image("--batch", "C=two"), "--batch must look like"),
