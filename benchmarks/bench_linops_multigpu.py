@@ -17,10 +17,10 @@ from interleaved import interleaved, print_timings
 from results import record
 from torch import Tensor
 
-import linops_multigpu._output as output
+import linops_multigpu._execution._output as output
 from linops_core import FFT, Dense, Diagonal
 from linops_multigpu import BatchedLinop, BatchSpec, create_batched_linop
-from linops_multigpu._transfer import Transfer
+from linops_multigpu._devices._transfer import Transfer
 from linops_multigpu.testing import World, simulated
 from linops_split import batch_linop
 

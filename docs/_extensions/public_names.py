@@ -1,8 +1,8 @@
 """Link the names that annotations and docstrings give to the names that users import.
 
-An annotation says ``linops_core._fft.FFT``, a docstring says ``FFT``; the reference has it as
-``linops_core.FFT``. A type is never a method or an attribute, whatever their names: the ``device``
-of a parameter is not that of an action.
+An annotation says ``linops_core._operators._fft.FFT``, a docstring says ``FFT``; the reference
+has it as ``linops_core.FFT``. A type is never a method or an attribute, whatever their names: the
+``device`` of a parameter is not that of an action.
 """
 
 from typing import cast

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_multigpu import _streams
+from linops_multigpu._devices import _streams
 from linops_multigpu.testing import simulated
 
 

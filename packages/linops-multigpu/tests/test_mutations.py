@@ -35,12 +35,11 @@ from linops_multigpu import (
     Kind,
     Plan,
     Remote,
-    _batched,
-    _execute,
-    _output,
     create_batched_linop,
 )
-from linops_multigpu._planner import planned
+from linops_multigpu._batches import _batched
+from linops_multigpu._execution import _execute, _output
+from linops_multigpu._execution._planner import planned
 from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
 
 pytestmark = pytest.mark.usefixtures("simulation")

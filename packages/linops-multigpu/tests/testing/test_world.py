@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linops_core import Dense
-from linops_multigpu import BatchSpec, _streams, create_batched_linop
+from linops_multigpu import BatchSpec, create_batched_linop
+from linops_multigpu._devices import _streams
 from linops_multigpu.testing import SCHEDULES, RaceError, World, _registration, simulated
 
 pytestmark = pytest.mark.usefixtures("simulation")

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from memmap import same_storage
 
-from .._batch import batch_axes
-from .._dtype import in_precision_of
-from .._linop import NamedLinop
-from .._sizes import input_lengths
+from .._base._batch import batch_axes
+from .._base._linop import NamedLinop
+from .._base._sizes import input_lengths
+from .._kernels._dtype import in_precision_of
 
 if TYPE_CHECKING:
     from numpy import dtype as Dtype

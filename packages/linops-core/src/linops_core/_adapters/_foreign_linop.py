@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
-from .._sliceable import SliceableLinop
+from .._base._sliceable import SliceableLinop
 from ._foreign import Foreign, multiplied
 
 Names = Sequence[NamedDimension | str]

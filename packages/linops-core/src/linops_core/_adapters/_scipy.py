@@ -10,8 +10,8 @@ import torch
 
 from nameddim import ELLIPSES, NamedDimension, as_dims
 
-from .._linop import NamedLinop
-from .._sizes import by_dimension
+from .._base._linop import NamedLinop
+from .._base._sizes import by_dimension
 from ._arrays import ArrayFunctions
 from ._extras import needed
 from ._foreign import Foreign

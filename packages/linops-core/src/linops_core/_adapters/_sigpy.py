@@ -11,7 +11,7 @@ import torch
 
 from nameddim import NamedDimension
 
-from .._linop import NamedLinop
+from .._base._linop import NamedLinop
 from ._arrays import ArrayFunctions
 from ._extras import needed
 from ._foreign import Foreign

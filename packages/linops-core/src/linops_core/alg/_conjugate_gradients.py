@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from .._tracing import is_recorded
+from .._kernels._tracing import is_recorded
 from ._cg_judge import Judge, Measured, Numbers, is_any, on_host
 from ._half import narrowed, rounding_of, widened
 from ._implicit import attach

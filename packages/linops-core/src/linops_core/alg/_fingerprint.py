@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .._linop import NamedLinop
+from .._base._linop import NamedLinop
 from ._vectors import Operator
 
 _Mark: TypeAlias = tuple[object, ...]

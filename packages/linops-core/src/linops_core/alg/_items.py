@@ -12,8 +12,8 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, ND, NamedDimension
 
-from .._linop import NamedLinop
-from .._roles import Role
+from .._base._linop import NamedLinop
+from .._base._roles import Role
 from ._vectors import Operator, largest_part, norm
 
 BatchDims: TypeAlias = int | str | NamedDimension | Iterable[NamedDimension | str]

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from nameddim import NamedDimension
 
-from .._composite import Composite
-from .._linop import NamedLinop
+from .._algebra._composite import Composite
+from .._base._linop import NamedLinop
 from ._half import applied_in_half, in_given_precision, widened
 from ._vectors import Operator, check_count, checked_number
 

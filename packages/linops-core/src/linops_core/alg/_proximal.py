@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 import torch
 from torch import Tensor
 
-from .._tracing import is_recorded
+from .._kernels._tracing import is_recorded
 from ._half import narrowed, widened
 from ._items import Items
 from ._vectors import check_callable, checked_number, norm, unit_of

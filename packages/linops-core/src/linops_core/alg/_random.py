@@ -9,8 +9,8 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from .._linop import NamedLinop
-from .._sizes import input_lengths
+from .._base._linop import NamedLinop
+from .._base._sizes import input_lengths
 from ._vectors import Operator
 
 

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from .._linop import NamedLinop
-from .._tracing import is_recorded
+from .._base._linop import NamedLinop
+from .._kernels._tracing import is_recorded
 
 Operator: TypeAlias = Callable[[Tensor], Tensor]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from .._linop import NamedLinop
-from .._sizes import input_lengths
+from .._base._linop import NamedLinop
+from .._base._sizes import input_lengths
 from ._inner import inner, is_adjoint
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._linop import NamedLinop
+from .._base._linop import NamedLinop
 
 
 def inner(x: Tensor, y: Tensor) -> Tensor:

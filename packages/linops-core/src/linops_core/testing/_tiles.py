@@ -9,8 +9,8 @@ from torch import Tensor
 
 from nameddim import NamedDimension
 
-from .._linop import NamedLinop
-from .._tile import Window
+from .._base._linop import NamedLinop
+from .._base._tile import Window
 
 Tiles = Sequence[tuple[slice, NamedLinop]]
 

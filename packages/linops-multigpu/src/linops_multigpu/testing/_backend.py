@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from linops_multigpu._streams import Event, Stream
+from linops_multigpu._devices._streams import Event, Stream
 
 from ._queue import SimStream
 from ._world import World

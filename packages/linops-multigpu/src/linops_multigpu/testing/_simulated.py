@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from linops_multigpu._streams import register_backend
+from linops_multigpu._devices._streams import register_backend
 
 from ._active import activate, deactivate, kernel
 from ._active import n_devices as n_active

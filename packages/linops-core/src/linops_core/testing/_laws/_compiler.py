@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..._identity import Identity
-from ..._linop import NamedLinop
+from ..._algebra._identity import Identity
+from ..._base._linop import NamedLinop
 from ._factories import LinopFactories, weights_of
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..._linop import NamedLinop
+from ..._base._linop import NamedLinop
 from ._factories import LinopFactories, tensors_of
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..._linop import NamedLinop
+from ..._base._linop import NamedLinop
 from ._factories import LinopFactories, tensors_of
 
 

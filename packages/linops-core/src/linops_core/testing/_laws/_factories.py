@@ -9,8 +9,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from ..._linop import NamedLinop
-from ..._sizes import input_lengths
+from ..._base._linop import NamedLinop
+from ..._base._sizes import input_lengths
 
 Applied: TypeAlias = tuple[NamedLinop, Tensor]
 """An operator and an input for it."""

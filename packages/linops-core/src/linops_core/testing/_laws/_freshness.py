@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ..._linop import NamedLinop
+from ..._base._linop import NamedLinop
 from ._factories import LinopFactories, is_number, places_of, weights_of
 
 

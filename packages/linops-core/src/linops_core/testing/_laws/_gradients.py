@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from ..._linop import NamedLinop
+from ..._base._linop import NamedLinop
 from ._factories import LinopFactories, weights_of
 
 

@@ -8,9 +8,9 @@ import torch
 
 from nameddim import ELLIPSES, NamedDimension
 
-from ..._batch import batch_axes
-from ..._linop import NamedLinop
-from ..._roles import Role
+from ..._base._batch import batch_axes
+from ..._base._linop import NamedLinop
+from ..._base._roles import Role
 from .._dottest import dottest
 from .._tiles import supports_of, tiles_of, whole_of, within_supports
 from ._factories import LinopFactories

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 
-from ..._linop import NamedLinop
+from ..._base._linop import NamedLinop
 from ._factories import LinopFactories, weights_of
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..._linop import NamedLinop
-from ..._roles import Role
+from ..._base._linop import NamedLinop
+from ..._base._roles import Role
 from .._tiles import supports_of, tiles_of, whole_of, within_supports
 from ._known import Known
 

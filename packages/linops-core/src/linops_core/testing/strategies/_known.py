@@ -12,7 +12,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ..._linop import NamedLinop
+from ..._base._linop import NamedLinop
 from ._spaces import Spaces
 
 Index: TypeAlias = dict[str, int]

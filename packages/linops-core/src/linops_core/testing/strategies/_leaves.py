@@ -14,7 +14,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from ... import FFT, Dense, Diagonal, Identity, Sampling, Scalar, Zero
-from ..._linop import NamedLinop
+from ..._base._linop import NamedLinop
 from ._grid_operators import (
     blocks,
     convolutions,

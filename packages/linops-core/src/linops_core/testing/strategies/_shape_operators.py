@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ... import Crop, PadDim, PadLast, Rearrange, Repeat, SimpleLinop, SumReduce, Truncate
-from ..._pattern import Item
+from ..._kernels._pattern import Item
 from ._known import Index, Known, matrix_of, tensors
 from ._spaces import Space, Spaces, hidden, sides_of_a_leaf, spaces
 

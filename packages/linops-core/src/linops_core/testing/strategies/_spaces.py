@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nameddim import NamedDimension
 
-from ..._linop import NamedLinop
+from ..._base._linop import NamedLinop
 
 Space: TypeAlias = tuple[str, ...]
 """Names of the dimensions of a tensor."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from nameddim import ND
 
 from ... import Add, Chain, Concat, Identity, Stack
-from ..._linop import NamedLinop
+from ..._base._linop import NamedLinop
 from ._known import Known
 from ._leaves import dense_operators, leaves
 from ._spaces import Space, Spaces, sides, spaces

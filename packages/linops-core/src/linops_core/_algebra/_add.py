@@ -1,0 +1,150 @@
+"""The sum of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
+
+from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
+
+from .._base._linop import NamedLinop
+from .._base._places import Joints, joints, side_by_side
+from .._base._slicing import row_of_operand, tile_of
+from .._base._support import Supports, support_of_one, supports_side_by_side
+from .._kernels._accumulate import accumulate
+from ._composite import Composite
+from ._endomorphism import landing_alike
+from ._same_space import check_operands, same_space, why_not_alike
+from ._threads import check_workers, combined
+from ._zero import zero_tile
+
+
+class Add(Composite):
+    r"""The sum :math:`A_1 + A_2 + \dots` of operators between the same spaces.
+
+    Parameters
+    ----------
+    *linops : NamedLinop
+        At least one. Sums among them are flattened, but for those that have threads where this
+        one has none.
+    threaded : bool
+        Whether the terms run on threads of their own; see :class:`Stack`.
+    num_workers : int, optional
+        How many run at once; as many as there are processors by default.
+
+    Raises
+    ------
+    ValueError
+        If the operators do not have one shape, in names or in sizes, or num_workers is not
+        positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Scalar
+    >>> Add(Scalar(2.0, ("N",)), Scalar(3.0, ("N",)))(torch.ones(1))
+    tensor([5.])
+    """
+
+    _is_side_by_side = True
+
+    def __init__(
+        self,
+        *linops: NamedLinop,
+        threaded: bool = False,
+        num_workers: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        check_workers("Add", num_workers)
+        check_operands("Add", linops)
+        # Sums are fitted as they are: what their terms share is known, however many there are.
+        operands = same_space("Add", landing_alike(linops))
+        terms = flat_sum(operands, threaded)
+        super().__init__(NamedShape(operands[0].ishape, operands[0].oshape), terms, name)
+        self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
+        self.threaded, self.num_workers = threaded, num_workers
+        if len(terms) > len(operands):
+            self._joints = self._joints_of_sums(operands)
+
+    def _joints_of_sums(self, operands: Sequence[NamedLinop]) -> Joints:
+        """Return what is known of the places, of operands some of which were taken apart."""
+        found = joints(self._shape, operands, side_by_side(self._shape, operands))
+        flattened = [is_flattened(linop, self.threaded) for linop in operands]
+        return self._joints_of_nest(operands, found, flattened)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A_1 x + A_2 x + ..., in this order."""
+        pairs = [(term, x) for term in linop.linops]
+        return combined(accumulate, pairs, linop.threaded, linop.num_workers)
+
+    adj_fn = fn  # the terms of an adjoint are adjoints
+
+    def adjoint(self) -> NamedLinop:
+        """Return the sum of the adjoints."""
+        return self.with_operands([term.H for term in self.linops], self.shape.H)
+
+    def conj(self) -> NamedLinop:
+        """Return the sum of the conjugates."""
+        return self.with_operands([term.conj() for term in self.linops], self.shape)
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the sum of what the terms are; see :meth:`NamedLinop.uncentred`."""
+        return self._uncentred_operands(dims)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
+        return why_not_alike(self, dim)
+
+    support = support_of_one
+
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return what holds the supports of all terms."""
+        return supports_side_by_side(self, dims)
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the sum of the parts; see :meth:`NamedLinop.split`.
+
+        The tiles of an inner dimension add up to the whole, so a term without that dimension
+        belongs to one tile alone: to the one that starts at 0.
+        """
+        window = linop.own_window(tile)
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        parts = [
+            tile_of(term, window)
+            for term in linop.linops
+            if all(dim in term.dims or piece.start == 0 for dim, piece in window.items())
+        ]
+        if parts:
+            return linop.with_operands(parts)  # type: ignore[no-any-return]
+        return zero_tile(linop, window)
+
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the sum of the parts for each of the slices."""
+        rows = zip(*(row_of_operand(term, dim, pieces) for term in self.linops), strict=True)
+        sums = [[part for part in row if part is not None] for row in rows]
+        tiles = iter(self.with_operands_of_each(filter(None, sums)))
+        for piece, parts in zip(pieces, sums, strict=True):
+            yield next(tiles) if parts else self.split(self, {dim: piece})
+
+
+def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[NamedLinop]:
+    """Return the operators with the terms of every Add in its place.
+
+    One with threads stays whole in a sum without: its terms are to run on threads.
+    """
+    terms: list[NamedLinop] = []
+    for linop in linops:
+        terms += linop.linops if is_flattened(linop, threaded) else [linop]
+    return terms
+
+
+def is_flattened(linop: NamedLinop, threaded: bool = False) -> TypeGuard[Add]:
+    """Whether a sum takes the terms of ``linop`` in its place."""
+    return type(linop) is Add and (threaded or not linop.threaded)

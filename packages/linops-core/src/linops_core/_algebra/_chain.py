@@ -1,0 +1,287 @@
+"""Composition: one operator after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
+
+from .._base._hooks import applied, hooks_are_possible
+from .._base._linop import NamedLinop
+from .._base._places import Joints, Seam, joints, one_after_another
+from .._base._slicing import tile_of
+from .._base._support import Supports, support_of_one
+from .._base._tile import Window
+from ._chain_support import supports_along
+from ._composite import Composite
+from ._endomorphism import following
+from ._identity import Identity
+from ._normal import fit_inner
+from ._scalar import Scalar, is_number
+
+
+class Chain(Composite):
+    r"""The composition :math:`A_n \cdots A_2 A_1` of operators.
+
+    A dimension is followed along the chain: where a slice of it goes through unbroken, from
+    where it appears to where it is summed over or leaves, the chain can be sliced along it.
+
+    Parameters
+    ----------
+    *linops : NamedLinop
+        At least one; the first is applied first. Chains among them are flattened, and
+        wildcards in their shapes are replaced by what they stand for here.
+    name : str, optional
+
+    Raises
+    ------
+    ValueError
+        If neighbours do not fit, in names or in sizes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Dense, Diagonal
+    >>> D = Diagonal(torch.tensor([1.0, 2.0]), ("N",))
+    >>> B = Dense(torch.tensor([[1.0, 1.0]]), ("M", "N"), ("N",), ("M",))
+    >>> Chain(D, B)(torch.ones(2))
+    tensor([3.])
+    """
+
+    _n_numbers: int | None = None
+    """How many numbers are in it that may be moved, once the chain has been made simpler."""
+
+    def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
+        # Chains are fitted as they are: what their operands share is known.
+        operands, found = fit_whole(following(linops))
+        self._set_up(operands, found, name)
+        self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
+
+    def _set_up(
+        self, operands: Sequence[NamedLinop], found: Joints | None = None, name: str | None = None
+    ) -> None:
+        """Hold operators that fit, of which chains are taken apart."""
+        shape = NamedShape(operands[0].ishape, operands[-1].oshape)
+        Composite.__init__(self, shape, flat(operands), name)
+        self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
+        if found is not None:
+            flattened = [type(linop) is Chain for linop in operands]
+            self._joints = self._joints_of_nest(operands, found, flattened)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A_n ... A_1 x."""
+        modules = linop._modules
+        if hooks_are_possible(x):
+            for number in linop._operands:
+                x = modules[number](x)
+        else:
+            for number in linop._operands:
+                x = applied(modules[number], x)
+        return x
+
+    adj_fn = fn  # the operands of an adjoint are adjoints, in reverse
+
+    @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """Those of the first operand that is on a device."""
+        return next((linop.input_devices for linop in self.linops if linop.input_devices), ())
+
+    def adjoint(self) -> NamedLinop:
+        """Return the chain of the adjoints, in reverse order."""
+        return self.with_operands([linop.H for linop in reversed(self.linops)], self.shape.H)
+
+    def conj(self) -> NamedLinop:
+        """Return the chain of the conjugates."""
+        return self.with_operands([linop.conj() for linop in self.linops], self.shape)
+
+    def flatten(self) -> list[NamedLinop]:
+        """Return the operands, first applied first; chains in them are already flat."""
+        return list(self.linops)
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the chain of what the operands are; see :meth:`NamedLinop.uncentred`."""
+        return self._uncentred_operands(dims)
+
+    def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
+        """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.
+
+        Numbers commute with everything: they are taken out first, so that they hide none.
+        """
+        if inner is not None:  # names and sizes fit all along, or the message names the chain
+            _, inner = fit_inner(self, inner)
+        numbers = [linop.anywhere() for linop in self.linops if isinstance(linop, Scalar)]
+        others = [linop for linop in self.linops if not isinstance(linop, Scalar)]
+        result = _surrounded(others, inner)
+        if result is None:
+            result = Identity(self.ishape)
+        return _multiplied(result, numbers).as_endomorphism()
+
+    def _seams(self) -> Iterable[Seam]:
+        return one_after_another(self._shape, self.linops)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: an operand cannot, or it is two dimensions."""
+        stretches = int(dim in self.ishape)
+        for linop in self._having_dim(dim):
+            if (reason := linop.why_opaque(dim)) is not None:
+                return f"{linop.signature}: {reason}"
+            stretches += dim not in linop.ishape
+        if stretches > 1:
+            return (
+                f"it is {stretches} separate dimensions of one name along the chain; "
+                "rename all but one"
+            )
+        return None
+
+    support = support_of_one
+
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return what the operands have in common, followed along the chain in both directions."""
+        return supports_along(self, dims)
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the chain of the parts; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        return linop._cut(window) if window else linop  # type: ignore[no-any-return]
+
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the chain of the parts for each of the slices."""
+        rows = [part.tiles_along(dim, pieces) for part in self.linops]
+        return self.with_operands_of_each(zip(*rows, strict=True))
+
+    def _cut(self, window: Window) -> Self:
+        parts = []
+        for part in self.linops:
+            own = {dim: window[dim] for dim in window.keys() & part.dims}
+            parts.append(tile_of(part, own) if own else part)
+        return self.with_operands(parts)
+
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the chain with ``shape``, and what follows from it all along."""
+        fitted, _ = fit(self.linops, shape)
+        return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
+
+
+def chained(fitted: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
+    """Return the chain of operators that fit (:func:`fit`), which is not checked again."""
+    chain = Chain.__new__(Chain)
+    chain._set_up(fitted, found)
+    return chain
+
+
+def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> NamedLinop | None:
+    """Return the normal of a chain, first operator first, around ``inner``.
+
+    What only surrounds what is inside is put around it all at once.
+    """
+    from ._normal_of import nested
+
+    result, shells = inner, list[NamedLinop]()  # the last of them is the outermost
+    for linop in reversed(linops):
+        inside = shells[-1].ishape if shells else result and result.ishape
+        if linop._only_surrounds() and linop.oshape == inside and not isinstance(result, Identity):
+            shells.append(linop)
+        else:
+            if result is not None and shells:
+                result, shells = nested(shells[::-1], result), []
+            result = linop.normal(result)
+    return nested(shells[::-1], result) if result is not None and shells else result
+
+
+def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
+    """Return conj(w) A w for each w: ``|w|^2 A`` where that is a moderate number."""
+    from ._rules import composed
+
+    before, after = list[NamedLinop](), list[NamedLinop]()
+    for number in numbers:
+        normal = number.normal()
+        if is_number(normal):
+            after.append(normal)
+        else:
+            before.append(number)
+            after.insert(0, number.H)
+    return composed(*before, linop, *after) if numbers else linop
+
+
+def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
+    """Return the operators with the operands of every Chain in its place."""
+    return [
+        part for linop in linops for part in (linop.linops if type(linop) is Chain else [linop])
+    ]
+
+
+def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
+    """Return what :func:`fit` does, without a look into the chains among the operators.
+
+    Raises
+    ------
+    ValueError
+        As :func:`fit`; the message names the operators inside of the chains.
+    """
+    try:
+        return fit(linops)
+    except ValueError:
+        return fit(flat(linops))
+
+
+def fit(
+    linops: Sequence[NamedLinop], ends: NamedShape | None = None
+) -> tuple[list[NamedLinop], Joints]:
+    """Return the operators with wildcards resolved by their neighbours, in names and sizes.
+
+    Also what is known of the places of their composition.
+
+    Parameters
+    ----------
+    linops : sequence of NamedLinop
+        First applied first.
+    ends : NamedShape, optional
+        What the input of the first and the output of the last are known to be.
+
+    Raises
+    ------
+    ValueError
+        If neighbours do not fit; the message names both, the dimension and the sizes.
+    """
+    fitted = list(linops)
+    if not fitted:
+        raise ValueError("Chain: there must be at least one operator, got none")
+    if ends is not None:
+        fitted[0] = fitted[0].resolved(ishape=ends.ishape)
+        fitted[-1] = fitted[-1].resolved(oshape=ends.oshape)
+    _resolve_neighbours(fitted)
+    shape = NamedShape(fitted[0].ishape, fitted[-1].oshape)
+    return fitted, joints(shape, fitted, one_after_another(shape, fitted), owner="Chain")
+
+
+def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
+    """Replace wildcards by what they stand for in a neighbour, in the list itself.
+
+    Names travel both ways. All that one way has to carry it carries at once, so that there are
+    few ways, however long the chain is.
+    """
+    steps = range(len(fitted) - 1)
+    changed = True
+    while changed:
+        changed = False
+        for i in (*steps, *reversed(steps)):
+            before, after = fitted[i], fitted[i + 1]
+            if before.oshape == after.ishape:
+                continue
+            try:
+                fitted[i] = before.resolved(oshape=after.ishape)
+                fitted[i + 1] = after.resolved(ishape=fitted[i].oshape)
+            except ValueError as error:
+                raise ValueError(
+                    f"Chain: the output of {before.signature} must fit the input "
+                    f"of {after.signature}: {error}"
+                ) from error
+            changed |= fitted[i] is not before or fitted[i + 1] is not after

@@ -1,0 +1,94 @@
+"""What a chain reads and writes: followed from its end to its start and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import TypeAlias
+
+from nameddim import NamedDimension
+
+from .._base._linop import NamedLinop
+from .._base._roles import Role
+from .._base._slicing import tile_of
+from .._base._support import Supports
+from .._base._tile import Window, within
+from .._kernels._slices import common, is_empty
+from ._composite import Composite
+
+Side: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
+
+
+def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports:
+    """Return the supports of dimensions of a chain, one operator after another.
+
+    What an operand reads of what is between it and the one before is all that this one has to
+    write, and so on to the first; what it writes is all that the one behind has to read, and so on
+    to the last. Each way is walked once at most, and each operand asked once on it: for all of its
+    dimensions together, because it may be a chain itself. Where nothing is left, the chain is zero.
+    """
+    found: Supports = dict.fromkeys(dims)
+    asked = [dim for dim in found if chain.role(dim) not in (None, Role.OPAQUE)]
+    if not asked:
+        return found
+    sliced, windows = _sliced(chain), list[Window]()
+    if any(dim in chain.ishape or dim not in chain.oshape for dim in asked):
+        windows.append(_left_over(reversed(chain.linops), attrgetter("ishape"), sliced))
+    if any(dim not in chain.ishape for dim in asked):
+        windows.append(_left_over(chain.linops, attrgetter("oshape"), sliced))
+    narrow = {
+        dim: piece
+        for dim in {name for window in windows for name in window}
+        if (piece := common(window.get(dim) for window in windows)) is not None
+    }
+    if any(map(is_empty, narrow.values())):
+        return found | dict.fromkeys(asked, slice(0, 0))
+    within_one = [dim for dim in asked if dim not in sliced]
+    return found | {dim: narrow.get(dim) for dim in asked} | _inside(chain, narrow, within_one)
+
+
+def _sliced(chain: Composite) -> frozenset[NamedDimension]:
+    """Return the dimensions of which operands are handed slices by their neighbours."""
+    shared = frozenset[NamedDimension]().union(*(part.shape.dims for part in chain.linops))
+    stretches = Counter(dim for dim in chain.ishape if dim in shared)
+    opaque = set[NamedDimension]()
+    for linop in chain.linops:
+        for dim in shared & linop.dims:
+            role = linop.role(dim)
+            stretches[dim] += role in (Role.OUTPUT, Role.INNER)
+            if role is Role.OPAQUE:
+                opaque.add(dim)
+    return frozenset(dim for dim in shared - opaque if stretches[dim] == 1)
+
+
+def _left_over(
+    linops: Iterable[NamedLinop], side: Side, sliced: frozenset[NamedDimension]
+) -> Window:
+    """Return what operands, the first one asked first, leave for each other of what is between.
+
+    Parameters
+    ----------
+    side : callable
+        Of an operand the names towards the next one.
+    """
+    window: dict[NamedDimension, slice] = {}
+    for linop in linops:
+        part = tile_of(linop, {dim: window[dim] for dim in window.keys() & linop.dims})
+        supports = part._supports([dim for dim in side(part) if dim in sliced])
+        for dim, piece in supports.items():
+            if piece is not None:
+                window[dim] = within(window.get(dim), piece)
+                if is_empty(piece):
+                    return window
+    return window
+
+
+def _inside(chain: Composite, window: Window, dims: Iterable[NamedDimension]) -> Supports:
+    """Return the supports of dimensions that are inside of one operand each."""
+    found: Supports = {}
+    for linop in chain.linops if dims else ():
+        own = [dim for dim in dims if dim in linop.dims]
+        if own:
+            found |= tile_of(linop, window)._supports(own)
+    return found

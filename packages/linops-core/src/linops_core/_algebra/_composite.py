@@ -1,0 +1,246 @@
+"""Operators made of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
+
+import torch
+from torch import Tensor
+
+from memmap import union_nbytes
+from nameddim import ND, NamedDimension, NamedShape
+
+from .._base._copying import attributes_of_linked, with_attributes
+from .._base._description import bytes_text
+from .._base._linop import NamedLinop
+from .._base._places import Joints, Place, Seam, alike_in_name, joints, side_by_side
+from .._base._remembering import RememberingLinop
+from .._base._sides import Side, Source, dims_of, length_of, size_of_side
+from .._kernels._tracing import constant_when_compiled
+
+
+def nothing_found() -> dict[str, Any]:
+    """Return the attributes of a composition that has not been asked for its lengths."""
+    return {
+        "_joints": None,
+        "_joints_are_shared": False,
+        "_sources": {},
+        "_having": None,
+        "_dims": None,
+    }
+
+
+class Composite(RememberingLinop):
+    """An operator that is built from others, its operands.
+
+    The operands are submodules named "0", "1", ...; they are what holds weights.
+    """
+
+    _is_side_by_side: ClassVar[bool] = False
+    """Whether operands have the input and the output of the whole, or parts of them."""
+
+    def __init__(
+        self, shape: NamedShape, linops: Iterable[NamedLinop], name: str | None = None
+    ) -> None:
+        super().__init__(shape, name)
+        operands = {str(position): linop for position, linop in enumerate(linops)}
+        self._operands = tuple(operands)  # another module that someone attaches is none
+        self._modules.update(operands)
+        self._joints: Joints | None = None
+        self._joints_are_shared = False  # with the whole that this is a tile of
+        self._sources: dict[tuple[Side, int], Source] = {}
+        self._having: dict[NamedDimension, list[int]] | None = None
+        self._dims: frozenset[NamedDimension] | None = None
+
+    @property
+    def linops(self) -> tuple[NamedLinop, ...]:
+        """The operands, in the order in which they were given."""
+        numbered = [self._modules[name] for name in self._operands]
+        return cast(tuple[NamedLinop, ...], tuple(numbered))
+
+    @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """Devices on which inputs of the operands may have to be."""
+        return tuple(dict.fromkeys(d for linop in self.linops for d in linop.input_devices))
+
+    @property
+    def dims(self) -> frozenset[NamedDimension]:
+        """All dimensions that have a name here, those inside of the composition too."""
+        if self._dims is None:
+            vars(self)["_dims"] = self.shape.dims.union(*(linop.dims for linop in self.linops))
+        assert self._dims is not None
+        return self._dims
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says of all weights inside: their bytes, shared ones once."""
+        tensors = [*self.parameters(), *self.buffers()]
+        return bytes_text(union_nbytes(tensors)) if tensors else ""
+
+    def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
+        """Return the same composition of other operands, which must fit as the first ones did.
+
+        Without a shape the operands are parts of these ones, and what maps a space to itself as
+        a whole does not in parts.
+        """
+        return self.with_operands_of_each([tuple(linops)], shape)[0]
+
+    def with_operands_of_each(
+        self, rows: Iterable[Sequence[NamedLinop]], shape: NamedShape | None = None
+    ) -> list[Self]:
+        """Return the same composition of each of some rows of operands, as `with_operands` does."""
+        attributes = attributes_of_linked(self, shape)
+        attributes.pop("_n_numbers", None)  # of a chain: its parts may be zero, or identities
+        if shape is None:
+            attributes["_is_endomorphism"] = False
+        others, joints_of_tiles = [], self._own_joints() if shape is None else None
+        for linops in rows:
+            operands = {str(position): linop for position, linop in enumerate(linops)}
+            own = attributes.copy()
+            own.update(_modules=operands, _operands=tuple(operands), **nothing_found())
+            if joints_of_tiles is not None and self._are_put_together_alike(linops):
+                own.update(_joints=joints_of_tiles, _joints_are_shared=True)
+            others.append(with_attributes(self, own))
+        return others
+
+    def _are_put_together_alike(self, linops: Sequence[NamedLinop]) -> bool:
+        """Return whether tiles of the operands have the joints that the operands have.
+
+        They may not have where a term of a sum is zero between the slices, and is left out.
+        """
+        return len(linops) == len(self._operands) and all(
+            tile is linop
+            or (
+                type(tile) is type(linop)
+                and (not isinstance(linop, Composite) or vars(tile)["_joints"] is linop._joints)
+            )
+            for tile, linop in zip(linops, self.linops, strict=True)
+        )
+
+    def _uncentred_operands(self, dims: Iterable[NamedDimension]) -> Self | None:
+        """Return the composition of what the operands are; see :meth:`NamedLinop.uncentred`."""
+        found = [linop.uncentred(dims) for linop in self.linops]
+        operands = [linop for linop in found if linop is not None]
+        return self.with_operands(operands, self.shape) if len(operands) == len(found) else None
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None where no operand knows it.
+
+        It is that of the input where the input has it, else that of the output, else that inside.
+        """
+        if dim in self.ishape or dim in self.oshape:
+            return size_of_side(self, dim)
+        for linop in self._having_dim(dim):
+            if (size := linop.size(dim)) is not None:
+                return size
+        return None
+
+    # A compiler must not trace how this is found, only use it.
+    @constant_when_compiled
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the length of each dimension of one side, as the operands know it."""
+        n_places = len(dims_of(self._shape, side))
+        return tuple([length_of(self._source(side, position)) for position in range(n_places)])
+
+    def linked_positions(self) -> Sequence[tuple[int, int]]:
+        """Return the positions in the input and in the output that are one dimension."""
+        return self._own_joints().links
+
+    def _source(self, side: Side, position: int) -> Source:
+        found = self._sources
+        if (side, position) not in found:
+            own = self.own_length(side, position)
+            source = self._source_inside(side, position) if own is None else own
+            if length_of(source) is None and self._joints_are_shared:
+                # The whole that this is a tile of knew it from an operand whose tile does not.
+                vars(self).update(_joints=None, _joints_are_shared=False)
+                source = self._source_inside(side, position)
+            found[side, position] = source
+        return found[side, position]
+
+    def _source_inside(self, side: Side, position: int) -> Source:
+        place = self._own_joints().sources.get((side, position))
+        return None if place is None else self._operand(place[0])._source(place[1], place[2])
+
+    def _own_joints(self) -> Joints:
+        """Return what the places of this operator have to do with those of its operands."""
+        if self._joints is None:
+            vars(self)["_joints"] = joints(self._shape, self.linops, self._seams())
+        assert self._joints is not None
+        return self._joints
+
+    def _seams(self) -> Iterable[Seam]:
+        """Yield the places of whole and operands that are one dimension."""
+        if self._is_side_by_side and type(self).adjoint is not NamedLinop.adjoint:
+            return side_by_side(self._shape, self.linops, self.own_length)
+        return alike_in_name(self._shape, self.linops)
+
+    def own_length(self, side: Side, position: int) -> int | None:
+        """Return the length at a place where operands have each a part, or another dimension.
+
+        To be overridden by compositions that put parts together.
+        """
+        return None
+
+    def _joints_of_nest(
+        self, operands: Sequence[NamedLinop], found: Joints, is_flattened: Sequence[bool]
+    ) -> Joints:
+        """Return what is known of the places, of operands some of which were taken apart.
+
+        Parameters
+        ----------
+        operands : sequence of NamedLinop
+            Before they were taken apart.
+        found : Joints
+            What is known of the places of this operator and theirs.
+        is_flattened : sequence of bool
+            Whether the operands of each are operands here.
+        """
+        first = [0]
+        for linop, is_flat in zip(operands, is_flattened, strict=True):
+            first.append(first[-1] + (len(cast(Composite, linop)._operands) if is_flat else 1))
+        sources: dict[tuple[Side, int], Place] = {}
+        for place, (number, side, position) in found.sources.items():
+            within = 0
+            if is_flattened[number]:
+                inside = cast(Composite, operands[number])._own_joints()
+                within, side, position = inside.sources[side, position]
+            sources[place] = first[number] + within, side, position
+        return Joints(sources, found.links)
+
+    def _operand(self, number: int) -> NamedLinop:
+        return cast(NamedLinop, self._modules[self._operands[number]])
+
+    def _having_dim(self, dim: NamedDimension | str) -> list[NamedLinop]:
+        """Return the operands that have a dimension of that name."""
+        if self._having is None:
+            having: dict[NamedDimension, list[int]] = {}
+            for number, linop in enumerate(self.linops):
+                for name in linop.dims:
+                    having.setdefault(name, []).append(number)
+            vars(self)["_having"] = having
+        assert self._having is not None
+        return [self._operand(number) for number in self._having.get(ND.infer(dim), ())]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without what is found again."""
+        return {**super().__getstate__(), **nothing_found()}
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
+        """Return the operator with other names for its dimensions; it shares all tensors."""
+        if not self._is_renamed_by(names):
+            return self
+        operands = [linop.renamed(names) for linop in self.linops]
+        return self.with_operands(operands, self.shape.rename(names))
+
+    def _check_sizes(self, shape: torch.Size) -> None:
+        # By the operands, each of which says its own name.
+        pass
+
+    def _check_output(self, y: Tensor) -> None:
+        pass  # by the operands too
+
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, and operands between the same spaces with it."""
+        operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
+        return self.with_operands(operands, shape)

@@ -1,0 +1,97 @@
+"""Operators that map a space to itself, and may call what they return by other names.
+
+The normal operator of a sum over N is (N) -> (N1), so that each of the two can be sliced by
+itself. N and N1 are one space all the same, and whoever composes or adds such operators may speak
+of it by either name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nameddim import NamedDimension, is_wildcard
+
+from .._base._linop import NamedLinop
+from .._base._places import paired
+from .._base._unused_names import UnusedNames
+from ._identity import Identity, is_identity
+from ._same_space import common_shape
+
+
+def following(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
+    """Return the operators, first one first, each with the names in which it is spoken to.
+
+    After (N) -> (N1) of one space, an operator on N becomes one on N1.
+
+    Raises
+    ------
+    TypeError
+        If one is no operator.
+    """
+    for linop in linops:
+        if not isinstance(linop, NamedLinop):
+            raise TypeError(f"Chain: operands must be NamedLinops, got {type(linop)}")
+    result = list(linops[:1])
+    for linop in linops[1:]:
+        result.append(_spoken_to(result, linop))
+    return result
+
+
+def _spoken_to(before: Sequence[NamedLinop], linop: NamedLinop) -> NamedLinop:
+    landing = before[-1].oshape
+    if _takes(linop, landing):
+        return linop
+    for earlier in reversed(before):
+        if not earlier.is_endomorphism:
+            return linop
+        if _takes(linop, earlier.ishape):
+            return _renamed(linop.resolved(ishape=earlier.ishape), landing, before)
+    return linop
+
+
+def _renamed(
+    linop: NamedLinop, ishape: tuple[NamedDimension, ...], before: Sequence[NamedLinop]
+) -> NamedLinop:
+    """Return ``linop`` with that input, and with names of its own for what it alone can name."""
+    # What stands for a ``...`` on one of the two sides keeps its names.
+    pairs = [(linop.ishape[here], ishape[there]) for here, there in paired(linop.ishape, ishape)]
+    names = {here: there for here, there in pairs if not (is_wildcard(here) or is_wildcard(there))}
+    taken = frozenset[NamedDimension]().union(*(earlier.dims for earlier in before))
+    fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
+    unused = UnusedNames(linop.dims | taken)
+    for dim in sorted(linop.dims - names.keys() - fixed, key=str):
+        if dim in taken:
+            names[dim] = unused.take(dim)
+    return linop.renamed({here: there for here, there in names.items() if here != there})
+
+
+def landing_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
+    """Return operators of one space to itself with one way to name what they return."""
+    lead = next((linop for linop in linops if linop.ishape != linop.oshape), None)
+    if lead is None or not all(linop.is_endomorphism for linop in linops):
+        return linops
+    try:
+        lead = lead.resolved(ishape=common_shape(linop.ishape for linop in linops))
+    except ValueError:
+        return linops  # whose shapes do not fit, as the sum is to say
+    return [_landing_on(lead, linop) for linop in linops]
+
+
+def _landing_on(lead: NamedLinop, linop: NamedLinop) -> NamedLinop:
+    if linop.oshape == lead.oshape or not _takes(linop, lead.ishape):
+        return linop
+    linop = linop.resolved(ishape=lead.ishape)
+    if linop.oshape == lead.oshape:
+        return linop
+    renaming = Identity(linop.oshape, lead.oshape)
+    return (renaming if is_identity(linop) else renaming @ linop).as_endomorphism()
+
+
+def _takes(linop: NamedLinop, names: tuple[NamedDimension, ...]) -> bool:
+    if linop.ishape == names:
+        return True
+    try:
+        linop.shape.resolve(ishape=names)
+    except ValueError:
+        return False
+    return True

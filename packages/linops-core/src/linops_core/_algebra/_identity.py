@@ -1,0 +1,88 @@
+"""The identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
+
+from .._base._linop import NamedLinop
+from .._base._sliceable import SliceableLinop
+
+
+class Identity(SliceableLinop):
+    r"""The identity :math:`x \mapsto x`, which may give dimensions other names.
+
+    Parameters
+    ----------
+    ishape : sequence of dimensions
+        Any number of dimensions by default.
+    oshape : sequence of dimensions, optional
+        As many as in ``ishape``, which is the default.
+
+    Raises
+    ------
+    ValueError
+        If the two shapes have different lengths, or a wildcard is not in the same place of both.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Identity(("Nx",), ("Kx",)).H.shape
+    (Kx) -> (Nx)
+    """
+
+    def __init__(
+        self,
+        ishape: Sequence[NamedDimension | str] = ("...",),
+        oshape: Sequence[NamedDimension | str] | None = None,
+    ) -> None:
+        super().__init__(NamedShape(ishape, oshape))
+        if len(self.ishape) != len(self.oshape):
+            raise ValueError(
+                f"{self.name}: ishape and oshape must have the same length, got {self.shape}"
+            )
+        for here, there in zip(self.ishape, self.oshape, strict=True):
+            if here != there and not {here, there} <= self.dims:
+                raise ValueError(
+                    f"{self.name}: what gets another name must have one, got {here} -> {there} "
+                    f"in {self.shape}"
+                )
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return x itself."""
+        return x
+
+    adj_fn = fn
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: its other end has another name."""
+        for here, there in zip(self.ishape, self.oshape, strict=True):
+            if here != there and dim in (here, there):
+                return (
+                    f"it is {here} in the input and {there} in the output, and an Identity does "
+                    f"not know its length n; use one name on both sides, or PadDim('{here}', n, n, "
+                    "ishape, oshape)"
+                )
+        return None
+
+    def linked_positions(self) -> Sequence[tuple[int, int]]:
+        """Return that each dimension of the input is the one at that place of the output."""
+        return [(position, position) for position in range(len(self.ishape))]
+
+    def conj(self) -> NamedLinop:
+        """Return the identity itself, which is real."""
+        return self
+
+    def own_normal(self) -> NamedLinop:
+        """Return the identity of the input space."""
+        return Identity(self.ishape)
+
+
+def is_identity(linop: NamedLinop) -> bool:
+    """Whether ``linop`` is an Identity that renames nothing, which may be left out."""
+    return isinstance(linop, Identity) and linop.ishape == linop.oshape

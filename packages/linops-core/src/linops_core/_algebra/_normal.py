@@ -1,0 +1,135 @@
+"""The normal operator A^H A: sandwiched, or in the closed form that the operator knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
+
+from .._base._linop import NamedLinop
+from .._base._places import WHOLE, Seam, paired
+from .._base._roles import Role
+from .._base._sides import SIDES, dims_of
+from .._base._slicing import tile_of
+from .._base._support import Supports, support_of_one
+from ._composite import Composite
+
+
+class Normal(Composite):
+    r"""The normal operator :math:`A^H A` through the ``normal_fn`` of A.
+
+    It refers to the weights of A and reads them when it is called.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+        A.
+    shape : NamedShape, optional
+        ``linop.shape.N`` by default: input dimensions that A sums over get a new name in the
+        output. An operator that knows better (a diagonal) hands in its own.
+    """
+
+    def __init__(self, linop: NamedLinop, shape: NamedShape | None = None) -> None:
+        super().__init__(linop.shape.N if shape is None else shape, [linop])
+
+    @property
+    def linop(self) -> NamedLinop:
+        """The operator A."""
+        return self.linops[0]
+
+    @property
+    def name(self) -> str:
+        """The name given, else that of the operator with ``.N``."""
+        return self._name or f"{self.linop.name}.N"
+
+    @property
+    def is_endomorphism(self) -> bool:
+        """True: a normal operator maps the input space of A to itself."""
+        return True
+
+    def _seams(self) -> Iterable[Seam]:
+        # Input and output are the input of A, whatever the names are.
+        for side in SIDES:
+            for here, there in paired(dims_of(self._shape, side), self.linop.ishape):
+                if self.own_length(side, here) is None:
+                    yield (WHOLE, side, here), (0, "input", there)
+
+    # normal_fn is called past the checks of A: its input is A's to check, which may not remember
+    # it, and its output is that of a function like any other.
+
+    forward = NamedLinop.forward
+    _check_output = NamedLinop._check_output
+
+    def _admit(self, x: Tensor) -> None:
+        if not self.linop._admits(x):
+            self.linop._admit(x)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A^H A x."""
+        return linop.linop.normal_fn(linop.linop, x)  # type: ignore[no-any-return]
+
+    adj_fn = fn
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the normal of what A is; see :meth:`NamedLinop.uncentred`."""
+        linop = self.linop.uncentred(dims)
+        return None if linop is None else self.with_operands([linop], self.shape)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: A sums over it, so all of it meets all of it."""
+        if dim in self.ishape and dim in self.oshape:
+            return self.linop.why_opaque(dim)
+        role = self.linop.role(dim)
+        if role is Role.OUTPUT:
+            return None
+        if role is Role.OPAQUE:
+            return self.linop.why_opaque(dim)
+        return "the closed form of a normal operator needs all of what it sums over"
+
+    support = support_of_one
+
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return the supports of A: what A does not read, its adjoint does not write."""
+        found: Supports = dict.fromkeys(dims)
+        asked = [dim for dim in found if self.role(dim) not in (None, Role.OPAQUE)]
+        return found | self.linop._supports(asked)
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the normal of the part of A; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        return linop.with_operands([tile_of(linop.linop, window)])  # type: ignore[no-any-return]
+
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the normal operator with ``shape``, of the operator with its input's."""
+        of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
+        return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
+
+
+def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
+    """Return both with their wildcards resolved by each other.
+
+    Raises
+    ------
+    ValueError
+        If ``inner`` is not an operator on the output space of ``linop``.
+    """
+    reason = f"it returns {len(inner.oshape)} dimensions"
+    try:
+        linop = linop.resolved(oshape=inner.ishape)
+        inner = inner.resolved(ishape=linop.oshape)
+    except ValueError as error:
+        reason = str(error)
+    else:
+        if len(inner.oshape) == len(linop.oshape):
+            return linop, inner
+    raise ValueError(
+        f"{linop.signature}: the inner operator of a normal must act on the output space, "
+        f"got {inner.signature}: {reason}"
+    )

@@ -1,0 +1,72 @@
+"""The normal operator as a composition: there, and back by the adjoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nameddim import NamedDimension, is_wildcard
+
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._unused_names import UnusedNames
+from ._normal import fit_inner
+from ._rules import composed
+
+
+def sandwich(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
+    """Return A^H inner A, in which no two dimensions that differ have one name.
+
+    Raises
+    ------
+    ValueError
+        If ``inner`` is not an operator on the output space of ``linop``.
+    """
+    if inner is None:
+        linop = linked(linop)
+        names = names_of_return(linop, linop.oshape, UnusedNames())
+        return composed(linop, linop.H.renamed(names)).as_endomorphism()
+    linop, inner = fit_inner(linop, inner)
+    return nested([linop], inner)
+
+
+def nested(linops: Sequence[NamedLinop], inner: NamedLinop) -> NamedLinop:
+    """Return A_1^H ... A_n^H inner A_n ... A_1, made at once: it grows with n, not with its square.
+
+    Parameters
+    ----------
+    linops : sequence of NamedLinop
+        First applied first; they fit each other and ``inner``.
+    """
+    there: list[NamedLinop] = []
+    back: list[NamedLinop] = []
+    landing, unused = inner.oshape, UnusedNames(inner.dims)
+    for linop in reversed(linops):
+        there.append(linked(linop))
+        back.append(linop.H.renamed(names_of_return(linop, landing, unused)))
+        landing = back[-1].oshape
+        unused.avoid(back[-1].dims)
+    return composed(*reversed(there), inner, *back).as_endomorphism()
+
+
+def names_of_return(
+    linop: NamedLinop,
+    landing: tuple[NamedDimension, ...],
+    unused: UnusedNames,
+) -> dict[NamedDimension, NamedDimension]:
+    """Return the names that the adjoint on the way back needs.
+
+    Its input dimensions take the names with which the way there ended (``landing``); those
+    that only the input of ``linop`` or its inside has must not be mistaken for the same
+    dimension on the way there, and get a name that nobody has, which ``unused`` gives.
+    """
+    names = {
+        here: there
+        for here, there in zip(linop.oshape, landing, strict=True)
+        if here != there and not is_wildcard(here)
+    }
+    unused.avoid(linop.dims)
+    unused.avoid(landing)
+    for dim in [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]:
+        if dim not in linop.oshape and not is_wildcard(dim):
+            names[dim] = unused.take(dim)
+    return names

@@ -1,0 +1,151 @@
+"""The rules by which expressions of operators are built and made simpler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from .._base._linop import NamedLinop
+from .._base._places import Joints
+from .._base._sides import SIDES
+from ._add import Add
+from ._chain import Chain, chained, fit_whole, flat
+from ._endomorphism import following, landing_alike
+from ._identity import Identity, is_identity
+from ._same_space import same_space
+from ._scalar import Scalar, is_number, may_be_moved, number_of
+from ._zero import Zero
+
+MANY = 2
+"""As many numbers in a chain as there must be for some to be multiplied."""
+
+
+def composed(*linops: NamedLinop) -> NamedLinop:
+    """Return the composition, first operator first, made simpler.
+
+    Raises
+    ------
+    ValueError
+        If neighbours do not fit, in names or in sizes.
+    """
+    operands, found = fit_whole(following(linops))
+    if sum(_n_numbers(linop) for linop in operands) < 2:
+        result: NamedLinop = operands[0] if len(operands) == 1 else _simple(operands, found)
+    else:
+        fitted = flat(operands)
+        result = _without_zeros(fitted) or _simplified(fitted)
+    every = all(linop.is_endomorphism for linop in linops)
+    return result.as_endomorphism() if every else result
+
+
+def _n_numbers(linop: NamedLinop) -> int:
+    """Return how many numbers an operator in a chain has that may be moved.
+
+    Many for one that must be made simpler first.
+    """
+    if type(linop) is Chain:
+        return MANY if linop._n_numbers is None else linop._n_numbers
+    if isinstance(linop, Zero) or is_identity(linop):
+        return MANY
+    return int(is_number(linop) and may_be_moved(number_of(linop)))
+
+
+def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
+    """Return the chain of operators of which nothing can be made simpler."""
+    chain = chained(operands, found)
+    vars(chain)["_n_numbers"] = sum(_n_numbers(linop) for linop in operands)
+    return chain
+
+
+def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
+    """Return the Zero that a chain with a Zero in it is, where all sizes it needs are known."""
+    if not any(isinstance(linop, Zero) for linop in fitted):
+        return None
+    zero = Zero.like(chained(fitted))
+    return zero if zero is not None and zero.is_complete else None
+
+
+def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
+    """Return the chain without identities, its numbers in one, or few."""
+    parts = _with_few_numbers([linop for linop in fitted if not is_identity(linop)])
+    if not parts:
+        return Identity(fitted[0].ishape)
+    return parts[0] if len(parts) == 1 else _simple(parts)
+
+
+def _with_few_numbers(parts: Sequence[NamedLinop]) -> list[NamedLinop]:
+    """Return the operators with Python's numbers multiplied into the last of those before it.
+
+    Numbers that are very large or small, or would be, stay where they are: what lies between them
+    may be of the opposite size, and the product of all in range.
+    """
+    kept: dict[int, NamedLinop] = {}
+    last = None
+    for place, part in enumerate(parts):
+        if is_number(part) and may_be_moved(number_of(part)):
+            if last is not None:
+                product = number_of(kept[last]) * number_of(part)
+                if may_be_moved(product):
+                    del kept[last]
+                    part = Scalar(product, part.ishape)
+            last = place
+        kept[place] = part
+    return [*kept.values()]
+
+
+def scaled(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
+    """Return ``number`` times the operator."""
+    return composed(linop, Scalar(number, linop.oshape))
+
+
+def power(linop: NamedLinop, exponent: int) -> NamedLinop:
+    """Return the operator applied ``exponent`` times.
+
+    Raises
+    ------
+    ValueError
+        If the exponent is negative, or the operator does not map a space to itself.
+    """
+    if exponent < 0:
+        raise ValueError(
+            f"{linop.signature}: the exponent of a power must not be negative, got {exponent}"
+        )
+    if not linop.is_endomorphism:
+        raise ValueError(
+            f"{linop.signature}: an operator must map a space to itself to have powers, "
+            f"got {linop.shape}"
+        )
+    if exponent == 0:
+        return Identity(linop.ishape, linop.oshape).as_endomorphism()
+    return composed(*[linop] * exponent)
+
+
+def summed(*linops: NamedLinop) -> NamedLinop:
+    """Return the sum of the operators, made simpler.
+
+    Raises
+    ------
+    TypeError
+        If one is no operator.
+    ValueError
+        If they do not share one shape, in names or in sizes.
+    """
+    terms = same_space("Add", landing_alike(linops))
+    for place in [i for i, term in enumerate(terms) if isinstance(term, Zero)][::-1]:
+        others = [*terms[:place], *terms[place + 1 :]]
+        if others and _adds_no_size(terms[place], others):
+            terms = others
+    result = terms[0] if len(terms) == 1 else Add(*terms)
+    every = all(linop.is_endomorphism for linop in linops)
+    return result.as_endomorphism() if every else result
+
+
+def _adds_no_size(zero: NamedLinop, others: Sequence[NamedLinop]) -> bool:
+    """Whether each length that ``zero`` knows is known by one of ``others``."""
+    for side in SIDES:
+        known = [other.sizes(side) for other in others]
+        for position, size in enumerate(zero.sizes(side)):
+            if size is not None and all(sizes[position] is None for sizes in known):
+                return False
+    return True

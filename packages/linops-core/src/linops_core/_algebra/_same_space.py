@@ -1,0 +1,121 @@
+"""Operators that must act between the same spaces: the terms of a sum, the blocks of a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nameddim import NamedDimension, NamedShape, is_any, max_shape
+
+from .._base._linop import NamedLinop
+from .._base._places import joints, side_by_side
+from .._base._roles import Role, membership
+from .._base._sides import dims_of
+from .._base._unused_names import UnusedNames
+from ._composite import Composite
+
+
+def same_space(
+    owner: str,
+    linops: Sequence[NamedLinop],
+    sized_apart: frozenset[NamedDimension] = frozenset(),
+) -> list[NamedLinop]:
+    """Return the operators with the one shape that they share, wildcards resolved.
+
+    Parameters
+    ----------
+    owner : str
+        Who asks, for messages.
+    sized_apart : set of dimensions
+        Those in which sizes may differ.
+
+    Raises
+    ------
+    TypeError
+        If one is no operator.
+    ValueError
+        If they share no shape, two know different sizes, or there is no operator.
+    """
+    check_operands(owner, linops)
+    try:
+        ishape, oshape, fitted = _resolved(linops)
+        if any(linop.ishape != ishape or linop.oshape != oshape for linop in fitted):
+            # The output said what a ``...`` of the input stands for, or the other way round.
+            ishape, oshape, fitted = _resolved(fitted)
+    except ValueError as error:
+        shapes = "; ".join(f"{linop.signature}" for linop in linops)
+        raise ValueError(f"{owner}: all must have one shape, got {shapes}: {error}") from error
+    shape = NamedShape(ishape, oshape)
+    seams = (
+        seam
+        for seam in side_by_side(shape, fitted)
+        if dims_of(shape, seam[0][1])[seam[0][2]] not in sized_apart
+    )
+    joints(shape, fitted, seams, owner)
+    return fitted
+
+
+def _resolved(
+    linops: Sequence[NamedLinop],
+) -> tuple[tuple[NamedDimension, ...], tuple[NamedDimension, ...], list[NamedLinop]]:
+    """Return the input and the output that all fit, and the operators resolved to these."""
+    ishape = common_shape(linop.ishape for linop in linops)
+    oshape = common_shape(linop.oshape for linop in linops)
+    fitted = [
+        linop
+        if linop.ishape == ishape and linop.oshape == oshape
+        else linop.resolved(ishape=ishape, oshape=oshape)
+        for linop in linops
+    ]
+    return ishape, oshape, fitted
+
+
+def common_shape(shapes: Iterable[tuple[NamedDimension, ...]]) -> tuple[NamedDimension, ...]:
+    """Return the most general shape that all fit, in which nameless dimensions have numbers.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    common = max_shape(dict.fromkeys(shapes))
+    unused = UnusedNames()
+    return tuple([unused.take(dim) if is_any(dim) else dim for dim in common])
+
+
+def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:
+    """Check that there are operators, and nothing else.
+
+    Raises
+    ------
+    TypeError
+        If one is no operator.
+    ValueError
+        If there is none.
+    """
+    for linop in linops:
+        if not isinstance(linop, NamedLinop):
+            raise TypeError(f"{owner}: operands must be NamedLinops, got {type(linop)}")
+    if not linops:
+        raise ValueError(f"{owner}: there must be at least one operator, got none")
+
+
+def why_not_alike(whole: Composite, dim: NamedDimension | str) -> str | None:
+    """Return why ``dim`` is not the same thing in all operands, or None when it is.
+
+    An operand may lack a dimension that is inside of others; those that have it must agree on
+    its size, or no tile of one would be a tile of the other.
+    """
+    ours = membership(whole.shape, dim)
+    sizes = set()
+    for linop in whole.linops:
+        if dim not in linop.dims and ours is Role.INNER:
+            continue
+        if (reason := linop.why_opaque(dim)) is not None:
+            return f"{linop.signature}: {reason}"
+        role = membership(linop.shape, dim)
+        if role is not ours:
+            return f"{linop.signature}: it is {role} there and {ours} in the whole"
+        sizes.add(linop.size(dim))
+    if ours is Role.INNER and len(sizes) > 1:
+        return f"it has the sizes {sorted(map(str, sizes))} inside of different operands"
+    return None

@@ -1,0 +1,147 @@
+"""Multiplication by a number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Complex, Integral, Real
+from typing import Any, TypeGuard
+
+from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
+
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._sliceable import SliceableLinop
+from .._kernels._dtype import multiplied
+
+
+class Scalar(SliceableLinop):
+    r"""Multiplication by one number, :math:`x \mapsto w x`; the adjoint uses :math:`\bar w`.
+
+    Parameters
+    ----------
+    weight : int, float, complex or Tensor
+        A tensor must have no dimensions; it is kept as it is, gradients and all. A Python
+        number never changes the precision of what it is multiplied with.
+    ioshape : sequence of dimensions, optional
+        Any number of dimensions by default.
+
+    Raises
+    ------
+    TypeError
+        If the weight is no number and no tensor without dimensions.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Scalar(2j).H(torch.tensor([1j]))
+    tensor([2.+0.j])
+    """
+
+    weight: Any  # a number of Python's or a tensor: mypy has no word for what both multiply with
+
+    def __init__(
+        self,
+        weight: complex | Tensor,
+        ioshape: Sequence[NamedDimension | str] = ("...",),
+    ) -> None:
+        super().__init__(NamedShape(ioshape, weight_shape=()))
+        if not is_scalar(weight):
+            raise TypeError(
+                f"{self.name}: the weight must be a number or a tensor without dimensions, "
+                f"got {weight!r}"
+            )
+        if isinstance(weight, Tensor):
+            self.register_weight("weight", weight, "weight_shape")
+        else:
+            self.weight = as_python(weight)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return w x."""
+        return multiplied(linop.factor(), x)
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return conj(w) x."""
+        return multiplied(_conjugate(linop.factor()), x)
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return ``|w|^2 x``."""
+        factor = linop.factor()
+        # Not |w|^2 first: a tensor of a narrow dtype may hold w and not its square.
+        return multiplied(_conjugate(factor), multiplied(factor, x))
+
+    adj_normal_fn = normal_fn
+
+    def factor(self) -> Any:
+        """Return w: Python's number, or the tensor that is there when it is asked for."""
+        return self.weight_part("weight") if self._weight_shapes else self.weight
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says of the weight."""
+        return super().extra_repr() if isinstance(self.weight, Tensor) else f"weight: {self.weight}"
+
+    def adjoint(self) -> NamedLinop:
+        """Return the multiplication by conj(w)."""
+        if isinstance(self.weight, Tensor):
+            return super().adjoint()
+        # The number itself is conjugated, because expressions collect numbers by their values.
+        adjoint = linked(self, self.shape.H)
+        vars(adjoint)["weight"] = self.weight.conjugate()
+        return adjoint
+
+    def conj(self) -> NamedLinop:
+        """Return the multiplication by conj(w)."""
+        if isinstance(self.weight, Tensor):
+            return super().conj()
+        return Scalar(self.weight.conjugate(), self.ishape)
+
+    def own_normal(self) -> NamedLinop:
+        """Return the multiplication by ``|w|^2``."""
+        if is_number(self):
+            squared = _squared(self.weight)
+            if may_be_moved(squared) and bool(squared) == bool(self.weight):  # no underflow
+                return Scalar(squared, self.ishape)
+        return super().own_normal()
+
+    def anywhere(self) -> Scalar:
+        """Return the multiplication by w of any tensor: numbers commute with all operators."""
+        return linked(self, NamedShape(("...",), weight_shape=()))
+
+
+def may_be_moved(number: complex) -> bool:
+    """Whether a number may be moved along a chain: whatever it multiplies stays in range."""
+    return number == 0 or 1e-6 <= abs(number) <= 1e6
+
+
+def is_number(linop: object) -> TypeGuard[Scalar]:
+    """Whether ``linop`` is the multiplication by a number of Python's."""
+    return isinstance(linop, Scalar) and not isinstance(linop.weight, Tensor)
+
+
+def number_of(linop: Any) -> complex:
+    """Return the number of a Scalar that holds one of Python's."""
+    return linop.weight  # type: ignore[no-any-return]
+
+
+def is_scalar(value: object) -> TypeGuard[complex | Tensor]:
+    """Whether ``value`` is a number: of Python, of NumPy, or a tensor without dimensions."""
+    return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Complex)
+
+
+def as_python(number: complex) -> complex:
+    """Return a number of any kind (of NumPy, a fraction) as one of Python's own."""
+    if isinstance(number, Integral):
+        return int(number)
+    return float(number) if isinstance(number, Real) else complex(number)
+
+
+def _squared(number: complex) -> float | int:
+    return number * number if isinstance(number, (int, float)) else abs(number) ** 2
+
+
+def _conjugate(weight: Any) -> Any:
+    return weight.conj() if isinstance(weight, Tensor) else weight.conjugate()

@@ -1,0 +1,251 @@
+"""Operands on threads, each in the state that torch keeps for the caller's thread.
+
+A thread begins with torch's defaults: gradients on, no autocast, no default device, the default
+stream. An operand must not notice where it runs, so what torch keeps for each thread is carried
+over, and where there is something that cannot be, operands run one after another as they do
+without threads: while a function is compiled, traced or recorded in a graph of CUDA's, under a
+transform of ``torch.func``, a dispatch mode (fake tensors), a function mode other than that of
+the default device, or hooks for saved tensors, and for inputs of a subclass of Tensor.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar, copy_context
+from functools import partial
+from itertools import islice
+from threading import Thread
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad, grad_mode
+from torch.utils._device import DeviceContext
+
+from .._base._linop import NamedLinop
+
+Call = Callable[[], Tensor]
+
+# Device types that torch.autocast knows, beside one that may have any name; it has no list of them.
+_AUTOCAST = ("cpu", "cuda", "hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu")
+
+_on_worker: ContextVar[bool] = ContextVar("_on_worker", default=False)
+
+
+def check_workers(owner: str, num_workers: int | None) -> None:
+    """Refuse a number of threads that is none.
+
+    Raises
+    ------
+    ValueError
+        If it is neither None nor a positive integer.
+    """
+    if num_workers is not None and (not isinstance(num_workers, int) or num_workers < 1):
+        raise ValueError(f"{owner}: num_workers must be a positive integer, got {num_workers!r}")
+
+
+def combined(
+    combine: Callable[[Iterable[Tensor]], Tensor],
+    pairs: Iterable[tuple[NamedLinop, Tensor]],
+    threaded: bool,
+    num_workers: int | None,
+) -> Tensor:
+    """Return ``combine`` of what the operands return for their inputs, in their order.
+
+    With threads the results are the same bits: each operand runs on one thread, and results are
+    handed to ``combine`` one by one in the order of the operands. The same is true of gradients
+    on every run with threads.
+
+    Parameters
+    ----------
+    combine : callable
+        Of an iterable of results.
+    pairs : iterable of (operand, its input)
+    threaded : bool
+    num_workers : int or None
+        How many operands run at once; as many as there are processors by default. No more
+        results than that wait to be combined.
+
+    Raises
+    ------
+    Exception
+        What the first operand, in their order, raises; all threads have ended by then.
+    """
+    if not threaded or torch.compiler.is_compiling():
+        return combine(linop(part) for linop, part in pairs)
+    calls = [partial(linop, part) for linop, part in pairs]
+    width = min(len(calls), num_workers or os.cpu_count() or 1)
+    plain = all(type(call.args[0]) in (Tensor, nn.Parameter) for call in calls)
+    if width < 2 or not plain or _on_worker.get() or not is_portable():
+        return combine(call() for call in calls)
+    with closing(_on_threads(calls, width)) as results:
+        return combine(results)
+
+
+def is_portable() -> bool:
+    """Whether all that torch keeps for this thread can be carried over to another one."""
+    autograd = torch._C._autograd
+    return (
+        torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._functorch.peek_interpreter_stack() is None
+        and torch._C._is_torch_function_enabled()
+        and all(type(mode) is DeviceContext for mode in _function_modes())
+        and torch._C._get_tracing_state() is None
+        and autograd._saved_tensors_hooks_get_disabled_error_message() is None
+        and autograd._top_saved_tensors_default_hooks(True) is None
+        and not _is_captured()
+    )
+
+
+class ThreadState:
+    """What torch keeps for the thread that makes this, as far as it can be carried over.
+
+    These are the modes of gradients, forward ones and inference mode, autocast of every device, the
+    default device, and the current device and streams of an accelerator. The default dtype,
+    deterministic algorithms, the number of threads in an operation and the precision of products
+    are torch's for the whole process.
+    """
+
+    def __init__(self) -> None:
+        self._inference = torch.is_inference_mode_enabled()
+        self._gradients = torch.is_grad_enabled()
+        self._forward_gradients = torch._C._is_fwd_grad_enabled()
+        self._multithreading = torch._C._is_multithreading_enabled()
+        self._view_replay = torch._C._is_view_replay_enabled()
+        self._autocast = [
+            (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+            for kind in (*_AUTOCAST, torch._C._get_privateuse1_backend_name())
+        ]
+        self._autocast_cache = torch.is_autocast_cache_enabled()
+        self._modes = _function_modes()
+        self._device_index, self._streams = _accelerator_state()
+        self._keys = _dispatch_keys()
+
+    @contextmanager
+    def entered(self) -> Iterator[bool]:
+        """Put a new thread, which ends after it, in this state; yield whether it got there."""
+        for stream in self._streams:
+            torch.accelerator.set_stream(stream)
+        if self._device_index is not None:
+            torch.accelerator.set_device_index(self._device_index)
+        for kind, enabled, dtype in self._autocast:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+        torch.set_autocast_cache_enabled(self._autocast_cache)
+        for mode in self._modes:  # not by entering it, which writes to a variable of all threads
+            torch._C._push_on_torch_function_stack(mode)
+        # The mode of inference sets the others, so it comes first.
+        with (
+            torch.inference_mode(self._inference),
+            torch.set_grad_enabled(self._gradients),
+            forward_ad._set_fwd_grad_enabled(self._forward_gradients),
+            grad_mode.set_multithreading_enabled(self._multithreading),
+            grad_mode._force_original_view_tracking(self._view_replay),
+        ):
+            # The keys sum up all that changes what an operation does: what nobody thought of too.
+            yield _dispatch_keys() == self._keys
+
+
+class _Task(Thread):
+    """One call on a thread of its own.
+
+    Of its own, because autograd numbers operations by thread: which gradient comes first must not
+    depend on which operands a thread had before.
+    """
+
+    def __init__(self, call: Call, state: ThreadState) -> None:
+        super().__init__(name="linops", daemon=True)
+        self._call, self._state = call, state
+        self._context = copy_context()
+        self._result: Tensor | None = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        self._context.run(self._work)
+
+    def _work(self) -> None:
+        _on_worker.set(True)
+        try:
+            with self._state.entered() as there:
+                if there:
+                    self._result = self._call()
+        except BaseException as error:
+            self._error = error
+
+    def wait(self) -> None:
+        """Wait for the end, and raise what the call raised."""
+        self.join()
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback knows this frame, and would keep all of it alive
+
+    def discard(self) -> None:
+        """Wait for the end, and forget what the call returned or raised."""
+        self.join()
+        self._result = self._error = None
+
+    def result(self) -> Tensor:
+        """Return what the call returned, once: it is not kept."""
+        result, self._result = self._result, None
+        return self._call() if result is None else result
+
+
+def _on_threads(calls: Sequence[Call], width: int) -> Generator[Tensor, None, None]:
+    """Yield the results of ``calls`` in order, at most ``width`` at work or waiting."""
+    state = ThreadState()
+    tasks: deque[_Task] = deque()
+    coming = iter(calls)
+
+    def start(n: int) -> None:
+        for call in islice(coming, n):
+            task = _Task(call, state)
+            task.start()
+            tasks.append(task)
+
+    try:
+        start(width)
+        while tasks:
+            task = tasks.popleft()
+            task.wait()
+            start(1)
+            yield task.result()
+    finally:
+        for task in tasks:
+            task.discard()
+
+
+def _function_modes() -> list[Any]:
+    """Return the function modes of this thread, the innermost last."""
+    count = torch._C._len_torch_function_stack()
+    return [torch._C._get_function_stack_at(i) for i in range(count)]
+
+
+def _is_captured() -> bool:
+    """Whether CUDA records what this thread does, to play it back later."""
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call] # torch's own
+    return in_use and torch.cuda.is_current_stream_capturing()
+
+
+def _accelerator_state() -> tuple[int | None, list[torch.Stream]]:
+    """Return the current device and the current streams that are not the default ones."""
+    kind = torch.accelerator.current_accelerator()
+    module = None if kind is None else torch.get_device_module(kind)
+    is_used = getattr(module, "is_initialized", None)
+    # A device that was not used yet has no state to carry over, and asking would start it.
+    if is_used is None or not is_used():
+        return None, []
+    current = torch.accelerator.current_device_index()
+    streams = map(torch.accelerator.current_stream, range(torch.accelerator.device_count()))
+    return current, [stream for stream in streams if stream.stream_id != 0]
+
+
+def _dispatch_keys() -> tuple[int, int]:
+    """Return which kinds of kernels torch takes on this thread, and which it leaves out."""
+    included = torch._C._dispatch_tls_local_include_set()
+    return included.raw_repr(), torch._C._dispatch_tls_local_exclude_set().raw_repr()

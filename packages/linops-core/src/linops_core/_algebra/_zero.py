@@ -1,0 +1,261 @@
+"""The operator that maps everything to zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
+
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._roles import Role, why_on_both_sides
+from .._base._sides import SIDES, Side, dims_of, occurrences, size_of_side
+from .._base._sizes import by_dimension
+from .._base._sliceable import SliceableLinop
+from .._base._tile import SplitError, Window
+
+
+class Zero(SliceableLinop):
+    r"""The zero operator :math:`x \mapsto 0`.
+
+    Parameters
+    ----------
+    ishape, oshape : sequence of dimensions
+        Dimensions of both sides have the same size in input and output.
+    sizes : mapping of dimension to int, optional
+        Sizes that the operator knows. A dimension of one side only must be here before the
+        operator is applied towards that side.
+
+    Raises
+    ------
+    TypeError
+        If ``sizes`` is no mapping.
+    ValueError
+        If a size is no integer from 0; when called, if one is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Zero(("N",), ("M",), sizes={"M": 2})(torch.ones(3))
+    tensor([0., 0.])
+    """
+
+    def __init__(
+        self,
+        ishape: Sequence[NamedDimension | str] = ("...",),
+        oshape: Sequence[NamedDimension | str] | None = None,
+        *,
+        sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
+    ) -> None:
+        super().__init__(NamedShape(ishape, oshape))
+        known = by_dimension(self.name, sizes)
+        for dim, size in known.items():
+            if not isinstance(size, Integral) or size < 0:
+                raise ValueError(
+                    f"{self.name}: the size of {dim} must be an integer from 0, got {size!r}"
+                )
+        self._set_sizes(known, known)
+
+    def _set_sizes(
+        self,
+        of_input: Mapping[NamedDimension, int],
+        of_output: Mapping[NamedDimension, int],
+        apart: Iterable[NamedDimension] = (),
+    ) -> None:
+        """Set the lengths on each side, and the names that are two dimensions on the two sides."""
+        self._sizes: dict[Side, dict[NamedDimension, int]] = {
+            "input": {dim: int(size) for dim, size in of_input.items() if dim in {*self.ishape}},
+            "output": {dim: int(size) for dim, size in of_output.items() if dim in {*self.oshape}},
+        }
+        self._apart = frozenset(apart)
+
+    @classmethod
+    def like(
+        cls, linop: NamedLinop, sizes: Mapping[Side, Mapping[NamedDimension, int]] | None = None
+    ) -> Zero | None:
+        """Return the zero operator between the spaces of ``linop``.
+
+        None where a ``...`` or a nameless dimension is not the same one in input and output. Where
+        a length is missing, the operator says so when it is needed: see :attr:`is_complete`.
+
+        Parameters
+        ----------
+        sizes : mapping of side to mapping of dimension to int, optional
+            Lengths that ``linop`` does not know.
+        """
+        names = linop.ishape, linop.oshape
+        of_input, of_output = map(occurrences, names)
+        links = {(p, q) for p, q in linop.linked_positions() if of_input[p] == of_output[q]}
+        linked_outputs = {q for _, q in links}
+        apart = [d for q, d in enumerate(names[1]) if d in names[0] and q not in linked_outputs]
+        if any(map(is_wildcard, apart)):
+            return None
+        zero = cls(*names)
+        known = []
+        for side in SIDES:
+            own = zip(dims_of(linop.shape, side), linop.sizes(side), strict=True)
+            given = dict((sizes or {}).get(side, {}))
+            known.append(given | {dim: size for dim, size in own if size is not None})
+        zero._set_sizes(known[0], known[1], apart)
+        return zero
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the length of each dimension follows from what is known and the other side."""
+        sides = {*self.ishape}, {*self.oshape}
+        alone = [(sides[0] - sides[1], "input"), (sides[1] - sides[0], "output")]
+        return all(
+            dim in self._sizes[cast(Side, side)]
+            for dims, side in alone
+            for dim in dims | self._apart
+        )
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None where the operator takes any."""
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths that the operator was given."""
+        return tuple([self._sizes[side].get(dim) for dim in dims_of(self.shape, side)])
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is another one in the input and the output."""
+        return why_on_both_sides(self.shape, dim) if dim in self._apart else None
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return zeros of the output's shape, of the dtype and on the device of x."""
+        sizes = linop.output_sizes(x)
+        if x.requires_grad and torch.is_grad_enabled():
+            # The sum of no entries is zero, and autograd knows that it belongs to x.
+            return x.unsqueeze(0)[:0].sum().expand(sizes).clone()
+        return x.new_zeros(sizes)
+
+    adj_fn = fn  # the shape of the adjoint says the rest
+
+    def output_sizes(self, x: Tensor) -> list[int]:
+        """Return the sizes of the output for input ``x``."""
+        hidden = x.ndim - (len(self.ishape) - 1)
+        # The first "()" of the output is the first of the input, and so on.
+        of_input: dict[NamedDimension, list[list[int]]] = {}
+        sizes = list(x.shape)
+        for dim in self.ishape:
+            count = hidden if dim == ELLIPSES else 1
+            of_input.setdefault(dim, []).append(sizes[:count])
+            sizes = sizes[count:]
+        lengths: list[int] = []
+        for dim in self.oshape:
+            if of_input.get(dim) and dim not in self._apart:
+                lengths += of_input[dim].pop(0)
+            elif dim in self._sizes["output"]:
+                lengths.append(self._sizes["output"][dim])
+            else:
+                raise ValueError(
+                    f"{self.name}: the size of {dim} must be given in sizes, for {self.shape}"
+                )
+        return lengths
+
+    def conj(self) -> NamedLinop:
+        """Return the zero operator itself, which is real."""
+        return self
+
+    def own_normal(self) -> NamedLinop:
+        """Return the zero operator of the input space, which may be sliced along all of it."""
+        return Zero(self.ishape, sizes=self._sizes["input"])
+
+    def adjoint(self) -> NamedLinop:
+        """Return the zero operator in the other direction."""
+        other = super().adjoint()
+        sizes = self._sizes
+        vars(other)["_sizes"] = {"input": sizes["output"], "output": sizes["input"]}
+        return other
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the zero operator between the slices; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        cut = {dim: piece.stop - piece.start for dim, piece in window.items()}
+        return linop._with_lengths(cut)  # type: ignore[no-any-return]
+
+    adj_split = split
+
+    def _with_lengths(self, lengths: Mapping[NamedDimension, int]) -> Zero:
+        """Return the zero operator between spaces in which some dimensions are so long."""
+        other, sizes = linked(self), self._sizes
+        vars(other)["_sizes"] = {
+            "input": {**sizes["input"], **{d: n for d, n in lengths.items() if d in self.ishape}},
+            "output": {**sizes["output"], **{d: n for d, n in lengths.items() if d in self.oshape}},
+        }
+        return other
+
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return that nothing is read or written."""
+        return None if self.role(dim) in (None, Role.OPAQUE) else slice(0, 0)
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
+        """Return the operator with other names for its dimensions."""
+        other = super().renamed(names)
+        if other is not self:
+            vars(other)["_sizes"] = {
+                side: {names.get(dim, dim): n for dim, n in sizes.items()}
+                for side, sizes in self._sizes.items()
+            }
+            vars(other)["_apart"] = frozenset(names.get(dim, dim) for dim in self._apart)
+        return other
+
+
+def zero_block(linop: NamedLinop, lengths: Mapping[NamedDimension, int]) -> Zero:
+    """Return the zero operator between the spaces of ``linop``, but for some lengths.
+
+    Raises
+    ------
+    SplitError
+        If the length of a dimension that only the input or only the output has is not known.
+    """
+    zero = Zero.like(linop)
+    if zero is not None:
+        zero = zero._with_lengths(lengths)
+    if zero is None or not zero.is_complete:
+        raise SplitError(
+            f"{linop.signature}: to be cut along ({', '.join(map(str, lengths))}), where blocks "
+            "are zero, the size of each dimension that only the input or only the output has must "
+            f"be known, got input sizes {linop.sizes('input')} and output sizes "
+            f"{linop.sizes('output')}"
+        )
+    return zero
+
+
+def zero_tile(
+    linop: NamedLinop,
+    window: Window,
+    sizes: Mapping[Side, Mapping[NamedDimension, int]] | None = None,
+) -> NamedLinop:
+    """Return the tile to which an operand adds nothing, because it has no such inner dimension.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+        The operand.
+    window : mapping of dimension to slice
+    sizes : mapping of side to mapping of dimension to int, optional
+        Lengths that the operand does not know.
+
+    Raises
+    ------
+    SplitError
+        If input and output have a ``...`` or a nameless dimension that is not the same.
+    """
+    zero = Zero.like(linop, sizes)
+    if zero is None:
+        raise SplitError(
+            f"{linop.signature}: the wildcards of input and output must be the same dimensions to "
+            f"be cut along ({', '.join(map(str, window))}), which the operator does not say"
+        )
+    return zero.split(zero, window)

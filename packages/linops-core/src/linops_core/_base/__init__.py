@@ -1,0 +1,1 @@
+"""What an operator is: called, sliced, copied and combined; knows no concrete operator."""

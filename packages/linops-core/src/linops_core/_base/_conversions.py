@@ -1,0 +1,130 @@
+"""Operators as matrices and as operators of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ._sizes import input_lengths
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
+
+class Conversions:
+    """What operators are turned into, for :class:`NamedLinop` to inherit.
+
+    ``self`` is typed Any: it is always a NamedLinop, which a class that this one inherits from
+    cannot say.
+    """
+
+    def to_dense(
+        self: Any,
+        sizes: Mapping[str, int] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Return the matrix of the operator.
+
+        Parameters
+        ----------
+        sizes : mapping of dimension to int, optional
+            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
+            not given stands for no dimension.
+        dtype : torch.dtype, optional
+            Of the unit vectors that the operator is applied to: by default that of the weights,
+            float64 if there are none. The matrix has the dtype of what the operator returns for
+            them, which is complex for a Fourier transform.
+        device : torch.device or str, optional
+            Of the unit vectors; that of the operator's input by default.
+
+        Returns
+        -------
+        Tensor
+            Shape (product of output sizes, product of input sizes).
+
+        Raises
+        ------
+        TypeError
+            If ``sizes`` is no mapping.
+        ValueError
+            If the size of an input dimension is not known.
+
+        Examples
+        --------
+        >>> from linops_core import FFT, Diagonal
+        >>> Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_dense()
+        tensor([[2., 0.],
+                [0., 4.]])
+        >>> FFT(1).to_dense({"Nx": 2}).dtype
+        torch.complex128
+        """
+        lengths = input_lengths(self, sizes)
+        n_columns = torch.Size(lengths).numel()
+        dtype = _dtype_of_weights(self) if dtype is None else dtype
+        device = next(iter(self.input_devices), None) if device is None else device
+        # Where there are no columns, one empty vector tells the number and the dtype of the rows.
+        basis = torch.eye(max(n_columns, 1), n_columns, dtype=dtype, device=device)
+        columns = [self(row.reshape(lengths)).flatten() for row in basis]
+        return torch.stack(columns, dim=1)[:, :n_columns]
+
+    def to_scipy(
+        self: Any,
+        sizes: Mapping[str, int] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> LinearOperator:
+        """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
+
+        It has ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat``, so SciPy's solvers run on it.
+        The columns of a matrix go through the operator at once where its ``...`` is a batch
+        dimension. Weights are read in every call.
+
+        Parameters
+        ----------
+        sizes : mapping of dimension to int, optional
+            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
+            not given stands for no dimension.
+        dtype : torch.dtype, optional
+            What vectors are cast to, complex ones to the complex dtype of that precision; that
+            of the weights by default, double if there are none.
+        device : torch.device or str, optional
+            Where the operator is applied: the device of the weights by default. Vectors stay on
+            the CPU, and are copied there and back.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator
+            Shape (product of output sizes, product of input sizes). Its dtype is what the
+            operator makes of ``dtype``.
+
+        Raises
+        ------
+        ImportError
+            If SciPy is not installed (the extra ``scipy``).
+        TypeError
+            If dtype is not one of float32, float64, complex64 and complex128.
+        ValueError
+            If the size of a dimension is not known, or weights are on several devices.
+
+        Examples
+        --------
+        >>> from linops_core import Diagonal
+        >>> A = Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_scipy()
+        >>> A.shape, A.dtype
+        ((2, 2), dtype('float32'))
+        """
+        from .._adapters import to_scipy
+
+        return to_scipy(self, sizes, dtype, device)
+
+
+def _dtype_of_weights(linop: Any) -> torch.dtype:
+    """Return the dtype to which all weights promote that are not integers; float64 without any."""
+    tensors = (*linop.parameters(), *linop.buffers())
+    dtypes = [t.dtype for t in tensors if t.is_floating_point() or t.is_complex()]
+    return reduce(torch.promote_types, dtypes) if dtypes else torch.float64

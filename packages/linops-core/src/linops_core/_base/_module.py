@@ -1,0 +1,157 @@
+"""What operators are as modules of torch: their copies, their state, their moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from memmap import memory_aware_deepcopy, memory_aware_to
+
+from .._kernels._dtype import in_precision_of
+from ._copying import shallow_copy
+from ._late_hooks import LateHooks
+from ._state import forget_repeated, repeat_all
+
+_DERIVED = ("_adjoint", "_normal")
+
+
+class OperatorModule(LateHooks):
+    """A module that others are derived from that share its tensors.
+
+    Parameters
+    ----------
+    name : str, optional
+        Shown in messages and in ``repr``; the class name by default.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+        self._name = name
+        self._has_relatives = False
+
+    @property
+    def name(self) -> str:
+        """The name given, else the name of the class."""
+        return self._name or type(self).__name__
+
+    def __copy__(self) -> Self:
+        """Return a copy that shares the tensors and has its own module dictionaries."""
+        return shallow_copy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return an independent copy in which tensors share storage as they do here."""
+        return memory_aware_deepcopy(self, memo)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the derived operators, which are made again."""
+        return {**super().__getstate__(), **dict.fromkeys(_DERIVED)}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; refused where operators made of this one would not follow.
+
+        Parameters and buffers are followed by all: each may be replaced at any time.
+
+        Raises
+        ------
+        RuntimeError
+            If it is none of them, and this operator has an adjoint, a normal, tiles or a copy
+            with other names.
+        """
+        own = vars(self)
+        if own.get("_has_relatives") and not (
+            name.startswith("_")
+            or name == "training"
+            or name in own["_parameters"]
+            or name in own["_buffers"]
+        ):
+            raise RuntimeError(
+                f"{self.name}: {name} must not change once other operators were made of this "
+                f"one (an adjoint, a normal, a tile, a composition), got {value!r}; "
+                "make a new operator"
+            )
+        if own.get("_passed") is not None or own.get("_admitted") is not None:
+            own.update(_passed=None, _admitted=None)  # what was checked may have depended on it
+        super().__setattr__(name, value)
+
+    def named_modules(
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Module]]:
+        """Yield the operator and its parts by name; of those with the same weights the first.
+
+        ``torch.func.functional_call`` puts other tensors in the place of all that are listed
+        and then back; a dictionary of weights that was listed twice would keep the others.
+        """
+        listed: set[Any] = set() if memo is None else memo
+        is_first = id(self._parameters) not in listed
+        listed.add(id(self._parameters))
+        for found in super().named_modules(listed, prefix, remove_duplicate):
+            if is_first or found[1] is not self:
+                yield found
+
+    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
+        """Return the tensors by name; one that is used several times by the name of the first use.
+
+        ``named_parameters`` has the same names.
+        """
+        state = super().state_dict(*args, prefix=prefix, **kwargs)
+        forget_repeated(self, state, args[1] if len(args) > 1 else prefix)
+        return state
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load the own tensors, and give to the parts by all names what is there by one.
+
+        Torch hands each module a dictionary of its own, in which the parts find theirs.
+        """
+        error_msgs += repeat_all(self, state_dict, prefix)
+        super()._load_from_state_dict(
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
+
+    def to(  # type: ignore[override]
+        self,
+        device: torch.device | str | int | torch.dtype | None = None,
+        dtype: torch.dtype | None = None,
+        memory_aware: bool = False,
+    ) -> Self:
+        """Move the operator, in place, to a device, or change its precision.
+
+        Parameters
+        ----------
+        device : torch.device or str, optional
+        dtype : torch.dtype, optional
+            The precision to have: complex weights stay complex and real ones real, so
+            ``torch.float64`` and ``torch.complex128`` ask for the same. Integers stay.
+        memory_aware : bool
+            Keep tensors that share storage sharing it (:func:`memmap.memory_aware_to`).
+
+        Raises
+        ------
+        TypeError
+            If dtype has no precision (an integer type).
+        """
+        if isinstance(device, torch.dtype):
+            device, dtype = None, device
+        if memory_aware:
+            return memory_aware_to(self, device, dtype)
+        self._apply(  # type: ignore[no-untyped-call] # torch's own
+            lambda tensor: tensor.to(device, in_precision_of(tensor, dtype))
+        )
+        return self

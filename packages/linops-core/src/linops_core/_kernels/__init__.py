@@ -1,0 +1,1 @@
+"""Functions on tensors alone, with which operators compute."""

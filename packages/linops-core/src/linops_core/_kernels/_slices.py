@@ -1,0 +1,51 @@
+"""Slices with explicit ends: cut to a size, joined, intersected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def clipped(start: int, stop: int, size: int) -> slice:
+    """Return the part of ``start`` to ``stop`` that lies within ``size``; it may be empty.
+
+    Examples
+    --------
+    >>> clipped(-2, 3, 5), clipped(7, 9, 5)
+    (slice(0, 3, None), slice(5, 5, None))
+    """
+    first = min(max(start, 0), size)
+    return slice(first, max(min(stop, size), first))
+
+
+def is_empty(piece: slice) -> bool:
+    """Whether an explicit slice has no elements."""
+    return bool(piece.start >= piece.stop)
+
+
+def hull(pieces: Iterable[slice]) -> slice:
+    """Return the shortest slice that holds all of the pieces.
+
+    Examples
+    --------
+    >>> hull([slice(4, 6), slice(1, 2), slice(9, 9)])
+    slice(1, 6, None)
+    """
+    ends = [(piece.start, piece.stop) for piece in pieces if not is_empty(piece)]
+    if not ends:
+        return slice(0, 0)
+    return slice(min(start for start, _ in ends), max(stop for _, stop in ends))
+
+
+def common(pieces: Iterable[slice | None]) -> slice | None:
+    """Return what is in every piece, None being all; it may be empty.
+
+    Examples
+    --------
+    >>> common([slice(1, 4), None, slice(2, 6)]), common([slice(0, 2), slice(3, 4)])
+    (slice(2, 4, None), slice(3, 3, None))
+    """
+    ends = [(piece.start, piece.stop) for piece in pieces if piece is not None]
+    if not ends:
+        return None
+    start, stop = max(start for start, _ in ends), min(stop for _, stop in ends)
+    return slice(start, max(stop, start))

@@ -1,0 +1,151 @@
+"""Multiplication with a tensor and summation over some of its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_letters
+from typing import Any, Self
+
+from torch import Tensor
+
+from nameddim import ELLIPSES, ND, Dim, NamedDimension, NamedShape, as_dims
+
+from .._base._sliceable import SliceableLinop
+from .._kernels._contraction import Contraction
+
+
+class Dense(SliceableLinop):
+    r"""Multiplication with a weight, and a sum over the dimensions that only the input has.
+
+    In index notation :math:`y_{bo} = \sum_i w_{bio} x_{bi}`: dimensions in input and output are
+    batches, those of the output alone rows, those of the input alone columns. A matrix, a
+    batch of matrices and the coil maps of an MRI scanner (``("C", "Nx", "Ny")`` between
+    ``("Nx", "Ny")`` and ``("C", "Nx", "Ny")``) are all Dense. It can be sliced along all of its
+    dimensions.
+
+    Parameters
+    ----------
+    weight : Tensor
+        Real or complex; kept as it is, a Parameter stays that Parameter.
+    weightshape : sequence of dimensions, optional
+        Of the weight. ``("M", "N")`` by default, for a matrix.
+    ishape, oshape : sequences of dimensions, optional
+        By default the input has the last dimension of the weight and the output the others.
+        A ``...`` in both stands for dimensions along which the weight is the same, as does any
+        other dimension that is in both and not in the weight.
+    broadcast_dims : sequence of dimensions, optional
+        Dimensions of input and output in which the weight has size 1 and stands for all.
+
+    Raises
+    ------
+    ValueError
+        If a dimension of the weight is neither in the input nor in the output, one that only
+        one side has is not in the weight, or the weight does not fit its shape.
+
+    Examples
+    --------
+    >>> import torch
+    >>> A = Dense(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), ("M", "N"), ("N",), ("M",))
+    >>> A(torch.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    >>> A.H(torch.tensor([1.0, 1.0]))
+    tensor([4., 6.])
+    """
+
+    weight: Tensor
+    _is_stateless = True
+
+    def __init__(
+        self,
+        weight: Tensor,
+        weightshape: Sequence[NamedDimension | str] | None = None,
+        ishape: Sequence[NamedDimension | str] | None = None,
+        oshape: Sequence[NamedDimension | str] | None = None,
+        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+    ) -> None:
+        weight_dims = as_dims(("M", "N") if weightshape is None else weightshape)
+        inputs = weight_dims[-1:] if ishape is None else as_dims(ishape)
+        outputs = weight_dims[:-1] if oshape is None else as_dims(oshape)
+        super().__init__(NamedShape(inputs, outputs, weightshape=weight_dims))
+        broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
+        self.register_weight("weight", weight, "weightshape", broadcast)
+        self._check_dims(weight_dims, broadcast)
+        # In the order given, not in that of a set: einsum sums in the order of letters, and
+        # results are to be the same bits on every run.
+        dims = dict.fromkeys((*weight_dims, *inputs, *outputs))
+        letter = dict(zip(dims, ascii_letters, strict=False))
+        letter[ND.infer(ELLIPSES)] = "."
+        of_weight, of_x, of_y = (
+            "".join(letter[dim] for dim in dims) for dims in (weight_dims, inputs, outputs)
+        )
+        self._forward = Contraction(of_weight, of_x, of_y)
+        self._backward = Contraction(of_weight, of_y, of_x)
+
+    def _check_dims(
+        self, weight_dims: tuple[NamedDimension, ...], broadcast: tuple[NamedDimension, ...]
+    ) -> None:
+        inputs, outputs, of_weight = set(self.ishape), set(self.oshape), set(weight_dims)
+        for dim in of_weight - ((inputs | outputs) - {ELLIPSES}):
+            raise ValueError(
+                f"{self.name}: every dimension of the weight must be a named one of the input or "
+                f"of the output, got {dim} for {self.shape}"
+            )
+        for dim in (inputs ^ outputs) - of_weight:
+            raise ValueError(
+                f"{self.name}: a dimension of one side alone must be in the weight, got {dim} "
+                f"for {self.shape}"
+            )
+        for dim in set(broadcast) - (inputs & outputs):
+            raise ValueError(
+                f"{self.name}: a broadcast dimension must be in the input and in the output, "
+                f"got {dim} for {self.shape}"
+            )
+        for dim in (inputs | outputs) - self.dims - {ELLIPSES}:
+            raise ValueError(f"{self.name}: dimensions must have names, got {dim} for {self.shape}")
+
+    @classmethod
+    def from_einstr(
+        cls,
+        weight: Tensor,
+        einstr: str,
+        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+    ) -> Self:
+        """Make a Dense from a string like ``"MN,N->M"``: weight, input and output.
+
+        Parameters
+        ----------
+        weight : Tensor
+        einstr : str
+            Dimensions as in :func:`nameddim.Dim`: an upper-case letter begins each name.
+        broadcast_dims : sequence of dimensions, optional
+            As for :class:`Dense`.
+
+        Raises
+        ------
+        ValueError
+            If the string is not of this form, or as for :class:`Dense`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> Dense.from_einstr(torch.ones(2, 3), "MN,N->M").H
+        Dense (M) -> (N)  weight: float32 (2, 3) cpu 24 B
+        """
+        left, arrow, outputs = einstr.partition("->")
+        of_weight, comma, inputs = left.partition(",")
+        if not arrow or not comma or "," in inputs:
+            raise ValueError(
+                f"{cls.__name__}: an einsum string must look like 'MN,N->M', got {einstr!r}"
+            )
+        weightshape, ishape, oshape = (Dim(part.strip()) for part in (of_weight, inputs, outputs))
+        return cls(weight, weightshape, ishape, oshape, broadcast_dims)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the sum over the input's dimensions of w x."""
+        return linop._forward(linop.weight_part("weight"), x)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the sum over the output's dimensions of conj(w) x."""
+        return linop._backward(linop.weight_part("weight").conj(), x)  # type: ignore[no-any-return]

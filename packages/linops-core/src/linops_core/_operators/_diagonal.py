@@ -1,0 +1,148 @@
+"""Elementwise multiplication."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from torch import Tensor
+
+from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
+
+from .._algebra._normal import Normal
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._sliceable import SliceableLinop
+from .._kernels._align import aligned
+from .._kernels._dtype import multiplied
+
+
+class Diagonal(SliceableLinop):
+    r"""Elementwise multiplication :math:`x \mapsto w \odot x`.
+
+    Every dimension is a batch dimension, so it can be sliced along any.
+
+    Parameters
+    ----------
+    weight : Tensor
+        Shape of ``ioshape`` without a leading ``...``; real or complex. It is kept as it is,
+        a Parameter stays that Parameter.
+    ioshape : sequence of dimensions, optional
+        Shape of input and output. A leading ``...`` stands for dimensions along which the
+        weight is the same. By default ``...`` followed by a nameless dimension per axis.
+    broadcast_dims : sequence of dimensions, optional
+        Those in which the weight has size 1 and stands for all.
+    weight_shape, shape_kwargs : optional
+        As in :meth:`from_weight`.
+
+    Raises
+    ------
+    TypeError
+        If the weight is no tensor.
+    ValueError
+        If the weight does not fit ``ioshape``: nothing is broadcast that was not asked for.
+
+    Examples
+    --------
+    >>> import torch
+    >>> D = Diagonal(torch.tensor([1j, 2j]), ("N",))
+    >>> D.H(torch.tensor([1j, 1j]))
+    tensor([1.+0.j, 2.+0.j])
+    """
+
+    weight: Tensor
+    _is_stateless = True
+
+    def __init__(
+        self,
+        weight: Tensor,
+        ioshape: Sequence[NamedDimension | str] | None = None,
+        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+        *,
+        weight_shape: Sequence[NamedDimension | str] | None = None,
+        shape_kwargs: Mapping[str, Sequence[NamedDimension | str]] | None = None,
+    ) -> None:
+        if not isinstance(weight, Tensor):
+            raise TypeError(f"Diagonal: weight must be a torch.Tensor, got {type(weight)}")
+        if ioshape is None:
+            ioshape = ("...", *(AnyDim(axis + 1) for axis in range(weight.ndim)))
+        dims = as_dims(ioshape)
+        if weight_shape is None:
+            weight_shape = dims[dims[:1] == (ELLIPSES,) :]
+        others = {**(shape_kwargs or {}), "weight_shape": weight_shape}
+        super().__init__(NamedShape(dims, **others))
+        broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
+        self.register_weight("weight", weight, "weight_shape", broadcast)
+        for dim in self.shape.other_shapes["weight_shape"]:
+            if dim == ELLIPSES or dim not in self.ishape:
+                raise ValueError(
+                    f"{self.name}: every dimension of the weight must be one of {self.shape}, "
+                    f"got {dim}"
+                )
+        own, target = self.shape.other_shapes["weight_shape"], self.ishape
+        self._is_aligned = own == target[target[:1] == (ELLIPSES,) :]
+
+    @classmethod
+    def from_weight(
+        cls,
+        weight: Tensor,
+        weight_shape: Sequence[NamedDimension | str],
+        ioshape: Sequence[NamedDimension | str],
+        shape_kwargs: Mapping[str, Sequence[NamedDimension | str]] | None = None,
+        *,
+        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+    ) -> Self:
+        """Make a Diagonal whose weight has only some dimensions of ``ioshape``, in any order.
+
+        Parameters
+        ----------
+        weight : Tensor
+            Of shape ``weight_shape``. Along the other dimensions of ``ioshape`` it is the same;
+            it is not expanded in memory.
+        shape_kwargs : mapping of str to sequence of dimensions, optional
+            Further tuples of dimensions, which the shape of the operator keeps under these names
+            (:class:`~nameddim.NamedShape`).
+        broadcast_dims : sequence of dimensions, optional
+            Those in which the weight has size 1 and stands for all.
+
+        Examples
+        --------
+        >>> import torch
+        >>> D = Diagonal.from_weight(torch.tensor([1.0, 2.0]), ("N",), ("N", "C"))
+        >>> D(torch.ones(2, 3)).sum(1)
+        tensor([3., 6.])
+        """
+        return cls(
+            weight, ioshape, broadcast_dims, weight_shape=weight_shape, shape_kwargs=shape_kwargs
+        )
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return w x."""
+        weight = linop.weight_part("weight") if linop._is_aligned else linop.aligned_weight(x.ndim)
+        return multiplied(weight, x)
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return conj(w) x."""
+        return multiplied(linop.aligned_weight(x.ndim).conj(), x)
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return ``|w|^2 x``."""
+        weight = linop.aligned_weight(x.ndim)
+        return multiplied(weight.conj(), multiplied(weight, x))
+
+    adj_normal_fn = normal_fn
+
+    def aligned_weight(self, ndim: int) -> Tensor:
+        """Return a view of the weight that broadcasts against an input of ``ndim`` axes."""
+        weight = self.weight_part("weight")
+        if self._is_aligned:
+            return weight
+        shape = self._shape
+        return aligned(weight, shape.other_shapes["weight_shape"], shape.ishape, ndim)
+
+    def own_normal(self) -> NamedLinop:
+        """Return the diagonal operator of ``|w|^2``, which reads w when it is called."""
+        return Normal(linked(self), NamedShape(self.ishape))

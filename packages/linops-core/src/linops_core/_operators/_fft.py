@@ -1,0 +1,207 @@
+"""The discrete Fourier transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
+
+from .._algebra._identity import Identity
+from .._algebra._normal import Normal, fit_inner
+from .._algebra._normal_of import sandwich
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._roles import Role
+from .._base._sliceable import SliceableLinop
+from .._kernels._dtype import multiplied
+
+_ADJOINT_NORM = {"ortho": "ortho", "backward": "forward", "forward": "backward"}
+
+
+class FFT(SliceableLinop):
+    r"""The discrete Fourier transform over the last dimensions,
+
+    .. math:: y_k = s \sum_n x_n e^{-2 \pi i \, k \cdot n / N},
+
+    with :math:`s = N^{-1/2}`, 1 or :math:`N^{-1}` for N grid points and ``norm`` "ortho",
+    "backward" or "forward". The adjoint has the same s; only with "ortho" is it the inverse.
+
+    Parameters
+    ----------
+    ndim : int
+        Number of dimensions of the grid, at least 1.
+    batch_shape : sequence of dimensions, optional
+        Dimensions before the grid, which can be sliced; any by default. The grid cannot.
+    grid_shapes : (image dimensions, k-space dimensions), optional
+        By default (Nx, Ny, Nz)[:ndim] and (Kx, Ky, Kz)[:ndim].
+    norm : {"ortho", "backward", "forward"}
+        As in :func:`torch.fft.fftn`.
+    centered : bool
+        Whether n and k count from the centre of the grid, element N // 2, in both spaces; from the
+        first element if not.
+
+    Raises
+    ------
+    ValueError
+        If ndim, norm or the number of grid names is not as said.
+    TypeError
+        When called, if torch does not transform the input's half precision on its device.
+
+    References
+    ----------
+    J. W. Cooley and J. W. Tukey, "An algorithm for the machine calculation of complex Fourier
+    series", Mathematics of Computation 19 (1965).
+
+    Examples
+    --------
+    >>> F = FFT(1, norm="backward")
+    >>> F(torch.tensor([1.0, 1.0]))
+    tensor([2.+0.j, 0.+0.j])
+    >>> F.H(F(torch.tensor([1.0, 1.0])))
+    tensor([2.+0.j, 2.+0.j])
+    """
+
+    _is_stateless = True
+
+    def __init__(
+        self,
+        ndim: int,
+        batch_shape: Sequence[NamedDimension | str] | None = None,
+        grid_shapes: Sequence[Sequence[NamedDimension | str]] | None = None,
+        norm: str = "ortho",
+        centered: bool = False,
+    ) -> None:
+        if not isinstance(ndim, int) or ndim < 1:
+            raise ValueError(f"FFT: ndim must be a positive integer, got {ndim!r}")
+        if norm not in _ADJOINT_NORM:
+            raise ValueError(f"FFT: norm must be one of {[*_ADJOINT_NORM]}, got {norm!r}")
+        if grid_shapes is None:
+            grid_shapes = (get_nd_shape(ndim), get_nd_shape(ndim, kspace=True))
+        is_pair = isinstance(grid_shapes, Sequence) and len(grid_shapes) == 2
+        are_shapes = is_pair and all(isinstance(names, Iterable) for names in grid_shapes)
+        grids = tuple(map(as_dims, grid_shapes)) if are_shapes else ()
+        if not grids or any(len(names) != ndim for names in grids):
+            raise ValueError(
+                f"FFT: grid_shapes must be {ndim} image and {ndim} k-space dimensions, "
+                f"got {grid_shapes!r}"
+            )
+        batch = as_dims(("...",) if batch_shape is None else batch_shape)
+        image, kspace = grids
+        shape = NamedShape(
+            (*batch, *image),
+            (*batch, *kspace),
+            batch_shape=batch,
+            image_shape=image,
+            kspace_shape=kspace,
+        )
+        super().__init__(shape)
+        self.ndim, self.norm, self.centered = ndim, norm, centered
+        self._axes = tuple(range(-ndim, 0))
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the transform of x."""
+        return linop.transform(torch.fft.fftn, x, linop.norm)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the adjoint transform of x: the inverse, scaled as the forward one is."""
+        return linop.transform(torch.fft.ifftn, x, _ADJOINT_NORM[linop.norm])  # type: ignore[no-any-return]
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return s^2 N x."""
+        points = x.shape[x.ndim - linop.ndim :].numel()
+        scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]
+        return multiplied(scale, x)
+
+    adj_normal_fn = normal_fn
+
+    def transform(self, transform: Callable[..., Tensor], x: Tensor, norm: str) -> Tensor:
+        """Apply one of torch's transforms along the grid, between the shifts if centred."""
+        axes = self._axes
+        if not x.numel():  # an empty batch, which not every library of transforms accepts
+            return x.to(torch.promote_types(x.dtype, torch.complex64))
+        shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
+        try:
+            y = transform(shifted, dim=axes, norm=norm)
+        except RuntimeError as error:
+            is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
+            if not is_half or isinstance(error, torch.OutOfMemoryError):
+                raise
+            raise TypeError(
+                f"{self.signature}: the dtype must be one that torch transforms on {x.device.type} "
+                f"for sizes {tuple(x.shape[-self.ndim :])}, got {x.dtype}; convert the input by "
+                f"x.to({torch.complex64 if x.is_complex() else torch.float32})"
+            ) from error
+        if not self.centered:
+            return y
+        return torch.fft.fftshift(y, dim=axes)  # type: ignore[no-any-return]
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
+        shapes = self.shape.other_shapes
+        if dim in shapes["image_shape"] or dim in shapes["kspace_shape"]:
+            return "a Fourier transform mixes all of its grid"
+        return None
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the transform without shifts; see :meth:`NamedLinop.uncentred`."""
+        grid = {*self.ishape[-self.ndim :], *self.oshape[-self.ndim :]}
+        concerned = grid & set(dims)
+        if not concerned:
+            return self
+        return self._plain() if self.centered and concerned == grid else None
+
+    def _plain(self) -> NamedLinop:
+        plain = linked(self)
+        vars(plain)["centered"] = False
+        return plain
+
+    def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
+        r"""Return A^H A, or A^H inner A; of a centred transform without its shifts where it can.
+
+        With P the shift of the image, Q that of k-space and F the plain transform, the centred
+        one is :math:`Q F P^H = Q D F`: a shift is a multiplication by phases D on the other side.
+        Where ``inner`` treats each point of k-space by itself, D commutes with it and cancels,
+
+        .. math:: F^H D^H Q^H M Q D F = F^H (Q^H M Q) F,
+
+        and what is left is to shift what M multiplies with, not the data.
+        """
+        if inner is not None and self.centered:
+            linop, fitted = fit_inner(self, inner)
+            grid = linop.oshape[-self.ndim :]
+            ends_on_grid = fitted.oshape[-self.ndim :] == grid
+            if ends_on_grid and all(fitted.role(dim) is Role.BATCH for dim in grid):
+                shifted = fitted.uncentred(grid)
+                if shifted is not None:
+                    assert isinstance(linop, FFT)
+                    return sandwich(linop._plain(), shifted)
+        return super().normal(inner)
+
+    def _only_surrounds(self) -> bool:
+        return not self.centered and type(self).normal is FFT.normal
+
+    def own_normal(self) -> NamedLinop:
+        """Return a multiple of the identity."""
+        if self.norm == "ortho":
+            return Identity(self.ishape)
+        return GridMultiple(linked(self), NamedShape(self.ishape))
+
+
+class GridMultiple(Normal):
+    """The normal operator of a transform that is not orthonormal: s^2 N times the identity."""
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: a tile does not know N, the length of the grid."""
+        if self.linop.why_opaque(dim) is None:
+            return None
+        return (
+            "the normal of this Fourier transform multiplies by a number that depends on the "
+            'length of the whole grid, which a tile does not know; use norm="ortho"'
+        )

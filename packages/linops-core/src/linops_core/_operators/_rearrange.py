@@ -1,0 +1,230 @@
+"""Other orders, groups and splits of dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Any, Self
+
+from torch import Tensor
+
+from nameddim import ELLIPSES, NamedDimension, NamedShape
+
+from .._algebra._identity import Identity
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._sides import SIDES, Side, dims_of, size_of_side
+from .._base._sizes import is_size
+from .._base._sliceable import SliceableLinop
+from .._kernels._pattern import RUN, Item, Place, Route, names_of, parsed, route
+
+
+class Rearrange(SliceableLinop):
+    r"""The same elements with dimensions in another order, merged or split.
+
+    The patterns are those of einops: names of axes, one for each dimension in its place;
+    ``(a b)`` is one dimension made of two axes, the last one fastest; ``1`` is one of size 1;
+    ``...`` is any run. Their names are their own: the dimensions are named by ``ishape`` and
+    ``oshape``. The adjoint is the inverse. The result is a view where torch can make one, which
+    is always so where nothing is merged.
+
+    A dimension that is one axis, alone and of one name in the input and in the output, can be
+    sliced.
+
+    Parameters
+    ----------
+    ipattern, opattern : str
+        Of the input and of the output, with the same axes.
+    ishape, oshape : sequence of dimensions
+        As many as the patterns have items; ``...`` where they have it.
+    axes_lengths : mapping of axis name to int, optional
+        Lengths of axes. To split a dimension all of its axes but one must have one: where the
+        output is merged, the adjoint splits it.
+
+    Raises
+    ------
+    ValueError
+        If a pattern is none, the two do not have the same axes, they do not fit the shapes, or a
+        length is not that of an axis; when called, if a length is missing or does not fit.
+
+    References
+    ----------
+    A. Rogozhnikov, "Einops: clear and reliable tensor manipulations with Einstein-like notation",
+    International Conference on Learning Representations (2022).
+
+    Examples
+    --------
+    >>> import torch
+    >>> A = Rearrange("(a b)", "b a", ("N",), ("B", "A"), {"a": 2})
+    >>> A(torch.arange(6))
+    tensor([[0, 3],
+            [1, 4],
+            [2, 5]])
+    >>> A.H(A(torch.arange(6)))
+    tensor([0, 1, 2, 3, 4, 5])
+    """
+
+    def __init__(
+        self,
+        ipattern: str,
+        opattern: str,
+        ishape: Sequence[NamedDimension | str],
+        oshape: Sequence[NamedDimension | str],
+        axes_lengths: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(NamedShape(ishape, oshape))
+        self._sides = parsed(ipattern), parsed(opattern)
+        if axes_lengths is not None and not isinstance(axes_lengths, Mapping):
+            raise TypeError(
+                f"{self.name}: axes_lengths must be a mapping of axis to length, "
+                f"got {type(axes_lengths)}"
+            )
+        self._lengths = {str(name): length for name, length in (axes_lengths or {}).items()}
+        axes = set(names_of(self._sides[0]))
+        if axes != set(names_of(self._sides[1])):
+            raise ValueError(
+                f"{self.name}: both patterns must have the same axes, "
+                f"got {ipattern!r} -> {opattern!r}"
+            )
+        for pattern, items, names in zip(
+            (ipattern, opattern), self._sides, (self.ishape, self.oshape), strict=True
+        ):
+            if [item == RUN for item in items] != [dim == ELLIPSES for dim in names]:
+                raise ValueError(
+                    f"{self.name}: a pattern must have one item for each dimension and '...' "
+                    f"where the shape has it, got {pattern!r} for ({', '.join(map(str, names))})"
+                )
+        self._routes = route(*self._sides), route(*self._sides[::-1])
+        for name, length in self._lengths.items():
+            if name not in axes - set(RUN) or not is_size(length):
+                raise ValueError(
+                    f"{self.name}: axes_lengths must be positive integers for axes of the "
+                    f"pattern, got {name}: {length!r} for {ipattern!r}"
+                )
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return x rearranged from the input's pattern to the output's."""
+        return linop.rearranged(x, linop._routes[0])  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return x rearranged from the output's pattern to the input's."""
+        return linop.rearranged(x, linop._routes[1])  # type: ignore[no-any-return]
+
+    def rearranged(self, x: Tensor, way: Route) -> Tensor:
+        """Return ``x`` after one of the two ways."""
+        extra = x.ndim - way.n_items
+        for place in way.single if self._lengths else ():
+            self._factors(place, x, extra)
+        if way.split:
+            sizes = list(x.shape)
+            # From the last to the first, so that the places of the others stay.
+            for place in reversed(way.split):
+                at = place.axis(extra)
+                sizes[at : at + 1] = self._factors(place, x, extra)
+            x = x.reshape(sizes)
+        if way.order is not None:
+            x = x.permute(way.permutation(extra))
+        if way.merged:
+            sizes = list(x.shape)
+            for place in reversed(way.merged):
+                at = place.axis(extra)
+                end = at + len(place.item)
+                sizes[at:end] = [prod(sizes[at:end])]
+            x = x.reshape(sizes)
+        return x
+
+    def _factors(self, place: Place, x: Tensor, extra: int) -> list[int]:
+        """Return how long each factor of one axis of ``x`` is."""
+        item, size = place.item, x.shape[place.axis(extra)]
+        lengths = [self._lengths.get(name) for name in item]
+        known = prod([length for length in lengths if length is not None])
+        n_unknown = lengths.count(None)
+        if n_unknown > 1:
+            unknown = [name for name in item if name not in self._lengths]
+            raise ValueError(
+                f"{self.name}: to split a dimension into ({' '.join(item)}) all lengths but one "
+                f"must be in axes_lengths, got none for {' and '.join(unknown)} in {self.shape}"
+            )
+        if size % known if n_unknown else size != known:
+            raise ValueError(
+                f"{self.name}: the size along axis {place.axis(extra)} must be "
+                f"{'a multiple of ' * n_unknown}{known} for ({' '.join(item)}), "
+                f"got shape {tuple(x.shape)} for {self.shape}"
+            )
+        return [size // known if length is None else length for length in lengths]
+
+    def adjoint(self) -> Self:
+        """Return the inverse, which rearranges the other way."""
+        adjoint = linked(self, self.shape.H)
+        vars(adjoint).update(_sides=self._sides[::-1], _routes=self._routes[::-1])
+        return adjoint
+
+    def conj(self) -> NamedLinop:
+        """Return the operator itself, which is real."""
+        return self
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the operator itself where it only passes ``dims`` on."""
+        return self if self._only_passes_on(dims) else None
+
+    def own_normal(self) -> NamedLinop:
+        """Return the identity: nothing is lost."""
+        return Identity(self.ishape)
+
+    def _items(self, dim: NamedDimension | str) -> list[Item]:
+        """Return what ``dim`` is made of, in the input if it is there, then in the output."""
+        return [
+            self._items_of(side)[names.index(dim)]
+            for side in SIDES
+            if dim in (names := dims_of(self.shape, side))
+        ]
+
+    def _items_of(self, side: Side) -> list[Item]:
+        """Return what each dimension of one side is made of."""
+        items, n_names = self._sides[side == "output"], len(dims_of(self.shape, side))
+        # The names that the run stands for may have come into the shape since.
+        runs = [[item] if item != RUN else [RUN] * (n_names - len(items) + 1) for item in items]
+        return [item for run in runs for item in run]
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None where ``axes_lengths`` does not say it."""
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths that ``axes_lengths`` says."""
+        return tuple(
+            [
+                prod([self._lengths[name] for name in item])
+                if self._lengths.keys() >= set(item)
+                else None
+                for item in self._items_of(side)
+            ]
+        )
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is merged, split, or another one elsewhere."""
+        items = self._items(dim)
+        if not any(items) or (len(items) == 2 and items[0] == items[1] and len(items[0]) == 1):
+            return None
+        if len(items) == 2 and items[0] != items[1]:
+            return "it is not the same axes in the input and in the output"
+        if len(items[0]) > 1:
+            return f"it is made of the axes ({' '.join(items[0])})"
+        return "it is merged with others or has another name on the other side"
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
+        lengths = dict(linop._lengths)
+        for dim, piece in linop.own_window(tile).items():
+            for item in linop._items(dim):
+                lengths.update({name: piece.stop - piece.start for name in item if name in lengths})
+        if lengths == linop._lengths:
+            return linop  # type: ignore[no-any-return]
+        part = linked(linop)
+        vars(part)["_lengths"] = lengths
+        return part  # type: ignore[no-any-return]
+
+    adj_split = split

@@ -1,0 +1,336 @@
+"""Sampling of a grid at given indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
+
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._sides import Side, dims_of, size_of_side
+from .._base._sizes import is_size, per_axis
+from .._base._sliceable import SliceableLinop
+from .._kernels._dtype import summable
+from ._sample_counts import SampleCounts
+
+
+class Sampling(SliceableLinop):
+    r"""The values of a grid at given points, :math:`y_k = x_{i_k}`.
+
+    The adjoint puts values back and adds those that fall on one point. The normal operator
+    multiplies each grid point with the number of times that it is sampled: for a mask without
+    repetitions, with the mask.
+
+    Parameters
+    ----------
+    idx : sequence of Tensor
+        One integer tensor per dimension of the grid, all of one shape, with indices from 0.
+    input_size : sequence of int
+        Size of the grid.
+    output_shape : sequence of dimensions, optional
+        Of the index tensors, which can be sliced along them. ``("K",)`` by default, and
+        ``("K", "K1", ...)`` where they have more dimensions.
+    input_shape : sequence of dimensions, optional
+        Of the grid, which cannot be sliced. By default Kx, Ky, Kz.
+    batch_shape : sequence of dimensions, optional
+        Dimensions before the grid; any by default.
+
+    Raises
+    ------
+    TypeError
+        If the indices are not tensors of integers, or ``input_size`` is no sequence.
+    ValueError
+        If they do not fit the grid: number, shapes, names or values; if a size is no positive
+        integer.
+
+    Examples
+    --------
+    >>> A = Sampling([torch.tensor([2, 0])], [3])
+    >>> A(torch.tensor([5.0, 6.0, 7.0]))
+    tensor([7., 5.])
+    >>> A.H(torch.tensor([7.0, 5.0]))
+    tensor([5., 0., 7.])
+    """
+
+    def __init__(
+        self,
+        idx: Sequence[Tensor],
+        input_size: Sequence[int],
+        output_shape: Sequence[NamedDimension | str] | None = None,
+        input_shape: Sequence[NamedDimension | str] | None = None,
+        batch_shape: Sequence[NamedDimension | str] | None = None,
+    ) -> None:
+        sizes = per_axis("Sampling", "input_size", input_size)
+        if not all(map(is_size, sizes)):
+            raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
+        _check_indices(idx, sizes)
+        grid = as_dims(
+            get_nd_shape(len(sizes), kspace=True) if input_shape is None else input_shape
+        )
+        samples = default_samples(idx[0].ndim) if output_shape is None else as_dims(output_shape)
+        batch = as_dims(("...",) if batch_shape is None else batch_shape)
+        if len(grid) != len(sizes):
+            raise ValueError(
+                f"Sampling: input_shape must have {len(sizes)} dimensions for a grid of "
+                f"{sizes}, got {grid}"
+            )
+        shape = NamedShape((*batch, *grid), (*batch, *samples), grid_shape=grid, idx_shape=samples)
+        super().__init__(shape)
+        self.input_size = sizes
+        self._shifted: tuple[int, ...] = ()
+        self._seen: _Seen | None = None
+        for axis, indices in enumerate(idx):
+            self.register_weight(f"idx_{axis}", indices, "idx_shape")
+
+    @classmethod
+    def from_mask(
+        cls,
+        mask: Tensor,
+        input_size: Sequence[int] | None = None,
+        output_shape: Sequence[NamedDimension | str] | None = None,
+        input_shape: Sequence[NamedDimension | str] | None = None,
+        batch_shape: Sequence[NamedDimension | str] | None = None,
+    ) -> Self:
+        """Make a Sampling of the points at which ``mask`` is not zero, in row-major order.
+
+        Parameters
+        ----------
+        mask : Tensor
+            Of the shape of the grid.
+        input_size : sequence of int, optional
+            The shape of the grid, which is that of the mask.
+        output_shape, input_shape, batch_shape : sequences of dimensions, optional
+            As for :class:`Sampling`.
+
+        Raises
+        ------
+        TypeError
+            If the mask is no tensor.
+        ValueError
+            If the mask has another shape than ``input_size``, or as for :class:`Sampling`.
+
+        Examples
+        --------
+        >>> Sampling.from_mask(torch.tensor([True, False, True]))(torch.tensor([5.0, 6.0, 7.0]))
+        tensor([5., 7.])
+        """
+        if not isinstance(mask, Tensor):
+            raise TypeError(f"Sampling: the mask must be a torch.Tensor, got {type(mask)}")
+        sizes = mask.shape if input_size is None else tuple(input_size)
+        if sizes != mask.shape:
+            raise ValueError(
+                f"Sampling: input_size must be the shape of the mask, {tuple(mask.shape)}, "
+                f"got {sizes}; leave it out, or give names as output_shape= and input_shape="
+            )
+        return cls(mask.nonzero(as_tuple=True), sizes, output_shape, input_shape, batch_shape)
+
+    @classmethod
+    def from_stacked_idx(
+        cls,
+        idx: Tensor,
+        input_size: Sequence[int],
+        output_shape: Sequence[NamedDimension | str] | None = None,
+        input_shape: Sequence[NamedDimension | str] | None = None,
+        batch_shape: Sequence[NamedDimension | str] | None = None,
+        *,
+        dim: int = -1,
+    ) -> Self:
+        """Make a Sampling from one tensor that holds the indices of a point along ``dim``.
+
+        Its parts are kept as views of ``idx``.
+
+        Raises
+        ------
+        TypeError
+            If ``idx`` is no tensor.
+
+        Examples
+        --------
+        >>> A = Sampling.from_stacked_idx(torch.tensor([[0, 1], [1, 1]]), (2, 2))
+        >>> A(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([2., 4.])
+        """
+        if not isinstance(idx, Tensor):
+            raise TypeError(f"Sampling: stacked indices must be one tensor, got {type(idx)}")
+        return cls(idx.unbind(dim), input_size, output_shape, input_shape, batch_shape)
+
+    @property
+    def idx(self) -> tuple[Tensor, ...]:
+        """The index tensors, one per dimension of the grid; those of a tile in a tile."""
+        return tuple(self.weight_part(f"idx_{axis}") for axis in range(len(self.input_size)))
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``: of the grid or of the indices."""
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths of the grid, or of the indices."""
+        names = dims_of(self.shape, side)
+        is_of_grid = (side == "input") == (self.fn is type(self).fn)
+        if not is_of_grid:
+            return tuple([SliceableLinop.size(self, dim) for dim in names])
+        known = dict(zip(self.shape.other_shapes["grid_shape"], self.input_size, strict=True))
+        return tuple([known.get(dim) for dim in names])
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: samples lie anywhere on the grid."""
+        if dim in self.shape.other_shapes["grid_shape"]:
+            return "the samples may lie anywhere on the grid"
+        return None
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the samples of x."""
+        indices = linop.flat_indices()
+        batch = x.shape[: x.ndim - len(linop.input_size)]
+        samples = x.reshape(*batch, linop.n_points).index_select(-1, indices.flatten())
+        return samples.reshape(batch + indices.shape)
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the grid on which the samples are put back, those of one point added."""
+        indices = linop.flat_indices()
+        batch = x.shape[: x.ndim - indices.ndim]
+        samples = summable(x).reshape(*batch, indices.numel())
+        places = indices.flatten().expand(samples.shape)
+        grid = samples.new_zeros(*batch, linop.n_points).scatter_add(-1, places, samples)
+        return grid.reshape(*batch, *linop.input_size)
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return x times the number of samples at each point."""
+        x = summable(x)
+        return x * linop.counts(x.real.dtype)  # type: ignore[no-any-return]
+
+    def _check_again(self) -> None:
+        """Check the indices if they are not those that were checked last."""
+        if torch.compiler.is_compiling():
+            return  # a graph cannot depend on values
+        idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
+        states = [_state(indices) for indices in idx]
+        if self._seen is None or states != self._seen.states:
+            _check_indices(idx, self.input_size)
+            refs = [StorageWeakRef(part.untyped_storage()) for part in idx]  # type: ignore[no-untyped-call]
+            vars(self)["_seen"] = _Seen(states, refs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes; what was checked is other tensors in a copy."""
+        return {**super().__getstate__(), "_seen": None}
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of the grid."""
+        return torch.Size(self.input_size).numel()
+
+    def flat_indices(self) -> Tensor:
+        """Return the position of each sample in the flattened grid; shape of an index tensor.
+
+        Raises
+        ------
+        ValueError
+            If indices were written to or replaced, and no longer fit the grid.
+        """
+        self._check_again()
+        parts = [indices.long() for indices in self.idx]
+        for axis in self._shifted:
+            size = self.input_size[axis]
+            parts[axis] = (parts[axis] + (size - size // 2)) % size
+        flat, *others = parts
+        for size, indices in zip(self.input_size[1:], others, strict=True):
+            flat = torch.add(indices, flat, alpha=size)  # in one pass
+        return flat
+
+    def counts(self, dtype: torch.dtype) -> Tensor:
+        """Return how often each point of the grid is sampled; shape of the grid."""
+        indices = self.flat_indices().flatten()
+        # Where numbers have two bytes, a sum of ones ends at 256 or 2048.
+        of_ones = torch.float32 if dtype.itemsize == 2 else dtype
+        ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
+        counts = ones.new_zeros(self.n_points).scatter_add(0, indices, ones)
+        return counts.to(dtype).reshape(self.input_size)
+
+    def conj(self) -> NamedLinop:
+        """Return the operator itself, which is real."""
+        return self
+
+    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the sampling at shifted indices; see :meth:`NamedLinop.uncentred`."""
+        shapes, concerned = self.shape.other_shapes, set(dims)
+        if concerned & set(shapes["idx_shape"]):
+            return None
+        axes = tuple(axis for axis, dim in enumerate(shapes["grid_shape"]) if dim in concerned)
+        if not axes:
+            return self
+        if self._shifted:
+            return None
+        other = linked(self)
+        vars(other)["_shifted"] = axes
+        return other
+
+    def own_normal(self) -> NamedLinop:
+        """Return the multiplication by the number of samples at each point."""
+        if self.normal_fn is not Sampling.normal_fn:
+            return super().own_normal()  # of the adjoint, from samples to samples
+        return SampleCounts(linked(self))
+
+
+class _Seen(NamedTuple):
+    """The indices that were checked last."""
+
+    states: list[tuple[object, ...]]
+    refs: list[StorageWeakRef]
+    """They keep no memory, but no other storage is given the same identity meanwhile. A weak
+    reference to the tensor itself would hinder its move to another device."""
+
+
+def _state(indices: Tensor) -> tuple[object, ...]:
+    """Return what changes when the values of ``indices`` may have."""
+    # What was made in inference mode keeps no count of writes.
+    count = None if indices.is_inference() else indices._version
+    where = (indices.untyped_storage()._cdata, indices.storage_offset())
+    return (*where, indices.shape, indices.stride(), indices.dtype, count)
+
+
+def default_samples(ndim: int) -> tuple[str, ...]:
+    """Return K, K1, K2, ... for index tensors of ``ndim`` dimensions."""
+    return tuple(f"K{axis or ''}" for axis in range(ndim))
+
+
+def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
+    if not isinstance(idx, Sequence):
+        raise TypeError(
+            "Sampling: idx must be a sequence of tensors, got "
+            f"{type(idx)}; pass a sequence, one tensor per sampled dimension"
+        )
+    if len(idx) != len(sizes) or not sizes:
+        raise ValueError(
+            f"Sampling: there must be one index tensor per dimension of the grid, "
+            f"got {len(idx)} for a grid of {sizes}"
+        )
+    for indices, size in zip(idx, sizes, strict=True):
+        if not isinstance(indices, Tensor):
+            raise TypeError(f"Sampling: indices must be tensors, got {type(indices)}")
+        if indices.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+            raise TypeError(f"Sampling: indices must be integers, got {indices.dtype}")
+        if indices.shape != idx[0].shape:
+            raise ValueError(
+                "Sampling: all index tensors must have one shape, "
+                f"got {[tuple(indices.shape) for indices in idx]}"
+            )
+        # Values that exist only by shape (meta, fake) cannot be looked at.
+        if (
+            indices.numel()
+            and not indices.is_meta
+            and type(indices) in (Tensor, torch.nn.Parameter)
+        ):
+            low, high = int(indices.min()), int(indices.max())
+            if low < 0 or high >= size:
+                raise ValueError(
+                    f"Sampling: indices must be from 0 to {size - 1}, got {low} to {high}"
+                )

@@ -1,0 +1,170 @@
+"""Operators made of plain functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nameddim import AnyDim, NamedDimension, NamedShape
+
+from .._algebra._normal import Normal
+from .._algebra._normal_of import sandwich
+from .._algebra._threads import is_portable
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._remembering import RememberingLinop
+
+Function = Callable[[Tensor], Tensor]
+
+
+class SimpleLinop(RememberingLinop):
+    r"""An operator of plain functions: one for :math:`Ax`, one for :math:`A^H y`.
+
+    Nothing is known of its dimensions, so none can be sliced; an operator that is to be cut is a
+    class of its own, see :class:`NamedLinop`. Functions that are modules are parts of the operator:
+    their weights move, are saved and are copied with it. What is pickled must be functions that
+    can be.
+
+    Parameters
+    ----------
+    forward : callable
+        Returns A x. Linear also over complex numbers where there are any: numbers are moved past
+        it, so what takes a real part is none.
+    adjoint : callable or None
+        Returns A^H y. Without it there is neither an adjoint nor, without ``normal``, a normal.
+    normal : callable, optional
+        Returns A^H A x, where there is a faster way than the adjoint of the forward.
+    ishape, oshape : sequence of dimensions
+        Any by default, the output's as the input's.
+    name : str, optional
+    check : bool
+        Whether the functions have to pass the dot test, :math:`\langle A x, y \rangle = \langle x,
+        A^H y \rangle`, on random vectors of the size, dtype and device of the first input, and
+        whether ``normal`` is the adjoint after the forward. It costs some calls, once, at the
+        first use of the operator, its adjoint or its normal, and is put off while torch compiles
+        or transforms, where no value can be looked at.
+
+    Raises
+    ------
+    TypeError
+        If what is given is not callable.
+    ValueError
+        If there is to be a check and there is no adjoint; at each use, if ``normal`` is not the
+        adjoint after the forward.
+    AdjointError
+        At each use, if the adjoint is none; the message says by which factor it is off.
+    NotImplementedError
+        If the adjoint is asked for and was not given.
+
+    Examples
+    --------
+    >>> A = SimpleLinop(lambda x: x.cumsum(-1), lambda y: y.flip(-1).cumsum(-1).flip(-1))
+    >>> A.H(torch.ones(3))
+    tensor([3., 2., 1.])
+    >>> wrong = SimpleLinop(lambda x: 2 * x, lambda y: y / 2, name="Twice", check=True)
+    >>> try:
+    ...     wrong(torch.ones(3))
+    ... except ValueError as error:
+    ...     print(str(error).rpartition(", ")[2])
+    got 0.25 times the adjoint
+    """
+
+    def __init__(
+        self,
+        forward: Function,
+        adjoint: Function | None,
+        normal: Function | None = None,
+        ishape: Sequence[NamedDimension | str] = ("...",),
+        oshape: Sequence[NamedDimension | str] | None = None,
+        name: str | None = None,
+        *,
+        check: bool = False,
+    ) -> None:
+        super().__init__(NamedShape(ishape, oshape), name)
+        for which, function in (("forward", forward), ("adjoint", adjoint), ("normal", normal)):
+            if not callable(function) and (which == "forward" or function is not None):
+                raise TypeError(f"{self.name}: {which} must be callable, got {function!r}")
+        if check and adjoint is None:
+            raise ValueError(f"{self.name}: there must be an adjoint to be checked, got None")
+        self.forward_function, self.adjoint_function = forward, adjoint
+        self.normal_function = normal
+        # Shared with all that is made of this operator: checked once is checked.
+        self._to_check = {"functions": check}
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A x."""
+        linop.check_once(x)
+        return linop.forward_function(x)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A^H x."""
+        result: Tensor = linop.adjoint_function(x)
+        linop.check_once(result)
+        return result
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A^H A x, through the function that was given for it."""
+        linop.check_once(x)
+        return linop.normal_function(x)  # type: ignore[no-any-return]
+
+    def check_once(self, x: Tensor) -> None:
+        """Check the functions on vectors like the input ``x``, if that is still to be done."""
+        if not self._to_check["functions"] or torch.compiler.is_compiling():
+            return
+        if x.is_meta or type(x) not in (Tensor, nn.Parameter) or not is_portable():
+            return  # there may be no values to look at
+        self._check(x)
+        self._to_check["functions"] = False
+
+    def _check(self, x: Tensor) -> None:
+        from ..testing import dottest
+
+        dims = tuple(AnyDim(axis + 1) for axis in range(x.ndim))
+        plain = SimpleLinop(
+            self.forward_function, self.adjoint_function, None, dims, ("...",), self.name
+        )
+        is_number = x.is_floating_point() or x.is_complex()
+        dtype = x.dtype if is_number else torch.get_default_dtype()
+        sizes = {str(dim): length for dim, length in zip(dims, x.shape, strict=True)}
+        with torch.no_grad():
+            dottest(plain, sizes, dtypes=[dtype], trials=2, device=x.device)
+            if self.normal_function is not None:
+                generator = torch.Generator("cpu").manual_seed(0)
+                z = torch.randn(x.shape, dtype=dtype, generator=generator, device="cpu").to(
+                    x.device
+                )
+                found, expected = self.normal_function(z), plain.H(plain(z))
+                rtol = torch.finfo(expected.dtype).eps ** 0.5
+                if found.shape != x.shape or not (found - expected).norm() <= rtol * max(
+                    found.norm(), expected.norm()
+                ):
+                    raise ValueError(
+                        f"{self.signature}: normal must be the adjoint after the forward, got "
+                        f"another result for a random vector of shape {tuple(x.shape)}"
+                    )
+
+    def adjoint(self) -> NamedLinop:
+        """Return the adjoint.
+
+        Raises
+        ------
+        NotImplementedError
+            If there is no function for it.
+        """
+        if self.adjoint_function is None:
+            raise NotImplementedError(
+                f"{self.signature}: there is no adjoint; give a function for it"
+            )
+        return super().adjoint()
+
+    def own_normal(self) -> NamedLinop:
+        """Return A^H A: through the function that was given for it, if one was."""
+        if self.normal_function is None or self.normal_fn is NamedLinop.normal_fn:
+            return sandwich(self)
+        return Normal(linked(self))

@@ -1,0 +1,67 @@
+import torch
+from hypothesis import given
+
+from linops_core import FFT, Add, Chain, Concat, Dense, Diagonal, Identity, Sampling, Scalar, Zero
+from linops_core._algebra._conjugate import Conjugate
+from linops_core.testing import BaseNamedLinopTests
+from linops_core.testing.strategies import Known, trees
+from nameddim import ND
+
+
+class TestConjugate(BaseNamedLinopTests):
+    def make_linop(self) -> Conjugate:
+        generator = torch.Generator().manual_seed(0)
+        weight = torch.randn(2, 3, 2, dtype=torch.complex128, generator=generator)
+        return Conjugate(Dense(weight, ("B", "M", "N"), ("B", "N"), ("B", "M")))
+
+
+def test_a_conjugate_of_a_conjugate_is_the_operator() -> None:
+    D = Diagonal(torch.tensor([1j]), ("N",))
+    assert D.conj().conj() is D
+    assert D.conj()(torch.ones(1)).resolve_conj().tolist() == [-1j]
+
+
+def test_real_operators_are_their_own_conjugates() -> None:
+    for linop in (Identity(), Zero(("N",)), Sampling([torch.tensor([0])], [2])):
+        assert linop.conj() is linop
+    counts = Sampling([torch.tensor([0])], [2]).N
+    assert counts.conj() is counts
+
+
+def test_numbers_are_conjugated_at_once_and_tensors_when_they_are_read() -> None:
+    assert Scalar(2j).conj().weight == -2j
+    weight = torch.tensor(2j)
+    conjugate = Scalar(weight).conj()
+    weight.mul_(2)
+    assert conjugate(torch.ones(1)).resolve_conj().tolist() == [-4j]
+
+
+def test_compositions_conjugate_their_operands() -> None:
+    D = Diagonal(torch.tensor([1j, 2j]), ("N",))
+    for linop in (Chain(D, D), Add(D, D), Concat(D, D, idim="N", odim="N")):
+        conjugate = linop.conj()
+        assert type(conjugate) is type(linop) and conjugate.shape == linop.shape
+        assert all(isinstance(part, Conjugate) for part in conjugate.linops)
+
+
+def test_the_normal_of_a_conjugate_has_the_closed_form() -> None:
+    assert isinstance(FFT(1).conj().N, Identity)
+
+
+def test_wildcards_are_resolved() -> None:
+    conjugate = FFT(1).conj().resolved(ishape=(ND("C"), ND("Nx")))
+    assert conjugate.oshape == ("C", "Kx")
+    assert conjugate.resolved() is conjugate
+
+
+@given(trees())
+def test_conjugates_and_transposes_are_those_of_the_matrix(known: Known) -> None:
+    A, matrix, sizes = known.linop, known.matrix, dict(known.spaces.sizes)
+    torch.testing.assert_close(
+        A.conj().to_dense(sizes, torch.complex128).resolve_conj(), matrix.conj().resolve_conj()
+    )
+    torch.testing.assert_close(A.T.to_dense(sizes, torch.complex128).resolve_conj(), matrix.mT)
+    torch.testing.assert_close(A.T.T.to_dense(sizes, torch.complex128).resolve_conj(), matrix)
+    torch.testing.assert_close(
+        A.conj().H.to_dense(sizes, torch.complex128).resolve_conj(), matrix.mT
+    )

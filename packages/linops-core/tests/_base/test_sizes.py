@@ -1,0 +1,111 @@
+from collections import UserDict
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from linops_core import (
+    FFT,
+    ArrayToBlocks,
+    BlocksToArray,
+    Concat,
+    Convolution,
+    Crop,
+    Interpolate,
+    PadDim,
+    PadLast,
+    Sampling,
+    Scalar,
+    Stack,
+    Zero,
+)
+from linops_core._base._sizes import by_dimension, input_lengths, is_size, per_axis
+from nameddim import ND
+
+
+def test_a_size_is_a_positive_integer_of_any_kind() -> None:
+    assert all(map(is_size, (1, np.int64(3))))
+    assert not any(map(is_size, (0, -1, 1.0, Fraction(3), None, "1", torch.tensor(2))))
+
+
+def test_dimensions_may_be_strings_and_the_mapping_of_any_kind() -> None:
+    assert by_dimension("A", UserDict({"N": 2})) == {ND("N"): 2}
+    assert by_dimension("A", None) == {}
+
+
+@pytest.mark.parametrize("sizes", [2, "N", [("N", 2)], torch.ones(2)])
+def test_what_is_no_mapping_is_refused(sizes: object) -> None:
+    with pytest.raises(TypeError, match="A: n_repeats must be a mapping of dimension to size, got"):
+        by_dimension("A", sizes, "n_repeats")  # type: ignore[arg-type]
+
+
+def test_one_for_each_axis_may_be_any_sequence() -> None:
+    assert per_axis("A", "stride", [1, 2]) == per_axis("A", "stride", torch.Size([1, 2])) == (1, 2)
+    assert per_axis("A", "stride", np.array([1, 2])) == (1, 2)  # type: ignore[arg-type]
+
+
+POINT, NUMBERS = torch.zeros(1, 1), (Scalar(2.0, ("N",)), Scalar(3.0, ("N",)))
+TAKING: dict[str, Callable[[object], object]] = {
+    "Sampling: input_size": lambda n: Sampling([torch.zeros(1, dtype=torch.int64)], n),  # type: ignore[arg-type]
+    "Interpolate: grid_size": lambda n: Interpolate(POINT, n),  # type: ignore[arg-type]
+    "Convolution: grid_size": lambda n: Convolution(torch.ones(3), grid_size=n),  # type: ignore[arg-type]
+    "ArrayToBlocks: block_size": lambda n: ArrayToBlocks([4], n, [1]),  # type: ignore[arg-type]
+    "BlocksToArray: stride": lambda n: BlocksToArray([4], [2], n),  # type: ignore[arg-type]
+    "PadLast: a size": lambda n: PadLast([4], n),  # type: ignore[arg-type]
+    "Crop: a size": lambda n: Crop(n, [4]),  # type: ignore[arg-type]
+    "Concat: isizes": lambda n: Concat(*NUMBERS, idim="N", odim="N", isizes=n, osizes=n),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize(
+    ("message", "build"),
+    [
+        ("Concat: idim", lambda dim: Concat(*NUMBERS, idim=dim, odim="N", isizes=[1, 1])),
+        ("Concat: odim", lambda dim: Concat(*NUMBERS, idim="N", odim=dim, osizes=[1, 1])),
+        (
+            "Stack: the dimension of odim_and_idx",
+            lambda dim: Stack(*NUMBERS, odim_and_idx=(dim, 0)),
+        ),
+        ("PadDim: dim", lambda dim: PadDim(dim, 1, 2, ("N",), ("M",))),
+        ("Zero: a key of sizes", lambda dim: Zero(("N",), sizes={dim: 2})),
+    ],
+)
+def test_a_tuple_of_one_dimension_is_refused_where_one_dimension_is_asked_for(
+    message: str, build: Callable[[object], object]
+) -> None:
+    with pytest.raises(
+        TypeError, match=rf"{message} must be one dimension, a string, got \('N',\)"
+    ):
+        build(("N",))
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_one_number_for_all_axes_is_refused(name: str) -> None:
+    for given in (4, "4", {"N": 4}):
+        with pytest.raises(TypeError, match=f"{name} must be a sequence, one for each axis, got"):
+            TAKING[name](given)
+
+
+@pytest.mark.parametrize("name", TAKING)
+@pytest.mark.parametrize("size", [2.5, -1, "2", None])
+def test_what_is_no_size_is_refused(name: str, size: object) -> None:
+    with pytest.raises(ValueError, match=rf"{name.split(':')[0]}: .* must .*got"):
+        TAKING[name]([size, 2] if name.startswith("Concat") else [size])
+
+
+def test_lengths_are_those_known_or_given() -> None:
+    assert input_lengths(FFT(1), {"Nx": 3}) == input_lengths(FFT(1), {"Nx": 3}, of_run=[]) == [3]
+    assert input_lengths(FFT(1), {"Nx": 3}, of_run=[2, 4]) == [2, 4, 3]
+    assert input_lengths(FFT(1), {"...": 5, "Nx": 3}, of_run=None) == [5, 3]
+    assert input_lengths(PadLast([4], [2]), None) == [2]
+
+
+@pytest.mark.parametrize("sizes", [None, {"Nx": -1}, {"Nx": 1.5}, {"Nx": None}])
+def test_lengths_that_nobody_knows_are_refused(sizes: dict[str, int] | None) -> None:
+    rule = r"FFT .*: the size of Nx must be known to the operator or given in sizes, as an integer"
+    with pytest.raises(ValueError, match=rf"{rule} from 0, got"):
+        input_lengths(FFT(1), sizes)
+    with pytest.raises(ValueError, match=r"the size of \.\.\. must be known"):
+        input_lengths(FFT(1), {"Nx": 3}, of_run=None)

@@ -1,0 +1,194 @@
+"""Both ways to correlate, against explicit loops and against each other."""
+
+from collections.abc import Sequence
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from linops_core._kernels import _correlate
+from linops_core._kernels._correlate import correlated
+from linops_core._kernels._halo import Axis
+
+
+def by_loops(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
+    dtype = torch.promote_types(x.dtype, weight.dtype)
+    y = torch.zeros(x.shape[0], *(axis.n_output for axis in axes), dtype=dtype)
+    for n in product(*(range(axis.n_output) for axis in axes)):
+        for j in product(*map(range, weight.shape[1:])):
+            at = [p + k - axis.before for p, k, axis in zip(n, j, axes, strict=True)]
+            pairs = zip(at, axes, strict=True)
+            at = [a if axis.period is None else a % axis.period for a, axis in pairs]
+            if all(0 <= a < axis.n_input for a, axis in zip(at, axes, strict=True)):
+                y[batch(n)] += weight[batch(j)] * x[batch(at)]
+    return y
+
+
+def batch(at: Sequence[int]) -> tuple[slice | int, ...]:
+    return (slice(None), *at)
+
+
+def whole(grid: Sequence[int], weight: Tensor, before: Sequence[int], circular: bool) -> list[Axis]:
+    taps = weight.shape[weight.ndim - len(grid) :]
+    return [
+        Axis(n, n, t, b, n if circular else None)
+        for n, t, b in zip(grid, taps, before, strict=True)
+    ]
+
+
+@st.composite
+def axes_of_correlations(draw: st.DrawFn) -> list[Axis]:
+    """Whole grids and parts of them, which lie anywhere."""
+    ndim = draw(st.integers(1, 3))
+    longest, widest = (5, 7) if ndim < 3 else (3, 4)
+    axes = []
+    for _ in range(ndim):
+        n, taps = draw(st.integers(1, longest)), draw(st.integers(1, widest))
+        period = draw(st.sampled_from([None, n]))
+        before = draw(st.integers(0, taps - 1))
+        if draw(st.booleans()):
+            axes.append(Axis(n, n, taps, before, period))
+            continue
+        n_input, n_output = draw(st.integers(1, n)), draw(st.integers(1, n))
+        before += draw(st.integers(0, n - n_input)) - draw(st.integers(0, n - n_output))
+        axes.append(Axis(n_input, n_output, taps, before, period))
+    return axes
+
+
+@st.composite
+def correlations(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[Axis]]:
+    axes = draw(axes_of_correlations())
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
+    kinds = [draw(st.sampled_from([torch.float64, torch.complex128])) for _ in range(2)]
+    grid, taps = ([getattr(axis, which) for axis in axes] for which in ("n_input", "taps"))
+    x = torch.randn(2, *grid, dtype=kinds[0], generator=generator)
+    n_kernels = draw(st.integers(1, 2))
+    return x, torch.randn(n_kernels, *taps, dtype=kinds[1], generator=generator), axes
+
+
+@pytest.mark.parametrize("method", ["direct", "fft"])
+@given(drawn=correlations())
+def test_a_correlation_is_the_sum_of_its_products(
+    method: str, drawn: tuple[Tensor, Tensor, list[Axis]]
+) -> None:
+    x, weight, axes = drawn
+    found = correlated(x, weight, axes, method)
+    expected = by_loops(x, weight.expand(2, *weight.shape[1:]), axes)
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_way_is_chosen_by_the_bytes_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[str] = []
+    for name in ("_direct", "_by_transform"):
+        monkeypatch.setattr(
+            _correlate, name, lambda x, *_, name=name: ways.append(name) or x  # type: ignore[func-returns-value] # a spy
+        )  # fmt: skip
+    grid = torch.zeros(64, 64)
+    for x, weight in (
+        (grid, torch.zeros(8, 8)),  # 256 bytes
+        (grid, torch.zeros(8, 9)),
+        (grid.double(), torch.zeros(8, 8)),
+        (torch.zeros(8, 8), torch.zeros(8, 9)),  # a small grid
+        (grid.half(), torch.zeros(20, 20).half()),  # for which there are no transforms
+    ):
+        correlated(x, weight, whole(x.shape, weight, [0, 0], False))
+    assert ways == ["_direct", "_by_transform", "_by_transform", "_direct", "_direct"]
+
+
+def test_single_precision_stays_single() -> None:
+    x, weight = torch.randn(2, 9, 9), torch.randn(3, 3)
+    axes = whole([9, 9], weight, [1, 1], True)
+    for value in (x, x + 1j):
+        for kernel in (weight, weight * 1j):
+            dtype = torch.promote_types(value.dtype, kernel.dtype)
+            for method in ("direct", "fft"):
+                assert correlated(value, kernel, axes, method).dtype == dtype
+
+
+def test_lengths_of_transforms_have_small_factors_only() -> None:
+    assert [_correlate._fast_length(n) for n in (1, 7, 11, 13, 97, 257)] == [
+        1, 8, 12, 15, 100, 270,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["direct", "fft", "auto"])
+def test_an_empty_batch_has_an_empty_correlation(method: str) -> None:
+    weight = torch.ones(3, dtype=torch.complex128)
+    y = correlated(torch.zeros(0, 2, 5), weight, [Axis(5, 4, 3, 1, 6)], method)
+    assert (y.shape, y.dtype) == ((0, 2, 4), torch.complex128)
+
+
+@pytest.mark.parametrize(
+    ("axis", "length"),
+    [
+        (Axis(100, 10, 5, 2 - 40), 14),  # the output and its halo
+        (Axis(10, 100, 5, 2 + 40), 14),  # what the input reaches
+        (Axis(100, 10, 5, 2 - 40, 100), 14),
+        (Axis(10, 100, 5, 2 + 40, 100), 14),
+        (Axis(100, 10, 5, 2, 100), 14),  # over the end of a ring
+        (Axis(100, 100, 5, 2), 102),
+        (Axis(100, 100, 5, 2, 100), 100),
+    ],
+)
+def test_a_transform_is_as_long_as_what_touches(
+    axis: Axis, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+
+    def spy(
+        x: Tensor, weight: Tensor, shifts: Sequence[int], of_transform: Sequence[int]
+    ) -> Tensor:
+        lengths.extend(of_transform)
+        return by_transform(x, weight, shifts, of_transform)
+
+    by_transform = _correlate._by_transform
+    monkeypatch.setattr(_correlate, "_by_transform", spy)
+    correlated(torch.randn(axis.n_input), torch.randn(5), [axis], "fft")
+    assert lengths == [_correlate._fast_length(length)]
+
+
+def test_a_direct_product_is_of_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def spy(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
+        sizes.append((x.numel(), [axis.n_output for axis in axes]))
+        return direct(x, weight, axes)
+
+    direct = _correlate._direct
+    monkeypatch.setattr(_correlate, "_direct", spy)
+    weight = torch.randn(5)
+    correlated(torch.randn(100), weight, [Axis(100, 10, 5, 2 - 40)])
+    correlated(torch.randn(10), weight, [Axis(10, 100, 5, 2 + 40)])
+    correlated(torch.randn(10), weight, [Axis(10, 100, 5, 2, 100)])  # and round the ring
+    assert correlated(torch.randn(10), weight, [Axis(10, 90, 5, 102)]).tolist() == [0] * 90
+    assert sizes == [(14, [10]), (10, [14]), (10, [12]), (2, [2])]
+
+
+@pytest.mark.parametrize("kinds", list(product([torch.float64, torch.complex128], repeat=2)))
+@pytest.mark.parametrize("method", ["direct", "fft"])
+def test_every_mix_of_real_and_complex_compiles_to_one_graph(
+    method: str, kinds: tuple[torch.dtype, torch.dtype]
+) -> None:
+    x, weight = torch.randn(2, 5, 4, dtype=kinds[0]), torch.randn(3, 2, dtype=kinds[1])
+    torch._dynamo.reset()
+    run = torch.compile(correlated, backend="aot_eager", fullgraph=True)
+    for circular in (False, True):
+        axes = whole([5, 4], weight, [1, 0], circular)
+        expected = correlated(x, weight, axes, method)
+        torch.testing.assert_close(run(x, weight, axes, method), expected)
+
+
+@pytest.mark.parametrize("method", ["direct", "fft"])
+@pytest.mark.parametrize("circular", [False, True])
+def test_it_can_be_traced_with_symbols_for_sizes(method: str, circular: bool) -> None:
+    def run(x: Tensor, weight: Tensor) -> Tensor:
+        return correlated(x, weight, whole(x.shape, weight, [1, 0], circular), method)
+
+    x, weight = torch.randn(5, 4), torch.randn(3, 2)
+    graph = make_fx(run, tracing_mode="symbolic")(x, weight)
+    torch.testing.assert_close(graph(x, weight), run(x, weight))

@@ -1,0 +1,79 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linops_core import Normal, Role, Sampling
+from linops_core._operators._sample_counts import SampleCounts
+from linops_core.testing import BaseNamedLinopTests
+from nameddim import ND
+
+
+def sampling(*batch: str) -> Sampling:
+    idx = [torch.tensor([0, 2, 2, 1]), torch.tensor([1, 3, 3, 0])]
+    return Sampling(idx, (3, 4), batch_shape=batch)
+
+
+def counts(*batch: str) -> SampleCounts:
+    normal = sampling(*batch).N
+    assert isinstance(normal, SampleCounts)
+    return normal
+
+
+class TestSampleCounts(BaseNamedLinopTests):
+    def make_linop(self) -> SampleCounts:
+        return counts("C")
+
+    def sizes(self) -> dict[str, int]:
+        return {"C": 2}
+
+
+def test_each_point_is_multiplied_by_how_often_it_is_sampled() -> None:
+    expected = torch.zeros(3, 4)
+    expected[0, 1], expected[2, 3], expected[1, 0] = 1, 2, 1
+    assert torch.equal(counts()(torch.ones(3, 4)), expected)
+
+
+def test_it_can_be_sliced_along_the_grid_which_the_sampling_cannot() -> None:
+    N = counts("C")
+    assert [N.role(dim) for dim in ("C", "Kx", "Ky", "K")] == [Role.BATCH] * 3 + [Role.INNER]
+    tile = N.split(N, {ND("Kx"): slice(1, 3), ND("C"): slice(0, 1)})
+    within = tile.split(tile, {ND("Kx"): slice(1, 2)})
+    assert (tile.size("Kx"), within.size("Kx"), within.size("Ky")) == (2, 1, 4)
+    assert torch.equal(within(torch.ones(1, 1, 4)), counts()(torch.ones(3, 4))[None, 2:3])
+
+
+def test_a_renamed_tile_is_the_same_tile() -> None:
+    N = counts()
+    tile = N.split(N, {ND("Kx"): slice(1, 3)}).renamed({ND("Kx"): ND("Qx")})
+    assert tile.ishape == ("Qx", "Ky") and tile.size("Qx") == 2
+    assert torch.equal(tile(torch.ones(2, 4)), N(torch.ones(3, 4))[1:])
+
+
+def test_new_indices_are_counted() -> None:
+    A = sampling()
+    N = A.N
+    A.idx_0 = torch.tensor([0, 0, 0, 0])
+    assert N(torch.ones(3, 4))[0].tolist() == [1, 1, 0, 2]
+
+
+def test_a_tile_of_the_grid_is_not_shifted() -> None:
+    N = counts()
+    tile = N.split(N, {ND("Kx"): slice(1, 3)})
+    assert tile.uncentred([ND("Kx")]) is None
+    assert isinstance(N.uncentred([ND("Kx")]), Normal)
+
+
+@given(st.integers(0, 2**16), st.sets(st.sampled_from(["Kx", "Ky"])))
+def test_uncentred_counts_are_the_shifted_counts(seed: int, dims: set[str]) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    sizes = torch.randint(1, 5, (2,), generator=generator).tolist()
+    idx = [torch.randint(n, (4,), generator=generator) for n in sizes]
+    N = Sampling(idx, sizes).N
+    shifted = N.uncentred([ND(dim) for dim in dims])
+    assert shifted is not None
+    axes = [axis for axis, dim in enumerate(("Kx", "Ky")) if dim in dims]
+    whole = N(torch.ones(sizes))
+    expected = torch.fft.ifftshift(whole, dim=axes) if axes else whole
+    assert torch.equal(shifted(torch.ones(sizes)), expected)
+    again = shifted.uncentred([ND(dim) for dim in dims])
+    assert again is None if dims else again is not None

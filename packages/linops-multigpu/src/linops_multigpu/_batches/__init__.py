@@ -1,0 +1,1 @@
+"""Which tile is computed where: batch sizes, devices, and the operator made of them."""

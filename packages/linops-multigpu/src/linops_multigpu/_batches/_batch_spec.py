@@ -1,0 +1,194 @@
+"""What to cut, and where the tiles are to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nameddim import ND, NamedDimension
+
+from .._devices._device_spec import DeviceSpec, stream_of
+from .._devices._devices import as_device
+from .._devices._streams import Stream, as_stream
+from .._devices._value import Value, refuse_to_pickle
+
+DeviceMatrix: TypeAlias = (
+    str
+    | torch.device
+    | DeviceSpec
+    | Sequence["DeviceMatrix"]
+    | NDArray[np.object_]
+    | NDArray[np.str_]
+)
+"""One device, or devices in nested sequences of equal lengths, or in an array."""
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class BatchSpec(Value):
+    """How to cut an operator, and on which devices its tiles are to work.
+
+    Specs are values: they cannot be changed and compare by what they hold. One with streams
+    belongs to the process that made them: its copies are the spec itself, and it has no pickle.
+
+    Parameters
+    ----------
+    batch_sizes : mapping of dimension to int
+        How long a tile is in each dimension; the first dimension is the outermost.
+    device_matrix : device, or nested sequences or array of devices, optional
+        Laid over the grid of tiles from its last axis, repeated and truncated as needed:
+        two devices over four tiles take turns. Without it tiles stay on the base device. A
+        :class:`DeviceSpec` says which streams to use there.
+    base_device : torch.device or str, optional
+        Where inputs come from and outputs go. By default where the streams of the base are, or
+        where the operator is.
+    base_stream : stream, optional
+        Where tiles on the base device work and outputs are put together. The current one by
+        default.
+    transfer_stream : stream, optional
+        Where copies to and from the base device go. By default one stream for each direction,
+        which all operators of the process share.
+
+    Raises
+    ------
+    ValueError
+        If a batch size is no positive integer, a device has no such name, the matrix is ragged or
+        empty, or a stream is not one of the base device.
+    TypeError
+        If a stream is none, or batch_sizes is no mapping.
+
+    Examples
+    --------
+    >>> BatchSpec({"C": 2}, ["cuda:0", "cuda:1"]) == BatchSpec({"C": 2}, ("cuda:0", "cuda:1"))
+    True
+    """
+
+    batch_sizes: Mapping[NamedDimension, int]
+    device_matrix: tuple[object, ...] | DeviceSpec | None
+    base_device: torch.device | None
+    base_stream: Stream | None
+    transfer_stream: Stream | None
+
+    def __init__(
+        self,
+        batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int],
+        device_matrix: DeviceMatrix | None = None,
+        base_device: torch.device | str | None = None,
+        base_stream: Stream | torch.Stream | None = None,
+        transfer_stream: Stream | torch.Stream | None = None,
+    ) -> None:
+        if not isinstance(batch_sizes, Mapping):
+            raise TypeError(
+                "BatchSpec: batch_sizes must be a mapping of dimension to size, "
+                f"got {type(batch_sizes)}"
+            )
+        sizes = {ND.infer(dim): size for dim, size in batch_sizes.items()}
+        for dim, size in sizes.items():
+            if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+                raise ValueError(
+                    f"BatchSpec: the batch size of {dim} must be a positive integer, got {size!r}"
+                )
+        devices = None if device_matrix is None else _nested(device_matrix)
+        base = _base_of(base_device, base_stream, transfer_stream)
+        own: dict[str, object] = {
+            "batch_sizes": MappingProxyType(sizes),
+            "device_matrix": devices,
+            "base_device": None if base is None else base.device,
+            "base_stream": None if base is None else base.compute_stream,
+            "transfer_stream": None if base is None else base.transfer_stream,
+        }
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+    def _key(self) -> tuple[object, ...]:
+        # With the order of the dimensions: it is the order of the loops.
+        streams = self.base_stream, self.transfer_stream
+        return tuple(self.batch_sizes.items()), self.device_matrix, self.base_device, *streams
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one cuts and places alike."""
+        return self._key() == other._key() if isinstance(other, BatchSpec) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash by value."""
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as the call that makes it: a read-only mapping has no pickle of its own.
+
+        Raises
+        ------
+        TypeError
+            If it holds streams.
+        """
+        refuse_to_pickle("BatchSpec", self.base_stream, self.transfer_stream)
+        return BatchSpec, (dict(self.batch_sizes), self.device_matrix, self.base_device)
+
+    def base(self) -> DeviceSpec | None:
+        """Return the base device with its streams, if it was named."""
+        if self.base_device is None:
+            return None
+        return DeviceSpec(self.base_device, self.base_stream, self.transfer_stream)
+
+    def devices(self) -> NDArray[np.object_] | None:
+        """Return the device matrix as an array of torch.device."""
+        specs = self.device_specs()
+        if specs is None:
+            return None
+        devices = np.empty(specs.shape, dtype=object)
+        for position, spec in np.ndenumerate(specs):
+            devices[position] = spec.device
+        return devices
+
+    def device_specs(self) -> NDArray[np.object_] | None:
+        """Return the device matrix as an array of DeviceSpec."""
+        if self.device_matrix is None:
+            return None
+        return np.array(self.device_matrix, dtype=object)
+
+
+def _base_of(
+    device: torch.device | str | None, base_stream: object, transfer_stream: object
+) -> DeviceSpec | None:
+    """Return the base device with its streams, if one is named or a stream is given."""
+    for what, stream in (("base_stream", base_stream), ("transfer_stream", transfer_stream)):
+        if device is None and stream is not None:
+            device = as_stream(f"BatchSpec: {what}", stream).device
+    if device is None:
+        return None
+    found = as_device(device)
+    return DeviceSpec(
+        found,
+        stream_of("BatchSpec: base_stream", base_stream, found),
+        stream_of("BatchSpec: transfer_stream", transfer_stream, found),
+    )
+
+
+def _nested(devices: object) -> tuple[object, ...] | DeviceSpec:
+    """Return ``devices`` as nested tuples of DeviceSpec, all of one length a level."""
+    if isinstance(devices, np.ndarray):
+        devices = devices.tolist()
+    if isinstance(devices, DeviceSpec):
+        return devices
+    if isinstance(devices, (str, torch.device)):
+        return DeviceSpec(devices)
+    if not isinstance(devices, (list, tuple)) or not devices:
+        raise ValueError(
+            f"BatchSpec: device_matrix must hold devices, in sequences of at least one, "
+            f"got {devices!r}"
+        )
+    rows = tuple(_nested(row) for row in devices)
+    if len({_lengths(row) for row in rows}) > 1:
+        raise ValueError(f"BatchSpec: the rows of device_matrix must be alike, got {devices!r}")
+    return rows
+
+
+def _lengths(devices: object) -> tuple[int, ...]:
+    """Return the shape of nested tuples whose rows are alike."""
+    return (len(devices), *_lengths(devices[0])) if isinstance(devices, tuple) else ()

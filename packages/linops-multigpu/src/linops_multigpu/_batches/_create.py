@@ -1,0 +1,177 @@
+"""From an operator and batch specs to one operator that works on several devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from linops_core import Composite, Identity, NamedLinop
+from nameddim import ND, NamedDimension
+
+from .._devices._device_spec import DeviceSpec
+from .._devices._devices import probed
+from .._devices._to_device import ToDevice
+from .._execution._planner import check_window
+from .._weights._placed import Placed, placed_together
+from .._weights._remote import Remote
+from ._batch_spec import BatchSpec
+from ._batched import BatchedLinop
+from ._grid import Leaf, cut
+
+_MOVES = (Placed, Remote, ToDevice)
+
+
+def create_batched_linop(
+    linop: NamedLinop,
+    batch_specs: BatchSpec | Sequence[BatchSpec],
+    default_device: torch.device | str | None = None,
+    *,
+    sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
+    max_in_flight: int = 2,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+) -> BatchedLinop:
+    """Return an operator equal to ``linop`` that works tile by tile, on the devices of a spec.
+
+    The operator is cut into tiles; each works on its device, to which its input is sent and
+    from which its output returns; the outputs are put together on the base device. A device
+    receives the bytes of the weights that its tiles read, once, however many of them share
+    them; tiles on the device of the weights read the weights themselves. The operator is not
+    changed, and its parameters are those of the result: what is written to them later is
+    followed, and gradients reach them, from every device. The backward pass computes each tile
+    again, so that a training step needs the workspace of the tiles in flight, not of all: an
+    operator of your own must return the same when it is called again with the same input.
+
+    An operator may be batched already, or move between devices by itself (:class:`ToDevice`). Where
+    a tile of it is to work on a device on which its weights are not, all of the tile works there.
+
+    With several specs the tiles of the first are cut again by the second, and so on: across
+    devices first, then within each to save memory.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+    batch_specs : BatchSpec or sequence of BatchSpec
+    default_device : torch.device or str, optional
+        The base device of a first spec that names none. Where the operator's tensors are by
+        default, or the CPU if it has none.
+    sizes : mapping of dimension to int, optional
+        Of dimensions to cut that the operator does not know, such as the batch of an FFT.
+    max_in_flight : int
+        How many inputs of tiles, and how many of their results, are on each device at a time,
+        beside those that later tiles read too and sums that are not complete: one that computes
+        and one on its way by default.
+    tqdm_kwargs : mapping, optional
+        Options of a progress bar for each call, as in ``{"leave": False}``: over what is sent,
+        computed and collected, as it is issued. None is shown by default.
+
+    Returns
+    -------
+    BatchedLinop
+        From the base device to the base device.
+
+    Raises
+    ------
+    TypeError
+        If ``linop`` is no operator, or what comes with it is not of its type.
+    SplitError
+        If the operator cannot be cut so; see :func:`linops_split.split_linop`.
+    ValueError
+        If there is no spec, a device matrix does not fit its grid of tiles, there is no such
+        device, or the operator is on several and no base is named. Nothing has been sent then.
+
+    Examples
+    --------
+    >>> from linops_core import Diagonal
+    >>> A = Diagonal(torch.arange(4.0), ("N",))
+    >>> B = create_batched_linop(A, BatchSpec({"N": 1}, ["cpu", "cpu"]))
+    >>> B(torch.ones(4))
+    tensor([0., 1., 2., 3.])
+    """
+    if not isinstance(linop, NamedLinop):
+        raise TypeError(f"create_batched_linop: linop must be a NamedLinop, got {type(linop)}")
+    specs = _specs_in(batch_specs)
+    check_window("create_batched_linop", max_in_flight)
+    if not isinstance(sizes, (Mapping, type(None))):
+        raise TypeError(
+            f"create_batched_linop: sizes must be a mapping of dimension to size, got {sizes!r}"
+        )
+    base = specs[0].base()
+    if base is None:
+        base = DeviceSpec(_device_of(linop) if default_device is None else default_device)
+    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    whole = cut(linop, specs, base, known, max_in_flight)
+    for device in {base.device, *whole.devices()}:
+        probed(device)
+    _place(whole.leaves())
+    together = whole.put_together(base)
+    if linop.is_endomorphism:
+        together = together.as_endomorphism()
+    return BatchedLinop(together, base, max_in_flight, known, tqdm_kwargs)
+
+
+def _specs_in(batch_specs: object) -> list[BatchSpec]:
+    found = [batch_specs] if isinstance(batch_specs, BatchSpec) else batch_specs
+    if not isinstance(found, Sequence):
+        raise TypeError(f"create_batched_linop: batch_specs must be BatchSpecs, got {type(found)}")
+    for spec in found:
+        if not isinstance(spec, BatchSpec):
+            raise TypeError(
+                f"create_batched_linop: batch_specs must be BatchSpecs, got {type(spec)}"
+            )
+    if not found:
+        raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
+    return list(found)
+
+
+def _place(leaves: Iterable[Leaf]) -> None:
+    """Give every tile whose weights are elsewhere a copy of what it reads on its device.
+
+    All tiles of a device are sent together, so that what they share is sent once.
+    """
+    elsewhere: dict[torch.device, list[Leaf]] = {}
+    for leaf in leaves:
+        device = leaf.device.device
+        if any(tensor.device != device for tensor in _all_tensors(leaf.linop)):
+            elsewhere.setdefault(device, []).append(leaf)
+    for leaf in (leaf for members in elsewhere.values() for leaf in members):
+        leaf.linop = _in_one_place(leaf.linop)
+        if any(isinstance(part, _MOVES) for part in leaf.linop.modules()):
+            raise ValueError(
+                f"create_batched_linop: {leaf.linop.signature} moves between devices inside an "
+                "operator that is no composition, so it cannot work on another device; give the "
+                "operator before it was placed, with all specs in one list"
+            )
+    for device, members in elsewhere.items():
+        placed = placed_together([leaf.linop for leaf in members], device)
+        for leaf, linop in zip(members, placed, strict=True):
+            leaf.linop = linop
+
+
+def _in_one_place(linop: NamedLinop) -> NamedLinop:
+    """Return the operator without the moves between devices, to be placed as a whole."""
+    if isinstance(linop, Placed):
+        return linop.source
+    if isinstance(linop, ToDevice):
+        return Identity(linop.ishape)
+    if isinstance(linop, (Remote, BatchedLinop)):
+        (inner,) = linop.linops
+        return _in_one_place(inner)
+    if isinstance(linop, Composite) and any(isinstance(p, _MOVES) for p in linop.modules()):
+        return linop.with_operands(map(_in_one_place, linop.linops), linop.shape)
+    return linop
+
+
+def _all_tensors(linop: NamedLinop) -> list[Tensor]:
+    return [*linop.parameters(), *linop.buffers()]
+
+
+def _device_of(linop: NamedLinop) -> torch.device:
+    devices = {tensor.device for tensor in _all_tensors(linop)}
+    if len(devices) > 1:
+        raise ValueError(
+            f"create_batched_linop: the base device must be given for an operator on several "
+            f"devices, got {sorted(map(str, devices))}"
+        )
+    return devices.pop() if devices else torch.device("cpu")

@@ -1,0 +1,1 @@
+"""Devices, streams, events, and transfers between devices."""

@@ -1,0 +1,252 @@
+"""Copies between devices: issued on streams, in order, and safe from those who own the memory.
+
+A copy has two ends, and each end a stream for copies. It starts when the vector is there and its
+place is free, while both devices go on computing; who uses the result waits for it. Memory belongs
+to the stream on which it was allocated, and is used again when that stream has gone past the last
+use *it* knows of: it must have waited for a use on any other stream, or the allocator been told.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from .._weights._weight_parts import memory_order
+from ._staging import pieces, staging_of
+from ._stream_pool import DeviceStreams
+from ._streams import Event, HostBackend, recorded_on
+from ._transfer_route import Route, route_between
+
+_LOG = logging.getLogger("linops_multigpu.transfers")
+
+
+@dataclass(slots=True)
+class Transfer:
+    """A copy that was issued and may be under way.
+
+    ``receive`` gives the result; ``release`` must come before what was sent is changed or
+    dropped, for until then it is read.
+
+    Parameters
+    ----------
+    sent : Tensor
+    source, destination : DeviceStreams
+    copy : Tensor
+        What will hold the values; its memory belongs to the stream for what comes in.
+    arrived : Event, optional
+        When it does. None if it did at once.
+    departed : Event, optional
+        When what was sent has been read. None if it was at once.
+    """
+
+    sent: Tensor
+    source: DeviceStreams
+    destination: DeviceStreams
+    copy: Tensor
+    arrived: Event | None = None
+    departed: Event | None = None
+
+    def receive(self) -> Tensor:
+        """Return the result, which the stream that computes at the destination waits for.
+
+        On a host it is there when this returns.
+        """
+        there = self.destination
+        if self.arrived is not None:
+            there.compute.wait_event(self.arrived)
+        there.backend.record_use(self.copy, there.compute)
+        return self.copy
+
+    def release(self) -> None:
+        """Let the stream that computes at the source wait until what was sent has been read."""
+        if self.departed is not None:
+            self.source.compute.wait_event(self.departed)
+
+
+def send(x: Tensor, source: DeviceStreams, destination: DeviceStreams) -> Tensor:
+    """Return ``x`` at the destination; both may be used as if the copy had been made at once.
+
+    On the streams that compute, that is. See :func:`issue`.
+    """
+    transfer = issue(x, source, destination)
+    result = transfer.receive()
+    transfer.release()
+    return result
+
+
+def issue(
+    x: Tensor,
+    source: DeviceStreams,
+    destination: DeviceStreams,
+    *,
+    ready: Event | None = None,
+    into: Tensor | None = None,
+    vacant: Event | None = None,
+) -> Transfer:
+    """Start a copy of ``x`` to another device, on the streams that are there for copies.
+
+    The host goes on, after it has copied what it sends itself. Autograd does not follow.
+
+    Parameters
+    ----------
+    x : Tensor
+        On the device of ``source``.
+    source, destination : DeviceStreams
+        Where it is, and where it is to be; where that is one device, x itself is the copy.
+    ready : Event, optional
+        When x has its values. By default when the stream that computes at the source has done
+        what it was given so far.
+    into : Tensor, optional
+        Where the values are to be, on another device that has streams.
+    vacant : Event, optional
+        When ``into`` may be written to. By default when the stream that computes at the
+        destination has done what it was given so far.
+
+    Raises
+    ------
+    ValueError
+        If x is not at the source, or ``into`` is unlike x, not at the destination, or given where
+        no device can write to it later.
+    """
+    _check(x, source, destination, into)
+    fake = isinstance(x, FakeTensor)
+    route = Route.TORCH if fake else route_between(source.device, destination.device)
+    if _LOG.isEnabledFor(logging.DEBUG):
+        _LOG.debug(
+            "%s -> %s: %d bytes, %s", source.device, destination.device, x.nbytes, route.value
+        )
+    with torch.no_grad():
+        x = x.detach()
+        if route in (Route.NONE, Route.TORCH):
+            there = x.to(destination.device) if into is None else into.copy_(x)
+            return Transfer(x, source, destination, there)
+        if x.is_conj() or x.is_neg():
+            # What copies bytes knows nothing of signs that are still to be changed.
+            if ready is not None:
+                source.compute.wait_event(ready)
+            with source.backend.using(source.compute):
+                x, ready = x.resolve_conj().resolve_neg(), None
+        if route is not Route.TO_DEVICE:
+            source.outgoing.wait_event(ready or recorded_on(source.compute, source.backend))
+        if route is Route.TO_HOST:
+            there, arrived = _to_host(x, source)
+            return Transfer(x, source, destination, there, arrived, departed=arrived)
+        with destination.backend.using(destination.incoming):
+            if into is None:
+                into = torch.empty_like(x, device=destination.device, requires_grad=False)
+            else:
+                vacant = vacant or recorded_on(destination.compute, destination.backend)
+                destination.incoming.wait_event(vacant)
+            arrived, departed = _WAYS[route](x, into, source, destination)
+    return Transfer(x, source, destination, into, arrived, departed)
+
+
+def _check(
+    x: Tensor, source: DeviceStreams, destination: DeviceStreams, into: Tensor | None
+) -> None:
+    if x.device != source.device:
+        raise ValueError(f"a vector to send must be on {source.device}, got {x.device}")
+    if into is None:
+        return
+    if source.device == destination.device or isinstance(destination.backend, HostBackend):
+        raise ValueError(
+            f"what a vector is sent into must be on another device with streams, got "
+            f"{destination.device} for one on {source.device}"
+        )
+    if into.device != destination.device or into.shape != x.shape or into.dtype != x.dtype:
+        raise ValueError(
+            f"what a vector is sent into must be {x.dtype} {tuple(x.shape)} on "
+            f"{destination.device}, got {into.dtype} {tuple(into.shape)} on {into.device}"
+        )
+
+
+# The ways: each is given tensors of one shape and the streams of both ends, of which those for
+# copies have waited for what they must, and returns the events (arrived, departed).
+
+
+def _direct(
+    x: Tensor, out: Tensor, source: DeviceStreams, destination: DeviceStreams
+) -> tuple[Event, Event]:
+    # torch makes the current stream of each end wait for that of the other, so both must be those
+    # for copies; the one of the destination is already.
+    with source.backend.using(source.outgoing):
+        out.copy_(x, non_blocking=True)
+    arrived = recorded_on(destination.incoming, destination.backend)
+    return arrived, arrived
+
+
+def _to_device(
+    x: Tensor, out: Tensor, source: DeviceStreams, destination: DeviceStreams
+) -> tuple[Event, None]:
+    staging = staging_of(destination.device, destination.backend)
+    with staging.buffers() as buffers:
+        for piece, place in pieces(*_in_memory_order(x, out)):
+            buffer = next(buffers)
+            buffer.await_on_host()
+            pinned = buffer.room_for(piece, destination.backend)
+            pinned.copy_(piece)
+            _land(pinned, place)
+            buffer.is_busy_until(recorded_on(destination.incoming, destination.backend))
+    return recorded_on(destination.incoming, destination.backend), None
+
+
+def _staged(
+    x: Tensor, out: Tensor, source: DeviceStreams, destination: DeviceStreams
+) -> tuple[Event, Event]:
+    staging = staging_of(destination.device, destination.backend)
+    of_one_kind = source.backend is destination.backend
+    with staging.buffers() as buffers:
+        for piece, place in pieces(*_in_memory_order(x, out)):
+            buffer = next(buffers)
+            pinned = buffer.room_for(piece, destination.backend)
+            if of_one_kind:
+                buffer.await_on(source.outgoing)
+            else:
+                buffer.await_on_host()
+            with source.backend.using(source.outgoing):
+                pinned.copy_(piece, non_blocking=True)
+            filled = recorded_on(source.outgoing, source.backend)
+            buffer.is_busy_until(filled)  # should the next copy not even start
+            if of_one_kind:
+                destination.incoming.wait_event(filled)
+            else:
+                filled.synchronize()
+            _land(pinned, place)
+            buffer.is_busy_until(recorded_on(destination.incoming, destination.backend))
+    arrived = recorded_on(destination.incoming, destination.backend)
+    return arrived, recorded_on(source.outgoing, source.backend)
+
+
+_WAYS = {Route.DIRECT: _direct, Route.TO_DEVICE: _to_device, Route.STAGED: _staged}
+
+
+def _land(pinned: Tensor, place: Tensor) -> None:
+    """Copy from pinned memory to a place on a device, while the host goes on."""
+    if not place.is_contiguous():
+        # With gaps the bytes are no one run, and torch may read them before they are there.
+        pinned = pinned.to(place.device, non_blocking=True)
+    place.copy_(pinned, non_blocking=True)
+
+
+def _to_host(x: Tensor, source: DeviceStreams) -> tuple[Tensor, Event]:
+    # Fresh pinned memory each time: the caller may keep it.
+    order = memory_order(x)
+    there = source.backend.empty_pinned(x.permute(order))
+    if not x.is_contiguous():
+        strides = there.permute(sorted(order, key=order.__getitem__)).stride()
+        # No view, which autograd would not let its owner write to.
+        there = torch.empty(0, dtype=x.dtype, device="cpu").set_(
+            there.untyped_storage(), 0, x.shape, strides
+        )
+    with source.backend.using(source.outgoing):
+        there.copy_(x, non_blocking=True)
+    return there, recorded_on(source.outgoing, source.backend)
+
+
+def _in_memory_order(x: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    order = memory_order(out)
+    return x.permute(order), out.permute(order)

@@ -1,0 +1,306 @@
+"""Carrying out a plan: what one thread issues to the streams of all devices."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from linops_split import Tiling
+
+from .._devices._stream_pool import DeviceStreams, follow_caller, let_caller_follow, streams_on
+from .._devices._streams import Event, HostBackend, HostEvent, Stream, recorded_on
+from .._devices._transfer import Transfer, issue
+from .._weights._crew import Crew
+from ._output import Lane, Output, output_on
+from ._plan import Action, Kind, Plan
+
+
+class CannotBeWritten(Exception):
+    """A result does not go into an output like those before: its dtype, or autograd follows it."""
+
+
+class Work(ABC):
+    """What is computed by an execution: the output of an operator, or its gradients.
+
+    Parameters
+    ----------
+    tiling : Tiling
+    crew : Crew
+        The tiles of the tiling.
+    """
+
+    def __init__(self, tiling: Tiling, crew: Crew) -> None:
+        self.tiling, self.crew = tiling, crew
+
+    @abstractmethod
+    def operands(self) -> Sequence[Sequence[Tensor]]:
+        """Return, of each tensor that tiles read, the view that each tile reads."""
+
+    @abstractmethod
+    def compute(
+        self, tile: int, operands: Sequence[Tensor], streams: DeviceStreams
+    ) -> Tensor | None:
+        """Return the result of a tile for what it reads, or None if nothing is to be collected.
+
+        The stream that computes is current.
+        """
+
+    @abstractmethod
+    def output(self, first: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return memory for the output, and the view of it that each tile writes.
+
+        It is made for the first result, which says of what kind it is.
+        """
+
+
+class Forward(Work):
+    """The output of an operator.
+
+    Parameters
+    ----------
+    plan : Plan
+    tiling : Tiling
+    crew : Crew
+    x : Tensor
+        The input, on the base device.
+    """
+
+    def __init__(self, plan: Plan, tiling: Tiling, crew: Crew, x: Tensor) -> None:
+        super().__init__(tiling, crew)
+        self.plan, self.x = plan, x
+
+    def operands(self) -> Sequence[Sequence[Tensor]]:
+        """Return the view of the input that each tile reads."""
+        # Once for all tiles: what copies bytes knows nothing of signs.
+        return [self.tiling.inputs(self.x.resolve_conj().resolve_neg())]
+
+    def compute(self, tile: int, operands: Sequence[Tensor], streams: DeviceStreams) -> Tensor:
+        """Return what a tile returns; refuse it if autograd follows it or it must not be added."""
+        result = self.crew.workers[tile].apply(*operands)
+        if result.requires_grad or not self.tiling.may_add(result):
+            raise CannotBeWritten
+        return result
+
+    def output(self, first: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return memory of the dtype of the first result."""
+        make = torch.empty if self.plan.fills else torch.zeros
+        shape = self.tiling.output_shape(first.shape)
+        y = make(shape, dtype=first.dtype, device=self.plan.base)
+        return y, self.tiling.outputs(y)
+
+
+def execute(
+    plan: Plan,
+    work: Work,
+    record_start: Callable[[Stream], Event],
+    watched: Callable[[Sequence[Action]], Iterable[Action]] = iter,
+) -> Tensor | None:
+    """Return what the tiles put together, as the plan says; None if they return nothing.
+
+    The result may be used on the current stream of the base device, or by the host if that is it.
+    What a call has to remember is its own, so that several threads may apply one operator at once.
+
+    Parameters
+    ----------
+    plan : Plan
+    work : Work
+    record_start : function
+        Returns an event, recorded on the stream it is given: all transfers start at it.
+    watched : function, optional
+        Returns the actions as they are to be issued, for somebody who wants to see each.
+
+    Raises
+    ------
+    CannotBeWritten
+        If autograd follows a result, or they are of several dtypes.
+    ValueError
+        If a tile returns another shape than what it writes has.
+    """
+    execution = _Execution(plan, work, record_start)
+    try:
+        for number, action in enumerate(watched(plan.actions)):
+            execution.carry_out(number, action)
+        return execution.joined()
+    except BaseException:
+        # What is dropped now may still be in use anywhere.
+        execution.synchronize()
+        raise
+
+
+class _Execution:
+    """One application of a plan.
+
+    The memory of a tensor belongs to the stream on which it was allocated, and is used again, once
+    the host has let go of it, by what comes next on that stream. So a tensor is dropped when that
+    stream has been told to wait for all that use it.
+    """
+
+    def __init__(self, plan: Plan, work: Work, record_start: Callable[[Stream], Event]) -> None:
+        self.plan, self.work, crew = plan, work, work.crew
+        self.workers = crew.workers
+        self.base = streams_on(plan.base, crew.base)
+        self.lanes = [
+            Lane(
+                streams_on(plan.base, place.base, place.device.device),
+                streams_on(place.device.device, place.device, plan.base),
+            )
+            for place in crew.places
+        ]
+        given = [(self.base, crew.base)]
+        given += [(lane.there, p.device) for lane, p in zip(self.lanes, crew.places, strict=True)]
+        self.given = [streams for streams, spec in given if spec.compute_stream is not None]
+        for streams in self.given:
+            follow_caller(streams)
+        with self.base.backend.using(self.base.compute):
+            self.operands = work.operands()
+        self.output: Output | None = None
+        self.results: dict[int, Tensor] = {}
+        self.transfers: dict[int, Transfer] = {}
+        self.done: dict[int, Event] = {}
+        self.start = record_start(self.base.compute)
+
+    def carry_out(self, number: int, action: Action) -> None:
+        """Issue an action to its stream."""
+        if action.kind is Kind.SEND:
+            self.send(number, action)
+        elif action.kind is Kind.COLLECT:
+            self.collect(number, action)
+        elif action.kind is Kind.ADD:
+            self.add(number, action)
+        elif action.device == self.plan.base:
+            self.compute_here(action)
+        else:
+            self.compute_there(number, action)
+
+    def send(self, number: int, action: Action) -> None:
+        lane = self.lane(action)
+        self.prepare(lane.there.incoming, action)
+        transfer = issue(
+            self.operands[action.operand][action.tile], lane.here, lane.there, ready=self.start
+        )
+        self.transfers[number] = transfer
+        self.note(number, transfer.arrived)
+
+    def compute_there(self, number: int, action: Action) -> None:
+        there = self.lane(action).there
+        self.prepare(there.compute, action)
+        operands = [self.transfers[source].copy for source in action.uses]
+        with there.backend.using(there.compute):
+            result = self.work.compute(action.tile, operands, there)
+            if result is not None:
+                self.admit(result, action)
+                keep_view_of(operands, result, there)
+                if action.onto is not None:
+                    result = self.summed(action.onto, result)
+                self.results[number] = result
+        self.note(number, recorded_on(there.compute, there.backend))
+
+    def summed(self, onto: int, result: Tensor) -> Tensor:
+        total = self.results.pop(onto)
+        if self.plan.actions[onto].onto is None:
+            return total + result  # the first may be the input or a weight
+        return total.add_(result)
+
+    def collect(self, number: int, action: Action) -> None:
+        lane, (uses,) = self.lane(action), action.uses
+        self.prepare_base(lane.here.incoming, action)
+        assert self.output is not None
+        result, ready = self.results[uses], self.done.get(uses)
+        transfer = self.output.collect(result, action, lane, ready)
+        self.transfers[number] = transfer
+        self.note(number, transfer.arrived)
+
+    def add(self, number: int, action: Action) -> None:
+        self.prepare_base(self.base.compute, action)
+        assert self.output is not None
+        self.output.add(action)
+        self.note(number, recorded_on(self.base.compute, self.base.backend))
+
+    def compute_here(self, action: Action) -> None:
+        operands = [views[action.tile] for views in self.operands]
+        with self.base.backend.using(self.base.compute):
+            result = self.work.compute(action.tile, operands, self.base)
+        if result is not None:
+            after = [self.done[n] for n in action.after if n in self.done]
+            self.admit(result, action).take(result, action, after)
+
+    def lane(self, action: Action) -> Lane:
+        return self.lanes[cast(int, self.workers[action.tile].place)]
+
+    def note(self, number: int, event: Event | None) -> None:
+        """Remember when an action is done, if it is not already: what a host did is."""
+        if event is not None and not isinstance(event, HostEvent):
+            self.done[number] = event
+
+    def prepare(self, stream: Stream, action: Action) -> None:
+        """Let the stream wait for what the action needs, and drop what nobody needs then."""
+        for number in action.after:
+            if number in self.done:
+                stream.wait_event(self.done[number])
+        for number in action.drops:
+            self.results.pop(number, None)
+            self.transfers.pop(number, None)
+
+    def prepare_base(self, stream: Stream, action: Action) -> None:
+        """Let a stream of the base device wait; a host is to go on, and waits for what arrives."""
+        if not isinstance(self.base.backend, HostBackend):
+            self.prepare(stream, action)
+
+    def admit(self, result: Tensor, action: Action) -> Output:
+        """Return the output, made for the first result; refuse one that does not go into it."""
+        if self.output is None:
+            with self.base.backend.using(self.base.compute):
+                y, places = self.work.output(result)
+            self.output = output_on(self.base)(self.plan, self.base, y, places)
+        if self.output.y.dtype != result.dtype:
+            raise CannotBeWritten
+        shape = self.output.places[action.tile].shape
+        if result.shape != shape:
+            raise ValueError(
+                f"{self.work.tiling.parts[action.tile].linop.signature}: a tile must return shape "
+                f"{tuple(shape)}, got {tuple(result.shape)}"
+            )
+        return self.output
+
+    def joined(self) -> Tensor | None:
+        """Return the output, for which the caller's stream on the base device waits.
+
+        Nor may a stream use again what is dropped now before all is done that uses it here.
+        """
+        if self.output is not None:
+            self.output.finish()
+        for number, event in self.done.items():
+            action = self.plan.actions[number]
+            if action.kind is Kind.COMPUTE:
+                self.lane(action).there.incoming.wait_event(event)
+            elif action.kind is Kind.COLLECT:
+                self.lane(action).there.compute.wait_event(event)
+                self.base.compute.wait_event(event)
+        y = None if self.output is None else self.output.y
+        for streams in self.given:
+            let_caller_follow(streams, y if streams is self.base else None)
+        return y
+
+    def synchronize(self) -> None:
+        """Let the host wait for all streams."""
+        for lane in self.lanes:
+            for streams in (lane.here, lane.there):
+                streams.incoming.synchronize()
+                streams.outgoing.synchronize()
+                streams.compute.synchronize()
+        self.base.compute.synchronize()
+
+
+def keep_view_of(operands: Sequence[Tensor], result: Tensor, there: DeviceStreams) -> None:
+    """Keep the memory of a result that is a view of what its tile reads.
+
+    It belongs to the stream for what comes in, and outlives what the result is a view of. The
+    stream that computes waits for all other users before the result is dropped.
+    """
+    storage = result.untyped_storage()._cdata
+    if any(operand.untyped_storage()._cdata == storage for operand in operands):
+        there.backend.record_use(result, there.compute)

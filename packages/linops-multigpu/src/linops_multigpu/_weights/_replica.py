@@ -1,0 +1,263 @@
+"""Copies of operators on another device, which are kept up to date."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from linops_core import NamedLinop
+from memmap import ModuleMemoryMap
+
+from .._devices._streams import Stream, backend_of, recorded_on
+from .._execution._call import once_a_call, one_call
+from ._followed import Followed, is_transformed, sent_by_itself
+from ._snapshot import Snapshot
+from ._weights import read_by, reading
+
+# One at a time: what two threads find to be outdated is sent once.
+_SENDING = threading.RLock()
+
+
+class Replica:
+    """Operators as they are, copied to one device together.
+
+    They are sent as one, so what they share arrives once; what is there already is not copied.
+    When a tensor of one has been written to, replaced or cast, all are sent again: into new
+    memory, because autograd may hold on to the old. While autograd follows a tensor of one, it
+    follows it to its copy.
+
+    Parameters
+    ----------
+    sources : sequence of NamedLinop
+        They stay where they are.
+    device : torch.device
+    """
+
+    def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
+        self._sources = tuple(sources)
+        self._device = device
+        self._copies: Copies | None = None
+        self._up_to_date(range(len(self._sources)))
+
+    def part(self, position: int) -> ReplicaPart:
+        """Return the copy of a source as a value that is brought up to date where it is used."""
+        return ReplicaPart(self, position)
+
+    def copy_of(self, position: int) -> NamedLinop:
+        """Return the copy of a source with the values that its tensors have now.
+
+        Whether they are those that were sent is found out once a call (:func:`one_call`) for all.
+        """
+        if (given := _GIVEN.get().get(self)) is not None:
+            return given.linop(position)
+        if is_transformed():
+            return sent_by_itself(self._sources[position], self._device)
+        # For each stream: it waits for what was sent, and what is sent now is sent on it.
+        stream = backend_of(self._device).current_stream(self._device)
+        of_call = once_a_call(
+            (self, torch.is_grad_enabled(), stream), lambda: self._now(range(len(self._sources)))
+        )
+        if of_call is not None:
+            return of_call[position]
+        (copy,) = self._now([position])
+        return copy
+
+    def now(self) -> Copies:
+        """Return the copies of all sources, up to date."""
+        return self._up_to_date(range(len(self._sources)))
+
+    def followed(self, copies: Copies) -> Followed:
+        """Return how gradients of copies reach what autograd follows of the sources."""
+        return copies.followed(self._sources, range(len(self._sources)))
+
+    def _now(self, positions: Sequence[int]) -> list[NamedLinop]:
+        copies = self._up_to_date(positions)
+        if torch.is_grad_enabled() and any(copies.recorded()):
+            return copies.followed(self._sources, positions).linops()
+        return [copies.linops[position] for position in positions]
+
+    def _up_to_date(self, positions: Sequence[int]) -> Copies:
+        with _SENDING:
+            if self._copies is None or not self._copies.show(positions):
+                # What is outdated goes first, so that the device never has to hold both.
+                self._copies = None
+                self._copies = Copies(self._sources, self._device)
+            self._copies.use()
+            return self._copies
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the copies, which are made again where they are used."""
+        return {**vars(self), "_copies": None}
+
+
+class Copies:
+    """What operators read, as it was when it was sent.
+
+    Attributes
+    ----------
+    tensors : list of list of Tensor
+        What each operator reads, on the device.
+    linops : list of NamedLinop
+        The operators on it.
+    """
+
+    def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
+        # Tensors made in inference mode could never be used with autograd.
+        with torch.inference_mode(False), torch.no_grad(), one_call():
+            self._snapshot = Snapshot(sources, device)
+            self._snapshots = [Snapshot([source], device) for source in sources]
+            read = [[tensor.detach() for tensor in read_by(source)] for source in sources]
+            there = _sent([tensor for tensors in read for tensor in tensors], device)
+            self.tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
+            self.linops = [
+                reading(source, tensors)
+                for source, tensors in zip(sources, self.tensors, strict=True)
+            ]
+        self._backend = backend_of(device)
+        self._device = device
+        stream = self._backend.current_stream(device)
+        self._arrived = recorded_on(stream, self._backend)
+        self._users: list[Stream] = [stream]
+        self._followed: dict[tuple[object, ...], Followed] = {}
+
+    def show(self, positions: Sequence[int]) -> bool:
+        """Whether what some of the operators read is as it was."""
+        if len(positions) == len(self._snapshots):
+            return self._snapshot.shows()
+        return all(self._snapshots[position].shows() for position in positions)
+
+    def recorded(self) -> tuple[bool, ...]:
+        """Return of each tensor of the operators whether autograd follows it now."""
+        return self._snapshot.recorded()
+
+    def followed(self, sources: Sequence[NamedLinop], positions: Sequence[int]) -> Followed:
+        """Return how gradients of the copies reach what the sources read."""
+        key = tuple(positions), self.recorded()
+        found = self._followed.get(key)
+        if found is None:
+            found = Followed(
+                [sources[position] for position in positions],
+                [self.tensors[position] for position in positions],
+            )
+            if found.can_be_kept:
+                self._followed[key] = found
+        return found
+
+    def shows_all(self) -> bool:
+        """Whether what all operators read is as it was."""
+        return self._snapshot.shows()
+
+    def versions(self) -> list[int]:
+        """Return how often each copy was written to, by operators that change what they read."""
+        return [
+            -1 if tensor.is_inference() else tensor._version
+            for tensors in self.tensors
+            for tensor in tensors
+        ]
+
+    def use(self) -> None:
+        """Have the copies be there for what is given to the current stream of the device."""
+        stream = self._backend.current_stream(self._device)
+        if stream in self._users:
+            return
+        stream.wait_event(self._arrived)
+        for tensor in (tensor for tensors in self.tensors for tensor in tensors):
+            self._backend.record_use(tensor, stream)
+        self._users.append(stream)
+
+
+def _sent(tensors: Sequence[Tensor], device: torch.device) -> dict[int, Tensor]:
+    """Return what stands on a device for each tensor, by the id of the tensor."""
+    away = nn.Module()
+    for number, tensor in enumerate(tensors):
+        if not is_there(tensor, device):
+            away.register_buffer(str(number), tensor)
+    copies = ModuleMemoryMap().copy_to(away, device)._buffers
+    found = {id(tensor): tensor for tensor in tensors}
+    for name, copy in copies.items():
+        assert copy is not None
+        found[id(tensors[int(name)])] = copy
+    return found
+
+
+def is_there(tensor: Tensor, device: torch.device) -> bool:
+    """Whether a tensor is on the device already."""
+    return tensor.device == device
+
+
+class ReplicaPart:
+    """One copy of a replica, or what is derived from it: returned up to date when called.
+
+    Parameters
+    ----------
+    replica : Replica
+    position : int
+        Of the copy.
+    derive : tuple of function
+        From the copy to what is derived from it, one step after the other.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        position: int,
+        derive: tuple[Callable[[NamedLinop], NamedLinop], ...] = (),
+    ) -> None:
+        self.replica, self.position = replica, position
+        self._derive = derive
+        # By a weak key, not to keep an outdated copy in the memory of the device.
+        self._derived = weakref.WeakKeyDictionary[NamedLinop, NamedLinop]()
+
+    def derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> ReplicaPart:
+        """Return what is derived from this."""
+        return ReplicaPart(self.replica, self.position, (*self._derive, derive))
+
+    def __call__(self) -> NamedLinop:
+        """Return what is derived from the copy as it is now."""
+        origin = self.replica.copy_of(self.position)
+        derived = self._derived.get(origin)
+        if derived is None:
+            derived = origin
+            for derive in self._derive:
+                derived = derive(derived)
+            if derived is not origin:
+                self._derived.clear()
+                self._derived[origin] = derived
+        return derived
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without what was derived."""
+        return type(self), (self.replica, self.position, self._derive)
+
+
+class Given:
+    """Operators that stand for the copies of a replica while :func:`given` lasts."""
+
+    def __init__(self, copies: Copies, linops: Sequence[NamedLinop]) -> None:
+        self._copies, self._linops = copies, linops
+
+    def linop(self, position: int) -> NamedLinop:
+        """Return one of them, for work on the stream that is current."""
+        self._copies.use()
+        return self._linops[position]
+
+
+_GIVEN: ContextVar[Mapping[Replica, Given]] = ContextVar("given", default=MappingProxyType({}))
+
+
+@contextmanager
+def given(linops: Mapping[Replica, Given]) -> Iterator[None]:
+    """Let other operators stand for the copies of replicas, in this thread."""
+    token = _GIVEN.set(linops)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
