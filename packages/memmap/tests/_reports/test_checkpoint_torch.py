@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memmap import CheckpointError, MemoryReport
-from memmap._reports._checkpoint_torch import _STORAGE_DTYPES, TensorWalk
+from memmap._reports._checkpoint_tensors import _STORAGE_DTYPES, TensorWalk
 from memmap.testing import DTYPES, tensor_views
 
 
@@ -385,6 +385,5 @@ def test_a_garbled_description_is_reported_or_refused_with_the_documented_error(
 
 @given(st.recursive(st.integers() | st.text(max_size=3) | st.none(), st.lists, max_leaves=5))
 def test_a_tree_without_tensors_has_none(value: object) -> None:
-    walk = TensorWalk()
-    walk.run(value)
+    walk = TensorWalk(value)
     assert walk.entries.placed == [] and walk.entries.unplaced == []

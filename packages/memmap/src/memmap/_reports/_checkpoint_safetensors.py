@@ -30,26 +30,8 @@ _DTYPES = {
 def read_safetensors(path: Path) -> Entries:
     """Tensors of a safetensors file, from its header alone.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file.
-
-    Returns
-    -------
-    Entries
-        One tensor per storage: a storage is what a reader would allocate. Addresses are places
-        in the file. In the order of the header.
-
-    Raises
-    ------
-    CheckpointError
-        If the header is damaged, or its tensors do not fill the file exactly: one after the other
-        in some order, without gaps and without overlap.
-
-    References
-    ----------
-    The format: README of the safetensors project, section "Format".
+    Each has a storage of its own, as a reader would allocate; addresses are places in the file.
+    The tensors must fill the file: README of the safetensors project, section "Format".
     """
     header, start, stop = _read_header(path)
     entries = Entries()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from .._errors import StorageError
 from .._modules._composite import take_apart
 from .._views._address import view_of
 from .._views._arrays import Array
+from .._views._layout import Layout
 from .._views._view import View
 
 
@@ -32,6 +34,8 @@ class Entry:
         Elements in each dimension.
     device : str
         Where the storage is.
+    layout : Layout or None
+        The bytes that it touches; None if it is empty.
     """
 
     names: list[str]
@@ -39,6 +43,18 @@ class Entry:
     dtype: str
     shape: tuple[int, ...]
     device: str
+    layout: Layout | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            self.layout = self.view.layout()
+        except StorageError as error:
+            raise StorageError(f"{self.names[0]}: {error}") from error
+
+    @property
+    def separate(self) -> int:
+        """Bytes of a contiguous copy."""
+        return prod(self.view.sizes) * self.view.itemsize
 
 
 @dataclass(slots=True)
@@ -60,26 +76,6 @@ class Entries:
 def entries_of(source: torch.nn.Module | Mapping[str, torch.Tensor | Array | View]) -> Entries:
     """Named tensors of a module or a mapping; tensors made of tensors are taken apart.
 
-    Parameters
-    ----------
-    source : torch.nn.Module or mapping of str to torch.Tensor, numpy.ndarray or View
-        A module gives its parameters, buffers and their gradients; a submodule that is registered
-        twice is met once.
-
-    Returns
-    -------
-    Entries
-        In the order of the source.
-
-    Raises
-    ------
-    TypeError
-        If the source or a value is of another type.
-    StorageError
-        If an element of a tensor lies outside its storage.
-
-    Examples
-    --------
     >>> layer = torch.nn.Linear(2, 3)
     >>> [(entry.names, entry.shape) for entry in entries_of(layer).placed]
     [(['weight'], (3, 2)), (['bias'], (3,))]
@@ -153,9 +149,5 @@ class _Collector:
         self.put(Entry([name], view, dtype, tuple(tensor.shape), str(tensor.device)), tensor)
 
     def put(self, entry: Entry, value: object) -> None:
-        try:
-            entry.view.layout()
-        except StorageError as error:
-            raise StorageError(f"{entry.names[0]}: {error}") from error
         self.known[id(value)] = value, entry
         self.entries.placed.append(entry)

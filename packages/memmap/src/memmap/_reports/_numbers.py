@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from math import prod
 from typing import NamedTuple
 
 from .._views._coverage import Coverage, coverage_of, n_touched
@@ -14,8 +12,7 @@ from .._views._pairs import overlapping_pairs
 from ._entry import Entry
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """Bytes of a storage, or of several together.
 
     Attributes
@@ -44,30 +41,16 @@ class Numbers:
 
     def as_dict(self) -> dict[str, int]:
         """The numbers by name."""
-        return asdict(self)
+        return self._asdict()
 
 
 def total(parts: Iterable[Numbers]) -> Numbers:
     """Sum of numbers, one by one.
 
-    Parameters
-    ----------
-    parts : iterable of Numbers
-        Numbers of different storages.
-
-    Returns
-    -------
-    Numbers
-        All 0 if there are none.
-
-    Examples
-    --------
     >>> total([Numbers(8, 4, 4), Numbers(2, 2, 2)]).touched
     6
     """
-    parts = list(parts)
-    names = [field.name for field in fields(Numbers)]
-    return Numbers(*[sum(getattr(part, name) for part in parts) for name in names])
+    return Numbers(*map(sum, zip(*parts, strict=True)))
 
 
 class TensorNumbers(NamedTuple):
@@ -104,6 +87,13 @@ class StorageReport:
     entries : sequence of Entry
         Tensors in one address space whose storages have common bytes; at least one.
 
+    Attributes
+    ----------
+    device : str
+        Where the storage is.
+    start, stop : int
+        Addresses of its first byte, and of the first one after it.
+
     Examples
     --------
     >>> from .._views._view import View
@@ -114,42 +104,49 @@ class StorageReport:
     """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self.entries = tuple(entries)
         self.device = entries[0].device
         self.start = min(entry.view.storage_span[0] for entry in entries)
         self.stop = max(entry.view.storage_span[1] for entry in entries)
+        self.layouts = [entry.layout for entry in entries if entry.layout is not None]
+        self._filled = [entry for entry in entries if entry.layout is not None]
+        self._empty = [entry for entry in entries if entry.layout is None]
 
     @cached_property
     def numbers(self) -> Numbers:
         """Bytes of the storage."""
-        layouts = [layout for layout in self.layouts if layout is not None]
-        allocated, touched = self.stop - self.start, self._coverage.touched if layouts else 0
-        start = min([layout.start for layout in layouts], default=0)
+        allocated = self.stop - self.start
+        if not self.layouts:
+            return Numbers(allocated, wasted=allocated)
+        start = min(layout.start for layout in self.layouts)
         return Numbers(
             allocated=allocated,
-            spanned=max([layout.stop for layout in layouts], default=0) - start,
-            touched=touched,
-            shared=self._coverage.shared if layouts else 0,
-            wasted=allocated - touched,
-            separate=sum(_separate(entry) * len(entry.names) for entry in self.entries),
+            spanned=max(layout.stop for layout in self.layouts) - start,
+            touched=self._coverage.touched,
+            shared=self._coverage.shared,
+            wasted=allocated - self._coverage.touched,
+            separate=sum(entry.separate * len(entry.names) for entry in self._filled),
         )
 
     @cached_property
     def tensors(self) -> list[TensorNumbers]:
         """Bytes of each tensor, by offset."""
-        shared = iter(self._coverage.shared_of() if any(self.layouts) else ())
-        made = []
-        for entry, layout, others in zip(self.entries, self.layouts, self._partners(), strict=True):
-            offset = (entry.view.address if layout is None else layout.start) - self.start
+        made = [
+            TensorNumbers(entry, entry.view.address - self.start, 0, 0, 0, 0, ())
+            for entry in self._empty
+        ]
+        shared_of = self._coverage.shared_of() if self.layouts else []
+        for entry, layout, shared, partners in zip(
+            self._filled, self.layouts, shared_of, self._partners(), strict=True
+        ):
             made.append(
                 TensorNumbers(
                     entry,
-                    offset=offset,
-                    spanned=0 if layout is None else layout.stop - layout.start,
-                    touched=0 if layout is None else n_touched([layout]),
-                    shared=0 if layout is None else next(shared),
-                    separate=_separate(entry),
-                    shares_with=tuple(others),
+                    offset=layout.start - self.start,
+                    spanned=layout.stop - layout.start,
+                    touched=n_touched([layout]),
+                    shared=shared,
+                    separate=entry.separate,
+                    shares_with=tuple(partners),
                 )
             )
         return sorted(made, key=lambda tensor: (tensor.offset, -tensor.spanned))
@@ -160,44 +157,23 @@ class StorageReport:
         return self._coverage.shared_part() if self.numbers.shared else []
 
     @cached_property
-    def layouts(self) -> list[Layout | None]:
-        """Bytes of each entry; None for those that are empty."""
-        return [entry.view.layout() for entry in self.entries]
-
-    @cached_property
     def _coverage(self) -> Coverage:
-        tied = [
-            (layout, len(entry.names) > 1)
-            for entry, layout in zip(self.entries, self.layouts, strict=True)
-            if layout is not None
-        ]
-        return coverage_of([layout for layout, _ in tied], self.start, [twice for _, twice in tied])
+        return coverage_of(self.layouts, self.start, [len(e.names) > 1 for e in self._filled])
 
     def _partners(self) -> list[list[str]]:
-        """For each entry, the other names under which bytes of it are touched."""
-        partners = [
-            [] if layout is None else entry.names[1:]
-            for entry, layout in zip(self.entries, self.layouts, strict=True)
-        ]
+        """For each tensor that is not empty, the other names under which its bytes are touched."""
+        partners = [entry.names[1:] for entry in self._filled]
         if self.numbers.shared:
-            for first, second in overlapping_pairs(entry.view for entry in self.entries):
-                partners[first] += self.entries[second].names
-                partners[second] += self.entries[first].names
+            for first, second in overlapping_pairs(entry.view for entry in self._filled):
+                partners[first] += self._filled[second].names
+                partners[second] += self._filled[first].names
         return partners
 
 
 def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:
-    """Storages, each with the tensors in it; those that have common bytes count as one.
+    """Storages, largest first, each with the tensors in it; those with common bytes are one.
 
-    Parameters
-    ----------
-    entries : iterable of Entry
-        Tensors.
-
-    Returns
-    -------
-    list of StorageReport
-        Largest first. Nothing joins empty storages: each tensor in one has its own.
+    Nothing joins empty storages: each tensor in one has its own.
     """
     groups: list[list[Entry]] = []
     spaces: dict[Hashable, list[Entry]] = {}
@@ -216,7 +192,3 @@ def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:
             reached = stop if reached is None else max(reached, stop)
     storages = [StorageReport(group) for group in groups]
     return sorted(storages, key=lambda storage: storage.start - storage.stop)
-
-
-def _separate(entry: Entry) -> int:
-    return prod(entry.view.sizes) * entry.view.itemsize

@@ -35,19 +35,10 @@ _LEGEND = (("touched", "touched"), ("shared", "touched under several names"),
 
 
 def picture(storages: Sequence[StorageReport]) -> str:
-    """Map of storages in SVG.
+    """Map of storages in SVG, each at its own scale.
 
-    Parameters
-    ----------
-    storages : sequence of StorageReport
-        In the order in which they are to be drawn, each at its own scale.
-
-    Returns
-    -------
-    str
-        For each storage a bar with what is touched and shared, and below it a row for each
-        tensor: the bytes that it touches, the names at the left, the bytes at the right. What is
-        smaller than a pixel is drawn a pixel wide.
+    For each storage a bar with what is touched and shared, and below it a row for each tensor. What
+    is smaller than a pixel is drawn a pixel wide.
     """
     texts = [_title(storage) for storage in storages]
     texts += [_label(tensor.entry.names) for part in storages for tensor in part.tensors]
@@ -102,13 +93,14 @@ class _Drawing:
         scale = _Scale(storage.start, max(numbers.allocated, 1))
         self.text(_MARGIN, "storage", "dim")
         self.columns("free", [(0, _WIDTH)] if numbers.allocated else [])
-        self.columns("touched", scale.columns([part for part in storage.layouts if part]))
+        self.columns("touched", scale.columns(storage.layouts))
         self.columns("shared", scale.columns(storage.shared))
         self.top += _ROW
         shared_runs = union_runs(storage.shared)
         for tensor in storage.tensors:
-            layout = tensor.entry.view.layout()
-            self.text(_MARGIN, _label(tensor.entry.names), "")
+            layout = tensor.entry.layout
+            self.text(_MARGIN, _label(tensor.entry.names))
+            self.text(self.left + _WIDTH + 8, human(tensor.touched), "dim")
             if layout is not None:
                 touched = scale.columns([layout])
                 self.columns("span", scale.columns([run_layout(layout.start, layout.stop)]))
@@ -118,7 +110,6 @@ class _Drawing:
                 elif tensor.shared:
                     runs = intersect(layout_runs(layout), shared_runs)
                     self.columns("shared", scale.columns_of_runs(runs))
-            self.text(self.left + _WIDTH + 8, human(tensor.touched), "dim")
             self.top += _ROW
         self.top += _GAP
 
@@ -131,7 +122,7 @@ class _Drawing:
             )
             self.lines.append(f'<path class="{style}" d="{bars}"/>')
 
-    def text(self, x: float, text: str, style: str) -> None:
+    def text(self, x: float, text: str, style: str = "") -> None:
         words = escape(printable(text))
         self.lines.append(f'<text class="{style}" x="{x}" y="{self.top + _BAR - 3}">{words}</text>')
 
@@ -157,19 +148,13 @@ class _Scale:
         # Steps of at most a column leave no column between them free, however many they are: only
         # larger ones, of which few fit into the storage, have to be followed one by one.
         pixel = self.nbytes // _WIDTH
-        start, reach = layout.start - self.start, 1
-        larger = []
+        reach, starts = 1, {layout.start - self.start}
         for stride, count in layout.dims:
             if stride <= max(pixel, reach):
                 reach += stride * (count - 1)
             else:
-                larger.append((stride, count))
-        if not larger:
-            return [self._pixels(start, start + reach)]
-        starts = np.array([start], np.int64)
-        for stride, count in larger:
-            starts = np.unique((starts[:, None] + stride * np.arange(count)).ravel())
-        return _merged(np.stack(self._pixels(starts, starts + reach), axis=1))
+                starts = {start + stride * index for start in starts for index in range(count)}
+        return [self._pixels(start, start + reach) for start in starts]
 
     def _pixels(self, low: Place, high: Place) -> tuple[Place, Place]:
         """First and past-the-last column of intervals of bytes."""

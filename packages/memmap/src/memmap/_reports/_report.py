@@ -12,7 +12,7 @@ from .._views._arrays import Array
 from .._views._view import View
 from ._checkpoint import read_checkpoint
 from ._entry import Entries, entries_of
-from ._numbers import Numbers, StorageReport, storages_of, total
+from ._numbers import Numbers, StorageReport, TensorNumbers, storages_of, total
 from ._picture import picture
 from ._table import table
 
@@ -168,18 +168,12 @@ def _storage_dict(storage: StorageReport) -> dict[str, object]:
     return {
         "device": storage.device,
         **storage.numbers.as_dict(),
-        "tensors": [
-            {
-                "names": list(tensor.entry.names),
-                "dtype": tensor.entry.dtype,
-                "shape": list(tensor.entry.shape),
-                "offset": tensor.offset,
-                "spanned": tensor.spanned,
-                "touched": tensor.touched,
-                "shared": tensor.shared,
-                "separate": tensor.separate,
-                "shares_with": list(tensor.shares_with),
-            }
-            for tensor in storage.tensors
-        ],
+        "tensors": [_tensor_dict(tensor) for tensor in storage.tensors],
     }
+
+
+def _tensor_dict(tensor: TensorNumbers) -> dict[str, object]:
+    numbers = tensor._asdict()
+    entry = numbers.pop("entry")
+    described = {"names": list(entry.names), "dtype": entry.dtype, "shape": list(entry.shape)}
+    return described | numbers | {"shares_with": list(tensor.shares_with)}

@@ -15,18 +15,6 @@ _HEADINGS = ("allocated", "spanned", "touched", "shared", "wasted", "separate", 
 def human(nbytes: int) -> str:
     """Bytes in the largest unit of which there is at least one.
 
-    Parameters
-    ----------
-    nbytes : int
-        Bytes.
-
-    Returns
-    -------
-    str
-        With one digit after the point, unless it is in bytes.
-
-    Examples
-    --------
     >>> human(1023), human(1536), human(3 << 30)
     ('1023 B', '1.5 KiB', '3.0 GiB')
     """
@@ -38,20 +26,8 @@ def human(nbytes: int) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text without characters that would move the cursor or command the terminal.
+    r"""Text with escapes for characters that would move the cursor or command the terminal.
 
-    Parameters
-    ----------
-    text : str
-        A name, of a checkpoint perhaps that somebody wrote who means no good.
-
-    Returns
-    -------
-    str
-        With escapes for what cannot be printed.
-
-    Examples
-    --------
     >>> print(printable("weight\x1b[2J"))
     weight\x1b[2J
     """
@@ -63,19 +39,7 @@ def table(
 ) -> str:
     """Report as lines of aligned columns.
 
-    Parameters
-    ----------
-    storages : sequence of StorageReport
-        In the order in which they are to be listed.
-    devices : dict of str to Numbers
-        Totals.
-    unplaced : sequence of str
-        Names of tensors that lie nowhere that is known.
-
-    Returns
-    -------
-    str
-        A storage with one tensor takes one line, one with several a heading and their lines.
+    A storage with one tensor takes one line, one with several a heading and their lines.
     """
     rows: list[Sequence[str]] = [_HEADINGS]
     for storage in storages:
