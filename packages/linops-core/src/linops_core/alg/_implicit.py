@@ -8,8 +8,48 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._fingerprint import Fingerprint
+from .._base._linop import NamedLinop
+from .._kernels._changes import TensorState
 from ._vectors import Operator
+
+
+class Weights:
+    """The weights of operators as they are now, without keeping their memory.
+
+    Of a function they are not known, except of the module or tensor of a bound method.
+    """
+
+    def __init__(self, owner: str, operators: Sequence[Operator]) -> None:
+        self.owner, self.operators = owner, operators
+        self.states = [[*map(TensorState, _tensors_of(operator))] for operator in operators]
+
+    def check(self) -> None:
+        """Refuse other weights than those of the start.
+
+        Raises
+        ------
+        RuntimeError
+            If a weight was replaced, or written to in a way that autograd counts.
+        """
+        for operator, states in zip(self.operators, self.states, strict=True):
+            tensors = _tensors_of(operator)
+            if len(states) == len(tensors) and all(map(TensorState.is_current, states, tensors)):
+                continue
+            name = operator.signature if isinstance(operator, NamedLinop) else "A function"
+            raise RuntimeError(
+                f"{self.owner}: the weights of {name} must be those of the solution when its "
+                "gradient is computed, got others; compute it before they change (those given "
+                "to torch.func.functional_call are gone when it returns: call "
+                "torch.autograd.grad in what it calls), or through the steps, by "
+                "conjugate_gradients with implicit=False"
+            )
+
+
+def _tensors_of(operator: Operator) -> list[Tensor]:
+    held = getattr(operator, "__self__", operator)
+    if isinstance(held, torch.nn.Module):
+        return [*held.parameters(), *held.buffers()]
+    return [held] if isinstance(held, Tensor) else []
 
 
 class _Solved(torch.autograd.Function):
@@ -25,14 +65,14 @@ class _Solved(torch.autograd.Function):
         operators: Sequence[Operator],
     ) -> Tensor:
         if ctx.needs_input_grad[0]:
-            ctx.fingerprint = Fingerprint(owner, operators)
+            ctx.weights = Weights(owner, operators)
         ctx.adjoint = adjoint
         ctx.save_for_backward(b)
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
-        ctx.fingerprint.check()
+        ctx.weights.check()
         with torch.no_grad():
             solved = ctx.adjoint(gradient.detach())
         if not torch.is_grad_enabled():

@@ -1,0 +1,68 @@
+"""The one way to see that a tensor has changed, without keeping its memory and without reading it.
+
+Three kinds of writes are not seen: those to tensors that were made in inference mode, for which
+torch has no counter; those of fused optimizers, which do not raise it; and those through another
+owner of the memory, such as ``tensor.data`` or a NumPy array.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
+_Look: TypeAlias = tuple[object, ...]
+
+
+class TensorState:
+    """Which tensor it is, where its values lie, and how often torch saw them written to.
+
+    Examples
+    --------
+    >>> weight = torch.ones(3)
+    >>> state = TensorState(weight)
+    >>> state.is_current(weight), state.is_current(weight.clone())
+    (True, False)
+    >>> _ = weight.mul_(2)
+    >>> state.is_current(weight)
+    False
+    """
+
+    __slots__ = ("_look", "_storage", "counts_writes")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.counts_writes = not tensor.is_inference()
+        self._look = _look_of(tensor)
+        # As long as something refers to a storage, even weakly, no other one has its identity.
+        # A weak reference to the tensor would hinder its move to another device.
+        storage = _values_of(tensor).untyped_storage()
+        self._storage = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+
+    def is_current(self, tensor: Tensor) -> bool:
+        """Return whether it is the same tensor, of the same memory, with no write counted since."""
+        return _look_of(tensor) == self._look
+
+
+def _look_of(tensor: Tensor) -> _Look:
+    values = _values_of(tensor)
+    return (
+        # Not the storage alone: a tensor made by `.data` has the storage and a counter of its own.
+        id(tensor),
+        None if tensor.is_inference() else tensor._version,
+        values.untyped_storage()._cdata,  # `tensor.data = ...` changes this and not the version
+        values.storage_offset(),
+        values.shape,
+        values.stride(),
+        values.dtype,
+        values.is_conj(),
+        values.is_neg(),
+    )
+
+
+def _values_of(tensor: Tensor) -> Tensor:
+    """Return the numbers of a sparse tensor, which has no storage; any other as it is."""
+    if tensor.layout is torch.strided:
+        return tensor
+    return tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
