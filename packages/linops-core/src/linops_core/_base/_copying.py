@@ -26,12 +26,12 @@ Module = TypeVar("Module", bound=nn.Module)
 _NOT_TAKEN_OVER = dict.fromkeys(("_is_full_backward_hook", "_adjoint", "_normal", "_passed"))
 
 
-def linked(linop: Linop, shape: NamedShape | None = None) -> Linop:
+def linked(linop: Linop, shape: NamedShape | None = None, /, **changed: object) -> Linop:
     """Return a copy of ``linop`` that keeps its tensors in the same dictionaries.
 
-    Hooks are not taken over: they belong to the operator on which they were registered.
+    Its other attributes are those of ``linop`` but for ``changed``. Hooks are not taken over: they belong to the operator on which they were registered.
     """
-    return with_attributes(linop, attributes_of_linked(linop, shape))
+    return with_attributes(linop, attributes_of_linked(linop, shape) | changed)
 
 
 def attributes_of_linked(linop: NamedLinop, shape: NamedShape | None = None) -> dict[str, Any]:

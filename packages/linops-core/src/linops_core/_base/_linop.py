@@ -61,6 +61,9 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
     """Whether ``fn`` and ``adj_fn`` keep nothing from one call to the next, and what they return is
     of a shape and dtype that those of input and weights say."""
 
+    _is_real: ClassVar[bool] = False
+    """Whether the operator is its own complex conjugate."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep no closed form of an operator whose ``fn`` or ``adj_fn`` the class overrides."""
         super().__init_subclass__(**kwargs)
@@ -343,7 +346,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         r"""Return the complex conjugate :math:`\bar A`: what A does with conjugated weights."""
         from .._algebra._conjugate import Conjugate
 
-        return Conjugate(self)
+        return self if self._is_real else Conjugate(self)
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operators of which this one is the composition, first applied first."""
