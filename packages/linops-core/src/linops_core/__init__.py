@@ -14,6 +14,7 @@ from ._algebra._normal import Normal as Normal
 from ._algebra._row import Row as Row
 from ._algebra._row import rows as rows
 from ._algebra._scalar import Scalar as Scalar
+from ._algebra._wrapper import Wrapper as Wrapper
 from ._algebra._zero import Zero as Zero
 from ._base._hooks import applied as applied
 from ._base._hooks import has_hooks as has_hooks
@@ -80,6 +81,7 @@ __all__ = [
     "SumReduce",
     "Truncate",
     "Window",
+    "Wrapper",
     "Zero",
     "alg",
     "applied",

@@ -267,7 +267,7 @@ def test_an_operator_that_may_return_anything_is_asked_for_each_tile() -> None:
 
 
 def test_tiles_whose_weights_are_shifted_shift_them() -> None:
-    shifted = Diagonal(random(N_TILES, 2), ("C", "N")).uncentred([ND.infer("N")])
+    shifted = Diagonal(random(N_TILES, 2), ("C", "N")).without_fftshift([ND.infer("N")])
     assert shifted is not None
     tiles = tiles_along_c(shifted)
     inputs = [random(1, 2)] * N_TILES

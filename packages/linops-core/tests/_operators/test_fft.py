@@ -186,14 +186,14 @@ def test_a_sum_over_all_points_keeps_the_shifts() -> None:
     torch.testing.assert_close(F.normal(inner).to_dense({"Nx": 3}), expected)
 
 
-def test_uncentred_is_the_plain_transform() -> None:
+def test_without_fftshift_it_is_the_plain_transform() -> None:
     F = FFT(2, centered=True)
     grid = [*F.ishape[1:], *F.oshape[1:]]
-    plain = F.uncentred(grid)
+    plain = F.without_fftshift(grid)
     assert isinstance(plain, FFT) and not plain.centered and F.centered
-    assert F.uncentred([ND("C")]) is F
-    assert F.uncentred(grid[:1]) is None
-    assert FFT(2).uncentred(grid) is None
+    assert F.without_fftshift([ND("C")]) is F
+    assert F.without_fftshift(grid[:1]) is None
+    assert FFT(2).without_fftshift(grid) is None
     shifted = torch.fft.fftshift(torch.arange(12.0).reshape(3, 4))
     x = torch.arange(12.0).reshape(3, 4)
     torch.testing.assert_close(F(shifted), torch.fft.fftshift(plain(x)))

@@ -59,21 +59,21 @@ def test_new_indices_are_counted() -> None:
 def test_a_tile_of_the_grid_is_not_shifted() -> None:
     N = counts()
     tile = N.split(N, {ND("Kx"): slice(1, 3)})
-    assert tile.uncentred([ND("Kx")]) is None
-    assert isinstance(N.uncentred([ND("Kx")]), Normal)
+    assert tile.without_fftshift([ND("Kx")]) is None
+    assert isinstance(N.without_fftshift([ND("Kx")]), Normal)
 
 
 @given(st.integers(0, 2**16), st.sets(st.sampled_from(["Kx", "Ky"])))
-def test_uncentred_counts_are_the_shifted_counts(seed: int, dims: set[str]) -> None:
+def test_counts_without_fftshift_are_the_shifted_counts(seed: int, dims: set[str]) -> None:
     generator = torch.Generator().manual_seed(seed)
     sizes = torch.randint(1, 5, (2,), generator=generator).tolist()
     idx = [torch.randint(n, (4,), generator=generator) for n in sizes]
     N = Sampling(idx, sizes).N
-    shifted = N.uncentred([ND(dim) for dim in dims])
+    shifted = N.without_fftshift([ND(dim) for dim in dims])
     assert shifted is not None
     axes = [axis for axis, dim in enumerate(("Kx", "Ky")) if dim in dims]
     whole = N(torch.ones(sizes))
     expected = torch.fft.ifftshift(whole, dim=axes) if axes else whole
     assert torch.equal(shifted(torch.ones(sizes)), expected)
-    again = shifted.uncentred([ND(dim) for dim in dims])
+    again = shifted.without_fftshift([ND(dim) for dim in dims])
     assert again is None if dims else again is not None

@@ -231,13 +231,13 @@ def test_a_centred_transform_folds_its_shifts_through_a_stack() -> None:
     dense = F.to_dense({"K": 2, "N": 4}) @ S.to_dense()
     torch.testing.assert_close(A.to_dense(), dense)
     torch.testing.assert_close(A.N.to_dense(), dense.mH @ dense)
-    assert S.uncentred([ND("K")]) is None
-    shifted = S.uncentred([ND("N")])
+    assert S.without_fftshift([ND("K")]) is None
+    shifted = S.without_fftshift([ND("N")])
     assert shifted is not None
     rolled = torch.stack([torch.fft.ifftshift(D.weight) for D in maps])
     torch.testing.assert_close(shifted(torch.ones(4)), rolled)
     opaque = SimpleLinop(torch.clone, torch.clone, ishape=("N",))
-    assert Stack(opaque, *maps, odim_and_idx=("K", 0)).uncentred([ND("N")]) is None
+    assert Stack(opaque, *maps, odim_and_idx=("K", 0)).without_fftshift([ND("N")]) is None
 
 
 @pytest.mark.parametrize("kind", ["Add", "Concat", "Stack"])

@@ -189,9 +189,9 @@ class Tiled(Composite):
             return self.with_operands([normal], normal.shape)
         return super().own_normal()
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator for data whose centre is first; see :meth:`NamedLinop.uncentred`."""
-        whole = self.whole.uncentred(dims)
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the operator for data whose centre is first."""
+        whole = self.whole.without_fftshift(dims)
         return None if whole is None else self.with_operands([whole], self.shape)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:

@@ -90,9 +90,9 @@ class Add(Composite):
         """Return the sum of the conjugates."""
         return self.with_operands([term.conj() for term in self.linops], self.shape)
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the sum of what the terms are; see :meth:`NamedLinop.uncentred`."""
-        return self._uncentred_operands(dims)
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the sum of what the terms are; see :meth:`NamedLinop.without_fftshift`."""
+        return self._operands_without_fftshift(dims)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""

@@ -103,9 +103,9 @@ class Chain(Composite):
         """Return the operands, first applied first; chains in them are already flat."""
         return list(self.linops)
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the chain of what the operands are; see :meth:`NamedLinop.uncentred`."""
-        return self._uncentred_operands(dims)
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the chain of what the operands are; see :meth:`NamedLinop.without_fftshift`."""
+        return self._operands_without_fftshift(dims)
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.
@@ -182,18 +182,18 @@ def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> Named
 
     What only surrounds what is inside is put around it all at once.
     """
-    from ._normal_of import nested
+    from ._normal_of import normal_of_chain
 
-    result, shells = inner, list[NamedLinop]()  # the last of them is the outermost
+    result, factors = inner, list[NamedLinop]()  # the last of them is the outermost
     for linop in reversed(linops):
-        inside = shells[-1].ishape if shells else result and result.ishape
+        inside = factors[-1].ishape if factors else result and result.ishape
         if linop._only_surrounds() and linop.oshape == inside and not isinstance(result, Identity):
-            shells.append(linop)
+            factors.append(linop)
         else:
-            if result is not None and shells:
-                result, shells = nested(shells[::-1], result), []
+            if result is not None and factors:
+                result, factors = normal_of_chain(factors[::-1], result), []
             result = linop.normal(result)
-    return nested(shells[::-1], result) if result is not None and shells else result
+    return normal_of_chain(factors[::-1], result) if result is not None and factors else result
 
 
 def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:

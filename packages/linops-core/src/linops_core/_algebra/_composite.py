@@ -117,9 +117,9 @@ class Composite(RememberingLinop):
             for tile, linop in zip(linops, self.linops, strict=True)
         )
 
-    def _uncentred_operands(self, dims: Iterable[NamedDimension]) -> Self | None:
-        """Return the composition of what the operands are; see :meth:`NamedLinop.uncentred`."""
-        found = [linop.uncentred(dims) for linop in self.linops]
+    def _operands_without_fftshift(self, dims: Iterable[NamedDimension]) -> Self | None:
+        """Return the composition of what the operands are without it."""
+        found = [linop.without_fftshift(dims) for linop in self.linops]
         operands = [linop for linop in found if linop is not None]
         return self.with_operands(operands, self.shape) if len(operands) == len(found) else None
 

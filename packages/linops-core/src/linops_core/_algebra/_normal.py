@@ -1,8 +1,8 @@
-"""The normal operator A^H A: sandwiched, or in the closed form that the operator knows."""
+"""The normal operator A^H A in the closed form that the operator knows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
@@ -13,12 +13,11 @@ from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam, paired
 from .._base._roles import Role
 from .._base._sides import SIDES, dims_of
-from .._base._slicing import tile_of
-from .._base._support import Supports, support_of_one
-from ._composite import Composite
+from .._base._support import Supports
+from ._wrapper import Wrapper
 
 
-class Normal(Composite):
+class Normal(Wrapper):
     r"""The normal operator :math:`A^H A` through the ``normal_fn`` of A.
 
     It refers to the weights of A and reads them when it is called.
@@ -33,12 +32,7 @@ class Normal(Composite):
     """
 
     def __init__(self, linop: NamedLinop, shape: NamedShape | None = None) -> None:
-        super().__init__(linop.shape.N if shape is None else shape, [linop])
-
-    @property
-    def linop(self) -> NamedLinop:
-        """The operator A."""
-        return self.linops[0]
+        super().__init__(linop, linop.shape.N if shape is None else shape)
 
     @property
     def name(self) -> str:
@@ -74,10 +68,10 @@ class Normal(Composite):
 
     adj_fn = fn
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the normal of what A is; see :meth:`NamedLinop.uncentred`."""
-        linop = self.linop.uncentred(dims)
-        return None if linop is None else self.with_operands([linop], self.shape)
+    # The way back is the operator itself, and its conjugate has no normal_fn.
+    adjoint = NamedLinop.adjoint
+    conj = NamedLinop.conj
+    own_normal = NamedLinop.own_normal
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: A sums over it, so all of it meets all of it."""
@@ -90,21 +84,11 @@ class Normal(Composite):
             return self.linop.why_opaque(dim)
         return "the closed form of a normal operator needs all of what it sums over"
 
-    support = support_of_one
-
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return the supports of A: what A does not read, its adjoint does not write."""
         found: Supports = dict.fromkeys(dims)
         asked = [dim for dim in found if self.role(dim) not in (None, Role.OPAQUE)]
         return found | self.linop._supports(asked)
-
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the normal of the part of A; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        if not window:
-            return linop  # type: ignore[no-any-return]
-        return linop.with_operands([tile_of(linop.linop, window)])  # type: ignore[no-any-return]
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the normal operator with ``shape``, of the operator with its input's."""

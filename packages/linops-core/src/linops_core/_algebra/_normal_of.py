@@ -13,7 +13,7 @@ from ._normal import fit_inner
 from ._rules import composed
 
 
-def sandwich(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
+def normal_of(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     """Return A^H inner A, in which no two dimensions that differ have one name.
 
     Raises
@@ -26,10 +26,10 @@ def sandwich(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
         names = names_of_return(linop, linop.oshape, UnusedNames())
         return composed(linop, linop.H.renamed(names)).as_endomorphism()
     linop, inner = fit_inner(linop, inner)
-    return nested([linop], inner)
+    return normal_of_chain([linop], inner)
 
 
-def nested(linops: Sequence[NamedLinop], inner: NamedLinop) -> NamedLinop:
+def normal_of_chain(linops: Sequence[NamedLinop], inner: NamedLinop) -> NamedLinop:
     """Return A_1^H ... A_n^H inner A_n ... A_1, made at once: it grows with n, not with its square.
 
     Parameters

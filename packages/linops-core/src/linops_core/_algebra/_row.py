@@ -164,7 +164,7 @@ def _moves_of_weights(one: NamedLinop, other: NamedLinop) -> tuple[Move, ...] | 
     if one is other:
         return ()
     if not (
-        not one._uncentred
+        not one._ifftshifted
         and one._cuts.keys() == other._cuts.keys() == one._weight_shapes.keys()
         and _are_alike(one, other)
     ):

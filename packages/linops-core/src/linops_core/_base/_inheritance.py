@@ -9,7 +9,7 @@ _TRUE_OF_FN = (
     "normal_fn",
     "adj_normal_fn",
     "own_normal",
-    "uncentred",
+    "without_fftshift",
     "_is_stateless",
 )
 

@@ -352,7 +352,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         """Return the operators of which this one is the composition, first applied first."""
         return [self]
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         r"""Return the same operator for data whose first element along ``dims`` is the centre.
 
         That is :math:`R^H A R`, where R moves the first element of each of ``dims`` to index
@@ -381,7 +381,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         """
         from .._algebra._identity import is_identity
         from .._algebra._normal import fit_inner
-        from .._algebra._normal_of import sandwich
+        from .._algebra._normal_of import normal_of
 
         vars(self)["_has_relatives"] = True
         if inner is None:
@@ -393,7 +393,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
             )
         if is_identity(inner) and config.reduce_identity_in_normal:
             return fit_inner(self, inner)[0].own_normal().as_endomorphism()
-        return sandwich(self, inner)
+        return normal_of(self, inner)
 
     def _only_surrounds(self) -> bool:
         """Whether A^H inner A is for any ``inner`` but an identity these three, one by one."""
@@ -405,10 +405,10 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         The one to override for an operator whose normal is an operator of another kind.
         """
         from .._algebra._normal import Normal
-        from .._algebra._normal_of import sandwich
+        from .._algebra._normal_of import normal_of
 
         if self.normal_fn is NamedLinop.normal_fn:
-            return sandwich(self)
+            return normal_of(self)
         return Normal(linked(self))
 
     def resolved(

@@ -55,7 +55,7 @@ class SliceableLinop(RememberingLinop):
         self._indices: dict[str, slice | tuple[slice, ...]] = {}  # the same, as short as can be
         self._cut_from: dict[str, torch.Size] = {}
         self._broadcast: dict[str, tuple[int, ...]] = {}
-        self._uncentred: dict[str, tuple[int, ...]] = {}
+        self._ifftshifted: dict[str, tuple[int, ...]] = {}
         self._seen_shapes: dict[str, torch.Size] = {}
 
     def register_weight(
@@ -182,13 +182,13 @@ class SliceableLinop(RememberingLinop):
         assert weight is not None
         if not is_dynamo_compiling() and weight.shape != own["_seen_shapes"].get(name):
             self._see(name, weight)
-        if own["_uncentred"]:
+        if own["_ifftshifted"]:
             return self._shifted_part(name, weight)
         index = own["_indices"].get(name)
         return weight if index is None else weight[index]
 
     def _shifted_part(self, name: str, weight: Tensor) -> Tensor:
-        cut, axes = self._cuts.get(name), self._uncentred.get(name)
+        cut, axes = self._cuts.get(name), self._ifftshifted.get(name)
         if axes is None:
             return weight if cut is None else weight[cut]
         if cut is None:
@@ -197,8 +197,8 @@ class SliceableLinop(RememberingLinop):
         across = tuple(_ALL if axis in axes else p for axis, p in enumerate(cut))
         return torch.fft.ifftshift(weight[across], axes)[along]  # type: ignore[no-any-return]
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator with shifted weights; see :meth:`NamedLinop.uncentred`.
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the operator with shifted weights; see :meth:`NamedLinop.without_fftshift`.
 
         The weights are shifted when they are read, which is less to move than the data where the
         data has more dimensions.
@@ -217,10 +217,10 @@ class SliceableLinop(RememberingLinop):
                 axes[name] = tuple(sorted(found))
         if not axes:
             return self
-        if self._uncentred or any(self._is_cut(name, found) for name, found in axes.items()):
+        if self._ifftshifted or any(self._is_cut(name, found) for name, found in axes.items()):
             return None
         other = linked(self)
-        vars(other)["_uncentred"] = axes
+        vars(other)["_ifftshifted"] = axes
         return other
 
     def _only_passes_on(self, dims: Iterable[NamedDimension]) -> bool:
@@ -305,9 +305,9 @@ class SliceableLinop(RememberingLinop):
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
         # Shifting copies: what tiles share stays shared if it is shifted when it is read.
-        shifted = {n: axes for n, axes in self._uncentred.items() if not self._is_cut(n, axes)}
+        shifted = {n: axes for n, axes in self._ifftshifted.items() if not self._is_cut(n, axes)}
         parts = {}
-        for name in {*self._cuts, *self._uncentred}:
+        for name in {*self._cuts, *self._ifftshifted}:
             if name in shifted:
                 weight, cut = self._weight(name), self._cuts.get(name)
                 self._see(name, weight)
@@ -315,7 +315,7 @@ class SliceableLinop(RememberingLinop):
             else:
                 parts[name] = self.weight_part(name)
         other = with_changed_tensors(self, change, parts)
-        vars(other).update(_cuts={}, _indices={}, _uncentred=shifted)
+        vars(other).update(_cuts={}, _indices={}, _ifftshifted=shifted)
         vars(other).update(_admitted=None, _passed=None, _seen_shapes={})
         return other
 

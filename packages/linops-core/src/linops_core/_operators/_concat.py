@@ -17,7 +17,7 @@ from nameddim import ND, NamedDimension, NamedShape
 
 from .._algebra._add import Add
 from .._algebra._composite import Composite
-from .._algebra._normal_of import sandwich
+from .._algebra._normal_of import normal_of
 from .._algebra._same_space import same_space, why_not_alike
 from .._algebra._threads import check_workers, combined
 from .._algebra._zero import Zero, zero_block, zero_tile
@@ -254,10 +254,10 @@ class Concat(Composite):
         every block meets every other.
         """
         if self._output is None:
-            return sandwich(self)
+            return normal_of(self)
         normals = [linop.normal() for linop in self.linops]
         if len({(normal.ishape, normal.oshape) for normal in normals}) > 1:
-            return sandwich(self)  # operands that name what they sum over differently
+            return normal_of(self)  # operands that name what they sum over differently
         threads: dict[str, Any] = {"threaded": self.threaded, "num_workers": self.num_workers}
         if self._input is None:
             return Add(*normals, **threads)

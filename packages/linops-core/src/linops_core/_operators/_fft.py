@@ -12,7 +12,7 @@ from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._algebra._identity import Identity
 from .._algebra._normal import Normal, fit_inner
-from .._algebra._normal_of import sandwich
+from .._algebra._normal_of import normal_of
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import Role
@@ -149,8 +149,8 @@ class FFT(SliceableLinop):
             return "a Fourier transform mixes all of its grid"
         return None
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the transform without shifts; see :meth:`NamedLinop.uncentred`."""
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the transform without shifts; see :meth:`NamedLinop.without_fftshift`."""
         grid = {*self.ishape[-self.ndim :], *self.oshape[-self.ndim :]}
         concerned = grid & set(dims)
         if not concerned:
@@ -178,10 +178,10 @@ class FFT(SliceableLinop):
             grid = linop.oshape[-self.ndim :]
             ends_on_grid = fitted.oshape[-self.ndim :] == grid
             if ends_on_grid and all(fitted.role(dim) is Role.BATCH for dim in grid):
-                shifted = fitted.uncentred(grid)
+                shifted = fitted.without_fftshift(grid)
                 if shifted is not None:
                     assert isinstance(linop, FFT)
-                    return sandwich(linop._plain(), shifted)
+                    return normal_of(linop._plain(), shifted)
         return super().normal(inner)
 
     def _only_surrounds(self) -> bool:

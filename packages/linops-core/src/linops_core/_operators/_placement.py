@@ -92,7 +92,7 @@ class Placement(SliceableLinop):
         """Return the operator itself, which is real."""
         return self
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the operator itself where it only passes ``dims`` on."""
         return self if self._only_passes_on(dims) else None
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal
-from .._algebra._normal_of import sandwich
+from .._algebra._normal_of import normal_of
 from .._algebra._scalar import Scalar
 from .._base._copying import linked
 from .._base._linop import NamedLinop
@@ -126,7 +126,7 @@ class Expansion(SliceableLinop):
         """Return the operator itself, which is real."""
         return self
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop:
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop:
         """Return the operator itself: what is repeated is the same wherever it begins."""
         return self
 
@@ -135,10 +135,10 @@ class Expansion(SliceableLinop):
         counts = [count for count in self._counts if count is not None]
         complete = len(counts) == len(self._counts)
         if not self._expands:
-            return sandwich(self) if complete else Normal(linked(self))
+            return normal_of(self) if complete else Normal(linked(self))
         if complete and all(self._new):
             return Scalar(prod(counts), self.ishape)
-        return sandwich(self)  # which refuses what is to be broadcast and is not of size 1
+        return normal_of(self)  # which refuses what is to be broadcast and is not of size 1
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of a repeated dimension; that of the input where the sides differ."""

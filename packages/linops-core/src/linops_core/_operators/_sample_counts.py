@@ -66,10 +66,10 @@ class SampleCounts(Normal):
         """Return the operator itself, which is real."""
         return self
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> SampleCounts | None:
-        """Return the counts in the order of such data; see :meth:`NamedLinop.uncentred`."""
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> SampleCounts | None:
+        """Return the counts in the order of such data; see :meth:`NamedLinop.without_fftshift`."""
         names = dict(zip(self.ishape, self.sampling.ishape, strict=True))
-        sampling = self.sampling.uncentred([names.get(dim, dim) for dim in dims])
+        sampling = self.sampling.without_fftshift([names.get(dim, dim) for dim in dims])
         if sampling is None or self._window:
             return None
         return self.with_operands([sampling], self.shape)

@@ -259,8 +259,8 @@ class Sampling(SliceableLinop):
         """Return the operator itself, which is real."""
         return self
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the sampling at shifted indices; see :meth:`NamedLinop.uncentred`."""
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the sampling at shifted indices; see :meth:`NamedLinop.without_fftshift`."""
         shapes, concerned = self.shape.other_shapes, set(dims)
         if concerned & set(shapes["idx_shape"]):
             return None

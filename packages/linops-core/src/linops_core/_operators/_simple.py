@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nameddim import AnyDim, NamedDimension, NamedShape
 
 from .._algebra._normal import Normal
-from .._algebra._normal_of import sandwich
+from .._algebra._normal_of import normal_of
 from .._algebra._threads import is_portable
 from .._base._copying import linked
 from .._base._linop import NamedLinop
@@ -166,5 +166,5 @@ class SimpleLinop(RememberingLinop):
     def own_normal(self) -> NamedLinop:
         """Return A^H A: through the function that was given for it, if one was."""
         if self.normal_function is None or self.normal_fn is NamedLinop.normal_fn:
-            return sandwich(self)
+            return normal_of(self)
         return Normal(linked(self))

@@ -14,7 +14,7 @@ from nameddim import NamedDimension, NamedShape
 
 from .._algebra._add import Add
 from .._algebra._composite import Composite
-from .._algebra._normal_of import sandwich
+from .._algebra._normal_of import normal_of
 from .._algebra._same_space import same_space, why_not_alike
 from .._algebra._threads import check_workers, combined
 from .._algebra._zero import Zero, zero_block, zero_tile
@@ -175,10 +175,14 @@ class Stack(Composite):
         """Return the conjugates side by side."""
         return self.with_operands([linop.conj() for linop in self.linops], self.shape)
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return what the operands are side by side; see :meth:`NamedLinop.uncentred`."""
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return what the operands are side by side; see :meth:`NamedLinop.without_fftshift`."""
         concerned = set(dims)
-        return None if concerned & {self.idim, self.odim} else self._uncentred_operands(concerned)
+        return (
+            None
+            if concerned & {self.idim, self.odim}
+            else self._operands_without_fftshift(concerned)
+        )
 
     def own_normal(self) -> NamedLinop:
         """Return A^H A inside of the operands, where it can be.
@@ -188,15 +192,15 @@ class Stack(Composite):
         meets every other.
         """
         if self._output is None:
-            return sandwich(self)
+            return normal_of(self)
         normals = [linop.normal() for linop in self.linops]
         if len({(normal.ishape, normal.oshape) for normal in normals}) > 1:
-            return sandwich(self)  # operands that name what they sum over differently
+            return normal_of(self)  # operands that name what they sum over differently
         threads: dict[str, Any] = {"threaded": self.threaded, "num_workers": self.num_workers}
         if self._input is None:
             return Add(*normals, **threads)
         if any(self.idim in normal.dims for normal in normals):
-            return sandwich(self)  # a name that a normal has given to what it sums over
+            return normal_of(self)  # a name that a normal has given to what it sums over
         place = (self.idim, self._input)
         return Stack(*normals, idim_and_idx=place, odim_and_idx=place, **threads)
 

@@ -91,9 +91,9 @@ class Remote(Composite):
         normal = self.there.N
         return self.with_operands([normal], normal.shape)
 
-    def uncentred(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator for data whose centre is first; see :meth:`NamedLinop.uncentred`."""
-        there = self.there.uncentred(dims)
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the operator for data whose centre is first."""
+        there = self.there.without_fftshift(dims)
         return None if there is None else self.with_operands([there], self.shape)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:

@@ -1,0 +1,92 @@
+"""Operators that stand around one other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nameddim import NamedDimension, NamedShape
+
+from .._base._linop import NamedLinop
+from .._base._slicing import tile_of
+from .._base._support import Supports, support_of_one
+from ._composite import Composite
+
+
+class Wrapper(Composite):
+    """An operator around one other, its operand, that behaves in each dimension as that one.
+
+    A subclass overrides ``fn`` and ``adj_fn``, which find the operand as ``linop.linop``: that is
+    the adjoint, the conjugate, a tile or the normal of A where the wrapper is that of one around A.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+        The operand.
+    shape : NamedShape, optional
+        That of the operand by default.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Diagonal
+    >>> class Traced(Wrapper):
+    ...     "An operator that says when it is applied."
+    ...     @staticmethod
+    ...     def fn(linop, x):
+    ...         print(f"{linop.linop.name} is applied")
+    ...         return linop.linop(x)
+    ...     adj_fn = fn
+    >>> Traced(Diagonal(torch.tensor([1j]), ("N",))).H(torch.tensor([1.0]))
+    Diagonal is applied
+    tensor([0.-1.j])
+    """
+
+    _is_side_by_side = True
+
+    def __init__(
+        self, linop: NamedLinop, shape: NamedShape | None = None, name: str | None = None
+    ) -> None:
+        super().__init__(linop.shape if shape is None else shape, [linop], name)
+        self._is_endomorphism = linop.is_endomorphism
+
+    @property
+    def linop(self) -> NamedLinop:
+        """The operand."""
+        return self._operand(0)
+
+    def adjoint(self) -> NamedLinop:
+        """Return the same around the adjoint."""
+        return self.with_operands([self.linop.H], self.shape.H)
+
+    def conj(self) -> NamedLinop:
+        """Return the same around the conjugate."""
+        return self.with_operands([self.linop.conj()], self.shape)
+
+    def own_normal(self) -> NamedLinop:
+        """Return the same around the normal operator."""
+        normal = self.linop.N
+        return self.with_operands([normal], normal.shape)
+
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the same around what the operand is; see :meth:`NamedLinop.without_fftshift`."""
+        return self._operands_without_fftshift(dims)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: what the operand says."""
+        return self.linop.why_opaque(dim)
+
+    support = support_of_one
+
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return the supports of the operand."""
+        return self.linop._supports(dims)
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the same around the part of the operand; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        return linop.with_operands([tile_of(linop.linop, window)])  # type: ignore[no-any-return]
