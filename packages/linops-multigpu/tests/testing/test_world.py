@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from linops_core import Dense
 from linops_multigpu import BatchSpec, create_batched_linop
 from linops_multigpu._devices import _streams
-from linops_multigpu.testing import SCHEDULES, RaceError, World, _registration, simulated
+from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
+from linops_multigpu.testing._device import _registration
 
 pytestmark = pytest.mark.usefixtures("simulation")
 N = 4
@@ -125,9 +126,8 @@ def test_streams_that_wait_for_each_other_are_told() -> None:
     with simulated(1) as world:
         stream, event = world.new_stream("sim:0"), world.new_event()
         event.record(world.current_stream("sim:0"))
-        marker = event.marker
-        assert marker is not None
-        marker.reached = False
+        assert event.point is not None
+        event.point.done = False
         world._machine.scheduler.streams.remove(world.current_stream("sim:0"))
         with pytest.raises(RuntimeError, match="some stream must be able to go on, got none"):
             stream.wait_event(event)

@@ -1,10 +1,10 @@
 """Simulated devices on a CPU: to prove that work on several streams is in order, without a GPU."""
 
-from ._checker import RaceError as RaceError
-from ._cost import Interval as Interval
-from ._queue import SimEvent as SimEvent
-from ._queue import SimStream as SimStream
-from ._schedules import SCHEDULES as SCHEDULES
+from ._machine._cost import Interval as Interval
+from ._machine._schedules import SCHEDULES as SCHEDULES
+from ._machine._streams import SimEvent as SimEvent
+from ._machine._streams import SimStream as SimStream
+from ._order._checker import RaceError as RaceError
 from ._simulated import simulated as simulated
 from ._world import World as World
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import cast
 
-from linops_multigpu._devices._streams import register_backend
+from linops_multigpu._devices._streams import StreamBackend, register_backend
 
-from ._active import activate, deactivate, kernel
-from ._active import n_devices as n_active
-from ._backend import SimBackend
-from ._machine import Machine
-from ._registration import DEVICE_TYPE, register
-from ._schedules import schedule_named
-from ._special import SPECIAL
+from ._device._registration import DEVICE_TYPE, activated, register
+from ._machine._machine import Machine
+from ._machine._schedules import schedule_named
+from ._operators._dispatch import OWN, run
 from ._world import World
 
 
@@ -84,16 +83,13 @@ def simulated(
         raise ValueError(f"simulated: n_devices must be a positive integer, got {n_devices!r}")
     if memory is not None and (not isinstance(memory, int) or memory < 0):
         raise ValueError(f"simulated: memory must be an integer from 0 or None, got {memory!r}")
-    register(kernel, SPECIAL, n_active)
+    register(OWN)
     machine = Machine(n_devices, memory, schedule_named(schedule, seed))
     world = World(machine)
-    activate(machine)
-    register_backend(DEVICE_TYPE, SimBackend(world))
-    try:
+    with activated(partial(run, machine), n_devices):
+        register_backend(DEVICE_TYPE, cast(StreamBackend, world))
         with world.attached():
             yield world
             world.synchronize()
-    finally:
-        deactivate()
     if check:
         world.check()

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from operator import itemgetter
 
 import torch
 from torch import Tensor
 
-from ._checker import RaceError
-from ._cost import Interval, Trace, busiest, makespan
-from ._host_access import HostAccess, HostReads
-from ._machine import Duration, Machine
-from ._queue import SimEvent, SimStream
+from ._machine._cost import Interval, timeline
+from ._machine._machine import Duration, Machine
+from ._machine._streams import SimEvent, SimStream
+from ._operators._host_access import HostAccess, HostReads
+from ._order._checker import RaceError
+
+Device = torch.device | str
 
 
 class World:
     """A machine with simulated devices, while :func:`simulated` lasts.
+
+    It is also the backend through which this package works on their streams.
 
     Attributes
     ----------
@@ -66,17 +71,17 @@ class World:
 
     # Streams.
 
-    def current_stream(self, device: torch.device | str) -> SimStream:
+    def current_stream(self, device: Device) -> SimStream:
         """Return the stream on which this thread's work on ``device`` goes."""
         return self._machine.current_stream(device)
 
-    def new_stream(self, device: torch.device | str) -> SimStream:
+    def new_stream(self, device: Device) -> SimStream:
         """Return a stream of its own."""
-        return self._machine.new_stream(device)
+        return self._machine.scheduler.new_stream(self._named(device))
 
-    def new_event(self) -> SimEvent:
-        """Return an event that has not been recorded."""
-        return SimEvent(self._machine)
+    def new_event(self, device: Device | None = None) -> SimEvent:
+        """Return an event that has not been recorded, for streams of any device."""
+        return SimEvent(self._machine.scheduler)
 
     def using(self, stream: SimStream) -> AbstractContextManager[None]:
         """Make ``stream`` the current one of its device inside the block, for this thread."""
@@ -94,9 +99,9 @@ class World:
 
         That is, by the time that the last reference to the memory is gone.
         """
-        self._machine.check_own(stream)
+        self._machine.scheduler.check_own(stream)
         with self._machine.entered():
-            self._machine.memory.record_use(tensor, stream)
+            self._machine.memory_of(tensor.device).record_use(tensor, stream)
 
     def empty_pinned(self, like: Tensor) -> Tensor:
         """Return pinned memory of the host for a contiguous copy of ``like``."""
@@ -108,42 +113,40 @@ class World:
         with self._machine.entered():
             return self._machine.host_memory.is_pinned(tensor)
 
-    def allocated_nbytes(self, device: torch.device | str) -> int:
+    def allocated_nbytes(self, device: Device) -> int:
         """Return how many bytes tensors on ``device`` have now."""
         with self._machine.entered():
-            return self._machine.memory.allocator_of(device).allocated
+            return self._machine.memory_of(device).allocated
 
-    def peak_nbytes(self, device: torch.device | str) -> int:
+    def peak_nbytes(self, device: Device) -> int:
         """Return how many bytes tensors on ``device`` had at most."""
         with self._machine.entered():
-            return self._machine.memory.allocator_of(device).peak
+            return self._machine.memory_of(device).peak
 
     def reset_peak(self) -> None:
         """Let the peak of every device be what is allocated now."""
         with self._machine.entered():
-            for device in self.devices:
-                allocator = self._machine.memory.allocator_of(device)
-                allocator.peak = allocator.allocated
+            for memory in map(self._machine.memory_of, self.devices):
+                memory.peak = memory.allocated
 
     # The links between devices.
 
-    def can_reach(self, device: torch.device | str, peer: torch.device | str) -> bool:
-        """Whether ``device`` can read and write the memory of ``peer`` by itself."""
-        return self._link(device, peer) not in self._machine.cut_links
+    def can_reach(self, device: Device, peer: Device) -> bool:
+        """Whether ``device`` can read and write the memory of ``peer``, if that is simulated."""
+        if torch.device(peer).type != torch.device(device).type:
+            return False
+        return (self._named(device), self._named(peer)) not in self._machine.cut_links
 
-    def cut_link(self, device: torch.device | str, peer: torch.device | str) -> None:
+    def cut_link(self, device: Device, peer: Device) -> None:
         """Let ``device`` reach the memory of ``peer`` no more; copies go by way of the host."""
-        self._machine.cut_links.add(self._link(device, peer))
+        self._machine.cut_links.add((self._named(device), self._named(peer)))
 
-    def corrupt_link(self, source: torch.device | str, destination: torch.device | str) -> None:
+    def corrupt_link(self, source: Device, destination: Device) -> None:
         """Let copies from ``source`` to ``destination`` arrive wrong, without an error."""
-        self._machine.corrupt_links.add(self._link(source, destination))
+        self._machine.corrupt_links.add((self._named(source), self._named(destination)))
 
-    def _link(
-        self, first: torch.device | str, second: torch.device | str
-    ) -> tuple[torch.device, torch.device]:
-        index_of = self._machine.index_of
-        return self.devices[index_of(first)], self.devices[index_of(second)]
+    def _named(self, device: Device) -> torch.device:
+        return self.devices[self._machine.index_of(device)]
 
     # Time.
 
@@ -158,17 +161,20 @@ class World:
         """
         with self._machine.entered():
             self._machine.copy_cost, self._machine.kernel_cost = copy, kernel
-            self._machine.trace = Trace()
+            self._machine.scheduler.given.clear()
 
     def timeline(self) -> list[Interval]:
         """Return all work since the costs were set: engine, name, start and end, by start."""
         with self._machine.entered():
-            return self._machine.trace.timeline()
+            return timeline(self._machine.scheduler.given)
 
     def makespan(self) -> float:
         """Return how many seconds all work since the costs were set takes."""
-        return makespan(self.timeline())
+        return max((interval.end for interval in self.timeline()), default=0.0)
 
     def busiest(self) -> tuple[str, float]:
         """Return the engine that works longest, and for how many seconds."""
-        return busiest(self.timeline())
+        busy: dict[str, float] = {}
+        for engine, _, start, end in self.timeline():
+            busy[engine] = busy.get(engine, 0.0) + end - start
+        return max(busy.items(), key=itemgetter(1), default=("", 0.0))

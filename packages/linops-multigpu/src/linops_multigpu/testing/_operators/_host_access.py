@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,11 +12,9 @@ from torch.autograd.graph import increment_version
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ._registration import DEVICE_TYPE, counts_its_writes
-from ._schema import tensors_in, written_by
-
-if TYPE_CHECKING:
-    from ._machine import Machine
+from .._device._registration import DEVICE_TYPE, counts_its_writes
+from .._device._schema import tensors_in, written_by
+from .._machine._machine import Machine
 
 
 class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch

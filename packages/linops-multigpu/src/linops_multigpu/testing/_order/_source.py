@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 _PLUMBING = (
-    str(Path(__file__).parent),
+    str(Path(__file__).parents[1]),
     str(Path(torch.__file__).parent),
     contextlib.__file__,
     weakref.__file__,

@@ -5,28 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map_only
 
-from ._machine import Machine
-from ._registration import DEVICE_TYPE, conjugated_like, without_memory
-from ._schema import (
+from .._device._registration import (
+    DEVICE_TYPE,
+    conjugated_like,
+    without_memory,
+)
+from .._device._schema import (
     returns_tensors,
     takes_generator,
     tensors_in,
     waits_for_values,
     written_by,
 )
+from .._machine._machine import Machine
 
 Arguments = tuple[Any, ...]
 Options = dict[str, Any]
 
 
-def compute_later(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) -> Any:
+def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) -> Any:
     """Return what ``op`` returns on a real device: tensors whose values will be there.
 
     Parameters
@@ -42,61 +46,83 @@ def compute_later(machine: Machine, op: OpOverload, args: Arguments, kwargs: Opt
         If there are tensors on several devices, or it cannot be said which random numbers ``op``
         draws.
     """
-    written = written_by(op, args, kwargs)
-    device = _common_device(op, args, kwargs, written)
-    call = _Call(op, device, args, _with_random_numbers(op, kwargs), written)
+    call = _Call(machine, op, args, kwargs)
     if not returns_tensors(op):
-        return compute_now(machine, op, device, call.on_host(machine), call.read, written)
+        return call.now()
     try:
         shapes, resized = _shapes(op, args, kwargs)
     except NotImplementedError:  # torch knows the shapes only from the values
-        found = compute_now(machine, op, device, call.on_host(machine), call.read, written)
-        if not op._schema.returns:
-            return None
-        if op._schema.is_mutable:
-            return written[0] if len(written) == 1 else tuple(written)
-        return _with_values_of(machine, device, found)
+        found = call.now()
+        if op._schema.is_mutable and op._schema.returns:
+            return call.written[0] if len(call.written) == 1 else tuple(call.written)
+        return tree_map_only(Tensor, call.sent, found)
     for tensor, shape in resized:
         resize(machine, tensor, shape.size(), shape.stride())
     made: list[Tensor] = []
 
     def stand_in(result: Tensor) -> Tensor:
         if result.device.type == "meta":
-            result = machine.memory.empty(device, result.size(), result.stride(), result.dtype)
+            result = machine.empty(call.device, result.size(), result.stride(), result.dtype)
             made.append(result)
         return result
 
     results = tree_map_only(Tensor, stand_in, shapes)
-    targets = [machine.memory.twin(tensor) for tensor in made]
-    fill = partial(_fill, call.on_host(machine), targets, op)
-    stream = machine.current_stream(device)
-    machine.launch(stream, str(op), fill, reads=call.read, writes=[*written, *made])
+    call.later(made)
     return results
 
 
-class _Call(NamedTuple):
-    """An operator and what it was called with."""
+class _Call:
+    """An operator and what it is called with, on one device."""
 
-    op: OpOverload
-    device: torch.device
-    args: Arguments
-    kwargs: Options
-    written: list[Tensor]
-
-    @property
-    def read(self) -> list[Tensor]:
-        """The tensors on the device that are not written to."""
-        return [
+    def __init__(self, machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) -> None:
+        self.written = written_by(op, args, kwargs)
+        self.device = _common_device(op, args, kwargs, self.written)
+        self._machine, self._op, self._args = machine, op, args
+        self._kwargs = _with_random_numbers(op, kwargs)
+        self._read = [
             tensor
-            for tensor in tensors_in((self.args, self.kwargs))
+            for tensor in tensors_in((args, kwargs))
             if tensor.device == self.device and not any(tensor is out for out in self.written)
         ]
+        self._stream = machine.current_stream(self.device)
 
-    def on_host(self, machine: Machine) -> Callable[[], Any]:
-        """Return what does it in the memory of the host."""
-        twins = partial(tree_map_only, Tensor, partial(_twin_or_number, machine))
-        options = _elsewhere(self.kwargs, "cpu")
-        return partial(_callable(self.op, self.args), *twins(self.args), **twins(options))
+    def later(self, made: list[Tensor]) -> None:
+        """Let the stream compute, and put what is new into the memory that was made for it."""
+        targets = [self._machine.on_host(tensor) for tensor in made]
+        self._launch(partial(_fill, self._on_host(), targets, self._op), made)
+
+    def now(self) -> Any:
+        """Compute at once; the host learns the values if it would on a real device."""
+        found: list[Any] = []
+        run = self._on_host()
+        self._launch(lambda: found.append(run()), [])
+        if waits_for_values(self._op):
+            self._stream.synchronize()
+        else:
+            self._machine.scheduler.finish(self._stream)
+        return found[0]
+
+    def sent(self, values: Tensor) -> Tensor:
+        """Return a tensor on the device with values that were found on the host."""
+        tensor = self._machine.empty(self.device, values.size(), values.stride(), values.dtype)
+        run = partial(self._machine.on_host(tensor).copy_, values)
+        self._machine.launch(self._stream, "result", run, writes=[tensor])
+        return tensor
+
+    def _launch(self, run: Callable[[], object], made: list[Tensor]) -> None:
+        writes = [*self.written, *made]
+        self._machine.launch(self._stream, str(self._op), run, reads=self._read, writes=writes)
+
+    def _on_host(self) -> Callable[[], Any]:
+        twins = partial(tree_map_only, Tensor, self._twin_or_number)
+        options = _elsewhere(self._kwargs, "cpu")
+        return partial(_callable(self._op, self._args), *twins(self._args), **twins(options))
+
+    def _twin_or_number(self, tensor: Tensor) -> Tensor:
+        if tensor.device.type == DEVICE_TYPE:
+            return self._machine.on_host(tensor)
+        self._machine.host_access([tensor], [], "number")
+        return tensor.detach().clone()
 
 
 def _callable(op: OpOverload, args: Arguments) -> Callable[..., Any]:
@@ -110,10 +136,7 @@ def _callable(op: OpOverload, args: Arguments) -> Callable[..., Any]:
 
 
 def _with_random_numbers(op: OpOverload, kwargs: Options) -> Options:
-    """Return the options with what random numbers come from.
-
-    That is decided now: they must not depend on the order in which streams get on.
-    """
+    """Return the options with a generator, seeded now: the order of streams must not matter."""
     if torch.Tag.nondeterministic_seeded not in op.tags or kwargs.get("generator") is not None:
         return kwargs
     if not takes_generator(op):
@@ -126,46 +149,14 @@ def _elsewhere(kwargs: Options, device: str) -> Options:
     return {**kwargs, "device": torch.device(device)} if "device" in kwargs else kwargs
 
 
-def _fill(compute: Callable[[], Any], targets: list[Tensor], op: OpOverload) -> None:
-    """Compute, and put what is new into the memory that was given for it."""
-    results = compute()
+def _fill(run: Callable[[], Any], targets: list[Tensor], op: OpOverload) -> None:
+    results = run()
     if not targets:
         return
     for target, result in zip(targets, tensors_in(results), strict=True):
         if target.shape != result.shape:
             raise RuntimeError(f"simulated: {op} must return {target.shape}, got {result.shape}")
         target.copy_(result)
-
-
-def compute_now(
-    machine: Machine,
-    op: OpOverload,
-    device: torch.device,
-    compute: Callable[[], Any],
-    read: list[Tensor],
-    written: list[Tensor],
-) -> Any:
-    """Let the stream compute at once; the host learns the values if it would on a real device."""
-    stream = machine.current_stream(device)
-    found: list[Any] = []
-    machine.launch(stream, str(op), lambda: found.append(compute()), reads=read, writes=written)
-    if waits_for_values(op):
-        stream.synchronize()
-    else:
-        machine.scheduler.finish(stream)
-    return found[0]
-
-
-def _with_values_of(machine: Machine, device: torch.device, values: Any) -> Any:
-    """Return tensors on ``device`` with the values that were found on the host."""
-
-    def sent(value: Tensor) -> Tensor:
-        tensor = machine.memory.empty(device, value.size(), value.stride(), value.dtype)
-        run = partial(machine.memory.twin(tensor).copy_, value)
-        machine.launch(machine.current_stream(device), "result", run, writes=[tensor])
-        return tensor
-
-    return tree_map_only(Tensor, sent, values)
 
 
 def _shapes(
@@ -195,13 +186,7 @@ def _shapes(
 def _common_device(
     op: OpOverload, args: Arguments, kwargs: Options, written: list[Tensor]
 ) -> torch.device:
-    """Return the device that all arguments are on.
-
-    Raises
-    ------
-    RuntimeError
-        If they are on several. Numbers on the host that are only read are on all.
-    """
+    """Return the device that all arguments are on; numbers on the host, only read, are on all."""
     found = dict.fromkeys(
         tensor.device
         for tensor in tensors_in((args, kwargs))
@@ -215,13 +200,6 @@ def _common_device(
             f"{' and '.join(map(str, found))}, in {op}"
         )
     return next(iter(found))
-
-
-def _twin_or_number(machine: Machine, tensor: Tensor) -> Tensor:
-    if tensor.device.type == DEVICE_TYPE:
-        return machine.memory.twin(tensor)
-    machine.host_access([tensor], [], "number")
-    return tensor.detach().clone()
 
 
 def resize(machine: Machine, tensor: Tensor, size: Sequence[int], stride: Sequence[int]) -> None:
@@ -240,7 +218,7 @@ def resize(machine: Machine, tensor: Tensor, size: Sequence[int], stride: Sequen
                 f"simulated: a tensor to be resized must be empty or have the memory for it, got "
                 f"{tuple(tensor.shape)} to become {tuple(size)}"
             )
-        storage = machine.memory.empty(tensor.device, size, stride, tensor.dtype).untyped_storage()
+        storage = machine.empty(tensor.device, size, stride, tensor.dtype).untyped_storage()
         offset = 0
     op = torch.ops.aten.set_.source_Storage_storage_offset
     without_memory(op, (tensor, storage, offset, size, stride), {})

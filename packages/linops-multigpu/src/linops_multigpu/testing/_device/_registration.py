@@ -6,8 +6,8 @@ What makes a device type of its own rest on private parts of torch is here and i
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,8 @@ from torch._ops import OpOverload
 from torch.library import Library, fallthrough_kernel
 
 DEVICE_TYPE = "sim"
-KEY = "PrivateUse1"
+_KEY = "PrivateUse1"
 _CPU, _PRIVATE_USE_1 = 0, 20  # c10::DeviceType
-Kernel = Callable[..., Any]
-
 _NEEDED = (
     "torch._C._dispatch_has_kernel_for_dispatch_key",
     "torch._C._from_dlpack",
@@ -33,21 +31,39 @@ _NEEDED = (
 )
 _libraries: list[Library] = []  # what they register lasts as long as they do
 
+Kernel = Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], Any]
+_active: list[tuple[Kernel, int]] = []  # at most one
 
-def counts_its_writes(op: OpOverload) -> bool:
-    """Whether torch counts what ``op`` writes before a dispatch mode sees it.
 
-    Other operators leave it to those that they consist of, which count nothing below a mode.
+@contextmanager
+def activated(kernel: Kernel, n_devices: int) -> Iterator[None]:
+    """Have devices inside the block, and let ``kernel`` do every operator that meets them.
+
+    Raises
+    ------
+    RuntimeError
+        If there are devices already.
     """
-    name = op.name()  # type: ignore[no-untyped-call]  # of torch
-    return torch._C._dispatch_has_kernel_for_dispatch_key(name, "ADInplaceOrView")
+    if _active:
+        raise RuntimeError("simulated: one machine must end before the next one, got one inside")
+    _active.append((kernel, n_devices))
+    try:
+        yield
+    finally:
+        _active.clear()
 
 
-class DeviceModule:
+def _kernel(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    if not _active:
+        raise RuntimeError("simulated devices must be used inside `with simulated()`, got none")
+    return _active[0][0](op, args, kwargs)
+
+
+class _DeviceModule:
     """What torch asks of ``torch.sim``."""
 
-    def __init__(self, n_devices: Callable[[], int]) -> None:
-        self.device_count = n_devices
+    def device_count(self) -> int:
+        return _active[0][1] if _active else 0
 
     def is_initialized(self) -> bool:
         return True
@@ -65,17 +81,13 @@ class DeviceModule:
         return False
 
 
-def register(kernel: Kernel, own: Iterable[OpOverload], n_devices: Callable[[], int]) -> None:
+def register(own: Iterable[OpOverload]) -> None:
     """Make torch know the device type, once for the whole process.
 
     Parameters
     ----------
-    kernel : function
-        Called with every operator that meets a tensor of the device type, and its arguments.
     own : iterable of OpOverload
-        Those that torch would do itself, or do without a tensor of the device type.
-    n_devices : function
-        Returns how many devices there are now.
+        Operators that torch would do itself, or do without a tensor of the device type.
 
     Raises
     ------
@@ -89,25 +101,25 @@ def register(kernel: Kernel, own: Iterable[OpOverload], n_devices: Callable[[], 
     import torch._meta_registrations  # shapes of the results of more operators
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
+    module = _DeviceModule()
+
     class Hooks(torch._C._acc.PrivateUse1Hooks):
         def is_available(self) -> bool:
-            return n_devices() > 0
+            return module.is_available()
 
         def has_primary_context(self, index: int) -> bool:
-            return index < n_devices()
+            return index < module.device_count()
 
         def is_built(self) -> bool:
             return True
 
-    _setup_privateuseone_for_python_backend(
-        DEVICE_TYPE, backend_module=DeviceModule(n_devices), hook=Hooks()
-    )
+    _setup_privateuseone_for_python_backend(DEVICE_TYPE, backend_module=module, hook=Hooks())
     library: Any = Library  # torch gives it no types
     everything, aten = library("_", "IMPL"), library("aten", "IMPL")
-    everything.fallback(kernel, KEY)
+    everything.fallback(_kernel, _KEY)
     for op in own:
         # Where a dispatch mode was switched off half, as in `torch.tensor`, torch finds only these.
-        aten.impl(op, partial(kernel, op), KEY)
+        aten.impl(op, partial(_kernel, op), _KEY)
     # A copy sees to conjugation by itself; torch would copy to a conjugated copy first, for ever.
     for lazy in ("Conjugate", "Negative"):
         aten.impl("_copy_from", fallthrough_kernel, lazy)
@@ -144,6 +156,15 @@ def _let_storages_fail() -> None:
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     put.restype, put.argtypes = None, [ctypes.c_int8, ctypes.c_void_p, ctypes.c_uint8]
     put(_PRIVATE_USE_1, get(ctypes.byref(ctypes.c_int8(_CPU))), 0)
+
+
+def counts_its_writes(op: OpOverload) -> bool:
+    """Whether torch counts what ``op`` writes before a dispatch mode sees it.
+
+    Other operators leave it to those that they consist of, which count nothing below a mode.
+    """
+    name = op.name()  # type: ignore[no-untyped-call]  # of torch
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name, "ADInplaceOrView")
 
 
 def without_memory(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

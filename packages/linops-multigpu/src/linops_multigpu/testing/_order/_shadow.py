@@ -26,9 +26,12 @@ class Shadow:
     Parameters
     ----------
     nbytes : int
+    place : str
+        The device, for messages.
     """
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, place: str) -> None:
+        self.place = place
         self._writer = np.zeros(nbytes, np.int32)
         self._written = np.zeros(nbytes, np.int64)  # at no time, which is before everything
         self._read: dict[int, NDArray[np.int64]] = {}
@@ -41,10 +44,7 @@ class Shadow:
         writers, written = self._writer[touched], self._written[touched]
         if written.size == 0:
             return None
-        known = np.zeros(int(writers.max()) + 1, np.int64)
-        for actor, time in clock.items():
-            if actor < len(known):
-                known[actor] = time
+        known = np.array([clock.get(actor, 0) for actor in range(int(writers.max()) + 1)])
         late = written > known[writers]
         if late.any():
             first = int(late.argmax())
@@ -56,15 +56,13 @@ class Shadow:
                 return Conflict(actor, time, False, int(late.sum()))
         return None
 
-    def note_read(self, touched: Bytes, actor: int, time: int) -> None:
-        """Remember a read."""
-        times = self._read.get(actor)
-        if times is None:
-            times = self._read[actor] = np.zeros(len(self._written), np.int64)
-        times[touched] = time
-
-    def note_write(self, touched: Bytes, actor: int, time: int) -> None:
-        """Remember a write, and forget what it came after."""
+    def note(self, touched: Bytes, actor: int, time: int, *, writes: bool) -> None:
+        """Remember an access; a write comes after all others, which are forgotten."""
+        if not writes:
+            if actor not in self._read:
+                self._read[actor] = np.zeros(len(self._written), np.int64)
+            self._read[actor][touched] = time
+            return
         self._writer[touched] = actor
         self._written[touched] = time
         for times in self._read.values():

@@ -13,18 +13,7 @@ Bytes: TypeAlias = slice | NDArray[np.int64]
 
 
 def bytes_of(tensor: Tensor, address: int) -> Bytes:
-    """Return the bytes that the elements of ``tensor`` occupy.
-
-    Parameters
-    ----------
-    tensor : Tensor
-        Strided; of any device that has addresses.
-    address : int
-        Of the byte that counts as the first.
-
-    Returns
-    -------
-    slice or array of int, shape (N,)
+    """Return the bytes that a tensor's elements occupy, counted from ``address``.
 
     Examples
     --------

@@ -17,9 +17,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ._machine import Machine
-from ._queue import SimStream
-from ._registration import DEVICE_TYPE
+from .._device._registration import DEVICE_TYPE
+from .._machine._machine import Machine
+from .._machine._streams import SimStream
 
 
 def copy(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
@@ -27,12 +27,14 @@ def copy(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bo
     source = source.expand(destination.shape)
     if destination.numel() == 0:
         return
-    if not _is_simulated(source):
+    if source.device.type != DEVICE_TYPE:
         _from_host(machine, source, destination, non_blocking)
-    elif not _is_simulated(destination):
+    elif destination.device.type != DEVICE_TYPE:
         _to_host(machine, source, destination, non_blocking)
     elif source.device == destination.device:
-        _launch(machine, machine.current_stream(source.device), "copy", source, destination, None)
+        run = partial(machine.on_host(destination).copy_, machine.on_host(source))
+        stream = machine.current_stream(source.device)
+        machine.launch(stream, "copy", run, reads=[source], writes=[destination])
     else:
         _between_devices(machine, source, destination)
 
@@ -49,70 +51,48 @@ def _between_devices(machine: Machine, source: Tensor, destination: Tensor) -> N
     there = machine.current_stream(source.device)
     here = machine.current_stream(destination.device)
     there.wait_stream(here)
-    link = f"link {source.device} -> {destination.device}"
-    name = f"copy {source.device} -> {destination.device}"
-    _launch(machine, there, name, source, destination, link)
+    _send(machine, there, source, destination, reads=[source])
     here.wait_stream(there)
-    _note(machine, source, destination)
 
 
 def _from_host(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
     stream = machine.current_stream(destination.device)
-    link = f"link cpu -> {destination.device}"
-    name = f"copy cpu -> {destination.device}"
     is_behind = non_blocking and machine.host_memory.is_pinned(source)
-    if is_behind and _is_one_run(source, destination):
-        _launch(machine, stream, name, source, destination, link)
-    else:
-        machine.host_access([source], [], name)
-        taken = source.detach().clone()
-        target = machine.memory.twin(destination)
-        run = partial(_copy_now, target, taken)
-        reads = [source] if is_behind else []
-        machine.launch(stream, name, run, reads=reads, writes=[destination], link=link)
-    _note(machine, source, destination)
+    values = source
+    if not (is_behind and _is_one_run(source, destination)):
+        machine.host_access([source], [], f"copy cpu -> {destination.device}")
+        values = source.detach().clone()
+    _send(machine, stream, values, destination, reads=[source] if is_behind else [])
     if not non_blocking:
         stream.synchronize()
 
 
 def _to_host(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
     stream = machine.current_stream(source.device)
-    link = f"link {source.device} -> cpu"
-    name = f"copy {source.device} -> cpu"
-    _launch(machine, stream, name, source, destination, link)
-    _note(machine, source, destination)
+    _send(machine, stream, source, destination, reads=[source])
     is_packed = destination.is_contiguous() or _is_one_run(source, destination)
     if not (non_blocking and is_packed and machine.host_memory.is_pinned(destination)):
         stream.synchronize()
 
 
-def _launch(
-    machine: Machine,
-    stream: SimStream,
-    name: str,
-    source: Tensor,
-    destination: Tensor,
-    link: str | None,
+def _send(
+    machine: Machine, stream: SimStream, values: Tensor, destination: Tensor, reads: list[Tensor]
 ) -> None:
-    corrupt = (source.device, destination.device) in machine.corrupt_links
-    run = partial(_copy_now, _on_host(machine, destination), _on_host(machine, source), corrupt)
-    machine.launch(stream, name, run, reads=[source], writes=[destination], link=link)
+    way = f"{values.device} -> {destination.device}"
+    is_corrupt = (values.device, destination.device) in machine.corrupt_links
+    run = partial(_arrive, machine.on_host(destination), machine.on_host(values), is_corrupt)
+    machine.launch(
+        stream, f"copy {way}", run, reads=reads, writes=[destination], link=f"link {way}"
+    )
+    nbytes = destination.numel() * destination.element_size()
+    machine.moved.append((str(values.device), str(destination.device), nbytes))
 
 
-def _copy_now(destination: Tensor, source: Tensor, corrupt: bool = False) -> None:
-    destination.copy_(source)
-    if corrupt:
+def _arrive(destination: Tensor, values: Tensor, is_corrupt: bool) -> None:
+    destination.copy_(values)
+    if is_corrupt:
         first = destination[(slice(0, 1),) * destination.dim()]
         first.copy_(~first if first.dtype == torch.bool else first + 1)
-
-
-def _on_host(machine: Machine, tensor: Tensor) -> Tensor:
-    return machine.memory.twin(tensor) if _is_simulated(tensor) else tensor.data
-
-
-def _note(machine: Machine, source: Tensor, destination: Tensor) -> None:
-    nbytes = destination.numel() * destination.element_size()
-    machine.moved.append((str(source.device), str(destination.device), nbytes))
 
 
 def _is_one_run(source: Tensor, destination: Tensor) -> bool:
@@ -131,7 +111,3 @@ def _run(tensor: Tensor) -> list[tuple[int, int]] | None:
     axes_with_steps = [(length, stride) for length, stride in axes if length > 1]
     extent = 1 + sum((length - 1) * stride for length, stride in axes_with_steps)
     return axes_with_steps if extent == tensor.numel() else None
-
-
-def _is_simulated(tensor: Tensor) -> bool:
-    return tensor.device.type == DEVICE_TYPE

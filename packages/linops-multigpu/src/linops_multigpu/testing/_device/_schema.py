@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,9 +13,10 @@ from torch.utils._pytree import tree_leaves
 def written_by(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
     """Return the tensors among the arguments that ``op`` writes to."""
     found = []
-    for argument, value in _given(op, args, kwargs):
+    for position, argument in enumerate(op._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            found += tensors_in(value)
+            given = args[position] if position < len(args) else kwargs.get(argument.name)
+            found += tensors_in(given)
     return found
 
 
@@ -40,13 +40,3 @@ def waits_for_values(op: OpOverload) -> bool:
 def takes_generator(op: OpOverload) -> bool:
     """Whether ``op`` can be told where its random numbers come from."""
     return any(argument.name == "generator" for argument in op._schema.arguments)
-
-
-def _given(
-    op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Iterator[tuple[Any, Any]]:
-    for position, argument in enumerate(op._schema.arguments):
-        if position < len(args):
-            yield argument, args[position]
-        elif argument.name in kwargs:
-            yield argument, kwargs[argument.name]

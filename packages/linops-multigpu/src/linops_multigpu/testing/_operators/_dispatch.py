@@ -1,46 +1,54 @@
-"""The operators that are about devices and memory: they are done in ways of their own."""
+"""What becomes of an operator that meets a simulated device: most are computed later."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ._compute import compute_later, compute_now, resize
+from .._device._registration import DEVICE_TYPE, without_memory
+from .._machine._machine import Machine
+from ._compute import compute, resize
 from ._copies import copy
-from ._machine import Machine
-from ._registration import DEVICE_TYPE
 
 aten = torch.ops.aten
+_INDEXED = (aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index)
+
+
+def run(machine: Machine, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Do what ``op`` does on a real device."""
+    with machine.entered():
+        special = _SPECIAL.get(op)
+        if special is not None:
+            return special(machine, *args, **kwargs)
+        if op.is_view or op.overloadpacket is aten.set_:
+            return without_memory(op, args, kwargs)
+        if op.overloadpacket in _INDEXED and len(args) > 1:
+            # Positions may come from the host, on every kind of device.
+            args = (args[0], [_brought(index, args[0].device) for index in args[1]], *args[2:])
+        return compute(machine, op, args, kwargs)
+
+
+def _brought(index: Tensor | None, device: torch.device) -> Tensor | None:
+    return None if index is None else index.to(device)
 
 
 def _empty(
     machine: Machine,
     size: Any,
+    stride: Any = None,
     *,
     dtype: torch.dtype | None = None,
     device: torch.device,
     memory_format: torch.memory_format | None = None,
     **options: object,
 ) -> Tensor:
-    like = torch.empty(size, device="meta", memory_format=memory_format)
-    return machine.memory.empty(device, size, like.stride(), dtype or torch.get_default_dtype())
-
-
-def _empty_strided(
-    machine: Machine,
-    size: Any,
-    stride: Any,
-    *,
-    dtype: torch.dtype | None = None,
-    device: torch.device,
-    **options: object,
-) -> Tensor:
-    return machine.memory.empty(device, size, stride, dtype or torch.get_default_dtype())
+    if stride is None:
+        stride = torch.empty(size, device="meta", memory_format=memory_format).stride()
+    return machine.empty(device, size, stride, dtype or torch.get_default_dtype())
 
 
 def _copy_from(
@@ -62,12 +70,6 @@ def _resize(
     return tensor
 
 
-def _item(machine: Machine, tensor: Tensor) -> Any:
-    op = aten._local_scalar_dense.default
-    compute = partial(op, machine.memory.twin(tensor))
-    return compute_now(machine, op, tensor.device, compute, [tensor], [])
-
-
 def _to_copy(
     machine: Machine,
     tensor: Tensor,
@@ -82,10 +84,10 @@ def _to_copy(
     like = torch.empty_like(
         tensor, dtype=dtype, device="meta", memory_format=memory_format or torch.preserve_format
     )
-    if target.type == DEVICE_TYPE:
-        made = machine.memory.empty(target, like.size(), like.stride(), like.dtype)
-    elif target.type == "meta":
+    if target.type == "meta":
         return like
+    if target.type == DEVICE_TYPE:
+        made = machine.empty(target, like.size(), like.stride(), like.dtype)
     else:
         made = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=target)
         if non_blocking:
@@ -95,21 +97,25 @@ def _to_copy(
     return made
 
 
+def _item(machine: Machine, tensor: Tensor) -> Any:
+    return compute(machine, aten._local_scalar_dense.default, (tensor,), {})
+
+
 def _convolution(machine: Machine, *args: Any) -> Any:
     # Of this one torch has only a stub for devices that it does not know.
-    return compute_later(machine, aten.convolution.default, args, {})
+    return compute(machine, aten.convolution.default, args, {})
 
 
 def _convolution_backward(
     machine: Machine, gradient: Tensor, x: Tensor, weight: Tensor, *args: Any
 ) -> Any:
     every = (gradient, x, weight, None, *args)
-    return compute_later(machine, aten.convolution_backward.default, every, {})
+    return compute(machine, aten.convolution_backward.default, every, {})
 
 
-SPECIAL: dict[OpOverload, Callable[..., Any]] = {
+_SPECIAL: dict[OpOverload, Callable[..., Any]] = {
     aten.empty.memory_format: _empty,
-    aten.empty_strided.default: _empty_strided,
+    aten.empty_strided.default: _empty,
     aten._copy_from.default: _copy_from,
     aten._to_copy.default: _to_copy,
     aten._local_scalar_dense.default: _item,
@@ -117,3 +123,5 @@ SPECIAL: dict[OpOverload, Callable[..., Any]] = {
     aten.convolution_overrideable.default: _convolution,
     aten.convolution_backward_overrideable.default: _convolution_backward,
 }
+OWN = tuple(_SPECIAL)
+"""Operators that torch would do itself, or do without a tensor of the device type."""

@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_multigpu.testing._bytes import bytes_of
-from linops_multigpu.testing._shadow import Shadow
+from linops_multigpu.testing._order._bytes import bytes_of
+from linops_multigpu.testing._order._shadow import Shadow
 
 N = 6
 
@@ -46,10 +46,10 @@ def test_a_conflict_is_with_an_access_that_is_not_known_of(
     touched: set[int],
     writes: bool,
 ) -> None:
-    shadow = Shadow(N)
+    shadow = Shadow(N, "cpu")
     since_write: dict[int, list[tuple[int, int, bool]]] = {}
     for time, (actor, elements, wrote) in enumerate(done, 1):
-        (shadow.note_write if wrote else shadow.note_read)(_array(elements), actor, time)
+        shadow.note(_array(elements), actor, time, writes=wrote)
         for element in elements:
             # A write comes after what was before, so that need not be asked for again.
             accesses = [] if wrote else since_write.setdefault(element, [])

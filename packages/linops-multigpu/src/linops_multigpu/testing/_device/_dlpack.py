@@ -14,25 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-EXTENSION_DEVICE = 12  # kDLExtDev of dlpack.h
-KINDS = {  # DLDataTypeCode of dlpack.h; the bits are those of an element
-    torch.int8: 0,
-    torch.int16: 0,
-    torch.int32: 0,
-    torch.int64: 0,
-    torch.uint8: 1,
-    torch.uint16: 1,
-    torch.uint32: 1,
-    torch.uint64: 1,
-    torch.float16: 2,
-    torch.float32: 2,
-    torch.float64: 2,
-    torch.bfloat16: 4,
-    torch.complex32: 5,
-    torch.complex64: 5,
-    torch.complex128: 5,
-    torch.bool: 6,
-}
+_EXTENSION_DEVICE = 12  # kDLExtDev of dlpack.h
 
 
 class _Device(ctypes.Structure):
@@ -61,9 +43,9 @@ _array_in.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def tensor_over(
-    memory: Tensor, dtype: torch.dtype, index: int, released: Callable[[], None]
+    memory: Tensor, dtype: torch.dtype, index: int, released: Callable[[], None] | None = None
 ) -> Tensor:
-    """Return a tensor on a simulated device that stands for memory of the host.
+    """Return a tensor on a simulated device, with a storage of its own over memory of the host.
 
     Parameters
     ----------
@@ -72,29 +54,28 @@ def tensor_over(
     dtype : torch.dtype
     index : int
         Of the device.
-    released : function
+    released : function, optional
         Called once, when the last tensor with the new storage is gone; from any thread.
-
-    Returns
-    -------
-    Tensor
-        As many elements as there is memory for; the owner of a storage of its own.
 
     Raises
     ------
     TypeError
         If there is no such element in DLPack.
     """
-    if dtype not in KINDS:
-        raise TypeError(f"simulated: the dtype must be one that DLPack has, got {dtype}")
+    try:
+        example = memory[:0].view(dtype).__dlpack__()
+    except BufferError as error:
+        message = f"simulated: the dtype must be one that DLPack has, got {dtype}"
+        raise TypeError(message) from error
     owner = memory.numpy()
-    # Torch may let go while an exception is on its way, when no function of Python may be its
-    # deleter. That of NumPy is in C, and Python puts the exception aside for a finalizer.
-    weakref.finalize(owner, released).atexit = False
+    if released is not None:
+        # Torch may let go while an exception is on its way, when no function of Python may be its
+        # deleter. That of NumPy is in C, and Python puts the exception aside for a finalizer.
+        weakref.finalize(owner, released).atexit = False
     capsule = owner.__dlpack__()
     array = _array_in(capsule, b"dltensor").contents
-    array.device = _Device(EXTENSION_DEVICE, index)
-    array.dtype = _DataType(KINDS[dtype], 8 * dtype.itemsize, 1)
+    array.device = _Device(_EXTENSION_DEVICE, index)
+    array.dtype = _array_in(example, b"dltensor").contents.dtype
     array.shape[0] = memory.numel() // dtype.itemsize
     tensor: Tensor = torch._C._from_dlpack(capsule)
     return tensor

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from ._bytes import Bytes, bytes_of
-from ._checker import Checker
-from ._clock import Action, Actor
-from ._cost import Trace
-from ._host import HostMemory, host_tensors
-from ._memory import Memory
-from ._queue import SimEvent, SimStream, Task
-from ._registration import DEVICE_TYPE
-from ._scheduler import Scheduler
+from .._device._registration import DEVICE_TYPE
+from .._order._bytes import bytes_of
+from ._host import HostMemory, HostStorage
+from ._memory import Block, DeviceMemory
 from ._schedules import Schedule
-from ._shadow import Shadow
-from ._source import calling_line
+from ._streams import Scheduler, SimStream, Task
 
 Duration: TypeAlias = float | Callable[[str, int], float]
 """Seconds, or a function of the name of the work and its bytes that returns seconds."""
-
-_Look = Callable[[Actor, Shadow, Bytes, str], None]
 
 
 class _Currents(threading.local):
@@ -37,7 +29,7 @@ class _Currents(threading.local):
 
 
 class Machine:
-    """Devices with memory and streams, a host, and what watches them.
+    """Devices with memory and streams, links between them, and a host.
 
     Parameters
     ----------
@@ -49,26 +41,21 @@ class Machine:
 
     def __init__(self, n_devices: int, memory: int | None, schedule: Schedule) -> None:
         self.devices = [torch.device(DEVICE_TYPE, index) for index in range(n_devices)]
-        self.checker = Checker()
         self.scheduler = Scheduler(schedule)
-        self.memory = Memory(self, memory)
+        self.checker = self.scheduler.checker
         self.host_memory = HostMemory()
-        self.trace = Trace()
         self.moved: list[tuple[str, str, int]] = []
         self.copy_cost: Duration = 0.0
         self.kernel_cost: Duration = 0.0
         self.cut_links: set[tuple[torch.device, torch.device]] = set()
         self.corrupt_links: set[tuple[torch.device, torch.device]] = set()
-        self._lock = threading.RLock()
+        self._memories = [DeviceMemory(device, memory, self.scheduler) for device in self.devices]
         self._currents = _Currents()
-        self._default_streams = [self.new_stream(device) for device in self.devices]
+        self._default_streams = [self.scheduler.new_stream(device) for device in self.devices]
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> AbstractContextManager[None]:
         """Be the only thread that is at it; what was released meanwhile is free."""
-        with self._lock:
-            self.memory.free_released()
-            yield
+        return self.scheduler.entered()
 
     def index_of(self, device: torch.device | str) -> int:
         """Return the number of a device.
@@ -85,28 +72,6 @@ class Machine:
             raise RuntimeError(f"simulated: the device must be one of {names}, got {found}")
         return index
 
-    def check_own(self, thing: SimStream | SimEvent) -> None:
-        """Refuse what belongs to another machine: its clocks count other actors.
-
-        Raises
-        ------
-        ValueError
-            If it does.
-        """
-        if thing.machine is not self:
-            raise ValueError(
-                "simulated: streams and events must be of one machine, got one of another"
-            )
-
-    def new_stream(self, device: torch.device | str) -> SimStream:
-        """Return a stream of its own."""
-        with self.entered():
-            place = self.devices[self.index_of(device)]
-            name = f"stream {len(self.scheduler.streams)} of {place}"
-            stream = SimStream(self, place, self.checker.new_actor(name))
-            self.scheduler.streams.append(stream)
-            return stream
-
     def current_stream(self, device: torch.device | str) -> SimStream:
         """Return the stream on which this thread's work on ``device`` goes."""
         index = self.index_of(device)
@@ -115,7 +80,7 @@ class Machine:
     @contextmanager
     def using(self, stream: SimStream) -> Iterator[None]:
         """Make ``stream`` the current one of its device inside the block, for this thread."""
-        self.check_own(stream)
+        self.scheduler.check_own(stream)
         currents = self._currents.streams
         index, before = self.index_of(stream.device), self.current_stream(stream.device)
         currents[index] = stream
@@ -123,6 +88,23 @@ class Machine:
             yield
         finally:
             currents[index] = before
+
+    def memory_of(self, device: torch.device | str) -> DeviceMemory:
+        """Return the memory of a device."""
+        return self._memories[self.index_of(device)]
+
+    def empty(
+        self, device: torch.device, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> Tensor:
+        """Return a new tensor on ``device``, for its current stream; its values are poison."""
+        stream = self.current_stream(device)
+        return self.memory_of(device).empty(stream, size, stride, dtype)
+
+    def on_host(self, tensor: Tensor) -> Tensor:
+        """Return a tensor of the host with the memory of ``tensor``, wherever that is."""
+        if tensor.device.type == DEVICE_TYPE:
+            return self.memory_of(tensor.device).twin(tensor)
+        return tensor.data
 
     def launch(
         self,
@@ -146,34 +128,38 @@ class Machine:
         link : str, optional
             The engine of a copy; other work takes the compute units of the device.
         """
-        self.checker.begin(stream.actor, Action(name, calling_line()))
+        self.checker.begin(stream.actor, name)
         for tensor in reads:
-            self._access(stream, tensor, self.checker.read)
+            self._access(stream, tensor, writes=False)
         for tensor in writes:
-            self._access(stream, tensor, self.checker.write)
+            self._access(stream, tensor, writes=True)
         nbytes = sum(tensor.nbytes for tensor in (*reads, *writes))
         cost = self.kernel_cost if link is None else self.copy_cost
         duration = cost(name, nbytes) if callable(cost) else cost
-        self.trace.work(stream, link or f"compute of {stream.device}", name, duration)
-        self.scheduler.give(stream, Task(run=run))
+        engine = link or f"compute of {stream.device}"
+        self.scheduler.give(stream, Task(run, engine=engine, name=name, duration=duration))
 
     def host_access(self, touched: Sequence[Tensor], written: Sequence[Tensor], name: str) -> None:
-        """Check that the host may use memory of its own that devices have used too."""
+        """Check that the host may use memory of its own that devices use too."""
         host = self.checker.host
-        for tensor in host_tensors(touched):
-            entry = self.host_memory.tracked(tensor)
-            if entry is not None:
-                self.checker.begin(host, Action(name, calling_line()))
+        for tensor in touched:
+            # What is sparse has no address.
+            if tensor.device.type != "cpu" or tensor.layout != torch.strided or not tensor.numel():
+                continue
+            found = self.host_memory.find(tensor)
+            if found is not None:
+                self.checker.begin(host, name)
                 writes = any(tensor is other for other in written)
-                look = self.checker.write if writes else self.checker.read
-                look(host, entry.shadow, bytes_of(tensor, entry.address), "cpu")
+                touched_bytes = bytes_of(tensor, found.address)
+                self.checker.access(host, found.shadow, touched_bytes, writes=writes)
 
-    def _access(self, stream: SimStream, tensor: Tensor, look: _Look) -> None:
+    def _access(self, stream: SimStream, tensor: Tensor, *, writes: bool) -> None:
         if tensor.numel() == 0:
             return
+        memory: Block | HostStorage
         if tensor.device.type == DEVICE_TYPE:
-            block = self.memory.block_of(tensor)
-            look(stream.actor, block.shadow, bytes_of(tensor, block.address), str(tensor.device))
+            memory = self.memory_of(tensor.device).block_of(tensor)
         else:
-            entry = self.host_memory.track(tensor)
-            look(stream.actor, entry.shadow, bytes_of(tensor, entry.address), "cpu")
+            memory = self.host_memory.track(tensor)
+        touched = bytes_of(tensor, memory.address)
+        self.checker.access(stream.actor, memory.shadow, touched, writes=writes)

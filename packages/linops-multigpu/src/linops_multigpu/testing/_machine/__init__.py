@@ -1,0 +1,1 @@
+"""The simulated machine: streams, the order of their work, memory and time."""

@@ -1,0 +1,178 @@
+"""Memory of simulated devices, as a caching allocator hands it out.
+
+Freed memory goes to a pool of the stream that it was allocated on, and from there to the next
+tensor of that size on that stream: at once, in the order in which the host asks. Who used it on
+another stream must have said so, or have made the first stream wait.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from functools import partial
+from operator import attrgetter
+
+import torch
+from torch import Tensor
+
+from .._device._dlpack import tensor_over
+from .._device._registration import conjugated_like, without_memory
+from .._order._clock import learn
+from .._order._shadow import Shadow
+from .._order._source import calling_line
+from ._streams import Scheduler, SimStream, Task
+
+POISON = 0xFF  # as bytes of floating point numbers: not a number
+_BY_ADDRESS = attrgetter("address")
+_AS_STRIDED = torch.ops.aten.as_strided.default
+
+
+class Block:
+    """Memory of one storage, and of those that come after it.
+
+    Parameters
+    ----------
+    stream : SimStream
+        On which it was allocated.
+    nbytes : int
+    """
+
+    def __init__(self, stream: SimStream, nbytes: int) -> None:
+        self.stream = stream
+        self.nbytes = nbytes
+        with torch.inference_mode(False):
+            self.memory: Tensor = torch.full((nbytes,), POISON, dtype=torch.uint8)
+        self.address = self.memory.data_ptr()
+        self.shadow = Shadow(nbytes, str(stream.device))
+        self.users: dict[SimStream, None] = {}
+        self.awaits: list[Task] = []  # until which it is in use, once it is free
+
+
+class DeviceMemory:
+    """The memory of one device.
+
+    Parameters
+    ----------
+    device : torch.device
+    limit : int, optional
+        Bytes that it has.
+    scheduler : Scheduler
+        Of the streams that use it.
+    """
+
+    def __init__(self, device: torch.device, limit: int | None, scheduler: Scheduler) -> None:
+        self._device = device
+        self._limit = limit
+        self._scheduler = scheduler
+        self._blocks: list[Block] = []  # by address
+        self._free: list[Block] = []
+        self.allocated = 0
+        self.peak = 0
+
+    def empty(
+        self, stream: SimStream, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> Tensor:
+        """Return a new tensor, for work on ``stream``; its values are poison.
+
+        Raises
+        ------
+        torch.OutOfMemoryError
+            If there is not enough memory.
+        """
+        last = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+        nbytes = (last + 1) * dtype.itemsize if all(size) else 0
+        if nbytes == 0:
+            made = tensor_over(torch.empty(0, dtype=torch.uint8), dtype, self._device.index)
+        else:
+            block = self._allocated(stream, nbytes)
+            release = partial(self._release, block)
+            made = tensor_over(block.memory, dtype, self._device.index, release)
+        laid_out: Tensor = without_memory(_AS_STRIDED, (made, size, stride), {})
+        return laid_out
+
+    def block_of(self, tensor: Tensor) -> Block:
+        """Return the memory of a tensor with elements."""
+        # A storage of a part of a storage has an address inside of a block.
+        return self.block_at(tensor.untyped_storage().data_ptr())
+
+    def block_at(self, address: int) -> Block:
+        """Return the memory that ``address`` is in.
+
+        Raises
+        ------
+        RuntimeError
+            If it is none of this device, but of one that was simulated before.
+        """
+        position = bisect_right(self._blocks, address, key=_BY_ADDRESS)
+        block = self._blocks[position - 1] if position else None
+        if block is None or address >= block.address + block.nbytes:
+            raise RuntimeError(
+                f"simulated: a tensor must be of the machine that is simulated now, got one on a "
+                f"{self._device} of before"
+            )
+        return block
+
+    def twin(self, tensor: Tensor) -> Tensor:
+        """Return a tensor of the host with the memory of one on the device."""
+        if tensor.numel() == 0:
+            return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+        block = self.block_of(tensor)
+        # Cut first: an offset in elements could not say where a part of a storage starts.
+        storage = block.memory.untyped_storage()[tensor.data_ptr() - block.address :]
+        plain = torch.empty(0, dtype=tensor.dtype)
+        plain.set_(storage, 0, tensor.size(), tensor.stride())
+        return conjugated_like(plain, tensor)
+
+    def record_use(self, tensor: Tensor, stream: SimStream) -> None:
+        """Keep the memory of ``tensor`` until ``stream`` is done with what it was given by then."""
+        if tensor.untyped_storage().nbytes():
+            self.block_of(tensor).users[stream] = None
+
+    def _allocated(self, stream: SimStream, nbytes: int) -> Block:
+        """Return memory that nobody uses, as if ``stream`` had written it."""
+        for block in self._free:
+            is_unused = all(point.done for point in block.awaits)
+            if block.stream is stream and block.nbytes == nbytes and is_unused:
+                self._free.remove(block)
+                self._scheduler.give(stream, Task(run=partial(block.memory.fill_, POISON)))
+                break
+        else:
+            self._make_room(nbytes)
+            block = Block(stream, nbytes)
+            insort(self._blocks, block, key=_BY_ADDRESS)
+        self.allocated += nbytes
+        self.peak = max(self.peak, self.allocated)
+        block.shadow = Shadow(nbytes, str(self._device))
+        self._scheduler.checker.begin(stream.actor, "allocation")
+        self._scheduler.checker.access(stream.actor, block.shadow, slice(None), writes=True)
+        return block
+
+    def _make_room(self, nbytes: int) -> None:
+        reserved = self.allocated + sum(block.nbytes for block in self._free)
+        if self._limit is None or reserved + nbytes <= self._limit:
+            return
+        # What streams still use goes too: a real allocator waits for them here.
+        self._blocks = [block for block in self._blocks if block not in self._free]
+        self._free.clear()
+        if self.allocated + nbytes > self._limit:
+            raise torch.OutOfMemoryError(
+                f"{self._device} out of memory: tried to allocate {nbytes} bytes, "
+                f"of {self._limit} bytes {self.allocated} are allocated"
+            )
+
+    def _release(self, block: Block) -> None:
+        self._scheduler.leave(partial(self._take_back, block, calling_line()))
+
+    def _take_back(self, block: Block, line: str) -> None:
+        """Let memory be used again whose last tensor went at a line of source."""
+        checker, actor = self._scheduler.checker, block.stream.actor
+        checker.begin(actor, "free", line)
+        clock = dict(actor.clock)
+        block.awaits = [Task() for _ in block.users]
+        for user, point in zip(block.users, block.awaits, strict=True):
+            learn(clock, user.actor.clock)
+            self._scheduler.give(user, point)
+        checker.free(actor, block.shadow, clock)
+        self.allocated -= block.nbytes
+        block.users.clear()
+        self._free.append(block)

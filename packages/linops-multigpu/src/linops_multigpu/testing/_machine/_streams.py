@@ -1,0 +1,202 @@
+"""Streams that do later what they are given now, and events between them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+from .._device._registration import outside_of_modes
+from .._order._checker import Checker
+from .._order._clock import Actor, Clock, learn
+from .._order._source import calling_line
+from ._schedules import Schedule
+
+
+@dataclass(eq=False)
+class Task:
+    """What a stream is to do: work, or to be at a point that others wait for, or to wait for one.
+
+    ``clock`` is what has happened at the point. The engine, name and duration are those of work
+    that takes time.
+    """
+
+    run: Callable[[], object] | None = None
+    awaits: Task | None = None
+    clock: Clock = field(default_factory=dict)
+    engine: str = ""
+    name: str = ""
+    duration: float = 0.0
+    done: bool = False
+
+
+class SimStream:
+    """A queue of work on a simulated device.
+
+    Made by :meth:`World.new_stream`.
+    """
+
+    def __init__(self, scheduler: Scheduler, device: torch.device, actor: Actor) -> None:
+        self.device = device
+        self.scheduler = scheduler
+        self.actor = actor
+        self.tasks: deque[Task] = deque()
+
+    def __repr__(self) -> str:
+        return f"<{self.actor.name}>"
+
+    def wait_event(self, event: SimEvent) -> None:
+        """Let what it is given from now on wait for ``event``; the host goes on.
+
+        A wait for an event that was not recorded waits for nothing, as on a real device; here it
+        counts as a race.
+        """
+        self.scheduler.check_own(event)
+        with self.scheduler.entered():
+            if event.point is None:
+                self.scheduler.checker.races.append(
+                    f"{self.actor.name} must wait for an event that was recorded before, got one "
+                    f"that was not ({calling_line()})"
+                )
+                return
+            learn(self.actor.clock, event.point.clock)
+            self.scheduler.give(self, Task(awaits=event.point))
+
+    def wait_stream(self, other: SimStream) -> None:
+        """Let what it is given from now on wait for all that ``other`` was given so far."""
+        self.wait_event(other.record_event())
+
+    def record_event(self) -> SimEvent:
+        """Return a new event that was recorded on it."""
+        event = SimEvent(self.scheduler)
+        event.record(self)
+        return event
+
+    def synchronize(self) -> None:
+        """Let the host wait for all that it was given."""
+        self.record_event().synchronize()
+
+
+class SimEvent:
+    """A point in the work of a stream, to wait for.
+
+    Made by :meth:`World.new_event`. A wait is for the last record before it.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.point: Task | None = None
+        self.scheduler = scheduler
+
+    def record(self, stream: SimStream) -> None:
+        """Be the point at which ``stream`` has done all that it was given so far."""
+        self.scheduler.check_own(stream)
+        with self.scheduler.entered():
+            self.scheduler.checker.begin(stream.actor, "record")
+            self.point = Task(clock=dict(stream.actor.clock))
+            self.scheduler.give(stream, self.point)
+
+    def synchronize(self) -> None:
+        """Let the host wait for it; for nothing if it was not recorded."""
+        if self.point is not None:
+            self.scheduler.wait_for(self.point)
+
+
+class Scheduler:
+    """Keeps what all streams were given, and lets them get on in the order of a schedule.
+
+    Attributes
+    ----------
+    given : list of tuple of (SimStream or None, Task)
+        All tasks in the order in which the host gave them; None is the host, which only waits.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.checker = Checker()
+        self.streams: list[SimStream] = []
+        self.given: list[tuple[SimStream | None, Task]] = []
+        self._schedule = schedule
+        self._lock = threading.RLock()
+        self._left: deque[Callable[[], None]] = deque()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Be the only thread that is at it."""
+        with self._lock:
+            while self._left:
+                self._left.popleft()()
+            yield
+
+    def leave(self, action: Callable[[], None]) -> None:
+        """Leave something to the next that enters: of any thread, and in the middle of anything."""
+        self._left.append(action)
+
+    def check_own(self, thing: SimStream | SimEvent) -> None:
+        """Refuse what belongs to another machine: its clocks count other actors.
+
+        Raises
+        ------
+        ValueError
+            If it does.
+        """
+        if thing.scheduler is not self:
+            raise ValueError(
+                "simulated: streams and events must be of one machine, got one of another"
+            )
+
+    def new_stream(self, device: torch.device) -> SimStream:
+        """Return a stream of its own."""
+        with self.entered():
+            actor = self.checker.new_actor(f"stream {len(self.streams)} of {device}")
+            self.streams.append(SimStream(self, device, actor))
+            return self.streams[-1]
+
+    def give(self, stream: SimStream, task: Task) -> None:
+        """Let ``stream`` do something when it gets to it."""
+        self.given.append((stream, task))
+        stream.tasks.append(task)
+        n_steps = self._schedule.n_steps()
+        while (n_steps is None or n_steps > 0) and self._step():
+            n_steps = None if n_steps is None else n_steps - 1
+
+    def wait_for(self, point: Task) -> None:
+        """Let the host wait for a point in the work of a stream."""
+        with self.entered():
+            self._run_until(point)
+            learn(self.checker.host.clock, point.clock)
+            self.given.append((None, Task(awaits=point)))
+
+    def finish(self, stream: SimStream) -> None:
+        """Let ``stream`` do all that it was given. The host does not learn of it."""
+        point = Task()
+        stream.tasks.append(point)
+        self._run_until(point)
+
+    def _run_until(self, point: Task) -> None:
+        while not point.done:
+            if not self._step():
+                raise RuntimeError("simulated: some stream must be able to go on, got none")
+
+    def _step(self) -> bool:
+        """Do one task, if there is one to do."""
+        ready = [number for number, stream in enumerate(self.streams) if _can_go_on(stream)]
+        if not ready:
+            return False
+        task = self.streams[self._schedule.pick(ready)].tasks.popleft()
+        run, task.run = task.run, None
+        if run is not None:
+            # In inference mode every tensor may be written to, and autograd hears nothing of it.
+            with outside_of_modes(), torch.inference_mode():
+                run()
+        task.done = True
+        return True
+
+
+def _can_go_on(stream: SimStream) -> bool:
+    if not stream.tasks:
+        return False
+    awaited = stream.tasks[0].awaits
+    return awaited is None or awaited.done

@@ -1,0 +1,57 @@
+"""The happens-before checker: every access to memory comes after those that it depends on.
+
+It looks at the order that the program asks for, not at the one that a run happens to take. So it
+finds the same races under every schedule.
+"""
+
+from __future__ import annotations
+
+from ._bytes import Bytes
+from ._clock import Actor, Clock, learn
+from ._shadow import Shadow
+from ._source import calling_line
+
+
+class RaceError(RuntimeError):
+    """Two accesses to the same memory happen in an order that nothing decides."""
+
+
+class Checker:
+    """All actors, and the races between them."""
+
+    def __init__(self) -> None:
+        self.actors: list[Actor] = []
+        self.races: list[str] = []
+        self.host = self.new_actor("the host")
+
+    def new_actor(self, name: str) -> Actor:
+        """Return an actor that knows nothing yet."""
+        self.actors.append(Actor(len(self.actors), name))
+        return self.actors[-1]
+
+    def begin(self, actor: Actor, name: str, line: str | None = None) -> None:
+        """Begin an action: the host asks for it, so it comes after what the host knows."""
+        learn(actor.clock, self.host.clock)
+        actor.actions.append(f"{name} ({line or calling_line()})")
+        actor.clock[actor.number] = len(actor.actions)
+
+    def access(self, actor: Actor, shadow: Shadow, touched: Bytes, *, writes: bool) -> None:
+        """Let the last action of ``actor`` read or write."""
+        self._compare(actor, shadow, touched, actor.clock, "write" if writes else "read")
+        shadow.note(touched, actor.number, len(actor.actions), writes=writes)
+
+    def free(self, actor: Actor, shadow: Shadow, clock: Clock) -> None:
+        """Let the last action of ``actor`` free all memory, after what ``clock`` knows."""
+        self._compare(actor, shadow, slice(None), clock, "free")
+
+    def _compare(
+        self, actor: Actor, shadow: Shadow, touched: Bytes, clock: Clock, verb: str
+    ) -> None:
+        found = shadow.conflict(touched, clock, writes=verb != "read")
+        if found is not None:
+            other = self.actors[found.actor]
+            self.races.append(
+                f"{shadow.place}: the {verb} of {found.nbytes} bytes by {actor.name} in "
+                f"{actor.actions[-1]} must come after the {'write' if found.wrote else 'read'} by "
+                f"{other.name} in {other.actions[found.time - 1]}, but nothing orders them"
+            )

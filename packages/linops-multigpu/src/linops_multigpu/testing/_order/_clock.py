@@ -1,0 +1,30 @@
+"""Vector clocks: who has done what, and who knows of it.
+
+An actor is the host or a stream. Its actions are numbered from one on; a clock says, for each
+actor, up to which number everything has happened. One action is ordered before another if the
+clock with which the other was begun has its number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Clock: TypeAlias = dict[int, int]
+"""The last action of each actor that is known of, by the numbers of both; none is zero."""
+
+
+@dataclass(eq=False)
+class Actor:
+    """The host or a stream: its clock, and its actions in words."""
+
+    number: int
+    name: str
+    clock: Clock = field(default_factory=dict)
+    actions: list[str] = field(default_factory=list)
+
+
+def learn(clock: Clock, other: Clock) -> None:
+    """Let ``clock`` know all that ``other`` knows."""
+    for actor, time in other.items():
+        clock[actor] = max(time, clock.get(actor, 0))
