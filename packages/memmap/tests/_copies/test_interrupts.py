@@ -34,7 +34,7 @@ SOURCES = os.path.dirname(memmap.__file__)
 PUBLISHING = {
     "_at_once.py", "_commit.py", "_counters.py", "_move_steps.py",
     "_move.py", "_module_map.py", "_deepcopy.py",
-    "_owners.py", "_shared.py", "_spans.py",
+    "_memory.py", "_shared.py", "_function.py",
 }  # fmt: skip
 ALLOCATING = [
     "memmap._copies._buffers.empty_bytes",

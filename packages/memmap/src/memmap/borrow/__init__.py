@@ -9,10 +9,10 @@ from ._expressions import Expression as Expression
 from ._expressions import apply as apply
 from ._expressions import variable as variable
 from ._function import Function as Function
+from ._function import In as In
+from ._function import Out as Out
 from ._function import function as function
-from ._in_out import In as In
-from ._in_out import Out as Out
-from ._owners import OwnershipError as OwnershipError
+from ._memory import OwnershipError as OwnershipError
 from ._shared import SharedVariable as SharedVariable
 from ._shared import shared as shared
 

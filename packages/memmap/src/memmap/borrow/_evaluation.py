@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import Enum
 
 import torch
+from torch._ops import OpOverload
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils import _pytree as pytree
 
 from .._views._address import same_storage
+from ..dataflow._dispatch import OperatorMode
+from ..dataflow._operators import tensor_arguments, use_of
 from ._expressions import Allocating, Computed, Expression, Operand
-from ._guard import WriteGuard
 
 
 class Origin(Enum):
@@ -23,11 +27,6 @@ class Origin(Enum):
 
 class Plan:
     """The order in which to compute some expressions.
-
-    Parameters
-    ----------
-    results : iterable of Expression
-        What to compute.
 
     Attributes
     ----------
@@ -84,10 +83,8 @@ class Evaluation:
 
     Attributes
     ----------
-    values : dict of Expression to torch.Tensor
-        Of the results; and of leaves that were not overwritten.
-    origins : dict of Expression to Origin
-        Whose memory each value lies in.
+    values, origins : dict of Expression to torch.Tensor and Origin
+        The results, and whose memory each lies in.
     """
 
     def __init__(
@@ -117,10 +114,7 @@ class Evaluation:
         """Compute a step in memory that nobody needs any more, or else in new memory."""
         operands = [self._value(operand, step) for operand in step.operands]
         place, origin = self._place(step, operands)
-        if place is None:
-            self.values[step] = step.function(*operands)
-        else:
-            self.values[step] = step.function(*operands, out=place)
+        self.values[step] = step.function(*operands, out=place)
         self.origins[step] = origin
 
     def _place(
@@ -148,11 +142,8 @@ class Evaluation:
 
     def _apply(self, step: Computed) -> None:
         """Call a function of the user's, which may return a view of anything."""
-        operands = [
-            self.values[operand] if isinstance(operand, Expression) else operand
-            for operand in step.operands
-        ]
-        with WriteGuard(step.name):
+        operands = [self.values[o] if isinstance(o, Expression) else o for o in step.operands]
+        with _WriteGuard(step.name):
             result = step.function(*operands)
         if not isinstance(result, torch.Tensor):
             raise TypeError(
@@ -190,3 +181,36 @@ def _kind_of_result(
     # A tensor without dimensions may be on the CPU beside others that are not.
     device = max(tensors, key=lambda tensor: tensor.ndim).device
     return result.shape, result.dtype, device
+
+
+class _WriteGuard(OperatorMode):
+    """Refuses an operator that would write to memory that was not allocated inside of it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+        # The weak references keep the identities from being used again.
+        self._own: dict[int, StorageWeakRef] = {}
+
+    def run(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        given = list(tensor_arguments(func, args, kwargs))
+        if use_of(func).moves_data:
+            for argument in given:
+                if argument.writes and _identity(argument.tensor) not in self._own:
+                    raise RuntimeError(
+                        f"{self._what}: a function must write only to memory that it has "
+                        f"allocated itself, got {func} on memory from outside"
+                    )
+        inputs = {_identity(argument.tensor) for argument in given}
+        result = func(*args, **kwargs)
+        for leaf in pytree.tree_leaves(result):
+            if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
+                storage = leaf.untyped_storage()
+                if storage._cdata not in inputs and storage._cdata not in self._own:
+                    reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch's
+                    self._own[storage._cdata] = reference
+        return result
+
+
+def _identity(tensor: torch.Tensor) -> int | None:
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else None

@@ -69,13 +69,7 @@ Operand: TypeAlias = Expression | Number
 
 
 class Variable(Expression):
-    """An input of a function. Made by `variable`.
-
-    Parameters
-    ----------
-    name : str
-        Name to show.
-    """
+    """An input of a function. Made by `variable`."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
@@ -87,20 +81,7 @@ class Variable(Expression):
 
 
 class Computed(Expression):
-    """A function of other expressions.
-
-    Parameters
-    ----------
-    function : callable
-        Takes the operands' values and returns a tensor.
-    *operands : Expression or number
-        What it is applied to.
-
-    Raises
-    ------
-    TypeError
-        If an operand is a value, which belongs into a shared variable.
-    """
+    """A function of other expressions and numbers. Made by `apply`."""
 
     def __init__(self, function: TensorFunction, *operands: Operand) -> None:
         for operand in operands:
@@ -127,18 +108,9 @@ class Computed(Expression):
 
 
 class Allocating(Computed):
-    """A function of torch that returns new memory, or writes to a tensor that it is given.
+    """A function of torch that returns new memory, or writes to its ``out=``.
 
-    Parameters
-    ----------
-    function : callable
-        Takes ``out=``.
-    symbol : str
-        How to write it.
-    is_elementwise : bool
-        Whether it may write where it reads.
-    *operands : Expression or number
-        One or two.
+    One that is elementwise may write where it reads.
     """
 
     def __init__(

@@ -2,20 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import TypeAlias, TypeVar
 
 import torch
 
-from .._modules._at_once import attribute_set, keeps_grad_mode
+from .._modules._at_once import Call, at_once, keeps_grad_mode
 from .._views._overlap import has_internal_overlap, overlaps
 from ._evaluation import Evaluation, Origin, Plan
 from ._expressions import Expression, Variable
-from ._in_out import In, Out
-from ._owners import Owner, claim, owner_of
+from ._memory import Owner, Value, as_tensor, check_flag, copied, owner_of
 from ._shared import SharedVariable
-from ._values import Value, as_tensor, copied
+
+
+class In:
+    """An input of a function, and what the function may do with the argument's memory.
+
+    Parameters
+    ----------
+    variable : Variable
+        The input, made by `variable`.
+    borrow : bool, optional
+        Whether a result may be returned in the memory of the argument. It is, where the output
+        has ``borrow=True`` too and is the argument itself or a view of it.
+    mutable : bool, optional
+        Whether the function may overwrite the argument: it is used as workspace. Implies
+        `borrow`.
+
+    Raises
+    ------
+    TypeError
+        If `variable` is no variable, or a flag is no truth value.
+
+    Examples
+    --------
+    >>> from memmap.borrow import variable
+    >>> In(variable("x"), mutable=True)
+    In(x, borrow=True, mutable=True)
+    """
+
+    def __init__(self, variable: Variable, borrow: bool = False, mutable: bool = False) -> None:
+        if not isinstance(variable, Variable):
+            raise TypeError(f"In: an input must be a variable, got {variable!r}")
+        check_flag("In: borrow", borrow)
+        check_flag("In: mutable", mutable)
+        self.variable = variable
+        self.borrow = borrow or mutable
+        self.mutable = mutable
+
+    def __repr__(self) -> str:
+        return f"In({self.variable!r}, borrow={self.borrow}, mutable={self.mutable})"
+
+
+class Out:
+    """An output of a function, and whose memory the function may return it in.
+
+    Parameters
+    ----------
+    expression : Expression
+        What to compute.
+    borrow : bool, optional
+        Whether the result may be returned in memory that is used again, by the next call or by
+        another function: a buffer that the function keeps, a shared variable's memory, or that of
+        an argument that `In` lets it borrow.
+
+    Raises
+    ------
+    TypeError
+        If `expression` is no expression, or `borrow` no truth value.
+
+    Examples
+    --------
+    >>> from memmap.borrow import variable
+    >>> Out(-variable("x"), borrow=True)
+    Out(-x, borrow=True)
+    """
+
+    def __init__(self, expression: Expression, borrow: bool = False) -> None:
+        if not isinstance(expression, Expression):
+            raise TypeError(f"Out: an output must be an expression, got {expression!r}")
+        check_flag("Out: borrow", borrow)
+        self.expression = expression
+        self.borrow = borrow
+
+    def __repr__(self) -> str:
+        return f"Out({self.expression!r}, borrow={self.borrow})"
+
 
 Input: TypeAlias = Variable | In
 Output: TypeAlias = Expression | Out
@@ -108,17 +181,14 @@ class Function:
             item if isinstance(item, Out) else Out(item)
             for item in self._listed("the outputs", "expressions", listed)
         ]
-        self._updates = {target: Out(new).expression for target, new in self._pairs(updates)}
+        self._updates = self._checked_updates(updates)
         results = [out.expression for out in self._outputs]
         self._plan = Plan([*results, *self._updates.values()])
-        self._check()
+        self._check_inputs()
         self._in_new_memory = {out.expression for out in self._outputs if not out.borrow}
         self._in_new_memory.update(self._updates.values())
-        self._buffers = {
-            out.expression: _Buffer(f"output {position} of {self.name}")
-            for position, out in enumerate(self._outputs)
-            if out.expression not in self._in_new_memory
-        }
+        # Memory that is kept for borrowed outputs.
+        self._buffers: dict[Expression, Owner] = {}
 
     @keeps_grad_mode
     def __call__(self, *args: Value) -> torch.Tensor | list[torch.Tensor]:
@@ -147,21 +217,19 @@ class Function:
             leaf: leaf.tensor for leaf in self._plan.leaves if isinstance(leaf, SharedVariable)
         }
         given |= {item.variable: value for item, value in zip(self._inputs, arguments, strict=True)}
+        # A buffer that the caller brings back as an argument is left alone.
+        buffers = {
+            expression: buffer.tensor
+            for expression, buffer in self._buffers.items()
+            if not any(overlaps(buffer.tensor, value) for value in arguments)
+        }
         with torch.no_grad():
             done = Evaluation(
-                self._plan,
-                given,
-                self._lent(arguments),
-                self._free_buffers(arguments),
-                self._in_new_memory,
+                self._plan, given, self._lent(arguments), buffers, self._in_new_memory
             )
-            new_values = list(self._new_values(done))
+            updates = self._prepared_updates(done)
             returned = self._returned(done, arguments)
-            updates = [target.update(value, adopt=is_own) for target, value, is_own in new_values]
-            claim(
-                [claimed for claims, _ in updates for claimed in claims],
-                [call for _, calls in updates for call in calls],
-            )
+            at_once(updates)
         return returned[0] if self._returns_one else returned
 
     def _listed(self, what: str, of: str, items: Iterable[T]) -> list[T]:
@@ -170,30 +238,28 @@ class Function:
             raise TypeError(f"{self.name}: {what} must be a sequence of {of}, got {items!r}")
         return list(items)
 
-    def _pairs(self, updates: Updates) -> list[tuple[SharedVariable, Expression]]:
-        """Shared variables and their new values, each variable once."""
+    def _checked_updates(self, updates: Updates) -> dict[SharedVariable, Expression]:
         items = updates.items() if isinstance(updates, Mapping) else updates
-        pairs = self._listed("the updates", "pairs", items)
-        targets: set[int] = set()
-        for pair in pairs:
+        checked: dict[SharedVariable, Expression] = {}
+        for pair in self._listed("the updates", "pairs", items):
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TypeError(
                     f"{self.name}: an update must be a shared variable and its new value, "
                     f"got {pair!r}"
                 )
-            if id(pair[0]) in targets:
-                raise ValueError(
-                    f"{self.name}: a shared variable must be updated once, got {pair[0]!r} again"
-                )
-            targets.add(id(pair[0]))
-        return pairs
-
-    def _check(self) -> None:
-        for target in self._updates:
+            target, new_value = pair
             if not isinstance(target, SharedVariable):
                 raise TypeError(
                     f"{self.name}: what is updated must be a shared variable, got {target!r}"
                 )
+            if target in checked:
+                raise ValueError(
+                    f"{self.name}: a shared variable must be updated once, got {target!r} again"
+                )
+            checked[target] = Out(new_value).expression
+        return checked
+
+    def _check_inputs(self) -> None:
         inputs = [item.variable for item in self._inputs]
         for variable in inputs:
             if inputs.count(variable) > 1:
@@ -229,17 +295,9 @@ class Function:
             and owner_of(value) is None
         }
 
-    def _free_buffers(self, arguments: Sequence[torch.Tensor]) -> dict[Expression, torch.Tensor]:
-        """Buffers to compute in: not those that the caller brings back as an argument."""
-        return {
-            expression: buffer.tensor
-            for expression, buffer in self._buffers.items()
-            if buffer.tensor is not None
-            and not any(overlaps(buffer.tensor, value) for value in arguments)
-        }
-
-    def _new_values(self, done: Evaluation) -> Iterator[tuple[SharedVariable, torch.Tensor, bool]]:
-        """What to write to shared variables, and whether it is in memory that they may keep."""
+    def _prepared_updates(self, done: Evaluation) -> list[Call]:
+        """The calls that write the new values to the shared variables."""
+        calls = []
         for target, expression in self._updates.items():
             value, old = done.values[expression], target.tensor
             if (value.dtype, value.device) != (old.dtype, old.device):
@@ -247,17 +305,19 @@ class Function:
                     f"{self.name}: the new value of {target} must have its dtype and device, "
                     f"{old.dtype} on {old.device}, got {value.dtype} on {value.device}"
                 )
-            if done.origins[expression] is not Origin.OWN:
-                # It may lie in a shared variable that is written to first.
-                yield target, copied(value, value.device), True
+            if done.origins[expression] is Origin.OWN:
+                calls.append(target.update(value, is_new=self._plan.n_uses[expression] == 1))
             else:
-                yield target, value, self._plan.n_uses[expression] == 1
+                # It may lie in a shared variable that is written to first.
+                calls.append(target.update(copied(value), is_new=True))
+        return calls
 
     def _returned(self, done: Evaluation, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs, each copied if it lies where the caller must not find it."""
         returned: list[torch.Tensor] = []
-        for out in self._outputs:
+        for position, out in enumerate(self._outputs):
             value = done.values[out.expression]
+            is_own = done.origins[out.expression] is Origin.OWN
             forbidden = [
                 argument
                 for argument, item in zip(arguments, self._inputs, strict=True)
@@ -270,24 +330,19 @@ class Function:
             ]
             forbidden += [target.tensor for target in self._updates]
             if any(overlaps(value, other) for other in forbidden) or (
-                not out.borrow and owner_of(value) is not None
+                not out.borrow and not is_own and owner_of(value) is not None
             ):
-                value = copied(value, value.device)
-            elif out.expression in self._buffers and done.origins[out.expression] is Origin.OWN:
-                self._buffers[out.expression].keep(value)
+                value = copied(value)
+            elif is_own and out.expression not in self._in_new_memory:
+                self._keep(out.expression, value, f"output {position} of {self.name}")
             returned.append(value)
         return returned
 
+    def _keep(self, expression: Expression, value: torch.Tensor, name: str) -> None:
+        """Make new memory the buffer of a borrowed output."""
+        kept = self._buffers.get(expression)
+        if kept is None or kept.tensor is not value:
+            self._buffers[expression] = Owner(name, value)
+
     def __repr__(self) -> str:
         return f"Function({self.name!r}, {self._inputs}, {self._outputs})"
-
-
-class _Buffer(Owner):
-    """Memory that a function keeps for one of its outputs."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.tensor: torch.Tensor | None = None
-
-    def keep(self, tensor: torch.Tensor) -> None:
-        claim([(self, tensor)], [attribute_set(self, "tensor", tensor, None)[0]])

@@ -7,14 +7,21 @@ from itertools import count
 
 import torch
 
-from .._modules._at_once import Call, attribute_set
+from .._modules._at_once import Call
 from .._views._address import view_of
 from .._views._arrays import Array
 from .._views._overlap import has_internal_overlap, overlaps
 from ..dataflow._hazards import is_same_place
 from ._expressions import Expression
-from ._owners import Owner, claim
-from ._values import Value, as_array, as_tensor, check_flag, copied, has_numpy_dtype
+from ._memory import (
+    Owner,
+    Value,
+    as_array,
+    as_tensor,
+    check_flag,
+    copied,
+    has_numpy_dtype,
+)
 
 _numbers = count(1)
 
@@ -75,6 +82,13 @@ class SharedVariable(Expression, Owner):
     ----------
     value, borrow, name, device
         See `shared`.
+
+    Attributes
+    ----------
+    tensor : torch.Tensor
+        The tensor that the variable holds: its own memory.
+    borrowed : bool
+        Whether the variable uses memory that it was given, instead of a copy.
     """
 
     def __init__(
@@ -85,27 +99,16 @@ class SharedVariable(Expression, Owner):
         name: str | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        Owner.__init__(self, f"shared variable {next(_numbers)}" if name is None else name)
-        check_flag(f"{self}: borrow", borrow)
-        tensor, is_alias = as_tensor(self.name, value)
+        name = f"shared variable {next(_numbers)}" if name is None else name
+        check_flag(f"{name}: borrow", borrow)
+        tensor, is_alias = as_tensor(name, value)
         self._is_numpy = not isinstance(value, torch.Tensor)
         # Through a tensor, because "cuda" and "cuda:0" are not equal.
         self._device = tensor.device if device is None else torch.empty(0, device=device).device
         is_borrowed = borrow and is_alias and self._can_borrow(tensor)
-        tensor = tensor if is_borrowed else copied(tensor, self._device)
-        self._tensor: torch.Tensor
-        self._borrowed: bool
-        claim(*self._binding(tensor, is_borrowed))
-
-    @property
-    def tensor(self) -> torch.Tensor:
-        """The tensor that the variable holds: its own memory."""
-        return self._tensor
-
-    @property
-    def borrowed(self) -> bool:
-        """Whether the variable uses memory that it was given, instead of a copy."""
-        return self._borrowed
+        Owner.__init__(
+            self, name, tensor if is_borrowed else copied(tensor, self._device), is_borrowed
+        )
 
     def get_value(
         self, borrow: bool = False, return_internal_type: bool = False
@@ -141,7 +144,7 @@ class SharedVariable(Expression, Owner):
         """
         check_flag(f"{self}: borrow", borrow)
         check_flag(f"{self}: return_internal_type", return_internal_type)
-        tensor = self._tensor if borrow else copied(self._tensor, self._tensor.device)
+        tensor = self.tensor if borrow else copied(self.tensor)
         return tensor if return_internal_type or not self._is_numpy else as_array(tensor)
 
     def set_value(self, value: Value, borrow: bool = False) -> None:
@@ -182,56 +185,36 @@ class SharedVariable(Expression, Owner):
                 f"{self}: NumPy must have the dtype of a value that was made from an array, "
                 f"got {tensor.dtype}"
             )
-        if is_alias and is_same_place(view_of(tensor), view_of(self._tensor)):
+        mine = self.tensor
+        if is_alias and is_same_place(view_of(tensor), view_of(mine)):
             if (tensor.dtype, tensor.is_conj(), tensor.is_neg()) == (
-                self._tensor.dtype, self._tensor.is_conj(), self._tensor.is_neg(),
+                mine.dtype, mine.is_conj(), mine.is_neg(),
             ):  # fmt: skip
                 return
         if borrow and is_alias and self._can_borrow(tensor):
-            claim(*self._binding(tensor, is_borrowed=True))
+            self._take(tensor, is_borrowed=True)
         else:
-            claim(*self.update(tensor))
-
-    def update(
-        self, tensor: torch.Tensor, adopt: bool = False
-    ) -> tuple[list[tuple[Owner, torch.Tensor]], list[Call]]:
-        """What replaces the value by a tensor's, in the memory that is there if it fits.
-
-        Parameters
-        ----------
-        tensor : torch.Tensor
-            The new value.
-        adopt : bool, optional
-            Whether the variable may keep the tensor, because nobody else uses it, if it does not
-            fit into the memory that is there.
-
-        Returns
-        -------
-        tuple
-            What to `claim`, with which calls.
-        """
-        mine = self._tensor
-        if (tensor.shape, tensor.dtype) != (mine.shape, mine.dtype):
-            return self._binding(tensor if adopt else copied(tensor, self._device), False)
-        if overlaps(tensor, mine):
-            tensor = tensor.clone()  # torch reads while it writes
-        return [], [partial(mine.copy_, tensor)]
-
-    def _binding(
-        self, tensor: torch.Tensor, is_borrowed: bool
-    ) -> tuple[list[tuple[Owner, torch.Tensor]], list[Call]]:
-        return [(self, tensor)], [
-            attribute_set(self, "_tensor", tensor, None)[0],
-            attribute_set(self, "_borrowed", is_borrowed, None)[0],
-        ]
+            self.update(tensor)()
 
     def _can_borrow(self, tensor: torch.Tensor) -> bool:
         # What overlaps itself could not be written to.
         return tensor.device == self._device and not has_internal_overlap(tensor)
 
+    def update(self, tensor: torch.Tensor, is_new: bool = False) -> Call:
+        """The call that replaces the value, in the memory that is there if the new one fits.
+
+        A tensor that is new, which nobody else uses, may be kept instead of copied.
+        """
+        mine = self.tensor
+        if (tensor.shape, tensor.dtype) != (mine.shape, mine.dtype):
+            return self._take_new(tensor if is_new else copied(tensor, self._device))
+        if overlaps(tensor, mine):
+            tensor = tensor.clone()  # torch reads while it writes
+        return partial(mine.copy_, tensor)
+
     def __repr__(self) -> str:
-        tensor = self._tensor
         return (
-            f"SharedVariable({self.name!r}, shape={tuple(tensor.shape)}, dtype={tensor.dtype}, "
-            f"device={str(tensor.device)!r}, borrowed={self._borrowed})"
+            f"SharedVariable({self.name!r}, shape={tuple(self.tensor.shape)}, "
+            f"dtype={self.tensor.dtype}, device={str(self.tensor.device)!r}, "
+            f"borrowed={self.borrowed})"
         )
