@@ -133,7 +133,6 @@ def test_arrays_in_the_shape_of_input_and_output() -> None:
     functions = ArrayFunctions(A)
     assert (functions.olengths, functions.ilengths) == ((2,), (3, 4))
     assert functions.apply(np.ones((3, 4))).tolist() == [12, 12]
-    assert functions.apply_adjoint(np.ones(2)).shape == (3, 4)
     assert functions.adjoint().apply(np.ones(2)).shape == (3, 4)
     assert functions.adjoint().shape == (12, 2)
     assert functions.normal().apply(np.ones((3, 4))).tolist() == [[24] * 4] * 3

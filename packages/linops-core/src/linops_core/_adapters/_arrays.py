@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from memmap import same_storage
 from .._base._batch import batch_axes
 from .._base._linop import NamedLinop
 from .._base._sizes import input_lengths
-from .._kernels._dtype import in_precision_of
+from .._kernels._dtype import in_precision_of, promoted
 
 if TYPE_CHECKING:
     from numpy import dtype as Dtype
@@ -26,28 +25,12 @@ _DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
 class ArrayFunctions:
-    """What an operator does to NumPy arrays, flat or in their shapes, one or many at once.
+    """What an operator does to NumPy arrays, in their shapes or flat, one or many at once.
 
     An array is handed over without a copy where its dtype and device are those in which the
     operator computes. Nothing is recorded for gradients, which arrays cannot carry. Weights are
-    read in every call, so a change of them is seen.
-
-    Parameters
-    ----------
-    linop : NamedLinop
-    sizes : mapping of dimension to int, optional
-        Those that the operator does not know. A ``...`` that is not given stands for nothing.
-    dtype : torch.dtype, optional
-        Of the vectors; real, in the precision of the weights, by default.
-    device : torch.device or str, optional
-        Where the operator is applied; where the weights are by default.
-
-    Raises
-    ------
-    TypeError
-        If dtype is one that NumPy does not have, or no float.
-    ValueError
-        If the size of a dimension is not known, or weights are on several devices.
+    read in every call, so a change of them is seen. The parameters are those of
+    ``NamedLinop.to_scipy``.
     """
 
     def __init__(
@@ -57,18 +40,18 @@ class ArrayFunctions:
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        self.linop = linop
-        self.vectors = precision_of(linop) if dtype is None else dtype
-        if self.vectors not in _DTYPES:
+        if dtype is None:
+            dtype = promoted((*linop.parameters(), *linop.buffers()), torch.float64).to_real()
+        if dtype not in _DTYPES:
             raise TypeError(
                 f"{linop.signature}: the dtype of NumPy vectors must be one of {[*_DTYPES]}, "
-                f"got {self.vectors}"
+                f"got {dtype}"
             )
-        self.real = torch.empty(0, dtype=self.vectors).real.dtype
-        self.device = device_of(linop) if device is None else torch.device(device)
+        self.linop, self.real = linop, dtype.to_real()
+        self.device = _device_of(linop) if device is None else torch.device(device)
         self.ilengths = tuple(input_lengths(linop, sizes))
         with torch.no_grad():
-            y = linop(torch.zeros(self.ilengths, dtype=self.vectors, device=self.device))
+            y = linop(torch.zeros(self.ilengths, dtype=dtype, device=self.device))
         self.olengths = tuple(y.shape)
         self.dtype: Dtype[Any] = torch.empty(0, dtype=y.dtype).numpy().dtype
         self.axes = batch_axes(linop)
@@ -80,64 +63,49 @@ class ArrayFunctions:
 
     def adjoint(self) -> ArrayFunctions:
         """Return what A^H does to arrays."""
-        return self._related(self.linop.H, self.olengths, self.ilengths)
+        other = copy(self)
+        other.linop, other.axes = self.linop.H, self.axes and self.axes[::-1]
+        other.ilengths, other.olengths = self.olengths, self.ilengths
+        return other
 
     def normal(self) -> ArrayFunctions:
         """Return what A^H A does to arrays."""
-        return self._related(self.linop.N, self.ilengths, self.ilengths)
-
-    def _related(
-        self, linop: NamedLinop, ilengths: tuple[int, ...], olengths: tuple[int, ...]
-    ) -> ArrayFunctions:
         other = copy(self)
-        other.linop, other.axes = linop, batch_axes(linop)
-        other.ilengths, other.olengths = ilengths, olengths
+        other.linop, other.axes = self.linop.N, batch_axes(self.linop.N)
+        other.olengths = self.ilengths
         return other
 
     def apply(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return A x for an array in the shape of the input."""
-        return self._array(self.linop, self._tensor(x).reshape(self.ilengths))
-
-    def apply_adjoint(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return A^H y for an array in the shape of the output."""
-        return self._array(self.linop.H, self._tensor(y).reshape(self.olengths))
+        """Return A x for an array in the shape of the input, or flat."""
+        tensor = self._tensor(x).reshape(self.ilengths)
+        with torch.no_grad():
+            return as_array(self.linop(tensor), tensor)
 
     def matvec(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return A x, both flat."""
         return self.apply(x).reshape(-1)
 
-    def rmatvec(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return A^H y, both flat."""
-        return self.apply_adjoint(y).reshape(-1)
-
     def matmat(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return A X, a column for each column: in one call if the operator takes a batch."""
-        here, there = self.axes or (None, None)
-        return self._columns(self.linop, X, (self.ilengths, here), (self.olengths, there))
-
-    def rmatmat(self, Y: NDArray[Any]) -> NDArray[Any]:
-        """Return A^H Y, likewise."""
-        here, there = self.axes or (None, None)
-        return self._columns(self.linop.H, Y, (self.olengths, there), (self.ilengths, here))
-
-    def _columns(
-        self,
-        linop: NamedLinop,
-        X: NDArray[Any],
-        inside: tuple[tuple[int, ...], int | None],
-        outside: tuple[tuple[int, ...], int | None],
-    ) -> NDArray[Any]:
-        (ilengths, here), (olengths, there) = inside, outside
-        many = self._tensor(X).mT.reshape(X.shape[1], *ilengths)
+        many = self._tensor(X).mT.reshape(X.shape[1], *self.ilengths)
+        n_rows = prod(self.olengths)
         with torch.no_grad():
             if not len(many):
-                y = many.new_empty(prod(olengths), 0)
-            elif here is None or there is None:
-                y = torch.stack([linop(x).flatten() for x in many], dim=-1)
+                y = many.new_empty(n_rows, 0)
+            elif self.axes is None:
+                y = torch.stack([self.linop(x).flatten() for x in many], dim=-1)
             else:
-                y = linop(many.movedim(0, here)).movedim(there, -1)
-                y = y.reshape(prod(olengths), len(many))
+                y = self.linop(many.movedim(0, self.axes[0])).movedim(self.axes[1], -1)
+                y = y.reshape(n_rows, len(many))
             return as_array(y, many)
+
+    def rmatvec(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return A^H y, both flat."""
+        return self.adjoint().matvec(y)
+
+    def rmatmat(self, Y: NDArray[Any]) -> NDArray[Any]:
+        """Return A^H Y, as ``matmat`` does."""
+        return self.adjoint().matmat(Y)
 
     def _tensor(self, x: NDArray[Any]) -> Tensor:
         tensor = as_tensor(x)
@@ -145,29 +113,8 @@ class ArrayFunctions:
         dtype = in_precision_of(tensor, self.real) if is_float else self.real
         return tensor.to(self.device, dtype)
 
-    def _array(self, linop: NamedLinop, x: Tensor) -> NDArray[Any]:
-        with torch.no_grad():
-            return as_array(linop(x), x)
 
-
-def precision_of(linop: NamedLinop) -> torch.dtype:
-    """Return the real dtype in which the weights are, double if there are none."""
-    dtypes = [
-        tensor.real.dtype
-        for tensor in (*linop.parameters(), *linop.buffers())
-        if tensor.is_floating_point() or tensor.is_complex()
-    ]
-    return reduce(torch.promote_types, dtypes) if dtypes else torch.float64
-
-
-def device_of(linop: NamedLinop) -> torch.device:
-    """Return the device of inputs, the CPU if any will do.
-
-    Raises
-    ------
-    ValueError
-        If there are several.
-    """
+def _device_of(linop: NamedLinop) -> torch.device:
     devices = linop.input_devices
     if len(devices) > 1:
         raise ValueError(

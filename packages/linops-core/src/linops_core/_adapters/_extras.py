@@ -7,13 +7,7 @@ from typing import Any
 
 
 def needed(module: str, who: str) -> Any:
-    """Return the module of another library.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed; the message says what to install.
-    """
+    """Return the module of another library; the error says what to install if it is not there."""
     library = module.partition(".")[0]
     try:
         return importlib.import_module(module)

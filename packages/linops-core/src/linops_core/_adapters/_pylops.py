@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 
-from nameddim import NamedDimension
-
 from .._base._linop import NamedLinop
 from ._arrays import ArrayFunctions
+from ._external_operator import ExternalOperator, Names
 from ._extras import needed
-from ._foreign_linop import ForeignLinop
-from ._scipy import OperatorProduct
+from ._scipy import as_linear_operator, matrix_free
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from pylops import LinearOperator
 
 
 def to_pylops(
@@ -25,7 +22,7 @@ def to_pylops(
     sizes: Mapping[str, int] | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
-) -> Any:
+) -> LinearOperator:
     """Return the operator as a PyLops ``LinearOperator`` on NumPy arrays.
 
     Parameters
@@ -45,57 +42,28 @@ def to_pylops(
     TypeError, ValueError
         As for ``A.to_scipy``.
     """
-    return _operator_class()(ArrayFunctions(linop, sizes, dtype, device))
-
-
-@cache
-def _operator_class() -> Any:
-    base: Any = needed("pylops", "to_pylops").LinearOperator
-
-    class TorchOperator(base):  # type: ignore[misc] # PyLops is not always there
-        """An operator of linops_core."""
-
-        def __init__(self, functions: ArrayFunctions) -> None:
-            self.functions = functions
-            super().__init__(
-                dtype=functions.dtype,
-                dims=functions.ilengths or (1,),
-                dimsd=functions.olengths or (1,),
-                name=functions.linop.name,
-            )
-
-        def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
-            return self.functions.matvec(x)
-
-        def _rmatvec(self, x: NDArray[Any]) -> NDArray[Any]:
-            return self.functions.rmatvec(x)
-
-        def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
-            return self.functions.matmat(X)
-
-        def _rmatmat(self, X: NDArray[Any]) -> NDArray[Any]:
-            return self.functions.rmatmat(X)
-
-        def __reduce__(self) -> Any:
-            return (_restored, (self.functions,))
-
-    return TorchOperator
-
-
-def _restored(functions: ArrayFunctions) -> Any:
-    return _operator_class()(functions)
+    base = needed("pylops", "to_pylops").LinearOperator
+    functions = ArrayFunctions(linop, sizes, dtype, device)
+    operator = base(
+        as_linear_operator(functions),
+        dims=functions.ilengths or (1,),
+        dimsd=functions.olengths or (1,),
+        name=linop.name,
+    )
+    # Those of PyLops take one column after the other.
+    operator._matmat, operator._rmatmat = functions.matmat, functions.rmatmat
+    return operator
 
 
 def from_pylops(
-    operator: Any,
-    ishape: Sequence[NamedDimension | str],
-    oshape: Sequence[NamedDimension | str],
+    operator: LinearOperator,
+    ishape: Names,
+    oshape: Names,
     name: str | None = None,
 ) -> NamedLinop:
     """Return an operator that calls a PyLops ``LinearOperator``.
 
-    It computes on the CPU, in the dtypes that PyLops chooses, and returns the precision of its
-    input. Gradients reach the input, to any order: they are the operator and its adjoint.
+    It computes as one of :func:`from_scipy` does: on the CPU, with gradients to the input.
 
     Parameters
     ----------
@@ -133,10 +101,5 @@ def from_pylops(
         )
     lengths = (tuple(operator.dims), tuple(operator.dimsd))
     name = name or operator.name or type(operator).__name__
-    return ForeignLinop(PylopsProduct(operator), ishape, oshape, lengths, name)
-
-
-class PylopsProduct(OperatorProduct):
-    """Products with a PyLops operator, which has the methods of SciPy's."""
-
-    library = "PyLops"
+    matrix = matrix_free(operator, "PyLops")
+    return ExternalOperator(matrix, ishape, oshape, lengths, name)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nameddim import ELLIPSES, NamedDimension, as_dims
+from nameddim import ELLIPSES, as_dims
 
 from .._base._linop import NamedLinop
 from .._base._sizes import by_dimension
 from ._arrays import ArrayFunctions
+from ._external_matrix import ExternalMatrix
+from ._external_operator import ExternalOperator, Names
 from ._extras import needed
-from ._foreign import Foreign
-from ._foreign_linop import ForeignLinop
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.sparse import sparray, spmatrix
     from scipy.sparse.linalg import LinearOperator
 
 
@@ -29,9 +30,13 @@ def to_scipy(
     device: torch.device | str | None = None,
 ) -> LinearOperator:
     """Return the operator as SciPy's ``LinearOperator``; see ``NamedLinop.to_scipy``."""
-    linalg = needed("scipy.sparse.linalg", "to_scipy")
-    functions = ArrayFunctions(linop, sizes, dtype, device)
-    return linalg.LinearOperator(
+    needed("scipy", "to_scipy")
+    return as_linear_operator(ArrayFunctions(linop, sizes, dtype, device))
+
+
+def as_linear_operator(functions: ArrayFunctions) -> LinearOperator:
+    """Return the functions as SciPy's ``LinearOperator``."""
+    return needed("scipy.sparse.linalg", "to_scipy").LinearOperator(
         functions.shape,
         matvec=functions.matvec,
         rmatvec=functions.rmatvec,
@@ -42,9 +47,9 @@ def to_scipy(
 
 
 def from_scipy(
-    operator: Any,
-    ishape: Sequence[NamedDimension | str],
-    oshape: Sequence[NamedDimension | str],
+    operator: LinearOperator | sparray | spmatrix | NDArray[Any],
+    ishape: Names,
+    oshape: Names,
     sizes: Mapping[str, int] | None = None,
     name: str | None = None,
 ) -> NamedLinop:
@@ -86,31 +91,22 @@ def from_scipy(
     linalg = needed("scipy.sparse.linalg", "from_scipy")
     sparse = needed("scipy.sparse", "from_scipy")
     numpy = needed("numpy", "from_scipy")
-    foreign: Foreign
     if sparse.issparse(operator) or isinstance(operator, numpy.ndarray):
-        foreign = MatrixProduct(operator)
+        matrix = stored_matrix(operator)
     elif isinstance(operator, linalg.LinearOperator):
-        foreign = OperatorProduct(operator)
+        matrix = matrix_free(operator, "SciPy")
     else:
         raise TypeError(
             "from_scipy: the operator must be a LinearOperator, a sparse array or an ndarray, "
             f"got {type(operator)}"
         )
-    rows, columns = foreign.shape
-    lengths = (lengths_of(ishape, columns, sizes), lengths_of(oshape, rows, sizes))
-    return ForeignLinop(foreign, ishape, oshape, lengths, name or type(operator).__name__)
+    rows, columns = matrix.shape
+    lengths = (_lengths_of(ishape, columns, sizes), _lengths_of(oshape, rows, sizes))
+    return ExternalOperator(matrix, ishape, oshape, lengths, name or type(operator).__name__)
 
 
-def lengths_of(
-    names: Sequence[NamedDimension | str], total: int, sizes: Mapping[str, int] | None
-) -> list[int]:
-    """Return the size of each dimension but the ``...``, whose product is ``total``.
-
-    Raises
-    ------
-    ValueError
-        If more than one is not given, or the rest does not divide the total.
-    """
+def _lengths_of(names: Names, total: int, sizes: Mapping[str, int] | None) -> list[int]:
+    """Return the size of each dimension but the ``...``, whose product is ``total``."""
     given = by_dimension("from_scipy", sizes)
     dims = [dim for dim in as_dims(names) if dim != ELLIPSES]
     unknown = [dim for dim in dims if dim not in given]
@@ -123,50 +119,35 @@ def lengths_of(
     return [given[dim] if dim in given else total // rest for dim in dims]
 
 
-class MatrixProduct(Foreign):
-    """Products with a matrix, sparse or not."""
-
-    library = "SciPy"
-
-    def __init__(self, matrix: Any) -> None:
-        if matrix.ndim != 2 or matrix.dtype.kind not in "fciub":
-            raise TypeError(
-                "from_scipy: a matrix must have two dimensions and numbers, "
-                f"got shape {matrix.shape} and dtype {matrix.dtype}"
-            )
-        super().__init__(matrix.shape, matrix.dtype.kind == "c")
-        self.matrix = matrix
-
-    def forward(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return A x for each row x."""
-        product: NDArray[Any] = (self.matrix @ X.T).T
-        return product
-
-    def adjoint(self, Y: NDArray[Any]) -> NDArray[Any]:
-        """Return A^H y for each row y; conjugating vectors, because A may be large."""
-        product: NDArray[Any] = (self.matrix.T @ Y.T.conj()).T.conj()
-        return product
+def stored_matrix(matrix: Any) -> ExternalMatrix:
+    """Return a matrix of NumPy, or a sparse one of SciPy, as one that multiplies rows."""
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fciub":
+        raise TypeError(
+            "from_scipy: a matrix must have two dimensions and numbers, "
+            f"got shape {matrix.shape} and dtype {matrix.dtype}"
+        )
+    is_complex = matrix.dtype.kind == "c"
+    return ExternalMatrix("SciPy", matrix, matrix.shape, is_complex, _stored, _stored_adjoint)
 
 
-class OperatorProduct(Foreign):
-    """Products with a LinearOperator, that of SciPy or of PyLops."""
+def _stored(matrix: Any, X: NDArray[Any]) -> Any:
+    return (matrix @ X.T).T
 
-    library = "SciPy"
 
-    def __init__(self, operator: Any) -> None:
-        # PyLops keeps the dtype as it was given: it may be a string or a type.
-        dtype = needed("numpy", f"from_{self.library.lower()}").dtype(operator.dtype)
-        super().__init__(operator.shape, dtype.kind == "c")
-        self.operator = operator
+def _stored_adjoint(matrix: Any, Y: NDArray[Any]) -> Any:
+    return (matrix.T @ Y.T.conj()).T.conj()  # conjugates vectors, because the matrix may be large
 
-    def forward(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return A x for each row x."""
-        if len(X) == 1:
-            return self.operator.matvec(X[0])[None]  # type: ignore[no-any-return]
-        return self.operator.matmat(X.T).T  # type: ignore[no-any-return]
 
-    def adjoint(self, Y: NDArray[Any]) -> NDArray[Any]:
-        """Return A^H y for each row y."""
-        if len(Y) == 1:
-            return self.operator.rmatvec(Y[0])[None]  # type: ignore[no-any-return]
-        return self.operator.rmatmat(Y.T).T  # type: ignore[no-any-return]
+def matrix_free(operator: Any, library: str) -> ExternalMatrix:
+    """Return a LinearOperator of SciPy, or of PyLops, as a matrix that multiplies rows."""
+    # PyLops keeps the dtype as it was given: it may be a string or a type.
+    is_complex = needed("numpy", f"from_{library.lower()}").dtype(operator.dtype).kind == "c"
+    return ExternalMatrix(library, operator, operator.shape, is_complex, _applied, _applied_adjoint)
+
+
+def _applied(A: Any, X: NDArray[Any]) -> Any:
+    return A.matvec(X[0])[None] if len(X) == 1 else A.matmat(X.T).T
+
+
+def _applied_adjoint(A: Any, Y: NDArray[Any]) -> Any:
+    return A.rmatvec(Y[0])[None] if len(Y) == 1 else A.rmatmat(Y.T).T

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nameddim import NamedDimension
-
 from .._base._linop import NamedLinop
 from ._arrays import ArrayFunctions
+from ._external_matrix import ExternalMatrix
+from ._external_operator import ExternalOperator, Names
 from ._extras import needed
-from ._foreign import Foreign
-from ._foreign_linop import ForeignLinop
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sigpy.linop import Linop
 
 
 def to_sigpy(
@@ -26,7 +25,7 @@ def to_sigpy(
     sizes: Mapping[str, int] | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
-) -> Any:
+) -> Linop:
     """Return the operator as a sigpy ``Linop`` on NumPy arrays.
 
     Parameters
@@ -46,7 +45,7 @@ def to_sigpy(
     TypeError, ValueError
         As for ``A.to_scipy``.
     """
-    return _linop_class()(ArrayFunctions(linop, sizes, dtype, device))
+    return _made(ArrayFunctions(linop, sizes, dtype, device))
 
 
 @cache
@@ -70,25 +69,24 @@ def _linop_class() -> Any:
             return TorchLinop(self.functions.normal())
 
         def __reduce__(self) -> Any:
-            return (_restored, (self.functions,))
+            return _made, (self.functions,)
 
     return TorchLinop
 
 
-def _restored(functions: ArrayFunctions) -> Any:
+def _made(functions: ArrayFunctions) -> Any:
     return _linop_class()(functions)
 
 
 def from_sigpy(
-    linop: Any,
-    ishape: Sequence[NamedDimension | str],
-    oshape: Sequence[NamedDimension | str],
+    linop: Linop,
+    ishape: Names,
+    oshape: Names,
     name: str | None = None,
 ) -> NamedLinop:
     """Return an operator that calls a sigpy ``Linop``.
 
-    It computes on the CPU, in the dtypes that sigpy chooses, and returns the precision of its
-    input. Gradients reach the input, to any order: they are the operator and its adjoint.
+    It computes as one of :func:`from_scipy` does: on the CPU, with gradients to the input.
 
     Parameters
     ----------
@@ -112,31 +110,17 @@ def from_sigpy(
     if not isinstance(linop, kind):
         raise TypeError(f"from_sigpy: the operator must be a sigpy Linop, got {type(linop)}")
     lengths = (tuple(linop.ishape), tuple(linop.oshape))
-    return ForeignLinop(SigpyProduct(linop), ishape, oshape, lengths, name or linop.repr_str)
+    zeros = torch.zeros(lengths[0], dtype=torch.float64).numpy()
+    is_complex = linop(zeros).dtype.kind == "c"
+    shape = prod(lengths[1]), prod(lengths[0])
+    matrix = ExternalMatrix("sigpy", linop, shape, is_complex, _each, _each_adjoint)
+    return ExternalOperator(matrix, ishape, oshape, lengths, name or linop.repr_str)
 
 
-class SigpyProduct(Foreign):
-    """Products with a sigpy Linop, one array at a time."""
-
-    library = "sigpy"
-
-    def __init__(self, linop: Any) -> None:
-        self.linop = linop
-        zeros = torch.zeros(tuple(linop.ishape), dtype=torch.float64).numpy()
-        is_complex = linop(zeros).dtype.kind == "c"
-        super().__init__((prod(linop.oshape), prod(linop.ishape)), is_complex)
-
-    def forward(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return A x for each row x."""
-        return _each(self.linop, X)
-
-    def adjoint(self, Y: NDArray[Any]) -> NDArray[Any]:
-        """Return A^H y for each row y."""
-        return _each(self.linop.H, Y)
+def _each(linop: Any, X: NDArray[Any]) -> Any:
+    results = [linop(x.reshape(linop.ishape)).reshape(-1) for x in X]
+    return needed("numpy", "from_sigpy").stack(results)
 
 
-def _each(linop: Any, X: NDArray[Any]) -> NDArray[Any]:
-    numpy = needed("numpy", "from_sigpy")
-    results = [numpy.ravel(linop(x.reshape(linop.ishape))) for x in X]
-    stacked: NDArray[Any] = results[0][None] if len(results) == 1 else numpy.stack(results)
-    return stacked
+def _each_adjoint(linop: Any, Y: NDArray[Any]) -> Any:
+    return _each(linop.H, Y)

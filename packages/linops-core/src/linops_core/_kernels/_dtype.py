@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import torch
@@ -35,6 +37,18 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
         raise TypeError(f"the precision of an operator must be one of a float, got {dtype}")
     real, complex_ = _PRECISIONS[dtype]
     return complex_ if tensor.is_complex() else real
+
+
+def promoted(tensors: Iterable[Tensor], default: torch.dtype) -> torch.dtype:
+    """Return the dtype to which all tensors but those of integers promote.
+
+    Examples
+    --------
+    >>> promoted([torch.ones(1), torch.tensor([1j], dtype=torch.complex128)], torch.float64)
+    torch.complex128
+    """
+    dtypes = [x.dtype for x in tensors if x.is_floating_point() or x.is_complex()]
+    return reduce(torch.promote_types, dtypes) if dtypes else default
 
 
 def summable(x: Tensor) -> Tensor:

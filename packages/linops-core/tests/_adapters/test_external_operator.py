@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from linops_core import SplitError
-from linops_core._adapters._foreign_linop import ForeignLinop
-from linops_core._adapters._scipy import MatrixProduct
+from linops_core._adapters._external_operator import ExternalOperator
+from linops_core._adapters._scipy import stored_matrix
 from nameddim import ND
 
 Names = tuple[str, ...]
@@ -15,8 +15,8 @@ def linop(
     ishape: Names = ("...", "N"),
     oshape: Names = ("...", "M"),
     lengths: tuple[tuple[int, ...], tuple[int, ...]] = ((3,), (2,)),
-) -> ForeignLinop:
-    return ForeignLinop(MatrixProduct(MATRIX), ishape, oshape, lengths, "A")
+) -> ExternalOperator:
+    return ExternalOperator(stored_matrix(MATRIX), ishape, oshape, lengths, "A")
 
 
 def test_a_batch_of_any_number_of_dimensions_goes_through() -> None:

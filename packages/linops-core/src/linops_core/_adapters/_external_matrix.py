@@ -5,11 +5,11 @@ Shapes: B vectors at once, N = product of input sizes, M = product of output siz
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
@@ -17,58 +17,52 @@ from torch import Tensor
 
 from ._arrays import as_tensor
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+RowProduct: TypeAlias = Callable[[Any, Any], Any]
 
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
-_numbers = count()
 
 
-class Foreign(ABC):
+class ExternalMatrix:
     """A matrix in the hands of another library, which multiplies rows of NumPy arrays with it.
 
     Parameters
     ----------
+    library : str
+        Its name, for messages.
+    operator : object
     shape : (M, N)
     is_complex : bool
         Whether it has complex entries. If so it is handed complex vectors, else real ones.
+    forward, adjoint : function
+        Return A x for each row x of an array (B, N), and A^H y for each row of (B, M). They are
+        given the operator and the array.
     """
 
-    library: ClassVar[str]
-
-    def __init__(self, shape: tuple[int, int], is_complex: bool) -> None:
+    def __init__(
+        self,
+        library: str,
+        operator: Any,
+        shape: Sequence[int],
+        is_complex: bool,
+        forward: RowProduct,
+        adjoint: RowProduct,
+    ) -> None:
+        self.library, self.operator, self.is_complex = library, operator, is_complex
         self.shape = (int(shape[0]), int(shape[1]))
-        self.is_complex = is_complex
-        self._register()
-
-    def _register(self) -> None:
+        self.forward, self.adjoint = forward, adjoint
         with _REGISTERING:
-            _register_operator()
+            _register_operation()
         self.key = str(next(_numbers))
         _by_key[self.key] = self
 
-    @abstractmethod
-    def forward(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return A x for each row of an array (B, N): (B, M)."""
-
-    @abstractmethod
-    def adjoint(self, Y: NDArray[Any]) -> NDArray[Any]:
-        """Return A^H y for each row of an array (B, M): (B, N)."""
-
     def multiplied(self, x: Tensor, adjoint: bool) -> Tensor:
-        """Return A x or A^H x for each row, in the precision of ``x``, as a new tensor.
-
-        Raises
-        ------
-        TypeError
-            If the library returns complex vectors for real ones, but says to be real.
-        """
+        """Return A x or A^H x for each row, in the precision of ``x``, as a new tensor."""
         apart = x.is_complex() and not self.is_complex
         rows = torch.view_as_real(x).movedim(-1, 0).flatten(0, 1) if apart else x
         if self.is_complex:
             rows = rows.to(_COMPLEX.get(x.dtype, x.dtype))
         array = rows.resolve_conj().resolve_neg().contiguous().numpy()
-        result = as_tensor((self.adjoint if adjoint else self.forward)(array))
+        result = as_tensor((self.adjoint if adjoint else self.forward)(self.operator, array))
         if result.is_complex() and not self.is_complex:
             raise TypeError(
                 f"{self.library}: an operator that says to be real must return real vectors for "
@@ -85,30 +79,29 @@ class Foreign(ABC):
         dtype = _COMPLEX.get(x.dtype, x.dtype) if self.is_complex else x.dtype
         return x.new_empty(len(x), self.shape[adjoint], dtype=dtype)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over the state, under a key of its own."""
-        vars(self).update(state)
-        self._register()
+    def __reduce__(self) -> Any:
+        """Have copies made anew, so that each gets a key of its own."""
+        given = self.library, self.operator, self.shape, self.is_complex, self.forward, self.adjoint
+        return ExternalMatrix, given
 
 
 # By a key, because a graph keeps no Python objects. A graph is alive no longer than the operator
 # that it was made of, and that holds the matrix.
-_by_key: WeakValueDictionary[str, Foreign] = WeakValueDictionary()
-
-
+_by_key: WeakValueDictionary[str, ExternalMatrix] = WeakValueDictionary()
+_numbers = count()
 _REGISTERING = Lock()
 
 
 @cache
-def _register_operator() -> None:
-    """Make the product an operator of torch; not on import, which changes nothing outside."""
+def _register_operation() -> None:
+    """Make the product an operation of torch; not on import, which changes nothing outside."""
 
     @torch.library.custom_op("linops_core::multiplied", mutates_args=(), device_types="cpu")
-    def operator(x: Tensor, key: str, adjoint: bool) -> Tensor:
+    def operation(x: Tensor, key: str, adjoint: bool) -> Tensor:
         matrix = _by_key[key]
         return matrix.multiplied(x, adjoint) if len(x) else matrix.like_result(x, adjoint)
 
-    @operator.register_fake
+    @operation.register_fake
     def _(x: Tensor, key: str, adjoint: bool) -> Tensor:
         return _by_key[key].like_result(x, adjoint)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,33 +12,27 @@ from torch import Tensor
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._base._sliceable import SliceableLinop
-from ._foreign import Foreign, multiplied
+from ._external_matrix import ExternalMatrix, multiplied
 
-Names = Sequence[NamedDimension | str]
+Names: TypeAlias = Sequence[NamedDimension | str]
 
 
-class ForeignLinop(SliceableLinop):
+class ExternalOperator(SliceableLinop):
     """An operator that calls another library, on the CPU, in the precision of its input.
 
     Parameters
     ----------
-    foreign : Foreign
+    matrix : ExternalMatrix
     ishape, oshape : sequences of dimensions
         A ``...`` at the front of both stands for a batch of vectors.
     lengths : (input sizes, output sizes)
         Of all dimensions but the ``...``.
     name : str
-
-    Raises
-    ------
-    ValueError
-        If ``...`` is in one of the shapes alone, a dimension has no name or two sizes, or there
-        is not one size for each dimension.
     """
 
     def __init__(
         self,
-        foreign: Foreign,
+        matrix: ExternalMatrix,
         ishape: Names,
         oshape: Names,
         lengths: tuple[Sequence[int], Sequence[int]],
@@ -66,12 +60,12 @@ class ForeignLinop(SliceableLinop):
                     raise ValueError(
                         f"{name}: {dim} must have one size, got {known[dim]} and {size} in {shape}"
                     )
-        if foreign.shape != (prod(lengths[1]), prod(lengths[0])):
+        if matrix.shape != (prod(lengths[1]), prod(lengths[0])):
             raise ValueError(
-                f"{name}: the sizes must make up a matrix of shape {foreign.shape}, "
+                f"{name}: the sizes must make up a matrix of shape {matrix.shape}, "
                 f"got {tuple(lengths[1])} x {tuple(lengths[0])} for {shape}"
             )
-        self.foreign = foreign
+        self.matrix = matrix
         # Not integers of NumPy, which would be tensors in a graph.
         sides = (tuple(map(int, side)) for side in lengths)
         self.lengths = dict(zip(("columns", "rows"), sides, strict=True))
@@ -88,36 +82,28 @@ class ForeignLinop(SliceableLinop):
         """Return why ``dim`` cannot be sliced: it is of the matrix, which is not seen here."""
         if self.size(dim) is None:
             return None
-        return f"what {self.foreign.library} computes cannot be cut"
+        return f"what {self.matrix.library} computes cannot be cut"
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: ExternalOperator, x: Tensor, /) -> Tensor:
         """Return A x."""
-        y: Tensor = linop.call(x, "columns", "rows")
-        return y
+        return linop.call(x, "columns", "rows")
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: ExternalOperator, x: Tensor, /) -> Tensor:
         """Return A^H x."""
-        y: Tensor = linop.call(x, "rows", "columns")
-        return y
+        return linop.call(x, "rows", "columns")
 
     def call(self, x: Tensor, here: str, there: str) -> Tensor:
-        """Return what the library makes of the vectors in ``x``.
-
-        Raises
-        ------
-        ValueError
-            If x is not on the CPU.
-        """
+        """Return what the library makes of the vectors in ``x``."""
         if x.device.type not in ("cpu", "meta"):
             raise ValueError(
-                f"{self.name}: the input must be on the CPU, where {self.foreign.library} "
+                f"{self.name}: the input must be on the CPU, where {self.matrix.library} "
                 f"computes, got {x.device}; move it there and the result back"
             )
         if x.dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
             x = x.to(torch.complex64 if x.is_complex() else torch.float32)
         batch = x.shape[: x.ndim - len(self.lengths[here])]
         rows = x.reshape(batch.numel(), prod(self.lengths[here]))
-        y = multiplied(rows, self.foreign.key, there == "columns")
+        y = multiplied(rows, self.matrix.key, there == "columns")
         return y.reshape(batch + self.lengths[there])
