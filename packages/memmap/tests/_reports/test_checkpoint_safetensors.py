@@ -92,8 +92,9 @@ def one(**changes: object) -> dict[str, object]:
         (one(shape=2), "must be integers from 0 on"),
         (one(data_offsets=[0, 8, 8]), "must be integers from 0 on"),
         (one(data_offsets=[0, 8.0]), "must be integers from 0 on"),
-        (one(shape=[3]), r"x: F32 of shape \(3,\) must have 12 bytes, got data_offsets 0 to 8"),
-        (one(data_offsets=[8, 0]), "must have 8 bytes, got data_offsets 8 to 0"),
+        (one(shape=[3]), r"x: F32 of shape \(3,\) must have 32 bits for each .* 0 to 8"),
+        (one(shape=[10**400, 10**4000]), "must have 32 bits for each element"),
+        (one(data_offsets=[8, 0]), "must have 32 bits for each .*, got data_offsets 8 to 0"),
         (
             one(data_offsets=[1, 9]),
             "x: a tensor must begin where the one .* at byte 0, got 1",

@@ -238,6 +238,7 @@ def test_a_tensor_must_lie_in_its_storage(path: Path) -> None:
         (("0", (3,), (1,)), "w: offset, sizes and strides must be integers"),
         ((0, (3,), (10**5000,)), "w: offset, sizes and strides must be integers"),
         ((0, [3], (1,)), "w: offset, sizes and strides must be integers"),
+        ((0, (1 << 62, 2), (0, 0)), "w: a tensor must have at most 4611686018427387904 elements"),
         ((0, (-3,), (1,)), "w: View: sizes, itemsize and storage_nbytes must not be negative"),
         ((0, (3, 1), (1,)), "w: View: sizes and strides must have one entry per dimension"),
     ],

@@ -30,21 +30,10 @@ DICT, LIST, SET, PERSISTENT = (Global(name) for name in ("dict", "list", "set", 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """An object that an unpickler would make: a container, or what a call returns.
+    """An object that an unpickler would make: what would be called, and what would be put into it.
 
-    Attributes
-    ----------
-    maker : object
-        What would be called: a `Global`, as a rule; `DICT`, `LIST` and `SET` for containers,
-        `PERSISTENT` for an object that is stored beside the pickle.
-    arguments : tuple
-        What it would be called with.
-    state : list
-        What would be handed to ``__setstate__``.
-    items : list
-        What would be appended or added.
-    pairs : list of tuple
-        Keys and values that would be set; a key is never hashed.
+    The maker is a `Global`, as a rule: `DICT`, `LIST` and `SET` for containers, `PERSISTENT` for an
+    object that is stored beside the pickle. A key is never hashed: it may have 2**100 parts.
     """
 
     maker: object

@@ -43,7 +43,7 @@ def read_safetensors(path: Path) -> Entries:
         low, high, dtype, shape = _checked(name, described)
         ranges.append((low, high, name))
         view = View("file", start + low, high - low, sizes=(high - low,), strides=(1,))
-        entries.placed.append(Entry([name], view, dtype, shape, "file"))
+        entries.put(described, Entry([name], view, dtype, shape, "file"))
     reached = 0
     for low, high, name in sorted(ranges):
         if low != reached:
@@ -118,7 +118,7 @@ def _checked(name: str, described: object) -> tuple[int, int, str, tuple[int, ..
     low, high = offsets
     if 8 * (high - low) != n_bits * prod(shape):
         raise CheckpointError(
-            f"{name}: {code} of shape {tuple(shape)} must have {n_bits * prod(shape) / 8:g} bytes, "
+            f"{name}: {code} of shape {tuple(shape)} must have {n_bits} bits for each element, "
             f"got data_offsets {low} to {high}"
         )
     return low, high, dtype, tuple(shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import NamedTuple, TypeGuard
 
 import torch
@@ -52,7 +53,6 @@ class TensorWalk:
         self.storages: dict[str, Storage] = {}
         self._n_bytes = 0
         self._n_characters = 0
-        self._tensors: dict[int, Entry] = {}
         self._wrapped: dict[int, object] = {}  # what a parameter is made from
         self._walk(root)
 
@@ -67,8 +67,9 @@ class TensorWalk:
                 raise CheckpointError(
                     f"objects must be nested at most {_MAX_DEPTH} deep, got a deeper one"
                 )
-            if id(value) in self._tensors:
-                self._tensors[id(value)].names.append(self._name(path))
+            entry = self.entries.of(value)
+            if entry is not None:
+                entry.names.append(self._name(path))
             elif id(value) in self._wrapped:
                 todo.append((self._wrapped[id(value)], path, depth + 1))
             elif id(value) not in seen:
@@ -127,6 +128,10 @@ class TensorWalk:
             sizes = sizes.arguments[0] if sizes.arguments else None
         if not (_are_integers(sizes) and _are_integers(strides) and _is_integer(offset)):
             raise CheckpointError(f"{name}: offset, sizes and strides must be integers")
+        if prod(sizes) > _LARGEST:
+            raise CheckpointError(
+                f"{name}: a tensor must have at most {_LARGEST} elements, got more"
+            )
         if dtype in SUB_BYTE_DTYPES:
             self.entries.unplaced.append(name)
             return
@@ -140,9 +145,7 @@ class TensorWalk:
 
     def _put(self, node: Node, view: View, dtype: torch.dtype, name: str) -> None:
         text = str(dtype).removeprefix("torch.")
-        entry = Entry([name], view, text, view.sizes, str(view.space))
-        self._tensors[id(node)] = entry
-        self.entries.placed.append(entry)
+        self.entries.put(node, Entry([name], view, text, view.sizes, str(view.space)))
 
     def _storage(self, node: object) -> Storage:
         """The storage that a persistent id ``("storage", class, key, location, n)`` stands for."""

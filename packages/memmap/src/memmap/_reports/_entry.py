@@ -20,22 +20,9 @@ from .._views._view import View
 
 @dataclass(slots=True)
 class Entry:
-    """A strided tensor under all its names.
+    """A strided tensor under all its names: several, if one object is registered as several.
 
-    Attributes
-    ----------
-    names : list of str
-        One, or several if one object is registered under several names.
-    view : View
-        Where it lies.
-    dtype : str
-        As torch or NumPy calls it; ``"?"`` if not known.
-    shape : tuple of int
-        Elements in each dimension.
-    device : str
-        Where the storage is.
-    layout : Layout or None
-        The bytes that it touches; None if it is empty.
+    Its dtype is ``"?"`` if it is not known, its layout None if it is empty.
     """
 
     names: list[str]
@@ -57,20 +44,23 @@ class Entry:
         return prod(self.view.sizes) * self.view.itemsize
 
 
-@dataclass(slots=True)
 class Entries:
-    """Everything that a report has to account for.
+    """Tensors that lie in storages, and names of those that nobody knows how they lie in memory."""
 
-    Attributes
-    ----------
-    placed : list of Entry
-        Tensors that lie in storages.
-    unplaced : list of str
-        Names of tensors of which nothing is known about how they lie in memory.
-    """
+    def __init__(self) -> None:
+        self.placed: list[Entry] = []
+        self.unplaced: list[str] = []
+        # The objects are kept with their entries, so that no id is used twice.
+        self._known: dict[int, tuple[object, Entry]] = {}
 
-    placed: list[Entry] = field(default_factory=list)
-    unplaced: list[str] = field(default_factory=list)
+    def put(self, value: object, entry: Entry) -> None:
+        """Add the entry of an object."""
+        self._known[id(value)] = value, entry
+        self.placed.append(entry)
+
+    def of(self, value: object) -> Entry | None:
+        """The entry of an object, if there is one."""
+        return self._known[id(value)][1] if id(value) in self._known else None
 
 
 def entries_of(source: torch.nn.Module | Mapping[str, torch.Tensor | Array | View]) -> Entries:
@@ -90,10 +80,10 @@ def entries_of(source: torch.nn.Module | Mapping[str, torch.Tensor | Array | Vie
             f"MemoryReport: the source must be a module or a mapping of names to tensors, "
             f"got {type(source).__name__}"
         )
-    collector = _Collector()
+    entries = Entries()
     for name, value in named:
-        collector.add(name, value)
-    return collector.entries
+        _add(entries, name, value)
+    return entries
 
 
 def _module_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -107,47 +97,36 @@ def _module_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor
                         yield f"{name}.grad", tensor.grad
 
 
-class _Collector:
-    """Entries, and which objects they stand for."""
+def _add(entries: Entries, name: str, value: object) -> None:
+    known = entries.of(value)
+    if known is not None:
+        known.names.append(name)
+    elif isinstance(value, torch.Tensor):
+        _add_tensor(entries, name, value)
+    elif isinstance(value, np.ndarray):
+        entries.put(value, Entry([name], view_of(value), str(value.dtype), value.shape, "cpu"))
+    elif isinstance(value, View):
+        device = str(value.space) if isinstance(value.space, (str, torch.device)) else "?"
+        entries.put(value, Entry([name], value, "?", value.sizes, device))
+    else:
+        raise TypeError(
+            f"{name}: a value must be a tensor, a NumPy array or a View, got {type(value).__name__}"
+        )
 
-    def __init__(self) -> None:
-        self.entries = Entries()
-        # The objects are kept with their entries, so that no id is used twice.
-        self.known: dict[int, tuple[object, Entry]] = {}
 
-    def add(self, name: str, value: object) -> None:
-        if id(value) in self.known:
-            self.known[id(value)][1].names.append(name)
-        elif isinstance(value, torch.Tensor):
-            self.add_tensor(name, value)
-        elif isinstance(value, np.ndarray):
-            self.put(Entry([name], view_of(value), str(value.dtype), value.shape, "cpu"), value)
-        elif isinstance(value, View):
-            device = str(value.space) if isinstance(value.space, (str, torch.device)) else "?"
-            self.put(Entry([name], value, "?", value.sizes, device), value)
-        else:
-            raise TypeError(
-                f"{name}: a value must be a tensor, a NumPy array or a View, "
-                f"got {type(value).__name__}"
-            )
-
-    def add_tensor(self, name: str, tensor: torch.Tensor) -> None:
-        if is_lazy(tensor):
-            self.entries.unplaced.append(name)
+def _add_tensor(entries: Entries, name: str, tensor: torch.Tensor) -> None:
+    if is_lazy(tensor):
+        entries.unplaced.append(name)
+        return
+    try:
+        view = view_of(tensor)
+    except TypeError:
+        composite = take_apart(tensor)
+        if composite is None:
+            entries.unplaced.append(name)
             return
-        try:
-            view = view_of(tensor)
-        except TypeError:
-            composite = take_apart(tensor)
-            if composite is None:
-                self.entries.unplaced.append(name)
-                return
-            for part, part_name in zip(composite.parts, composite.names, strict=True):
-                self.add(f"{name}.{part_name}", part)
-            return
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        self.put(Entry([name], view, dtype, tuple(tensor.shape), str(tensor.device)), tensor)
-
-    def put(self, entry: Entry, value: object) -> None:
-        self.known[id(value)] = value, entry
-        self.entries.placed.append(entry)
+        for part, part_name in zip(composite.parts, composite.names, strict=True):
+            _add(entries, f"{name}.{part_name}", part)
+        return
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    entries.put(tensor, Entry([name], view, dtype, tuple(tensor.shape), str(tensor.device)))

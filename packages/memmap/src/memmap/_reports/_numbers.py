@@ -13,24 +13,7 @@ from ._entry import Entry
 
 
 class Numbers(NamedTuple):
-    """Bytes of a storage, or of several together.
-
-    Attributes
-    ----------
-    allocated : int
-        Bytes of the storage.
-    spanned : int
-        Bytes from the first that a tensor touches to the last.
-    touched : int
-        Bytes that at least one tensor touches.
-    shared : int
-        Bytes that are touched under at least two names.
-    wasted : int
-        Bytes that no tensor touches: ``allocated - touched``.
-    separate : int
-        Bytes that the tensors would take if each name got contiguous memory of its own, as when
-        a checkpoint stores them one by one.
-    """
+    """Bytes of a storage, or of several together; `MemoryReport` explains each number."""
 
     allocated: int = 0
     spanned: int = 0
@@ -56,18 +39,8 @@ def total(parts: Iterable[Numbers]) -> Numbers:
 class TensorNumbers(NamedTuple):
     """Bytes of one tensor of a storage.
 
-    Attributes
-    ----------
-    entry : Entry
-        The tensor.
-    offset : int
-        Bytes from the start of the storage to its first byte, or to where it would be if empty.
-    spanned, touched, separate : int
-        As for `Numbers`.
-    shared : int
-        Bytes of it that are also touched under another name.
-    shares_with : tuple of str
-        These other names, its own further names included.
+    The offset is that of its first byte, or of where that would be if it is empty. Bytes are shared
+    if they are also touched under one of the names `shares_with`, its own further names included.
     """
 
     entry: Entry
@@ -80,22 +53,8 @@ class TensorNumbers(NamedTuple):
 
 
 class StorageReport:
-    """A storage, or several that have memory in common, with its tensors.
+    """A storage, or several in one address space that have common bytes, with its tensors.
 
-    Parameters
-    ----------
-    entries : sequence of Entry
-        Tensors in one address space whose storages have common bytes; at least one.
-
-    Attributes
-    ----------
-    device : str
-        Where the storage is.
-    start, stop : int
-        Addresses of its first byte, and of the first one after it.
-
-    Examples
-    --------
     >>> from .._views._view import View
     >>> halves = [View("RAM", 0, 16, start, (8,), (1,)) for start in (0, 4)]
     >>> storage = StorageReport([Entry([n], v, "?", v.sizes, "RAM") for n, v in zip("ab", halves)])

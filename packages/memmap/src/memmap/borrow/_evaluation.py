@@ -26,22 +26,12 @@ class Origin(Enum):
 
 
 class Plan:
-    """The order in which to compute some expressions.
-
-    Attributes
-    ----------
-    leaves : list of Expression
-        Variables and shared variables that are needed.
-    steps : list of Computed
-        Everything else, each after its operands.
-    n_uses : Counter
-        How often each expression is an operand or a result.
-    """
+    """The order in which to compute some expressions."""
 
     def __init__(self, results: Iterable[Expression]) -> None:
-        self.leaves: list[Expression] = []
-        self.steps: list[Computed] = []
-        self.n_uses: Counter[Expression] = Counter()
+        self.leaves: list[Expression] = []  # variables, also shared ones
+        self.steps: list[Computed] = []  # everything else, each after its operands
+        self.n_uses: Counter[Expression] = Counter()  # as operands and as results
         seen: set[Expression] = set()
         for result in results:
             self.n_uses[result] += 1
@@ -66,34 +56,15 @@ class Plan:
 
 
 class Evaluation:
-    """One run of a plan.
-
-    Parameters
-    ----------
-    plan : Plan
-        What to compute.
-    given : mapping of Expression to torch.Tensor
-        Values of the leaves.
-    lent : set of Expression
-        Leaves whose memory may be overwritten: no other value lies in it.
-    buffers : mapping of Expression to torch.Tensor
-        Memory in which a result may be put: no value lies in it.
-    in_new_memory : set of Expression
-        Results that must not lie in memory that was lent.
-
-    Attributes
-    ----------
-    values, origins : dict of Expression to torch.Tensor and Origin
-        The results, and whose memory each lies in.
-    """
+    """One run of a plan: afterwards it has the results, and whose memory each of them lies in."""
 
     def __init__(
         self,
         plan: Plan,
-        given: Mapping[Expression, torch.Tensor],
-        lent: Set[Expression],
-        buffers: Mapping[Expression, torch.Tensor],
-        in_new_memory: Set[Expression],
+        given: Mapping[Expression, torch.Tensor],  # values of the leaves
+        lent: Set[Expression],  # leaves that may be overwritten: no other value lies in them
+        buffers: Mapping[Expression, torch.Tensor],  # free memory in which a result may be put
+        in_new_memory: Set[Expression],  # results that must not lie in memory that was lent
     ) -> None:
         self.values = dict(given)
         self.origins = {e: Origin.LENT if e in lent else Origin.FOREIGN for e in given}

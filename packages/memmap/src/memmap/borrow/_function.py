@@ -318,16 +318,11 @@ class Function:
         for position, out in enumerate(self._outputs):
             value = done.values[out.expression]
             is_own = done.origins[out.expression] is Origin.OWN
-            forbidden = [
-                argument
-                for argument, item in zip(arguments, self._inputs, strict=True)
-                if not (out.borrow and item.borrow)
+            others: list[tuple[torch.Tensor, In | Out]] = [
+                *zip(arguments, self._inputs, strict=True),
+                *zip(returned, self._outputs, strict=False),
             ]
-            forbidden += [
-                other
-                for other, its in zip(returned, self._outputs, strict=False)
-                if not (out.borrow and its.borrow)
-            ]
+            forbidden = [other for other, its in others if not (out.borrow and its.borrow)]
             forbidden += [target.tensor for target in self._updates]
             if any(overlaps(value, other) for other in forbidden) or (
                 not out.borrow and not is_own and owner_of(value) is not None
