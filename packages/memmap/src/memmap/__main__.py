@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0; 1 if whoever reads the output has stopped reading; 2 if a file is no
+        Exit status: 0; 1 if the reader of the output has stopped reading; 2 if a file is no
         checkpoint or cannot be read or written: then one line on standard error says why.
     """
     options = _parser().parse_args(arguments)

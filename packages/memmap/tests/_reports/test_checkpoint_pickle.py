@@ -177,8 +177,8 @@ def test_an_extension_that_the_process_has_registered_stays_a_name() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [b"\x85" * 1_000_000, b"2\x86" * 100],
-    ids=["nested a million deep", "of 2 ** 100 parts"],
+    [b"\x85" * 200_000, b"2\x86" * 100],
+    ids=["nested without end", "of 2 ** 100 parts"],
 )
 def test_keys_that_no_dictionary_could_hash_are_read(key: bytes) -> None:
     node = parsed(b"\x80\x02}N" + key + b"Ns.")

@@ -319,6 +319,13 @@ def test_a_pickle_that_repeats_itself_exponentially_is_walked_once(path: Path) -
     assert len(names_of(report_of(value, path))) == 1
 
 
+def test_arguments_that_are_used_by_many_calls_are_kept_and_walked_once(path: Path) -> None:
+    n_arguments, n_calls = 300_000, 3_000
+    many = b"\x80\x02(cos\nsystem\nq\x00(" + b"N" * n_arguments + b"tq\x01"
+    shared = archive(path, many + b"h\x00h\x01R" * n_calls + b"l.", {})
+    assert MemoryReport.from_file(shared).storages == ()
+
+
 def test_a_key_that_is_a_page_long_is_left_out_of_the_names(path: Path) -> None:
     keys = "k" * 1000, "k" * 1001
     value = {key: {key: torch.zeros(1)} for key in keys}

@@ -1,8 +1,8 @@
 """A pickle as the data it is: a tree in which nothing was imported, called or built.
 
 Python's unpickler runs the pickle, but what it asks for from outside is inert: a name of
-something importable becomes a `Global`, and calling or filling that makes a `Node`. Nothing else
-in the tree can be called, so that there is nothing that a pickle could make execute code.
+something importable becomes a `Global`, and a call of it a `Node`. Nothing else in the tree can be
+called, so that there is nothing that a pickle could make execute code.
 """
 
 from __future__ import annotations
@@ -42,9 +42,6 @@ class Node:
     items: list[object] = field(default_factory=list)
     pairs: list[tuple[object, object]] = field(default_factory=list)
 
-    def __call__(self, *arguments: object) -> Node:
-        return Node(self, arguments)
-
     def __setstate__(self, state: object) -> None:
         self.state.append(state)
 
@@ -65,17 +62,13 @@ def parse_pickle(file: IO[bytes]) -> object:
     object here, too. What is no pickle is a `CheckpointError`.
     """
     try:
-        # Python warns of unknown escapes in a string: they are the file's affair.
+        # Python warns of unknown escapes in a string: the user cannot mend the file.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             return _InertUnpickler(file, encoding="latin-1").load()
     except Exception as error:  # the unpickler lets through what the garbled step raised
         raise CheckpointError(
             f"the pickle must be whole, got one that breaks off or is garbled: {error}"
         ) from error
-
-
-# NEWOBJ finds the same on the stack as REDUCE.
-_reduce: Any = pickle._Unpickler.dispatch[pickle.REDUCE[0]]
 
 
 # In Python, not in C: the one in C would allocate as many places as a pickle says it needs.
@@ -102,6 +95,12 @@ class _InertUnpickler(pickle._Unpickler):
         else:
             self.stack.append(Node(maker, items=items))
 
+    def call(self) -> None:
+        arguments, maker = self.stack.pop(), self.stack.pop()
+        if not isinstance(arguments, tuple):
+            raise TypeError("arguments must be a tuple")
+        self.stack.append(Node(maker, arguments))  # no copy: a tuple may be used very often
+
     def call_with_keywords(self) -> None:
         keywords, arguments, maker = (self.stack.pop() for _ in range(3))
         self.stack.append(Node(maker, (*arguments, keywords)))
@@ -113,6 +112,7 @@ class _InertUnpickler(pickle._Unpickler):
         pickle.DICT[0]: lambda self: self.mark_to_container(DICT),
         pickle.LIST[0]: lambda self: self.mark_to_container(LIST),
         pickle.FROZENSET[0]: lambda self: self.mark_to_container(SET),
-        pickle.NEWOBJ[0]: _reduce,
+        pickle.REDUCE[0]: call,
+        pickle.NEWOBJ[0]: call,
         pickle.NEWOBJ_EX[0]: call_with_keywords,
     }

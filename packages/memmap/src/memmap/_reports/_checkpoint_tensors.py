@@ -84,10 +84,9 @@ class TensorWalk:
         if isinstance(value, tuple):
             return _numbered(value)
         maker = value.maker.name if isinstance(value.maker, Global) else ""
-        arguments = _numbered(value.arguments, ".arguments")
         if maker in _TENSORS:
             self._add_tensor(value, maker, path)
-            return arguments[1:]
+            return _numbered(value.arguments, ".arguments")[1:]
         if value.maker is PERSISTENT:
             if not _is_class(value):
                 storage = self._storage(value)
@@ -105,8 +104,9 @@ class TensorWalk:
                 return [("", made), (".state", state), *_contents(value, path)]
         if maker in _WRAPPERS and value.arguments:
             data = self._wrapped[id(value)] = value.arguments[0]
-            return [("", data), *arguments[1:], *_contents(value, path)]
-        return [*arguments, *_contents(value, path)]
+            others = _numbered(value.arguments, ".arguments")[1:]
+            return [("", data), *others, *_contents(value, path)]
+        return [(".arguments", value.arguments), *_contents(value, path)]
 
     def _name(self, path: Path) -> str:
         name = path_text(path) or "<root>"

@@ -45,7 +45,7 @@ class Entry:
 
 
 class Entries:
-    """Tensors that lie in storages, and names of those that nobody knows how they lie in memory."""
+    """Tensors that lie in storages, and names of tensors of which it is unknown where they lie."""
 
     def __init__(self) -> None:
         self.placed: list[Entry] = []

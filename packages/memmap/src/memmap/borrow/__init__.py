@@ -1,8 +1,8 @@
 """Who may write to which memory: shared variables, and functions that borrow or copy.
 
-The rules are those that Theano's page on memory aliasing states. There is managed memory, which
-belongs to shared variables and functions, and the memory of everybody else; values are copied
-between the two, unless ``borrow=True`` permits to share them.
+The rules are those of Theano's page on memory aliasing. Managed memory belongs to shared variables
+and functions, all other memory to the user. Values are copied between the two, unless
+``borrow=True`` allows to share them.
 """
 
 from ._expressions import Expression as Expression

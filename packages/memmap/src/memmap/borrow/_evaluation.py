@@ -1,4 +1,4 @@
-"""Computing expressions, in memory that is no longer needed where there is some."""
+"""Computing expressions, in memory that is no longer needed if there is some."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._expressions import Allocating, Computed, Expression, Operand
 class Origin(Enum):
     """Whose memory a value lies in."""
 
-    FOREIGN = "of somebody who may not see it overwritten"
+    FOREIGN = "not to be overwritten"
     LENT = "of an argument that may be overwritten"
     OWN = "allocated for this call"
 
@@ -82,7 +82,7 @@ class Evaluation:
                     self.values.pop(operand, None)
 
     def _allocate_or_reuse(self, step: Allocating) -> None:
-        """Compute a step in memory that nobody needs any more, or else in new memory."""
+        """Compute a step in memory that is no longer needed, or else in new memory."""
         operands = [self._value(operand, step) for operand in step.operands]
         place, origin = self._place(step, operands)
         self.values[step] = step.function(*operands, out=place)

@@ -40,8 +40,8 @@ _owners: weakref.WeakSet[Owner] = weakref.WeakSet()
 class Owner:
     """Something that owns memory: a shared variable, or a borrowed output of a function.
 
-    Memory that is borrowed must have no other owner, which is checked. All other memory must be
-    new, so that nobody can own it.
+    Borrowed memory is refused if a byte of it has another owner. All other memory must be new: it
+    has no owner yet.
     """
 
     def __init__(self, name: str, tensor: torch.Tensor, is_borrowed: bool = False) -> None:

@@ -74,7 +74,7 @@ def shared(
 
 
 class SharedVariable(Expression, Owner):
-    """A value that functions read and update, in memory that nobody else owns.
+    """A value that functions read and update, in memory that has no other owner.
 
     Made by `shared`. In an expression it stands for its value at the time of the call.
 
@@ -203,7 +203,7 @@ class SharedVariable(Expression, Owner):
     def update(self, tensor: torch.Tensor, is_new: bool = False) -> Call:
         """The call that replaces the value, in the memory that is there if the new one fits.
 
-        A tensor that is new, which nobody else uses, may be kept instead of copied.
+        A new tensor that has no other use may be kept instead of copied.
         """
         mine = self.tensor
         if (tensor.shape, tensor.dtype) != (mine.shape, mine.dtype):
