@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import FFT, Dense, Diagonal, Scalar
-from linops_core._algebra._scalar import as_python, is_scalar
+from linops_core._algebra._scalar import as_python
+from linops_core._base._arithmetic import is_scalar
 
 NUMBERS = [2, 2.5, 1 - 2j, True, Fraction(1, 4), np.float32(1.5), np.int8(3), np.complex64(2j)]
 

@@ -1,1 +1,3 @@
-"""Operators made of operators, and the rules by which expressions are made simpler."""
+"""Operators made of operators; importing it registers the rules by which they are combined."""
+
+from . import _rules as _rules

@@ -12,11 +12,12 @@ from nameddim import NamedDimension, NamedShape
 from .._base._linop import NamedLinop
 from .._base._places import Joints, joints, side_by_side
 from .._base._slicing import row_of_operand, tile_of
-from .._base._support import Supports, support_of_one, supports_side_by_side
+from .._base._tile import Supports
 from .._kernels._accumulate import accumulate
 from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._same_space import check_operands, same_space, why_not_alike
+from ._support import support_of_one, supports_side_by_side
 from ._threads import check_workers, combined
 from ._zero import zero_tile
 

@@ -13,15 +13,17 @@ from nameddim import NamedDimension, NamedShape
 from .._base._hooks import applied, hooks_are_possible
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
+from .._base._rules import rules
 from .._base._slicing import tile_of
-from .._base._support import Supports, support_of_one
-from .._base._tile import Window
+from .._base._tile import Supports, Window
 from ._chain_support import supports_along
 from ._composite import Composite
 from ._endomorphism import following
 from ._identity import Identity
 from ._normal import fit_inner
+from ._normal_of import normal_of_chain
 from ._scalar import Scalar, is_number
+from ._support import support_of_one
 
 
 class Chain(Composite):
@@ -182,8 +184,6 @@ def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> Named
 
     What only surrounds what is inside is put around it all at once.
     """
-    from ._normal_of import normal_of_chain
-
     result, factors = inner, list[NamedLinop]()  # the last of them is the outermost
     for linop in reversed(linops):
         inside = factors[-1].ishape if factors else result and result.ishape
@@ -198,8 +198,6 @@ def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> Named
 
 def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
     """Return conj(w) A w for each w: ``|w|^2 A`` where that is a moderate number."""
-    from ._rules import composed
-
     before, after = list[NamedLinop](), list[NamedLinop]()
     for number in numbers:
         normal = number.normal()
@@ -208,7 +206,7 @@ def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
         else:
             before.append(number)
             after.insert(0, number.H)
-    return composed(*before, linop, *after) if numbers else linop
+    return rules.compose(*before, linop, *after) if numbers else linop
 
 
 def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:

@@ -12,8 +12,7 @@ from nameddim import NamedDimension
 from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._base._slicing import tile_of
-from .._base._support import Supports
-from .._base._tile import Window, within
+from .._base._tile import Supports, Window, within
 from .._kernels._slices import common, is_empty
 from ._composite import Composite
 

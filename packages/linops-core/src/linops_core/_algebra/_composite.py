@@ -13,10 +13,11 @@ from nameddim import ND, NamedDimension, NamedShape
 
 from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
+from .._base._dimensions import Source, length_of
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Place, Seam, alike_in_name, joints, side_by_side
 from .._base._remembering import RememberingLinop
-from .._base._sides import Side, Source, dims_of, length_of, size_of_side
+from .._base._sides import Side, dims_of
 from .._kernels._tracing import constant_when_compiled
 
 
@@ -129,7 +130,7 @@ class Composite(RememberingLinop):
         It is that of the input where the input has it, else that of the output, else that inside.
         """
         if dim in self.ishape or dim in self.oshape:
-            return size_of_side(self, dim)
+            return self.size_of_side(dim)
         for linop in self._having_dim(dim):
             if (size := linop.size(dim)) is not None:
                 return size

@@ -13,7 +13,7 @@ from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam, paired
 from .._base._roles import Role
 from .._base._sides import SIDES, dims_of
-from .._base._support import Supports
+from .._base._tile import Supports
 from ._wrapper import Wrapper
 
 

@@ -8,9 +8,9 @@ from nameddim import NamedDimension, is_wildcard
 
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._rules import rules
 from .._base._unused_names import UnusedNames
 from ._normal import fit_inner
-from ._rules import composed
 
 
 def normal_of(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
@@ -24,7 +24,7 @@ def normal_of(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     if inner is None:
         linop = linked(linop)
         names = names_of_return(linop, linop.oshape, UnusedNames())
-        return composed(linop, linop.H.renamed(names)).as_endomorphism()
+        return rules.compose(linop, linop.H.renamed(names)).as_endomorphism()
     linop, inner = fit_inner(linop, inner)
     return normal_of_chain([linop], inner)
 
@@ -45,7 +45,7 @@ def normal_of_chain(linops: Sequence[NamedLinop], inner: NamedLinop) -> NamedLin
         back.append(linop.H.renamed(names_of_return(linop, landing, unused)))
         landing = back[-1].oshape
         unused.avoid(back[-1].dims)
-    return composed(*reversed(there), inner, *back).as_endomorphism()
+    return rules.compose(*reversed(there), inner, *back).as_endomorphism()
 
 
 def names_of_return(

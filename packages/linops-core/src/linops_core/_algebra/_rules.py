@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from .. import config
+from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._places import Joints
+from .._base._rules import rules
 from .._base._sides import SIDES
 from ._add import Add
 from ._chain import Chain, chained, fit_whole, flat
+from ._conjugate import Conjugate
 from ._endomorphism import following, landing_alike
 from ._identity import Identity, is_identity
+from ._normal import Normal, fit_inner
+from ._normal_of import normal_of
 from ._same_space import same_space
 from ._scalar import Scalar, is_number, may_be_moved, number_of
 from ._zero import Zero
@@ -149,3 +155,17 @@ def _adds_no_size(zero: NamedLinop, others: Sequence[NamedLinop]) -> bool:
             if size is not None and all(sizes[position] is None for sizes in known):
                 return False
     return True
+
+
+def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
+    """Return A^H inner A; in closed form where there is nothing inside and A has one."""
+    if inner is None:
+        has_closed_form = linop.normal_fn is not NamedLinop.normal_fn
+        return Normal(linked(linop)) if has_closed_form else normal_of(linop)
+    if is_identity(inner) and config.reduce_identity_in_normal:
+        return fit_inner(linop, inner)[0].own_normal().as_endomorphism()
+    return normal_of(linop, inner)
+
+
+rules.compose, rules.add, rules.scale, rules.power = composed, summed, scaled, power
+rules.conjugate, rules.normal = Conjugate, normal

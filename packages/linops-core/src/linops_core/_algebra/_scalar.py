@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Complex, Integral, Real
+from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._arithmetic import is_scalar
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sliceable import SliceableLinop
@@ -125,11 +126,6 @@ def is_number(linop: object) -> TypeGuard[Scalar]:
 def number_of(linop: Any) -> complex:
     """Return the number of a Scalar that holds one of Python's."""
     return linop.weight  # type: ignore[no-any-return]
-
-
-def is_scalar(value: object) -> TypeGuard[complex | Tensor]:
-    """Whether ``value`` is a number: of Python, of NumPy, or a tensor without dimensions."""
-    return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Complex)
 
 
 def as_python(number: complex) -> complex:

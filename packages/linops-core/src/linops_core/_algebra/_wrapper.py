@@ -9,8 +9,9 @@ from nameddim import NamedDimension, NamedShape
 
 from .._base._linop import NamedLinop
 from .._base._slicing import tile_of
-from .._base._support import Supports, support_of_one
+from .._base._tile import Supports
 from ._composite import Composite
+from ._support import support_of_one
 
 
 class Wrapper(Composite):

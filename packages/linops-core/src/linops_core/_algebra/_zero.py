@@ -14,7 +14,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
-from .._base._sides import SIDES, Side, dims_of, occurrences, size_of_side
+from .._base._sides import SIDES, Side, dims_of, occurrences
 from .._base._sizes import by_dimension
 from .._base._sliceable import SliceableLinop
 from .._base._tile import SplitError, Window
@@ -117,7 +117,7 @@ class Zero(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where the operator takes any."""
-        return size_of_side(self, dim)
+        return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths that the operator was given."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from numbers import Complex, Integral
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypeGuard, overload
 
 from torch import Tensor
 
 from .._kernels._tracing import built
+from ._rules import rules
 
 if TYPE_CHECKING:
     from ._linop import NamedLinop
@@ -44,6 +45,11 @@ _INSTEAD: dict[tuple[Sign, str], str] = {
 
 
 _NEVER_OPERANDS = (str, bytes, type(None), Mapping, Set)
+
+
+def is_scalar(value: object) -> TypeGuard[complex | Tensor]:
+    """Whether ``value`` is a number: of Python, of NumPy, or a tensor without dimensions."""
+    return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Complex)
 
 
 def _refused(linop: Any, sign: Sign, other: object) -> NamedLinop:
@@ -90,9 +96,8 @@ def _refused_behind(linop: Any, sign: Sign, other: object, rule: str, advice: st
 class Arithmetic:
     """The arithmetic of operators, for :class:`NamedLinop` to inherit.
 
-    The rules are in ``_algebra``, which knows all kinds of operators. It is imported when an
-    expression is built, because each of those kinds is itself a NamedLinop. ``self`` is typed Any:
-    it is always a NamedLinop, which a class that this one inherits from cannot say.
+    ``self`` is typed Any: it is always a NamedLinop, which a class that this one inherits from
+    cannot say.
     """
 
     # NumPy is to leave its scalars to __rmul__, and not to spread an operator over an array.
@@ -128,19 +133,15 @@ class Arithmetic:
         ValueError
             If the two do not fit, in names or in sizes.
         """
-        from .._algebra._rules import composed
-
-        return built(composed, inner, self)
+        return built(rules.compose, inner, self)
 
     def __add__(self: Any, other: NamedLinop) -> NamedLinop:
         """Return A + B.
 
         What is added to a normal operator (N -> N1) may speak of its output as N.
         """
-        from .._algebra._rules import summed
-
         is_operator = isinstance(other, Arithmetic)
-        return built(summed, self, other) if is_operator else _refused(self, "+", other)
+        return built(rules.add, self, other) if is_operator else _refused(self, "+", other)
 
     def __radd__(self: Any, other: object) -> NamedLinop:
         """Return A for 0 + A, so that ``sum`` works."""
@@ -170,19 +171,14 @@ class Arithmetic:
 
     def __mul__(self: Any, scalar: complex | Tensor) -> NamedLinop:
         """Return the operator times a real or complex number."""
-        from .._algebra._rules import scaled
-        from .._algebra._scalar import is_scalar
-
         if not is_scalar(scalar):
             return _refused(self, "*", scalar)
-        return built(scaled, self, scalar)
+        return built(rules.scale, self, scalar)
 
     __rmul__ = __mul__
 
     def __truediv__(self: Any, scalar: complex | Tensor) -> NamedLinop:
         """Return the operator divided by a real or complex number."""
-        from .._algebra._scalar import is_scalar
-
         is_number = is_scalar(scalar)
         result: NamedLinop = self * (1 / scalar) if is_number else _refused(self, "/", scalar)
         return result
@@ -199,10 +195,8 @@ class Arithmetic:
         ValueError
             If the exponent is negative, or the operator does not map a space to itself.
         """
-        from .._algebra._rules import power
-
         whole = isinstance(exponent, Integral)
         if not whole:
             return _refused(self, "**", exponent)
-        result: NamedLinop = built(power, self, int(exponent))
+        result: NamedLinop = built(rules.power, self, int(exponent))
         return result

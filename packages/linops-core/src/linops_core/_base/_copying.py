@@ -18,23 +18,21 @@ from ._late_hooks import NO_HOOKS
 if TYPE_CHECKING:
     from nameddim import NamedShape
 
-    from ._linop import NamedLinop
-
-Linop = TypeVar("Linop", bound="NamedLinop")
 Module = TypeVar("Module", bound=nn.Module)
 
 _NOT_TAKEN_OVER = dict.fromkeys(("_is_full_backward_hook", "_adjoint", "_normal", "_passed"))
 
 
-def linked(linop: Linop, shape: NamedShape | None = None, /, **changed: object) -> Linop:
+def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
     """Return a copy of ``linop`` that keeps its tensors in the same dictionaries.
 
-    Its other attributes are those of ``linop`` but for ``changed``. Hooks are not taken over: they belong to the operator on which they were registered.
+    Its other attributes are those of ``linop`` but for ``changed``. Hooks are not taken over: they
+    belong to the operator on which they were registered.
     """
     return with_attributes(linop, attributes_of_linked(linop, shape) | changed)
 
 
-def attributes_of_linked(linop: NamedLinop, shape: NamedShape | None = None) -> dict[str, Any]:
+def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> dict[str, Any]:
     """Return the attributes of a linked copy; whoever makes many copies hands a copy to each."""
     vars(linop)["_has_relatives"] = True
     own = {**vars(linop), **NO_HOOKS, **_NOT_TAKEN_OVER}
@@ -48,9 +46,9 @@ def attributes_of_linked(linop: NamedLinop, shape: NamedShape | None = None) -> 
     return own
 
 
-def with_attributes(linop: Linop, attributes: dict[str, Any]) -> Linop:
+def with_attributes(linop: Module, attributes: dict[str, Any]) -> Module:
     """Return an operator of the class of ``linop`` with these attributes."""
-    other: Linop = object.__new__(type(linop))
+    other: Module = object.__new__(type(linop))
     # Modules of torch look each attribute over that they are given, one by one.
     object.__setattr__(other, "__dict__", attributes)
     return other

@@ -1,25 +1,14 @@
-"""An operator in words: the tree that ``repr`` shows."""
+"""Tensors, bytes and slices in words, for what ``repr`` shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from memmap import union_nbytes
 
-if TYPE_CHECKING:
-    from ._linop import NamedLinop
-
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def described(linop: NamedLinop, parts: Iterable[nn.Module]) -> str:
-    """Return one line for the operator, and below it, indented, those of its parts."""
-    line = "  ".join(text for text in (linop.signature, linop.extra_repr()) if text)
-    below = [f"  {part_line}" for part in parts for part_line in repr(part).splitlines()]
-    return "\n".join([line, *below])
 
 
 def tensor_text(name: str, tensor: Tensor, part: str = "") -> str:

@@ -11,8 +11,6 @@ from torch.nn.modules import module as torch_module
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._linop import NamedLinop
-
 # Not documented by torch. Without it, every call takes the long way.
 _any_global_hook: Callable[[], bool] = getattr(torch_module, "_has_any_global_hook", lambda: True)
 
@@ -26,7 +24,7 @@ def hooks_are_possible(x: Tensor) -> bool:
     return type(x) is not Tensor or is_dynamo_compiling() or _any_global_hook()
 
 
-def called(linop: NamedLinop, x: Tensor) -> Tensor:
+def called(linop: nn.Module, x: Tensor) -> Tensor:
     """Return linop(x): past the machinery of modules, when it has nothing to do.
 
     That machinery costs as much as a small operation.
@@ -36,7 +34,7 @@ def called(linop: NamedLinop, x: Tensor) -> Tensor:
     return applied(linop, x)
 
 
-def has_hooks(linop: NamedLinop) -> bool:
+def has_hooks(linop: nn.Module) -> bool:
     """Whether somebody wants to know of the calls of an operator, or to change them."""
     own = linop.__dict__  # each attribute of a module that is looked up by itself costs as much
     return bool(
@@ -47,7 +45,7 @@ def has_hooks(linop: NamedLinop) -> bool:
     )
 
 
-def applied(linop: NamedLinop, x: Tensor) -> Tensor:
+def applied(linop: nn.Module, x: Tensor) -> Tensor:
     """Return linop(x), where :func:`hooks_are_possible` was asked; its own hooks run."""
     own = linop.__dict__  # each attribute of a module that is looked up by itself costs as much
     if (
@@ -58,4 +56,4 @@ def applied(linop: NamedLinop, x: Tensor) -> Tensor:
         or own.get("_compiled_call_impl") is not None
     ):
         return cast(Tensor, nn.Module.__call__(linop, x))
-    return linop.forward(x)
+    return cast(Tensor, linop.forward(x))

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from functools import reduce
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from nameddim import ELLIPSES, NamedDimension, NamedShape
+from nameddim import NamedDimension, NamedShape
 
 from .. import config
 from .._kernels._tracing import built, may_be_remembered
 from ._arithmetic import Arithmetic
-from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
-from ._description import described, tensor_text
+from ._description import tensor_text
+from ._dimensions import DimensionedModule
 from ._hooks import called
 from ._inheritance import forget_what_no_longer_holds
-from ._module import OperatorModule
-from ._sides import Side, Source, check_rank, check_sizes, dims_of, occurrences
-from ._slicing import Slicing
+from ._rules import rules
+from ._sizes import input_lengths
+from ._tile import SplitError
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
 
 
-class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
+class NamedLinop(Arithmetic, DimensionedModule):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
     To write one, subclass it, hand the shape to ``super().__init__`` and override the static
@@ -70,13 +74,9 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         forget_what_no_longer_holds(cls, NamedLinop)
 
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:
-        super().__init__(name)
-        if not isinstance(shape, NamedShape):
-            raise TypeError(f"{type(self).__name__}: shape must be a NamedShape, got {shape!r}")
-        self._shape = shape
+        super().__init__(shape, name)
         self._adjoint: NamedLinop | weakref.ref[NamedLinop] | None = None
         self._normal: NamedLinop | None = None
-        self._is_endomorphism = False
         self._passed: torch.Size | None = None  # of the last input whose output was checked
         self._returned: torch.Size | None = None  # of that output
 
@@ -102,111 +102,6 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
 
     # What normal_fn is to an A.H: A A^H in closed form.
     adj_normal_fn = normal_fn
-
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where the operator takes any.
-
-        Where input and output have different dimensions of that name it is that of the input;
-        :meth:`sizes` tells them apart.
-
-        An operator may be given other names for its dimensions (A.N does), so ask what ``dim`` is
-        by its place in ``self.ishape``, ``self.oshape`` or ``self.shape.other_shapes``.
-        """
-        return None
-
-    def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the length of each dimension of one side, None where the operator takes any.
-
-        To be overridden where input and output may have different dimensions of one name;
-        elsewhere :meth:`size` says it.
-
-        Parameters
-        ----------
-        side : {"input", "output"}
-
-        Examples
-        --------
-        >>> from linops_core import PadLast
-        >>> A = PadLast([5], [2], ("Nx",), ("Nx",), ())
-        >>> A.sizes("input"), A.sizes("output")
-        ((2,), (5,))
-        """
-        names = dims_of(self._shape, side)
-        return tuple([None if dim == ELLIPSES else self.size(dim) for dim in names])
-
-    def linked_positions(self) -> Sequence[tuple[int, int]]:
-        """Return the positions in the input and in the output that are one dimension.
-
-        Slices go through there, so both are equally long.
-        """
-        is_batch: dict[NamedDimension, bool] = {}
-        at_input: dict[tuple[NamedDimension, int], int] = {}
-        for position, place in enumerate(occurrences(self.ishape)):
-            at_input[place] = position
-        links = []
-        for position, place in enumerate(occurrences(self.oshape)):
-            if place in at_input:
-                dim = place[0]
-                if dim not in is_batch:
-                    is_batch[dim] = self.why_opaque(dim) is None
-                if is_batch[dim]:
-                    links.append((at_input[place], position))
-        return links
-
-    def _source(self, side: Side, position: int) -> Source:
-        """Return the operator that knows the length at a place and where, or the length itself."""
-        return self, side, position
-
-    @property
-    def input_devices(self) -> tuple[torch.device, ...]:
-        """Devices on which an input may have to be: those of the weights, none where any will do.
-
-        An operator that takes its input elsewhere overrides this. Where a vector is made for the
-        operator, as by `to_dense` and `svd`, it is on the first of them.
-        """
-        tensors = (*self.parameters(), *self.buffers())
-        return tuple(dict.fromkeys(tensor.device for tensor in tensors))
-
-    # Shape
-
-    @property
-    def shape(self) -> NamedShape:
-        """Names of the dimensions; replaced, never edited."""
-        return self._shape
-
-    @property
-    def ishape(self) -> tuple[NamedDimension, ...]:
-        """Names of the input's dimensions."""
-        return self._shape.ishape
-
-    @property
-    def oshape(self) -> tuple[NamedDimension, ...]:
-        """Names of the output's dimensions."""
-        return self._shape.oshape
-
-    @property
-    def dims(self) -> frozenset[NamedDimension]:
-        """All dimensions that have a name here: of input, output, weights and parts."""
-        return self._shape.dims
-
-    @property
-    def signature(self) -> str:
-        """The name and the names of both sides, for messages."""
-        ishape, oshape = (", ".join(map(str, names)) for names in (self.ishape, self.oshape))
-        return f"{self.name} ({ishape}) -> ({oshape})"
-
-    @property
-    def is_endomorphism(self) -> bool:
-        """Whether the operator maps a space to itself, whatever it calls what it returns.
-
-        So is one whose output has the names of its input, and the normal operator (N) -> (N1) of
-        a sum over N: there N1 is N again, by a name under which it can be sliced by itself.
-        """
-        if self._is_endomorphism or self.ishape != self.oshape:
-            return self._is_endomorphism
-        # Names do not say it: a crop may keep those of its input.
-        sizes = zip(self.sizes("input"), self.sizes("output"), strict=True)
-        return all(None in pair or pair[0] == pair[1] for pair in sizes)
 
     def as_endomorphism(self) -> NamedLinop:
         """Return the operator, known to map a space to itself: for one who made it so."""
@@ -264,20 +159,6 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
     def _admit(self, x: Tensor) -> None:
         """Check the input, and remember it as one that is right."""
         self._check_input(x)
-
-    def _check_input(self, x: Tensor) -> None:
-        self._check_rank(x)
-        self._check_sizes(x.shape)
-
-    def _check_rank(self, x: Tensor) -> None:
-        check_rank(self, x, "input")
-
-    def _check_sizes(self, shape: torch.Size) -> None:
-        check_sizes(self, shape, "input")
-
-    def _check_output(self, y: Tensor) -> None:
-        check_rank(self, y, "output")
-        check_sizes(self, y.shape, "output")
 
     # Derived operators
 
@@ -344,9 +225,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
 
     def conj(self) -> NamedLinop:
         r"""Return the complex conjugate :math:`\bar A`: what A does with conjugated weights."""
-        from .._algebra._conjugate import Conjugate
-
-        return self if self._is_real else Conjugate(self)
+        return self if self._is_real else rules.conjugate(self)
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operators of which this one is the composition, first applied first."""
@@ -379,10 +258,6 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         ValueError
             If it does not act on the output space.
         """
-        from .._algebra._identity import is_identity
-        from .._algebra._normal import fit_inner
-        from .._algebra._normal_of import normal_of
-
         vars(self)["_has_relatives"] = True
         if inner is None:
             return self.own_normal().as_endomorphism()
@@ -391,9 +266,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
                 f"{self.signature}: the inner operator of a normal must be a NamedLinop, "
                 f"got {type(inner)}"
             )
-        if is_identity(inner) and config.reduce_identity_in_normal:
-            return fit_inner(self, inner)[0].own_normal().as_endomorphism()
-        return normal_of(self, inner)
+        return rules.normal(self, inner)
 
     def _only_surrounds(self) -> bool:
         """Whether A^H inner A is for any ``inner`` but an identity these three, one by one."""
@@ -404,12 +277,7 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
 
         The one to override for an operator whose normal is an operator of another kind.
         """
-        from .._algebra._normal import Normal
-        from .._algebra._normal_of import normal_of
-
-        if self.normal_fn is NamedLinop.normal_fn:
-            return normal_of(self)
-        return Normal(linked(self))
+        return rules.normal(self, None)
 
     def resolved(
         self,
@@ -477,4 +345,205 @@ class NamedLinop(Arithmetic, Slicing, Conversions, OperatorModule):
         """Return the tree of operators: names, shapes, dtypes, devices and bytes."""
         # Not children(), which names an operand that is used twice only once.
         parts = [part for part in self._modules.values() if isinstance(part, NamedLinop)]
-        return described(self, parts)
+        line = "  ".join(text for text in (self.signature, self.extra_repr()) if text)
+        below = [f"  {part_line}" for part in parts for part_line in repr(part).splitlines()]
+        return "\n".join([line, *below])
+
+    # Slices
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return the reason why ``dim`` cannot be sliced here, or None when it can."""
+        if type(self).split is not NamedLinop.split:
+            return None
+        return "the operator does not say how to split it (override split(linop, tile))"
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the part of the operator that maps the tile's input to the tile's output.
+
+        Parameters
+        ----------
+        tile : mapping of dimension to slice
+            Dimensions that the operator does not have are ignored; those left out are whole.
+
+        Returns
+        -------
+        NamedLinop
+            Holds views of the weights: cutting allocates no tensor.
+
+        Raises
+        ------
+        SplitError
+            If a dimension is opaque in the operator, or a slice is not within its size.
+        """
+        if window := linop.own_window(tile):
+            raise SplitError(f"{linop.name}: the class must override split to cut {set(window)}")
+        return linop  # type: ignore[no-any-return]
+
+    @staticmethod
+    def adj_split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the adjoint of the part of the adjoint: what ``split`` is to an ``A.H``."""
+        return linop.H.split(linop.H, tile).H  # type: ignore[no-any-return]
+
+    def tiles_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
+        """Return the tile of each of the slices of one dimension.
+
+        What has to be checked of the whole is checked once, not once for each tile.
+
+        Raises
+        ------
+        SplitError
+            As :func:`tile_of`.
+        """
+        from ._slicing import tile_of
+
+        if self.split is not self._split_of_row:
+            return [tile_of(self, {dim: piece}) for piece in pieces]
+        own = self.own_pieces(dim, pieces)
+        tiles = iter(self._row(dim, [piece for piece in own if piece is not None]))
+        return [self if piece is None else next(tiles) for piece in own]
+
+    _split_of_row: ClassVar[Any] = None
+    """The ``split`` that does for one tile what ``_row`` does for many."""
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the tile of each of some slices, which are explicit and checked.
+
+        To be overridden, together with ``_split_of_row``, by operators that can do for all at once
+        what they do for each.
+        """
+        raise NotImplementedError(f"{self.name}: the class must override _row to cut along {dim}")
+
+    def split_forward(self, ibatch: Iterable[slice], obatch: Iterable[slice]) -> NamedLinop:
+        """Return the part of the operator between slices of its input and of its output.
+
+        Parameters
+        ----------
+        ibatch, obatch : sequences of slices
+            One for each dimension of ``ishape`` and ``oshape``.
+
+        Raises
+        ------
+        SplitError
+            As :meth:`split`; also if a dimension of both sides is given two slices.
+        """
+        tile: dict[NamedDimension, slice] = {}
+        for side, names, pieces in (
+            ("input", self.ishape, tuple(ibatch)),
+            ("output", self.oshape, tuple(obatch)),
+        ):
+            if len(pieces) != len(names):
+                raise SplitError(
+                    f"{self.signature}: one slice must be given for each "
+                    f"{side} dimension, got {len(pieces)}"
+                )
+            for dim, piece in zip(names, pieces, strict=True):
+                if tile.setdefault(dim, piece) != piece:
+                    raise SplitError(
+                        f"{self.signature}: {dim} must have one slice on both "
+                        f"sides, got {tile[dim]} and {piece}"
+                    )
+        return self.split(self, tile)
+
+    # Matrices and operators of other libraries
+
+    def to_dense(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Return the matrix of the operator.
+
+        Parameters
+        ----------
+        sizes : mapping of dimension to int, optional
+            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
+            not given stands for no dimension.
+        dtype : torch.dtype, optional
+            Of the unit vectors that the operator is applied to: by default that of the weights,
+            float64 if there are none. The matrix has the dtype of what the operator returns for
+            them, which is complex for a Fourier transform.
+        device : torch.device or str, optional
+            Of the unit vectors; that of the operator's input by default.
+
+        Returns
+        -------
+        Tensor
+            Shape (product of output sizes, product of input sizes).
+
+        Raises
+        ------
+        TypeError
+            If ``sizes`` is no mapping.
+        ValueError
+            If the size of an input dimension is not known.
+
+        Examples
+        --------
+        >>> from linops_core import FFT, Diagonal
+        >>> Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_dense()
+        tensor([[2., 0.],
+                [0., 4.]])
+        >>> FFT(1).to_dense({"Nx": 2}).dtype
+        torch.complex128
+        """
+        lengths = input_lengths(self, sizes)
+        n_columns = torch.Size(lengths).numel()
+        if dtype is None:
+            tensors = (*self.parameters(), *self.buffers())
+            dtypes = [t.dtype for t in tensors if t.is_floating_point() or t.is_complex()]
+            dtype = reduce(torch.promote_types, dtypes) if dtypes else torch.float64
+        device = next(iter(self.input_devices), None) if device is None else device
+        # Where there are no columns, one empty vector tells the number and the dtype of the rows.
+        basis = torch.eye(max(n_columns, 1), n_columns, dtype=dtype, device=device)
+        columns = [self(row.reshape(lengths)).flatten() for row in basis]
+        return torch.stack(columns, dim=1)[:, :n_columns]
+
+    def to_scipy(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> LinearOperator:
+        """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
+
+        It has ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat``, so SciPy's solvers run on it.
+        The columns of a matrix go through the operator at once where its ``...`` is a batch
+        dimension. Weights are read in every call.
+
+        Parameters
+        ----------
+        sizes : mapping of dimension to int, optional
+            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
+            not given stands for no dimension.
+        dtype : torch.dtype, optional
+            What vectors are cast to, complex ones to the complex dtype of that precision; that
+            of the weights by default, double if there are none.
+        device : torch.device or str, optional
+            Where the operator is applied: the device of the weights by default. Vectors stay on
+            the CPU, and are copied there and back.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator
+            Shape (product of output sizes, product of input sizes). Its dtype is what the
+            operator makes of ``dtype``.
+
+        Raises
+        ------
+        ImportError
+            If SciPy is not installed (the extra ``scipy``).
+        TypeError
+            If dtype is not one of float32, float64, complex64 and complex128.
+        ValueError
+            If the size of a dimension is not known, or weights are on several devices.
+
+        Examples
+        --------
+        >>> from linops_core import Diagonal
+        >>> A = Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_scipy()
+        >>> A.shape, A.dtype
+        ((2, 2), dtype('float32'))
+        """
+        return rules.to_scipy(self, sizes, dtype, device)

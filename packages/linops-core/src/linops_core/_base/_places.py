@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape
 
+from ._dimensions import DimensionedModule
 from ._sides import SIDES, Side, dims_of
-
-if TYPE_CHECKING:
-    from ._linop import NamedLinop
 
 Dims: TypeAlias = tuple[NamedDimension, ...]
 Place: TypeAlias = tuple[int, Side, int]
@@ -43,7 +41,7 @@ class Joints:
 
 def joints(
     shape: NamedShape,
-    linops: Sequence[NamedLinop],
+    linops: Sequence[DimensionedModule],
     seams: Iterable[Seam],
     owner: str | None = None,
 ) -> Joints:
@@ -53,7 +51,7 @@ def joints(
     ----------
     shape : NamedShape
         Of the composition.
-    linops : sequence of NamedLinop
+    linops : sequence of operators
         Its operands.
     seams : iterable of Seam
         How they are put together.
@@ -115,7 +113,12 @@ def joints(
 
 
 def _two_lengths(
-    owner: str, linops: Sequence[NamedLinop], one: Place, size: int, other: Place, size_there: int
+    owner: str,
+    linops: Sequence[DimensionedModule],
+    one: Place,
+    size: int,
+    other: Place,
+    size_there: int,
 ) -> str:
     """Return the message that one dimension has two lengths."""
     first, second = linops[one[0]], linops[other[0]]
@@ -153,7 +156,7 @@ def paired(names: Dims, others: Dims) -> Iterator[tuple[int, int]]:
         yield len(names) - back, len(others) - back
 
 
-def one_after_another(shape: NamedShape, linops: Sequence[NamedLinop]) -> Iterator[Seam]:
+def one_after_another(shape: NamedShape, linops: Sequence[DimensionedModule]) -> Iterator[Seam]:
     """Yield the seams of operators each of which takes what the one before it returns."""
     for here, there in paired(shape.ishape, linops[0].ishape):
         yield (WHOLE, "input", here), (0, "input", there)
@@ -166,7 +169,7 @@ def one_after_another(shape: NamedShape, linops: Sequence[NamedLinop]) -> Iterat
 
 def side_by_side(
     shape: NamedShape,
-    linops: Sequence[NamedLinop],
+    linops: Sequence[DimensionedModule],
     own_length: Callable[[Side, int], int | None] = lambda side, position: None,
 ) -> Iterator[Seam]:
     """Yield the seams of operators that take the same input, and whose outputs go together.
@@ -184,7 +187,7 @@ def side_by_side(
                     yield (WHOLE, side, here), (number, side, there)
 
 
-def alike_in_name(shape: NamedShape, linops: Sequence[NamedLinop]) -> Iterator[Seam]:
+def alike_in_name(shape: NamedShape, linops: Sequence[DimensionedModule]) -> Iterator[Seam]:
     """Yield the seams of operators of which only the names say what they have to do with a whole.
 
     A name that an operand has on both sides for two dimensions says nothing.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TypeGuard, TypeVar
 
 from nameddim import ELLIPSES, ND, NamedDimension
 
-if TYPE_CHECKING:
-    from ._linop import NamedLinop
+from ._dimensions import DimensionedModule
 
 Item = TypeVar("Item")
 
@@ -87,13 +86,13 @@ def by_dimension(
 
 
 def input_lengths(
-    linop: NamedLinop, sizes: Mapping[str, int] | None, of_run: Sequence[int] | None = ()
+    linop: DimensionedModule, sizes: Mapping[str, int] | None, of_run: Sequence[int] | None = ()
 ) -> list[int]:
     """Return the size of each input dimension, which the operator knows or is given.
 
     Parameters
     ----------
-    linop : NamedLinop
+    linop : operator
     sizes : mapping of dimension to int, optional
     of_run : sequence of int or None
         Sizes of what a ``...`` stands for that is not given; None if it must be.

@@ -10,6 +10,8 @@ from nameddim import NamedDimension
 
 Window: TypeAlias = Mapping[NamedDimension, slice]
 """Which slice of each named dimension a tile covers; dimensions left out are whole."""
+Supports: TypeAlias = dict[NamedDimension, slice | None]
+"""The support of each dimension; None where it is all, or not known."""
 
 
 class SplitError(ValueError):

@@ -15,7 +15,7 @@ from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
-from .._base._sides import Side, dims_of, size_of_side
+from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import summable
 from .._kernels._shift import Shift, steps
@@ -97,7 +97,7 @@ class BlockOperator(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``: of the array, of the windows or of what is kept."""
-        return size_of_side(self, dim)
+        return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the array, or of the windows and of what is kept."""

@@ -19,6 +19,7 @@ from .._algebra._add import Add
 from .._algebra._composite import Composite
 from .._algebra._normal_of import normal_of
 from .._algebra._same_space import same_space, why_not_alike
+from .._algebra._support import support_of_one, supports_side_by_side
 from .._algebra._threads import check_workers, combined
 from .._algebra._zero import Zero, zero_block, zero_tile
 from .._base._linop import NamedLinop
@@ -27,8 +28,7 @@ from .._base._roles import Role
 from .._base._sides import SIDES, Side, axis_of, dims_of
 from .._base._sizes import one_dimension, per_axis
 from .._base._slicing import row_of_operand, tile_of
-from .._base._support import Supports, support_of_one, supports_side_by_side
-from .._base._tile import Window
+from .._base._tile import Supports, Window
 from .._kernels._accumulate import accumulate as total
 from .._kernels._accumulate import concatenate
 from .._kernels._slices import hull, is_empty

@@ -14,7 +14,7 @@ from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
-from .._base._sides import Side, dims_of, size_of_side
+from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._shift import Shift, Steps, masking_steps, steps
 from .._kernels._slices import clipped
@@ -105,7 +105,7 @@ class Placement(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of a placed dimension; that of the input where the sides differ."""
-        return size_of_side(self, dim)
+        return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the placed dimensions of one side."""

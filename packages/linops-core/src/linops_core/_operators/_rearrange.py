@@ -13,7 +13,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape
 from .._algebra._identity import Identity
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._sides import SIDES, Side, dims_of, size_of_side
+from .._base._sides import SIDES, Side, dims_of
 from .._base._sizes import is_size
 from .._base._sliceable import SliceableLinop
 from .._kernels._pattern import RUN, Item, Place, Route, names_of, parsed, route
@@ -190,7 +190,7 @@ class Rearrange(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where ``axes_lengths`` does not say it."""
-        return size_of_side(self, dim)
+        return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths that ``axes_lengths`` says."""

@@ -15,7 +15,7 @@ from .._algebra._normal_of import normal_of
 from .._algebra._scalar import Scalar
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._sides import Side, dims_of, named_axes, size_of_side
+from .._base._sides import Side, dims_of, named_axes
 from .._base._sizes import by_dimension, is_size
 from .._base._sliceable import SliceableLinop
 
@@ -142,7 +142,7 @@ class Expansion(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of a repeated dimension; that of the input where the sides differ."""
-        return size_of_side(self, dim)
+        return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return how often what is repeated is in the wide side; it has size 1 in the other."""

@@ -13,7 +13,7 @@ from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._sides import Side, dims_of, size_of_side
+from .._base._sides import Side, dims_of
 from .._base._sizes import is_size, per_axis
 from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import summable
@@ -167,7 +167,7 @@ class Sampling(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``: of the grid or of the indices."""
-        return size_of_side(self, dim)
+        return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the grid, or of the indices."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from nameddim import ND, NamedDimension
 
+from .._base._roles import Role
+from .._base._tile import Supports
 from .._kernels._slices import hull
-from ._roles import Role
-
-if TYPE_CHECKING:
-    from .._algebra._composite import Composite
-
-Supports: TypeAlias = dict[NamedDimension, slice | None]
-"""The support of each dimension; None where it is all, or not known."""
+from ._composite import Composite
 
 
 def support_of_one(linop: Any, dim: NamedDimension | str) -> slice | None:

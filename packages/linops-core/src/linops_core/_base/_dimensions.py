@@ -1,0 +1,303 @@
+"""What each dimension is to an operator: its name and side, its length and its role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, is_wildcard
+
+from ._module import OperatorModule
+from ._roles import Role, membership
+from ._sides import SIDES, Side, axis_of, dims_of, occurrences
+from ._tile import SplitError, Supports, Window, normalized_slice
+
+Source: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
+"""Who knows a length: an operator at a position of one of its sides, or a number that stays."""
+
+
+class DimensionedModule(OperatorModule):
+    """A module between tensors whose dimensions have names.
+
+    Parameters
+    ----------
+    shape : NamedShape
+    name : str, optional
+    """
+
+    def __init__(self, shape: NamedShape, name: str | None = None) -> None:
+        super().__init__(name)
+        if not isinstance(shape, NamedShape):
+            raise TypeError(f"{type(self).__name__}: shape must be a NamedShape, got {shape!r}")
+        self._shape = shape
+        self._is_endomorphism = False
+
+    @property
+    def shape(self) -> NamedShape:
+        """Names of the dimensions; replaced, never edited."""
+        return self._shape
+
+    @property
+    def ishape(self) -> tuple[NamedDimension, ...]:
+        """Names of the input's dimensions."""
+        return self._shape.ishape
+
+    @property
+    def oshape(self) -> tuple[NamedDimension, ...]:
+        """Names of the output's dimensions."""
+        return self._shape.oshape
+
+    @property
+    def dims(self) -> frozenset[NamedDimension]:
+        """All dimensions that have a name here: of input, output, weights and parts."""
+        return self._shape.dims
+
+    @property
+    def signature(self) -> str:
+        """The name and the names of both sides, for messages."""
+        ishape, oshape = (", ".join(map(str, names)) for names in (self.ishape, self.oshape))
+        return f"{self.name} ({ishape}) -> ({oshape})"
+
+    @property
+    def is_endomorphism(self) -> bool:
+        """Whether the operator maps a space to itself, whatever it calls what it returns.
+
+        So is one whose output has the names of its input, and the normal operator (N) -> (N1) of
+        a sum over N: there N1 is N again, by a name under which it can be sliced by itself.
+        """
+        if self._is_endomorphism or self.ishape != self.oshape:
+            return self._is_endomorphism
+        # Names do not say it: a crop may keep those of its input.
+        sizes = zip(self.sizes("input"), self.sizes("output"), strict=True)
+        return all(None in pair or pair[0] == pair[1] for pair in sizes)
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None where the operator takes any.
+
+        Where input and output have different dimensions of that name it is that of the input;
+        :meth:`sizes` tells them apart.
+
+        An operator may be given other names for its dimensions (A.N does), so ask what ``dim`` is
+        by its place in ``self.ishape``, ``self.oshape`` or ``self.shape.other_shapes``.
+        """
+        return None
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the length of each dimension of one side, None where the operator takes any.
+
+        To be overridden where input and output may have different dimensions of one name;
+        elsewhere :meth:`size` says it.
+
+        Parameters
+        ----------
+        side : {"input", "output"}
+
+        Examples
+        --------
+        >>> from linops_core import PadLast
+        >>> A = PadLast([5], [2], ("Nx",), ("Nx",), ())
+        >>> A.sizes("input"), A.sizes("output")
+        ((2,), (5,))
+        """
+        names = dims_of(self._shape, side)
+        return tuple([None if dim == ELLIPSES else self.size(dim) for dim in names])
+
+    def linked_positions(self) -> Sequence[tuple[int, int]]:
+        """Return the positions in the input and in the output that are one dimension.
+
+        Slices go through there, so both are equally long.
+        """
+        is_batch: dict[NamedDimension, bool] = {}
+        at_input: dict[tuple[NamedDimension, int], int] = {}
+        for position, place in enumerate(occurrences(self.ishape)):
+            at_input[place] = position
+        links = []
+        for position, place in enumerate(occurrences(self.oshape)):
+            if place in at_input:
+                dim = place[0]
+                if dim not in is_batch:
+                    is_batch[dim] = self.why_opaque(dim) is None
+                if is_batch[dim]:
+                    links.append((at_input[place], position))
+        return links
+
+    def _source(self, side: Side, position: int) -> Source:
+        """Return the operator that knows the length at a place and where, or the length itself."""
+        return self, side, position
+
+    @property
+    def input_devices(self) -> tuple[torch.device, ...]:
+        """Devices on which an input may have to be: those of the weights, none where any will do.
+
+        An operator that takes its input elsewhere overrides this. Where a vector is made for the
+        operator, as by `to_dense` and `svd`, it is on the first of them.
+        """
+        tensors = (*self.parameters(), *self.buffers())
+        return tuple(dict.fromkeys(tensor.device for tensor in tensors))
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return the reason why ``dim`` cannot be sliced here, or None when it can."""
+        raise NotImplementedError
+
+    def role(self, dim: NamedDimension | str) -> Role | None:
+        """Return how ``dim`` behaves here, or None if the operator does not have it."""
+        dim = ND.infer(dim)
+        if dim not in self.dims:
+            return None
+        if self.why_opaque(dim) is not None:
+            return Role.OPAQUE
+        return membership(self.shape, dim)
+
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return the slice of ``dim`` outside of which the operator neither reads nor writes.
+
+        Outside of it the input does not matter and the output is zero, so that the operator is
+        ``A.split(A, {dim: A.support(dim)})`` with zeros around: what has to be at hand for a tile
+        is its support alone, the halo included. All supports hold together.
+
+        Returns
+        -------
+        slice or None
+            With both ends. Empty if the operator is known to be zero, which is no slice to split
+            along. None where it is all, or not known, and where ``dim`` cannot be sliced.
+
+        Examples
+        --------
+        >>> from linops_core import PadLast
+        >>> PadLast([6], [2]).support("Nx1")
+        slice(2, 4, None)
+        """
+        return None
+
+    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
+        """Return the supports of several dimensions, for who finds them all at once to override."""
+        return {dim: self.support(dim) for dim in dims}
+
+    def own_window(self, tile: Mapping[NamedDimension, slice]) -> Window:
+        """Return the slices of ``tile`` that concern this operator, explicit and checked.
+
+        Raises
+        ------
+        SplitError
+            As :meth:`split`.
+        """
+        window: dict[NamedDimension, slice] = {}
+        for name, piece in tile.items():
+            dim = ND.infer(name)
+            (explicit,) = self.own_pieces(dim, (piece,))
+            if explicit is not None:
+                window[dim] = explicit
+        return window
+
+    def own_pieces(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[slice | None]:
+        """Return slices of one dimension, explicit and checked; None for those that cut nothing.
+
+        Raises
+        ------
+        SplitError
+            As :meth:`split`.
+        """
+        has_name = dim in self._shape.dims or dim in self.dims
+        if not has_name and not is_wildcard(dim):
+            return [None] * len(pieces)
+        try:
+            size = self._size_to_cut(dim)
+            explicit = [normalized_slice(piece, size) for piece in pieces]
+        except SplitError as error:
+            raise SplitError(f"{self.signature}: {dim}: {error}") from None
+        cut = next((piece for piece in explicit if piece is not None), None)
+        if cut is not None:
+            if not has_name:
+                raise SplitError(
+                    f"{self.signature}: {dim} must have a name to be split along, got {cut}"
+                )
+            if (reason := self.why_opaque(dim)) is not None:
+                raise SplitError(f"{self.signature}: {dim} cannot be split: {reason}")
+        return explicit
+
+    def size_of_side(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim`` in the input if it is there, else in the output."""
+        for side in SIDES:
+            names = dims_of(self.shape, side)
+            if dim in names:
+                return self.sizes(side)[names.index(dim)]
+        return None
+
+    def _size_to_cut(self, dim: NamedDimension) -> int | None:
+        """Return the length of ``dim``, None also where it has another on the other side."""
+        sizes = {
+            self.sizes(side)[names.index(dim)]
+            for side in SIDES
+            if dim in (names := dims_of(self.shape, side))
+        }
+        if not sizes:
+            return self.size(dim)
+        return sizes.pop() if len(sizes) == 1 else None
+
+    # Checks of a vector
+
+    def _check_input(self, x: Tensor) -> None:
+        self._check_rank(x)
+        self._check_sizes(x.shape)
+
+    def _check_sizes(self, shape: torch.Size) -> None:
+        self._check_lengths(shape, "input")
+
+    def _check_output(self, y: Tensor) -> None:
+        self._check_rank(y, "output")
+        self._check_lengths(y.shape, "output")
+
+    def _check_rank(self, x: object, side: Side = "input") -> None:
+        """Check that x is a tensor with as many dimensions as that side has names.
+
+        Raises
+        ------
+        TypeError
+            If it is no tensor.
+        ValueError
+            If it has more or fewer dimensions.
+        """
+        if not isinstance(x, Tensor):
+            is_operator = isinstance(x, DimensionedModule)
+            advice = (
+                "compose operators with A @ B" if is_operator else "make it one: torch.as_tensor(x)"
+            )
+            raise TypeError(
+                f"{self.name}: the {side} must be a torch.Tensor, got {type(x)}; {advice}"
+            )
+        names = dims_of(self.shape, side)
+        any_run = ELLIPSES in names
+        if (x.ndim < len(names) - 1) if any_run else (x.ndim != len(names)):
+            raise ValueError(
+                f"{self.name}: the {side} must have {'at least ' * any_run}"
+                f"{len(names) - any_run} dimensions for {self.shape}, "
+                f"got shape {tuple(x.shape)}"
+            )
+
+    def _check_lengths(self, shape: torch.Size, side: Side) -> None:
+        """Check the sizes that the operator knows.
+
+        Raises
+        ------
+        ValueError
+            If the vector has another one.
+        """
+        names = dims_of(self.shape, side)
+        for place, (dim, size) in enumerate(zip(names, self.sizes(side), strict=True)):
+            axis = axis_of(place, names)
+            if size is not None and shape[axis] != size:
+                raise ValueError(
+                    f"{self.name}: {dim} must have size {size}, got {shape[axis]} "
+                    f"in an {side} of shape {tuple(shape)} for {self.shape}"
+                )
+
+
+def length_of(source: Source) -> int | None:
+    """Return the length that ``source`` knows now: weights may have been replaced."""
+    if source is None or isinstance(source, int):
+        return source
+    linop, side, position = source
+    return linop.sizes(side)[position]
