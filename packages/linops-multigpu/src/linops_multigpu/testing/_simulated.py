@@ -11,7 +11,7 @@ from linops_multigpu._devices._streams import StreamBackend, register_backend
 
 from ._device._registration import DEVICE_TYPE, activated, register
 from ._machine._machine import Machine
-from ._machine._schedules import schedule_named
+from ._machine._schedules import Schedule
 from ._operators._dispatch import OWN, run
 from ._world import World
 
@@ -84,7 +84,7 @@ def simulated(
     if memory is not None and (not isinstance(memory, int) or memory < 0):
         raise ValueError(f"simulated: memory must be an integer from 0 or None, got {memory!r}")
     register(OWN)
-    machine = Machine(n_devices, memory, schedule_named(schedule, seed))
+    machine = Machine(n_devices, memory, Schedule(schedule, seed))
     world = World(machine)
     with activated(partial(run, machine), n_devices):
         register_backend(DEVICE_TYPE, cast(StreamBackend, world))

@@ -45,22 +45,9 @@ _array_in.argtypes = [ctypes.py_object, ctypes.c_char_p]
 def tensor_over(
     memory: Tensor, dtype: torch.dtype, index: int, released: Callable[[], None] | None = None
 ) -> Tensor:
-    """Return a tensor on a simulated device, with a storage of its own over memory of the host.
+    """Return a tensor on device ``index``, with a storage of its own over bytes of the host.
 
-    Parameters
-    ----------
-    memory : Tensor
-        Contiguous bytes, of one dimension, which the new tensor keeps.
-    dtype : torch.dtype
-    index : int
-        Of the device.
-    released : function, optional
-        Called once, when the last tensor with the new storage is gone; from any thread.
-
-    Raises
-    ------
-    TypeError
-        If there is no such element in DLPack.
+    When the last tensor with that storage is gone, ``released`` is called once, from any thread.
     """
     try:
         example = memory[:0].view(dtype).__dlpack__()

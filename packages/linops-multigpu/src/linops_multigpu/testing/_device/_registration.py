@@ -37,13 +37,7 @@ _active: list[tuple[Kernel, int]] = []  # at most one
 
 @contextmanager
 def activated(kernel: Kernel, n_devices: int) -> Iterator[None]:
-    """Have devices inside the block, and let ``kernel`` do every operator that meets them.
-
-    Raises
-    ------
-    RuntimeError
-        If there are devices already.
-    """
+    """Have devices inside the block, and let ``kernel`` do every operator that meets them."""
     if _active:
         raise RuntimeError("simulated: one machine must end before the next one, got one inside")
     _active.append((kernel, n_devices))
@@ -84,16 +78,7 @@ class _DeviceModule:
 def register(own: Iterable[OpOverload]) -> None:
     """Make torch know the device type, once for the whole process.
 
-    Parameters
-    ----------
-    own : iterable of OpOverload
-        Operators that torch would do itself, or do without a tensor of the device type.
-
-    Raises
-    ------
-    RuntimeError
-        If torch is too old or too new for it, or there is another accelerator, which would be
-        the process's no longer.
+    ``own`` are operators that torch would do itself, or do without a tensor of the device type.
     """
     if _libraries:
         return
@@ -128,6 +113,7 @@ def register(own: Iterable[OpOverload]) -> None:
 
 
 def _check_torch() -> None:
+    """Refuse a torch that is too old or too new, and to take the place of another accelerator."""
     for path in _NEEDED:
         found: object = torch
         for name in path.split(".")[1:]:

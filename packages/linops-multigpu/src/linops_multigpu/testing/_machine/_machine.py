@@ -29,15 +29,7 @@ class _Currents(threading.local):
 
 
 class Machine:
-    """Devices with memory and streams, links between them, and a host.
-
-    Parameters
-    ----------
-    n_devices : int
-    memory : int, optional
-        Bytes that each device has.
-    schedule : Schedule
-    """
+    """Devices with memory and streams, links between them, and a host."""
 
     def __init__(self, n_devices: int, memory: int | None, schedule: Schedule) -> None:
         self.devices = [torch.device(DEVICE_TYPE, index) for index in range(n_devices)]
@@ -58,13 +50,7 @@ class Machine:
         return self.scheduler.entered()
 
     def index_of(self, device: torch.device | str) -> int:
-        """Return the number of a device.
-
-        Raises
-        ------
-        RuntimeError
-            If there is no such device.
-        """
+        """Return the number of a device."""
         found = torch.device(device)
         index = found.index or 0
         if found.type != DEVICE_TYPE or index >= len(self.devices):
@@ -116,17 +102,9 @@ class Machine:
         writes: Sequence[Tensor] = (),
         link: str | None = None,
     ) -> None:
-        """Let ``stream`` do something with memory when it gets to it.
+        """Let ``stream`` do something with memory of devices or the host when it gets to it.
 
-        Parameters
-        ----------
-        stream : SimStream
-        name : str
-        run : function
-        reads, writes : sequence of Tensor
-            On simulated devices, or on the host.
-        link : str, optional
-            The engine of a copy; other work takes the compute units of the device.
+        A copy takes a link; other work takes the compute units of the device.
         """
         self.checker.begin(stream.actor, name)
         for tensor in reads:

@@ -28,14 +28,7 @@ _AS_STRIDED = torch.ops.aten.as_strided.default
 
 
 class Block:
-    """Memory of one storage, and of those that come after it.
-
-    Parameters
-    ----------
-    stream : SimStream
-        On which it was allocated.
-    nbytes : int
-    """
+    """Memory of one storage that ``stream`` allocated, and of those that come after it."""
 
     def __init__(self, stream: SimStream, nbytes: int) -> None:
         self.stream = stream
@@ -49,16 +42,7 @@ class Block:
 
 
 class DeviceMemory:
-    """The memory of one device.
-
-    Parameters
-    ----------
-    device : torch.device
-    limit : int, optional
-        Bytes that it has.
-    scheduler : Scheduler
-        Of the streams that use it.
-    """
+    """The memory of one device, of ``limit`` bytes."""
 
     def __init__(self, device: torch.device, limit: int | None, scheduler: Scheduler) -> None:
         self._device = device
@@ -72,13 +56,7 @@ class DeviceMemory:
     def empty(
         self, stream: SimStream, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
     ) -> Tensor:
-        """Return a new tensor, for work on ``stream``; its values are poison.
-
-        Raises
-        ------
-        torch.OutOfMemoryError
-            If there is not enough memory.
-        """
+        """Return a new tensor, for work on ``stream``; its values are poison."""
         last = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
         nbytes = (last + 1) * dtype.itemsize if all(size) else 0
         if nbytes == 0:
@@ -96,13 +74,7 @@ class DeviceMemory:
         return self.block_at(tensor.untyped_storage().data_ptr())
 
     def block_at(self, address: int) -> Block:
-        """Return the memory that ``address`` is in.
-
-        Raises
-        ------
-        RuntimeError
-            If it is none of this device, but of one that was simulated before.
-        """
+        """Return the memory that ``address`` is in."""
         position = bisect_right(self._blocks, address, key=_BY_ADDRESS)
         block = self._blocks[position - 1] if position else None
         if block is None or address >= block.address + block.nbytes:

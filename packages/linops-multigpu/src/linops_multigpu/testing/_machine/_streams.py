@@ -108,10 +108,8 @@ class SimEvent:
 class Scheduler:
     """Keeps what all streams were given, and lets them get on in the order of a schedule.
 
-    Attributes
-    ----------
-    given : list of tuple of (SimStream or None, Task)
-        All tasks in the order in which the host gave them; None is the host, which only waits.
+    ``given`` has all tasks in the order in which the host gave them; those of the stream None are
+    the host's own waits.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -135,13 +133,7 @@ class Scheduler:
         self._left.append(action)
 
     def check_own(self, thing: SimStream | SimEvent) -> None:
-        """Refuse what belongs to another machine: its clocks count other actors.
-
-        Raises
-        ------
-        ValueError
-            If it does.
-        """
+        """Refuse what belongs to another machine: its clocks count other actors."""
         if thing.scheduler is not self:
             raise ValueError(
                 "simulated: streams and events must be of one machine, got one of another"
@@ -159,8 +151,8 @@ class Scheduler:
         self.given.append((stream, task))
         stream.tasks.append(task)
         n_steps = self._schedule.n_steps()
-        while (n_steps is None or n_steps > 0) and self._step():
-            n_steps = None if n_steps is None else n_steps - 1
+        while n_steps > 0 and self._step():
+            n_steps -= 1
 
     def wait_for(self, point: Task) -> None:
         """Let the host wait for a point in the work of a stream."""

@@ -31,21 +31,7 @@ Options = dict[str, Any]
 
 
 def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) -> Any:
-    """Return what ``op`` returns on a real device: tensors whose values will be there.
-
-    Parameters
-    ----------
-    machine : Machine
-    op : OpOverload
-    args, kwargs : tuple and dict
-        Tensors on one simulated device, and numbers.
-
-    Raises
-    ------
-    RuntimeError
-        If there are tensors on several devices, or it cannot be said which random numbers ``op``
-        draws.
-    """
+    """Return what ``op`` returns on a real device: tensors whose values will be there."""
     call = _Call(machine, op, args, kwargs)
     if not returns_tensors(op):
         return call.now()
@@ -163,24 +149,23 @@ def _shapes(
     op: OpOverload, args: Arguments, kwargs: Options
 ) -> tuple[Any, list[tuple[Tensor, Tensor]]]:
     """Return what ``op`` returns, new tensors as shapes only, and which arguments it resizes."""
-    shape_of: dict[int, tuple[Tensor, Tensor]] = {}
+    metas: dict[Tensor, Tensor] = {}  # by identity, as tensors hash
 
     def shape(tensor: Tensor) -> Tensor:
         if tensor.device.type != DEVICE_TYPE:
             return tensor
-        if id(tensor) not in shape_of:
-            empty = torch.empty_strided(
-                tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta"
-            )
-            shape_of[id(tensor)] = tensor, conjugated_like(empty, tensor)
-        return shape_of[id(tensor)][1]
+        if tensor not in metas:
+            size, stride = tensor.size(), tensor.stride()
+            empty = torch.empty_strided(size, stride, dtype=tensor.dtype, device="meta")
+            metas[tensor] = conjugated_like(empty, tensor)
+        return metas[tensor]
 
     options = _elsewhere(kwargs, "meta")
     call = _callable(op, args)
     results = call(*tree_map_only(Tensor, shape, args), **tree_map_only(Tensor, shape, options))
-    given = {id(meta): tensor for tensor, meta in shape_of.values()}
-    resized = [(tensor, meta) for tensor, meta in shape_of.values() if tensor.shape != meta.shape]
-    return tree_map_only(Tensor, lambda meta: given.get(id(meta), meta), results), resized
+    given = {meta: tensor for tensor, meta in metas.items()}
+    resized = [(tensor, meta) for tensor, meta in metas.items() if tensor.shape != meta.shape]
+    return tree_map_only(Tensor, lambda meta: given.get(meta, meta), results), resized
 
 
 def _common_device(
@@ -205,10 +190,7 @@ def _common_device(
 def resize(machine: Machine, tensor: Tensor, size: Sequence[int], stride: Sequence[int]) -> None:
     """Give a tensor another size, and if it has no memory yet, memory.
 
-    Raises
-    ------
-    RuntimeError
-        If it has memory, but not enough: its other views could not follow.
+    One that has memory, but not enough, is refused: its other views could not follow.
     """
     nbytes = math.prod(size) * tensor.element_size()
     storage, offset = tensor.untyped_storage(), tensor.storage_offset()

@@ -23,11 +23,7 @@ class Conflict(NamedTuple):
 class Shadow:
     """For each byte the last write, and the last read by each actor since.
 
-    Parameters
-    ----------
-    nbytes : int
-    place : str
-        The device, for messages.
+    ``place`` is the device that the memory is on, for messages.
     """
 
     def __init__(self, nbytes: int, place: str) -> None:
