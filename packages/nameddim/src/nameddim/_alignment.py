@@ -9,6 +9,7 @@ Its size is the product of the lengths, however many ellipses there are.
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 from nameddim._dimension import ELLIPSES, RUN, NamedDimension, is_any
@@ -18,32 +19,33 @@ State = tuple[int, int]
 
 
 class Pattern:
-    """A tuple of dimensions as an automaton: its single elements, and where it may stay."""
+    """A tuple of dimensions as an automaton; the lists have an entry for each of its states.
+
+    ``singles`` and ``positions`` have the single element that is next, and where it is in the
+    tuple; ``stays`` has where the ellipsis is that lets it stay: the last, if several stand side
+    by side, because they are no more than one. None: there is none.
+    """
 
     def __init__(self, dims: Dims) -> None:
-        self.singles: list[NamedDimension] = []
-        # For each state, where in `dims` the ellipsis is that lets it stay: the last, if several
-        # stand side by side, because they are no more than one.
-        self.stays: list[int | None] = [None]
+        self.singles: list[NamedDimension | None] = []
         self.positions: list[int] = []
+        self.stays: list[int | None] = [None]
         for position, dim in enumerate(dims):
-            if dim != ELLIPSES:
+            if dim == ELLIPSES:
+                self.stays[-1] = position
+            else:
                 self.singles.append(dim)
                 self.positions.append(position)
                 self.stays.append(None)
-            else:
-                self.stays[-1] = position
-
-    def __len__(self) -> int:
-        return len(self.singles)
+        self.singles.append(None)
+        self.end = len(self.positions)
 
 
 class Step(NamedTuple):
-    """What is read between two pairs of states, and which element of either pattern reads it."""
+    """What is read between two pairs of states, and which element of the first pattern reads it."""
 
     dim: NamedDimension
     own: int
-    other: int
     to: State
 
 
@@ -56,7 +58,7 @@ class Alignment:
 
     def __init__(self, own: Dims, other: Dims) -> None:
         self.own, self.other = Pattern(own), Pattern(other)
-        self.end: State = (len(self.own), len(self.other))
+        self.end: State = (self.own.end, self.other.end)
 
     def may_stay(self, state: State) -> bool:
         """Whether both patterns may read anything and stay where they are."""
@@ -68,17 +70,9 @@ class Alignment:
 
         In an order in which every step leads to a pair that comes earlier.
         """
-        reached: dict[State, list[Step]] = {}
-        pending: list[State] = [(0, 0)]
-        while pending:
-            state = pending.pop()
-            if state not in reached:
-                reached[state] = list(self._steps(*state))
-                pending += [step.to for step in reached[state]]
         live: dict[State, list[Step]] = {}
-        # Every step leads to a pair that is larger.
-        for state in sorted(reached, reverse=True):
-            steps = [step for step in reached[state] if step.to in live]
+        for state in product(range(self.own.end, -1, -1), range(self.other.end, -1, -1)):
+            steps = [step for step in self._steps(*state) if step.to in live]
             if steps or state == self.end:
                 live[state] = steps
         return live
@@ -86,45 +80,28 @@ class Alignment:
     def _steps(self, i: int, j: int) -> Iterator[Step]:
         """Yield the steps out of the pair (`i`, `j`), apart from staying there."""
         own, other = self.own, self.other
-        mine = own.singles[i] if i < len(own) else None
-        theirs = other.singles[j] if j < len(other) else None
-        stay, other_stay = own.stays[i], other.stays[j]
+        mine, theirs, stay = own.singles[i], other.singles[j], own.stays[i]
         if mine is not None and theirs is not None and (both := meet(mine, theirs)) is not None:
-            yield Step(both, own.positions[i], other.positions[j], (i + 1, j + 1))
-        if mine is not None and other_stay is not None:
-            yield Step(mine, own.positions[i], other_stay, (i + 1, j))
+            yield Step(both, own.positions[i], (i + 1, j + 1))
+        if mine is not None and other.stays[j] is not None:
+            yield Step(mine, own.positions[i], (i + 1, j))
         if theirs is not None and stay is not None:
-            yield Step(theirs, stay, other.positions[j], (i, j + 1))
+            yield Step(theirs, stay, (i, j + 1))
 
-    def ways(self) -> Iterator[list[Step]]:
+    def ways(self) -> Iterator[tuple[Step, ...]]:
         """Yield the paths from start to end, each as what is read on it.
 
-        Each takes the time of its length, because no path is tried that does not reach the end.
+        No path is tried that does not reach the end.
         """
-        # A path is a linked list, so that paths share what they have in common.
-        pending: list[tuple[State, _Path | None]] = [((0, 0), None)] if (0, 0) in self.live else []
+        pending: list[tuple[State, tuple[Step, ...]]] = [((0, 0), ())]
         while pending:
             state, path = pending.pop()
-            mine, theirs = self.own.stays[state[0]], self.other.stays[state[1]]
-            if mine is not None and theirs is not None:
-                path = _Path(Step(RUN, mine, theirs, state), path)
+            stay = self.own.stays[state[0]]
+            if stay is not None and self.may_stay(state):
+                path += (Step(RUN, stay, state),)
             if state == self.end:
-                yield _unlinked(path)
-            for step in self.live[state]:
-                pending.append((step.to, _Path(step, path)))
-
-
-class _Path(NamedTuple):
-    last: Step
-    before: "_Path | None"
-
-
-def _unlinked(path: _Path | None) -> list[Step]:
-    steps = []
-    while path is not None:
-        steps.append(path.last)
-        path = path.before
-    return steps[::-1]
+                yield path
+            pending += [(step.to, (*path, step)) for step in self.live.get(state, ())]
 
 
 def meet(mine: NamedDimension, theirs: NamedDimension) -> NamedDimension | None:
@@ -134,9 +111,6 @@ def meet(mine: NamedDimension, theirs: NamedDimension) -> NamedDimension | None:
     return theirs if is_any(mine) else None
 
 
-def runs_of(way: list[Step], own: Dims) -> list[Dims]:
+def runs_of(way: tuple[Step, ...], own: Dims) -> list[Dims]:
     """Return, for each element of `own`, what it stands for in `way`."""
-    runs: list[list[NamedDimension]] = [[] for _ in own]
-    for step in way:
-        runs[step.own].append(step.dim)
-    return [tuple(run) for run in runs]
+    return [tuple(step.dim for step in way if step.own == position) for position in range(len(own))]

@@ -43,10 +43,7 @@ def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
         )
     common = intersection(own, other)
     if common is None:
-        raise ValueError(
-            "resolve_wildcards: what shape and target have in common must be one pattern, "
-            f"got {written(own)} and {written(other)}, which can be {_some_ways(own, other)}"
-        )
+        raise _ambiguous("resolve_wildcards: what shape and target", own, other)
     return common
 
 
@@ -78,35 +75,32 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
     """
     if isinstance(shapes, str) or not isinstance(shapes, Iterable):
         raise TypeError(f"max_shape: shapes must be an iterable of shapes, got {shapes!r}")
-    distinct = list(dict.fromkeys(map(as_dims, shapes)))
-    for a, b in combinations(distinct, 2):
-        if not have_common(a, b):
-            raise ValueError(
-                f"max_shape: all shapes must match each other, got {written(a)} and {written(b)}"
-            )
-    # Two that have several patterns in common may have but one with a third: take any two that go.
+    given = distinct = list(dict.fromkeys(map(as_dims, shapes)))
     while len(distinct) > 1:
         for a, b in combinations(distinct, 2):
             if not have_common(a, b):
-                given = ", ".join(map(written, distinct))
-                raise ValueError(
-                    "max_shape: all shapes must match at once, got shapes that reduce to "
-                    f"{given}, where {written(a)} and {written(b)} do not match"
+                how = (
+                    "each other, got" if distinct is given else "at once, got shapes that reduce to"
                 )
+                raise ValueError(
+                    f"max_shape: all shapes must match {how} {written(a)} and {written(b)}"
+                )
+        # Two that have several patterns in common may have but one with a third: take any that go.
+        for a, b in combinations(distinct, 2):
             common = intersection(a, b)
             if common is not None:
                 distinct = [c for c in distinct if c not in (a, b, common)] + [common]
                 break
         else:
-            a, b = distinct[:2]
-            raise ValueError(
-                "max_shape: what the shapes have in common must be one pattern, "
-                f"got {written(a)} and {written(b)}, which can be {_some_ways(a, b)}"
-            )
+            raise _ambiguous("max_shape: what the shapes", *distinct[:2])
     return distinct[0] if distinct else (RUN,)
 
 
-def _some_ways(a: Dims, b: Dims) -> str:
-    """Two of the ways in which `a` and `b` match, for a message."""
+def _ambiguous(what: str, a: Dims, b: Dims) -> ValueError:
+    """Return the error that `a` and `b` match in several ways; it shows two."""
     ways = (tuple(step.dim for step in way) for way in Alignment(a, b).ways())
-    return " or ".join(map(written, islice(dict.fromkeys(islice(ways, 100)), 2)))
+    some = " or ".join(map(written, islice(dict.fromkeys(islice(ways, 100)), 2)))
+    return ValueError(
+        f"{what} have in common must be one pattern, got {written(a)} and {written(b)}, "
+        f"which can be {some}"
+    )

@@ -24,10 +24,9 @@ _PAST_LARGEST = 10**_MAX_DIGITS
 class NamedDimension(str):
     """A dimension's name, made of a base name and an index.
 
-    It is a string, so it equals, hashes, sorts and prints like the text that it is written with,
-    and either may be looked up in place of the other. It adds what the text means: a `name`, and
-    an index `i` that is the longest trailing number without a leading zero. The text fixes both,
-    so equal dimensions have equal names and equal indices.
+    It is a string: it equals, hashes, sorts and prints like its text, and either finds the other
+    in a dictionary. It adds a `name` and an index `i`, the longest trailing number without a
+    leading zero.
 
     Two texts are wildcards: ``"..."`` stands for any run of dimensions, ``"()"`` for exactly one;
     ``"(1)"``, ``"(2)"``, ... are ``"()"`` with an index. Every other text must be an identifier
@@ -70,13 +69,7 @@ class NamedDimension(str):
                 name = str.__str__(name)  # an enumeration of strings prints as something else
             _check_name(name)
         self = super().__new__(cls, name)
-        try:
-            index = operator.index(i)
-        except TypeError:
-            raise TypeError(
-                f"NamedDimension: an index must be an integer, got {i!r} ({type(i).__name__}) "
-                f"for {name!r}"
-            ) from None
+        index = _integer(i, name)
         if index == 0:
             return self
         if self.i:
@@ -107,17 +100,9 @@ class NamedDimension(str):
     def infer(x: Iterable[str]) -> "tuple[NamedDimension, ...]": ...
     @staticmethod
     def infer(x: str | Iterable[str]) -> "NamedDimension | tuple[NamedDimension, ...]":
-        """Return `x` as a dimension, or as a tuple of dimensions.
+        """Return a string as a dimension, an iterable of strings as a tuple of dimensions.
 
-        Parameters
-        ----------
-        x : str, NamedDimension or iterable of them
-            A string is one dimension, however many :func:`Dim` would read in it.
-
-        Returns
-        -------
-        NamedDimension or tuple of NamedDimension
-            `x` itself, if it is a dimension already.
+        A string is one dimension, even if :func:`Dim` would read several in it.
 
         Raises
         ------
@@ -147,12 +132,7 @@ class NamedDimension(str):
         return tuple(d if isinstance(d, NamedDimension) else NamedDimension(d) for d in dims)
 
     def __add__(self, k: SupportsIndex) -> "NamedDimension":  # type: ignore[override]
-        """Return the dimension of the same name with an index larger by `k`.
-
-        Parameters
-        ----------
-        k : int
-            May be negative.
+        """Return the dimension of the same name with an index larger by `k`, which may be negative.
 
         Raises
         ------
@@ -162,13 +142,7 @@ class NamedDimension(str):
             If the index would be negative or have more than 600 digits, or this is the ellipsis,
             which has no index.
         """
-        try:
-            i = self.i + operator.index(k)
-        except TypeError:
-            raise TypeError(
-                f"NamedDimension: what is added to {self!r} must be an integer, got {k!r} "
-                f"({type(k).__name__})"
-            ) from None
+        i = self.i + _integer(k, self)
         if self == ELLIPSES:
             raise ValueError('NamedDimension: "..." must have no index, got one to add')
         if abs(i) >= _PAST_LARGEST:
@@ -181,11 +155,6 @@ class NamedDimension(str):
 
     def next_unused(self, avoid: Iterable[str]) -> "NamedDimension":
         """Return the first of this dimension, this + 1, this + 2, ... that is not in `avoid`.
-
-        Parameters
-        ----------
-        avoid : iterable of str
-            The dimensions that are taken.
 
         Raises
         ------
@@ -213,15 +182,10 @@ class NamedDimension(str):
 def AnyDim(i: SupportsIndex | None = None) -> NamedDimension:
     """Return the wildcard for exactly one dimension: ``"()"``, or ``"(i)"`` with an index.
 
-    Parameters
-    ----------
-    i : int or None
-        The index, 0 or more; None is 0.
-
     Raises
     ------
     TypeError, ValueError
-        As :class:`NamedDimension`.
+        If `i` is no integer or negative, as :class:`NamedDimension`.
 
     Examples
     --------
@@ -233,8 +197,6 @@ def AnyDim(i: SupportsIndex | None = None) -> NamedDimension:
 
 def is_any(d: str) -> bool:
     """Whether `d` is a wildcard for exactly one dimension, with or without an index.
-
-    The ellipsis is not: it stands for a run.
 
     Examples
     --------
@@ -253,6 +215,16 @@ def is_wildcard(d: str) -> bool:
     (True, True, False)
     """
     return d == ELLIPSES or is_any(d)
+
+
+def _integer(i: SupportsIndex, text: str) -> int:
+    try:
+        return operator.index(i)
+    except TypeError:
+        raise TypeError(
+            f"NamedDimension: an index must be an integer, got {i!r} ({type(i).__name__}) "
+            f"for {text!r}"
+        ) from None
 
 
 def _digits_of(dim: str) -> str:

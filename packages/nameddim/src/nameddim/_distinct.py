@@ -6,13 +6,7 @@ from nameddim._parse import Dims
 
 
 def check_distinct(key: str, dims: Dims) -> None:
-    """Check that `dims`, which is called `key`, has no name twice and at most one ellipsis.
-
-    Raises
-    ------
-    ValueError
-        If it has. The message points at the second.
-    """
+    """Refuse `dims`, which is called `key`, if it has a name twice or a second ellipsis."""
     if len(set(dims)) == len(dims):
         return
     for position, dim in enumerate(dims):

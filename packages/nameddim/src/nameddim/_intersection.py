@@ -96,12 +96,11 @@ def _reads_all(pattern: Pattern, alignment: Alignment) -> bool:
     follows: dict[State, set[int]] = {}
     for state, steps in alignment.live.items():
         can = follows[state] = set()
-        for k in range(len(pattern), -1, -1):
-            single = pattern.singles[k] if k < len(pattern) else None
-            stays = pattern.stays[k] is not None
+        for k in range(pattern.end, -1, -1):
+            single, stays = pattern.singles[k], pattern.stays[k] is not None
             takes_any = single is not None and is_any(single)
             if (
-                (state != alignment.end or k == len(pattern))
+                (state != alignment.end or k == pattern.end)
                 and (not alignment.may_stay(state) or stays or (takes_any and k + 1 in can))
                 and all(
                     (stays and k in follows[step.to])

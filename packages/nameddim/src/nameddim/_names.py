@@ -64,18 +64,7 @@ def N2K(shape: Iterable[str]) -> Dims:
 def K2N(shape: Iterable[str]) -> Dims:
     """Return `shape` with the names of k-space dimensions changed to those of the image.
 
-    Parameters
-    ----------
-    shape : iterable of str
-        The dimensions. A name that begins with ``K`` begins with ``N`` instead; all else stays,
-        the index included. A plain string is read by :func:`Dim`.
-
-    Raises
-    ------
-    TypeError
-        If `shape` is not made of strings.
-    ValueError
-        If a name is bad, or two dimensions that differ would get the same name.
+    A name that begins with ``K`` begins with ``N`` instead. All else is as for :func:`N2K`.
 
     Examples
     --------

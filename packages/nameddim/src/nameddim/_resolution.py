@@ -11,6 +11,7 @@ from nameddim._dimension import ANY, RUN, NamedDimension, is_any, is_wildcard
 from nameddim._distinct import check_distinct
 from nameddim._errors import written
 from nameddim._matching import have_common
+from nameddim._names import partition
 from nameddim._parse import Dims
 
 Parts = dict[str, Dims]
@@ -20,15 +21,10 @@ Variable = tuple[NamedDimension, int]
 
 
 def resolutions(parts: Parts, targets: Parts) -> tuple[list[Parts], str]:
-    """Return what `parts` can be if some of its tuples are `targets`: several, if not one is all.
+    """Return what `parts` can be if some of its tuples are `targets`.
 
-    The second value says what cannot be only because two dimensions would be named alike, or is
-    empty.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be told which ``"()"`` of one tuple is which of another.
+    There is one shape if it is all that `parts` can be. The second value says which shape was left
+    out because two dimensions would have the same name; it may be empty.
     """
     clashes: list[str] = []
     fewest: list[Parts] | None = None
@@ -62,34 +58,22 @@ def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Itera
 
 
 def _placements(target: Dims) -> Iterator[Dims]:
-    """Yield `target`, and the tuples that say the same: its ellipsis elsewhere among wildcards.
+    """Yield `target`, and the same with its ellipsis elsewhere among the wildcards beside it.
 
     They differ in how many ways a shape matches them: ((), ...) matches (..., ()) in two, of which
-    neither is all that both have in common, and matches ((), ...), which says the same, in one.
+    neither is all that both have in common, and matches ((), ...), which means the same, in one.
     """
     yield target
-    if RUN not in target:
-        return
-    first = last = target.index(RUN)
-    while first > 0 and is_any(target[first - 1]):
-        first -= 1
-    while last + 1 < len(target) and is_any(target[last + 1]):
-        last += 1
-    singles = [dim for dim in target[first : last + 1] if is_any(dim)]
-    for at in range(len(singles) + 1):
-        placed = (*target[:first], *singles[:at], RUN, *singles[at:], *target[last + 1 :])
-        if placed != target:
-            yield placed
+    before, ellipsis, after = partition(target, RUN)
+    rest = before + after
+    for place in range(len(rest) + 1) if ellipsis else ():
+        passed = rest[min(place, len(before)) : max(place, len(before))]
+        if passed and all(map(is_any, passed)):
+            yield (*rest[:place], RUN, *rest[place:])
 
 
 def _substituted(parts: Parts, side: str, runs: list[Dims]) -> Parts:
-    """Return `parts` in which what stands in ``parts[side]`` is replaced by `runs`, everywhere.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be told which ``"()"`` of one tuple is which of another.
-    """
+    """Return `parts` in which what stands in ``parts[side]`` is replaced by `runs`, everywhere."""
     known = {
         variable: run
         for variable, run in zip(_variables(parts[side]), runs, strict=True)

@@ -18,11 +18,9 @@ Name = TypeVar("Name", bound=str)
 class NamedShape:
     """The dimensions of an operator's input and output, and of whatever else it holds.
 
-    A shape is an immutable value: it can be shared, hashed and pickled, and what changes it
-    returns a new one. All its tuples speak of the same dimensions: the ``"..."`` of one is the run
-    that the ``"..."`` of another is, and ``"(1)"`` is the same one dimension wherever it occurs.
-    So is ``"()"``; where a tuple has several, the first of each tuple are the same, the second,
-    and so on.
+    A shape is an immutable value: it can be shared, hashed and pickled, and its methods return new
+    ones. A wildcard stands for the same dimensions in all tuples. Where a tuple has several
+    ``"()"``, the first of one tuple is the first of another, and so on.
 
     Parameters
     ----------
@@ -74,7 +72,6 @@ class NamedShape:
         oshape: Iterable[str] | None = None,
         **other_shapes: Iterable[str],
     ) -> Self:
-        """Read and check the tuples."""
         own = as_dims((ELLIPSES,) if ishape is None else ishape)
         out = own if oshape is None else as_dims(oshape)
         others = {key: as_dims(dims) for key, dims in other_shapes.items()}
@@ -90,7 +87,7 @@ class NamedShape:
 
     @classmethod
     def _made(cls, ishape: Dims, oshape: Dims, **other_shapes: Dims) -> Self:
-        """Make a shape of tuples that are known to be right."""
+        """Make a shape of tuples that were checked."""
         self = super().__new__(cls)
         object.__setattr__(self, "ishape", ishape)
         object.__setattr__(self, "oshape", oshape)
@@ -99,22 +96,18 @@ class NamedShape:
         return self
 
     def __getattr__(self, key: str) -> Dims:
-        """Return the other shape of that name."""
         others: Mapping[str, Dims] = object.__getattribute__(self, "other_shapes")
         if key in others:
             return others[key]
         raise AttributeError(f"NamedShape: a shape must be one of {self!r}, got {key!r}")
 
     def __setattr__(self, key: str, value: object) -> NoReturn:
-        """Refuse: a shape is replaced, never edited."""
         raise AttributeError(f"NamedShape: a shape must be replaced, not edited, got a new {key!r}")
 
     def __delattr__(self, key: str) -> NoReturn:
-        """Refuse: a shape is replaced, never edited."""
         raise AttributeError(f"NamedShape: a shape must stay whole, got {key!r} to delete")
 
     def __eq__(self, other: object) -> bool:
-        """Whether all shapes are equal, those of other names included."""
         if not isinstance(other, NamedShape):
             return NotImplemented
         return (
@@ -124,25 +117,19 @@ class NamedShape:
         )
 
     def __hash__(self) -> int:
-        """Equal shapes have equal hashes."""
         return hash((self.ishape, self.oshape, frozenset(self.other_shapes.items())))
 
     def __repr__(self) -> str:
-        """``(C, Nx) -> (C, Kx), batch_shape=(C)``."""
         others = "".join(f", {key}={written(dims)}" for key, dims in self.other_shapes.items())
         return f"{written(self.ishape)} -> {written(self.oshape)}{others}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle what the constructor takes."""
         return _rebuild, (self._parts(),)
 
-    def __copy__(self) -> Self:
-        """Return the shape itself: it is immutable."""
-        return self
+    def __deepcopy__(self, memo: object = None) -> Self:
+        return self  # an immutable value
 
-    def __deepcopy__(self, memo: object) -> Self:
-        """Return the shape itself: it is immutable."""
-        return self
+    __copy__ = __deepcopy__
 
     @property
     def H(self) -> "NamedShape":
@@ -196,9 +183,9 @@ class NamedShape:
     def normal(self) -> "NamedShape":
         """Return the shape of an operator followed by its adjoint.
 
-        The input stays. In the output, a dimension of the input that is in the operator's output
-        too (a batch dimension) stays, and so does a wildcard; any other gets the first index that
-        is unused, so that a row and a column of the normal operator are never named alike.
+        The input stays. In the output, wildcards and dimensions that the operator's output has
+        too (batch dimensions) stay; the others get the first unused index, so that a row and a
+        column of the normal operator have different names.
 
         Examples
         --------
@@ -220,7 +207,7 @@ class NamedShape:
         Parameters
         ----------
         names : mapping of str to str
-            New names by old names. Old names that do not occur are ignored.
+            New names by old names; old names that do not occur are ignored.
 
         Raises
         ------
@@ -261,17 +248,16 @@ class NamedShape:
     def resolve(
         self, ishape: Iterable[str] | None = None, oshape: Iterable[str] | None = None
     ) -> "NamedShape":
-        """Return the shape in which wildcards are replaced by what they stand for.
+        """Return the shape whose input and output match those given.
 
-        What a wildcard stands for is found where the shape's own input and output are the same
-        dimensions as those given, and is put in place of that wildcard in all tuples. A name is
-        never replaced by a wildcard: where a wildcard is given, the shape keeps what it has.
-        Wildcards that come in with a run are numbered anew if the shape has the same already.
+        Each wildcard is replaced, in all tuples, by the dimensions that it stands for. A name is
+        never replaced by a wildcard: where a wildcard is given, the shape keeps what it has. A
+        given wildcard that the shape has already gets another number.
 
         Parameters
         ----------
         ishape, oshape : iterable of str, or None
-            What the input and the output are; may have wildcards. None: nothing is known.
+            May have wildcards. None: nothing is known.
 
         Raises
         ------

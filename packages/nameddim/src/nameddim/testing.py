@@ -1,6 +1,14 @@
 """Hypothesis strategies for names, patterns and shapes, and a brute-force reading of patterns.
 
 Needs hypothesis (the extra ``testing``); the package itself never imports it.
+
+Examples
+--------
+>>> from hypothesis import given
+>>> @given(shapes("AB", with_wildcards=False))
+... def test_the_adjoint_of_an_adjoint(shape):
+...     assert shape.H.H == shape and shape.dims <= {"A", "B"}
+>>> test_the_adjoint_of_an_adjoint()
 """
 
 import re
@@ -20,16 +28,7 @@ _WILDCARDS = (ELLIPSES, ANY, AnyDim(1), AnyDim(2))
 
 
 def dimension_names() -> st.SearchStrategy[str]:
-    """Texts that are valid names of a dimension, many of which end in numbers.
-
-    Examples
-    --------
-    >>> from hypothesis import given
-    >>> @given(dimension_names())
-    ... def test_a_name_is_kept(name):
-    ...     assert NamedDimension.infer(name) == name
-    >>> test_a_name_is_kept()
-    """
+    """Texts that are valid names of a dimension, many of which end in numbers."""
     first = st.sampled_from(["A", "N", "Nx", "kx", "_", "É", "名"])
     rest = st.text(st.sampled_from("aZ_é٣0129"), max_size=5)
     return st.builds(str.__add__, first, rest)
@@ -42,31 +41,13 @@ def dimensions(names: Sequence[str] | None = None) -> st.SearchStrategy[NamedDim
     ----------
     names : sequence of str or None
         The names to choose from; None: any.
-
-    Examples
-    --------
-    >>> from hypothesis import given
-    >>> @given(dimensions("AB"))
-    ... def test_one_of_those_names(dim):
-    ...     assert dim == "A" or dim == "B"
-    >>> test_one_of_those_names()
     """
     texts = dimension_names() if names is None else st.sampled_from(list(names))
     return texts.map(NamedDimension)
 
 
 def wildcards() -> st.SearchStrategy[NamedDimension]:
-    """The wildcards ``"..."``, ``"()"``, ``"(1)"`` and ``"(2)"``.
-
-    Examples
-    --------
-    >>> from hypothesis import given
-    >>> from nameddim import is_any
-    >>> @given(wildcards())
-    ... def test_a_wildcard_stands_for_one_dimension_or_a_run(dim):
-    ...     assert is_any(dim) or dim == ELLIPSES
-    >>> test_a_wildcard_stands_for_one_dimension_or_a_run()
-    """
+    """The wildcards ``"..."``, ``"()"``, ``"(1)"`` and ``"(2)"``."""
     return st.sampled_from(_WILDCARDS).map(NamedDimension)
 
 
@@ -79,15 +60,6 @@ def patterns(names: Sequence[str] = "AB", max_size: int = 4) -> st.SearchStrateg
         The names to choose from.
     max_size : int
         The greatest length.
-
-    Examples
-    --------
-    >>> from hypothesis import given
-    >>> from nameddim import iscompatible
-    >>> @given(patterns(), patterns())
-    ... def test_matching_is_symmetric(first, second):
-    ...     assert iscompatible(first, second) == iscompatible(second, first)
-    >>> test_matching_is_symmetric()
     """
     return st.lists(dimensions(names) | wildcards(), max_size=max_size).map(tuple)
 
@@ -105,14 +77,6 @@ def sides(
         The greatest length.
     with_wildcards : bool
         Whether there may be wildcards; of them, only ``"()"`` occurs several times.
-
-    Examples
-    --------
-    >>> from hypothesis import given
-    >>> @given(sides())
-    ... def test_a_side_is_half_of_a_shape(side):
-    ...     assert NamedShape(side, side).ishape == side
-    >>> test_a_side_is_half_of_a_shape()
     """
     dims = dimensions(names) | wildcards() if with_wildcards else dimensions(names)
     # Each "()" counts as another one.
@@ -137,14 +101,6 @@ def shapes(
         The greatest length of each tuple.
     with_wildcards : bool
         Whether there may be wildcards.
-
-    Examples
-    --------
-    >>> from hypothesis import given
-    >>> @given(shapes())
-    ... def test_the_adjoint_of_an_adjoint(shape):
-    ...     assert shape.H.H == shape
-    >>> test_the_adjoint_of_an_adjoint()
     """
     side = sides(names, max_size, with_wildcards)
     return st.builds(NamedShape, side, side) | st.builds(NamedShape, side, side, batch_shape=side)
