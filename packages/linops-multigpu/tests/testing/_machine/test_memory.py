@@ -29,6 +29,14 @@ def test_allocated_and_peak_are_what_tensors_have(sizes: list[int], n_kept: int)
         assert world.peak_nbytes("sim:0") == 0
 
 
+def test_memory_belongs_first_to_the_stream_that_allocated_it() -> None:
+    with simulated(1, check=False) as world:
+        x = torch.empty(N, device="sim:0")
+        with world.using(world.new_stream("sim:0")):
+            x.fill_(1)
+        assert "must come after the write by stream 0 of sim:0 in allocation" in world.races[0]
+
+
 def test_more_than_there_is_is_refused() -> None:
     with simulated(2, memory=2 * NBYTES) as world:
         x, y = torch.empty(N, device="sim:0"), torch.empty(N, device="sim:0")
