@@ -94,6 +94,18 @@ def test_the_host_gives_nothing_while_it_waits() -> None:
         assert [interval.start for interval in world.timeline()] == [0.0, 0.0]
 
 
+def test_what_was_recorded_before_the_costs_were_set_is_past() -> None:
+    with simulated(1) as world:
+        x, side = torch.zeros(2, device="sim:0"), world.new_stream("sim:0")
+        event = world.current_stream("sim:0").record_event()
+        world.set_cost(kernel=1.0)
+        side.wait_event(event)
+        with world.using(side):
+            x.add_(1)
+        assert [interval.start for interval in world.timeline()] == [0.0]
+        world.synchronize()
+
+
 def test_nothing_takes_no_time() -> None:
     with simulated(1) as world:
         assert (world.timeline(), world.makespan(), world.busiest()) == ([], 0.0, ("", 0.0))

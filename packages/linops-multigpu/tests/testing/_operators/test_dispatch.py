@@ -123,6 +123,12 @@ def test_a_tensor_with_too_little_memory_is_not_resized() -> None:
             x.resize_(2 * N)
 
 
+def test_eight_bits_are_a_floating_point_number_too() -> None:
+    x = torch.tensor([1.0, -2.0, 0.5]).to(torch.float8_e4m3fn)
+    with simulated(1):
+        assert torch.equal(x.to("sim:0").float().cpu(), x.float())
+
+
 def test_elements_that_dlpack_has_not_are_refused() -> None:
     with simulated(1), pytest.raises(TypeError, match="the dtype must be one that DLPack has"):
         torch.empty(N, device="sim:0", dtype=torch.bits8)
