@@ -329,15 +329,9 @@ class Function:
             ):
                 value = copied(value)
             elif is_own and out.expression not in self._in_new_memory:
-                self._keep(out.expression, value, f"output {position} of {self.name}")
+                self._buffers[out.expression] = Owner(f"output {position} of {self.name}", value)
             returned.append(value)
         return returned
-
-    def _keep(self, expression: Expression, value: torch.Tensor, name: str) -> None:
-        """Make new memory the buffer of a borrowed output."""
-        kept = self._buffers.get(expression)
-        if kept is None or kept.tensor is not value:
-            self._buffers[expression] = Owner(name, value)
 
     def __repr__(self) -> str:
         return f"Function({self.name!r}, {self._inputs}, {self._outputs})"
