@@ -6,9 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memmap import view_of
+from memmap import View, view_of
 from memmap._views._boxes import boxes_of
 from memmap._views._layout import Layout
+from memmap.testing import touched_bytes, views
 
 
 @st.composite
@@ -32,16 +33,17 @@ def blocks(draw: st.DrawFn) -> tuple[int, list[Layout]]:
 @given(blocks())
 def test_a_box_is_the_bytes_of_its_layout(drawn: tuple[int, list[Layout]]) -> None:
     origin, layouts = drawn
-    boxes = boxes_of(layouts, origin)
-    assert boxes is not None
-    strides = sorted({1}.union(*[[stride for stride, _ in layout.dims] for layout in layouts]))
-    for layout, low, high, is_box in zip(layouts, *boxes, strict=True):
+    boxes = boxes_of(layouts, [origin])
+    strides = boxes.strides
+    assert {stride for layout in layouts for stride, _ in layout.dims} <= {*strides}
+    for layout, low, high, is_box in zip(layouts, *boxes[2:], strict=True):
         digits = product(*[range(first, past) for first, past in zip(low, high, strict=True)])
         inside = sorted(
             origin + sum(d * s for d, s in zip(ds, strides, strict=True)) for ds in digits
         )
         steps = product(*[range(0, stride * count, stride) for stride, count in layout.dims])
         touched = sorted(layout.start + sum(step) for step in steps)
+        assert {*touched} <= {*inside}
         if is_box:
             assert inside == touched
 
@@ -49,11 +51,36 @@ def test_a_box_is_the_bytes_of_its_layout(drawn: tuple[int, list[Layout]]) -> No
 def test_whole_rows_are_boxes_with_columns() -> None:
     whole = torch.zeros(4, 6, dtype=torch.uint8)
     layouts = [layout for part in (whole[1:3], whole[:, 2:4]) if (layout := view_of(part).layout())]
-    boxes = boxes_of(layouts, view_of(whole).address)
-    assert boxes is not None and boxes.is_box.all()
+    boxes = boxes_of(layouts, [view_of(whole).address])
+    assert boxes.is_box.all()
     assert boxes.low.tolist() == [[0, 1], [2, 0]]
     assert boxes.high.tolist() == [[6, 3], [4, 4]]
 
 
-def test_strides_that_do_not_divide_one_another_span_no_grid() -> None:
-    assert boxes_of([Layout(0, 7, ((2, 4),)), Layout(0, 7, ((3, 3),))], 0) is None
+def test_a_set_that_steps_beside_the_grid_is_in_a_box_of_its_bounds() -> None:
+    layouts = [Layout(0, 7, ((2, 4),)), Layout(1, 8, ((2, 4),)), Layout(3, 10, ((3, 3),))]
+    boxes = boxes_of(layouts, [0])
+    assert boxes.strides == [1, 2]
+    assert boxes.is_box.tolist() == [True, True, False]
+    assert (boxes.low[2].tolist(), boxes.high[2].tolist()) == ([0, 1], [2, 5])
+
+
+def test_the_origin_with_most_boxes_is_taken() -> None:
+    columns = [Layout(start, start + 13, ((1, 4), (9, 2))) for start in (7, 7 + 2)]
+    assert not boxes_of(columns, [0]).is_box.all()
+    assert boxes_of(columns, [0, 7]).origin == 7
+    assert boxes_of(columns, [0, 7]).is_box.all()
+
+
+@given(st.lists(views().filter(lambda view: view.span is not None), min_size=1, max_size=4))
+def test_every_byte_of_any_view_is_in_its_box(parts: list[View]) -> None:
+    layouts = [layout for part in parts if (layout := part.layout())]
+    boxes = boxes_of(layouts, [0, min(layout.start for layout in layouts)])
+    for part, low, high, is_box in zip(parts, *boxes[2:], strict=True):
+        digits = product(*[range(first, past) for first, past in zip(low, high, strict=True)])
+        inside = {
+            boxes.origin + sum(d * s for d, s in zip(ds, boxes.strides, strict=True))
+            for ds in digits
+        }
+        assert {*touched_bytes(part)} <= inside
+        assert not is_box or inside == {*touched_bytes(part)}

@@ -1,5 +1,6 @@
 """The equation behind every overlap, against all its solutions."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memmap._views import _equation
-from memmap._views._equation import equation
+from memmap._views._equation import Equation
 
 Problem = tuple[list[int], list[int], int, int]
 
@@ -42,8 +43,9 @@ def check(problem: Problem) -> None:
 
 
 def has_solution(coefficients: list[int], largest: list[int], low: int, high: int) -> bool:
-    terms = [(c, most) for c, most in zip(coefficients, largest, strict=True) if most]
-    return equation(tuple(terms)).reaches(low, high)
+    terms = Counter(dict(zip(coefficients, largest, strict=True)))
+    terms[1] += high - low
+    return Equation(sorted((+terms).items())).reaches(high)
 
 
 def give_up(*arguments: object) -> None:
@@ -54,39 +56,41 @@ def asked_as_usual(patch: pytest.MonkeyPatch) -> None:
     pass
 
 
+def asked_as_a_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_equation, "MAX_CARRIES", 0)
+
+
 def searched_by_numpy(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_equation, "_pair", give_up)
-    patch.setattr(_equation, "MAX_CANDIDATES", 1_000_000)
-    patch.setattr(_equation, "_look_for_point", give_up)
-    patch.setattr(_equation, "_meet", give_up)
-
-
-def looked_for_in_a_lattice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_equation, "_pair", give_up)
-    patch.setattr(_equation, "_search", give_up)
-    patch.setattr(_equation, "MAX_NODES", 1_000_000)
+    asked_as_a_whole(patch)
+    patch.setattr(_equation, "MIN_CANDIDATES", 1_000_000)
     patch.setattr(_equation, "_meet", give_up)
 
 
 def answered_by_listing_sums(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_equation, "_pair", give_up)
+    asked_as_a_whole(patch)
     patch.setattr(_equation, "_search", give_up)
-    patch.setattr(_equation, "_look_for_point", give_up)
 
 
 def answered_by_bits(patch: pytest.MonkeyPatch) -> None:
     answered_by_listing_sums(patch)
-    patch.setattr(_equation, "MAX_LISTED", 0)
+    patch.setattr(_equation, "MIN_LISTED", 0)
+    patch.setattr(_equation, "BYTES_PER_SUM", 1 << 40)
+
+
+def answered_by_sums_nearby_or_bits(patch: pytest.MonkeyPatch) -> None:
+    answered_by_bits(patch)
+    patch.setattr(_equation, "MIN_LISTED", 8)
 
 
 @pytest.mark.parametrize(
     "way",
     [
         asked_as_usual,
+        asked_as_a_whole,
         searched_by_numpy,
-        looked_for_in_a_lattice,
         answered_by_listing_sums,
         answered_by_bits,
+        answered_by_sums_nearby_or_bits,
     ],
 )
 @given(problem=problems())
@@ -120,7 +124,15 @@ def test_the_closed_form_of_two_terms_is_exact() -> None:
                 assert answer == (value in reachable)
 
 
-def test_steps_of_a_larger_divisor_reach_what_the_small_ones_did() -> None:
-    for most in range(20):
-        kept, carried = _equation._carry(2, most, 8)
-        assert solutions([2, 8], [kept, carried]) == solutions([2], [most])
+def test_small_and_large_terms_are_asked_on_their_own() -> None:
+    # Steps of 2 and 3 along the columns and the rows of a matrix of 20 columns.
+    coefficients, largest = [2, 3, 40, 60], [9, 6, 3, 2]
+    reachable = solutions(coefficients, largest)
+    for value in range(-1, 300):
+        assert has_solution(coefficients, largest, value, value) == (value in reachable)
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 6)), min_size=2, max_size=5))
+def test_halves_of_the_terms_are_all_of_them(terms: list[tuple[int, int]]) -> None:
+    first, second = _equation._halves(terms)
+    assert sorted([*first, *second]) == sorted(terms)

@@ -129,6 +129,23 @@ def test_adversarial_strides_are_answered_exactly(
     assert not overlaps(a, View("RAM", 0, nbytes, between, (), (), 1))
 
 
+def test_the_size_of_a_tensor_does_not_matter_for_its_slices() -> None:
+    huge = torch.empty(1 << 20, 1 << 20, 1 << 8, device="meta")
+    assert overlaps(huge[::2, ::3, ::5], huge[1::3, 1::5, 1::6])
+    assert not overlaps(huge[::2, ::3, ::5], huge[1::4, 1::5, 1::6])
+    assert overlaps(huge[:, :-9:7], huge[::3, :9])
+    assert not overlaps(huge[:, :-9:7], huge[::3, -9:])
+    assert not overlaps(huge[:, 8::6], huge[:, 1::4])
+
+
+def test_views_of_more_elements_than_an_integer_counts_are_answered() -> None:
+    most = 1 << 20
+    a = View("RAM", 0, 1 << 62, 0, (most, most, most, most), (1003, 1007, 1009, 1013), 1)
+    b = View("RAM", 0, 1 << 62, 5_000_001, (9,), (7,), 1)
+    assert overlaps(a, b)
+    assert not overlaps(a, View("RAM", 0, 1 << 62, 1004, (3,), (1,), 1))
+
+
 def test_overlap_of_what_has_no_memory_is_refused() -> None:
     sparse = torch.eye(2).to_sparse()
     with pytest.raises(TypeError, match="must be strided"):

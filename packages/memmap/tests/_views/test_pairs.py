@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memmap import View, overlapping_pairs
-from memmap._views import _bits, _join, _pairs
-from memmap._views._arrays import Integers
-from memmap._views._bits import box_pairs_by_bits
+from memmap._views import _join, _pairs
+from memmap._views._boxes import Boxes
 from memmap._views._join import box_pairs, interval_pairs, n_interval_pairs
+from memmap._views._layout import Layout
 from memmap.testing import tensor_views, touched_bytes, views
 
 Tensors = list[Any]
@@ -27,31 +27,33 @@ def pairs_by_brute_force(tensors: Tensors) -> list[tuple[int, int]]:
     ]
 
 
-def asked_one_by_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_pairs, "_ASK", 0.0)
-
-
-def joined_by_runs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_pairs, "_ASK", 1e9)
-
-
-def without_boxes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_pairs, "boxes_of", lambda layouts, origin: None)
-
-
 def in_small_portions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_join, "_PORTION", 3)
-    patch.setattr(_bits, "_PORTION", 3)
+    patch.setattr(_join, "_ROWS", 3)
 
 
 def joined_by_bits(patch: pytest.MonkeyPatch) -> None:
     in_small_portions(patch)
-    patch.setattr(_join, "_BITS", 1e9)
+    patch.setattr(_join, "_DENSE", 0)
 
 
-def joined_in_cells(patch: pytest.MonkeyPatch) -> None:
+def joined_by_few_levels_of_bits(patch: pytest.MonkeyPatch) -> None:
+    joined_by_bits(patch)
+    patch.setattr(_join, "_MAX_LEVELS", 2)
+
+
+def swept_along_one_axis(patch: pytest.MonkeyPatch) -> None:
     in_small_portions(patch)
-    patch.setattr(_join, "_BITS", 0)
+    patch.setattr(_join, "_DENSE", 1e9)
+
+
+def without_boxes(patch: pytest.MonkeyPatch) -> None:
+    def bounds(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
+        ends = np.array([layout[:2] for layout in layouts])
+        is_box = np.zeros(len(layouts), np.bool_)
+        return Boxes(0, [1], ends[:, :1], ends[:, 1:], is_box)
+
+    patch.setattr(_pairs, "boxes_of", bounds)
 
 
 def as_it_comes(patch: pytest.MonkeyPatch) -> None:
@@ -59,17 +61,21 @@ def as_it_comes(patch: pytest.MonkeyPatch) -> None:
 
 
 Way = Callable[[pytest.MonkeyPatch], None]
-WAYS = [as_it_comes, asked_one_by_one, joined_by_runs, joined_by_bits, joined_in_cells]
+WAYS = [
+    as_it_comes,
+    swept_along_one_axis,
+    joined_by_bits,
+    joined_by_few_levels_of_bits,
+    without_boxes,
+]
 
 
 def assert_found_in_every_way(tensors: Tensors) -> None:
     expected = pairs_by_brute_force(tensors)
     for way in WAYS:
-        for boxes in (as_it_comes, without_boxes):
-            with pytest.MonkeyPatch.context() as patch:
-                way(patch)
-                boxes(patch)
-                assert overlapping_pairs(tensors) == expected, (way.__name__, boxes.__name__)
+        with pytest.MonkeyPatch.context() as patch:
+            way(patch)
+            assert overlapping_pairs(tensors) == expected, way.__name__
 
 
 @given(st.lists(views(), max_size=10))
@@ -181,15 +187,13 @@ def listed(portions: Iterator[_join.Pairs]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("n_axes", [1, 2, 3])
 @pytest.mark.parametrize("width", [3, 30])
-@pytest.mark.parametrize("join", [box_pairs, box_pairs_by_bits])
-def test_boxes_in_many_cells_meet_once(
-    join: Callable[[Integers, Integers], Iterator[_join.Pairs]], n_axes: int, width: int
-) -> None:
+@pytest.mark.parametrize("way", WAYS[:-1])
+def test_of_many_boxes_each_pair_is_found_once(way: Way, n_axes: int, width: int) -> None:
     random = np.random.default_rng(width)
     low = random.integers(0, 60, (400, n_axes))
     high = low + random.integers(1, width, (400, n_axes))
     meet = ((low[:, None] < high) & (low < high[:, None])).all(-1)
     expected = [(i, j) for i, j in zip(*np.nonzero(meet), strict=True) if i < j]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_join, "_BITS", 0)  # else few boxes are never sorted into cells
-        assert sorted(listed(join(low, high))) == expected
+        way(patch)
+        assert sorted(listed(box_pairs(low, high))) == expected

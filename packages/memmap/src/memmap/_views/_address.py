@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from ._arrays import Array
-from ._layout import Layout, normalise, relative_form
-from ._view import StorageSpace, View, outside
+from ._layout import Layout, normalise
+from ._view import StorageSpace, View
 
 # Devices whose data pointers are addresses, so that two storages alias exactly when their
 # intervals of addresses meet. Elsewhere (an MPS pointer names a buffer object, say) the storage
@@ -27,7 +27,7 @@ SUB_BYTE_DTYPES = frozenset(
 )  # fmt: skip
 
 _data_address = torch._C._data_address  # type: ignore[attr-defined]  # not in the stubs
-_new_view = _new_layout = tuple.__new__  # a view of a tensor needs no validation
+_new_view = tuple.__new__  # a view of a tensor needs no validation
 _is_copy_on_write = torch._C._is_cow_tensor  # type: ignore[attr-defined]  # not in the stubs
 
 
@@ -73,85 +73,19 @@ def view_of(tensor: torch.Tensor | Array | View) -> View:
 
 
 def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, int, Layout | None]:
-    """Address space, storage and bytes of a tensor: its view, less what only a copy needs.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor, numpy.ndarray or View
-        Anything strided.
-
-    Returns
-    -------
-    space : hashable
-        The address space; see `View`.
-    storage_address : int
-        Address of the first byte of the storage.
-    layout : Layout or None
-        The bytes that are touched; None if there are none.
-
-    Raises
-    ------
-    TypeError
-        As for `view_of`.
-    ValueError
-        If an element lies outside its storage.
-    """
-    if (
-        not isinstance(tensor, torch.Tensor)
-        or type(tensor) not in PLAIN_TENSORS
-        or not tensor.is_cpu
-    ):
-        return _place_of_view(view_of(tensor))
-    itemsize = tensor.itemsize
-    try:
-        nbytes = tensor.untyped_storage().nbytes()
-        relative = relative_form(tensor.shape, tensor.stride(), itemsize, itemsize)
-    except RuntimeError:
-        return _place_of_view(view_of(tensor))  # which says what is wrong
-    if _is_copy_on_write(tensor) or (itemsize == 1 and tensor.dtype in SUB_BYTE_DTYPES):
-        return _place_of_view(view_of(tensor))
-    address = _data_address(tensor)
-    if relative is None:
-        return _CPU, address, None
-    # A tensor has no negative offset and no negative strides.
-    _, length, dims = relative
-    start = address + tensor.storage_offset() * itemsize
-    layout = _new_layout(Layout, (start, start + length, dims))
-    if start + length > address + nbytes:
-        raise outside(layout, address, nbytes)
-    return _CPU, address, layout
+    """Address space, storage address and bytes (None if there are none) of a tensor."""
+    view = view_of(tensor)
+    return view.space, view.storage_address, view.layout()
 
 
 def places_of(
     tensors: Iterable[torch.Tensor | Array | View],
 ) -> Iterator[tuple[int, Hashable, int, Layout]]:
-    """Where those of some tensors lie that touch any byte.
-
-    Parameters
-    ----------
-    tensors : iterable of torch.Tensor, numpy.ndarray or View
-        Anything strided.
-
-    Yields
-    ------
-    position : int
-        Which of the tensors it is.
-    space, storage_address, layout
-        See `place_of`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `place_of`.
-    """
+    """Position, address space, storage address and bytes of those tensors that touch any byte."""
     for position, tensor in enumerate(tensors):
         space, storage_address, layout = place_of(tensor)
         if layout is not None:
             yield position, space, storage_address, layout
-
-
-def _place_of_view(view: View) -> tuple[Hashable, int, Layout | None]:
-    return view.space, view.storage_address, view.layout()
 
 
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
@@ -178,12 +112,10 @@ def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View)
     >>> same_storage(weights[:3], weights[5:]), same_storage(weights, weights.clone())
     (True, False)
     """
+    first, second = view_of(a), view_of(b)
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        first, second = view_of(a), view_of(b)
         if a.untyped_storage()._cdata == b.untyped_storage()._cdata:
             return True  # also a storage of no bytes
-    else:
-        first, second = view_of(a), view_of(b)
     if first.space != second.space:
         return False
     (first_start, first_stop), (second_start, second_stop) = first.storage_span, second.storage_span

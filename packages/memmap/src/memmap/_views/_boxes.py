@@ -1,4 +1,4 @@
-"""Sets of bytes as boxes of a common grid, and which of many boxes meet.
+"""Sets of bytes as boxes of a common grid.
 
 Slices of one tensor step along the same few strides. If each of these strides divides the next,
 every address has digits, one for each stride, and a slice is a box: all addresses whose digits
@@ -7,7 +7,8 @@ lie in given intervals. Two boxes have a common byte exactly if all their interv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ import numpy as np
 from ._arrays import Booleans, Integers
 from ._layout import Layout
 
-# More digits than this, and the strides are not those of one tensor.
 _MAX_AXES = 12
 
 
@@ -25,62 +25,84 @@ class Boxes(NamedTuple):
 
     Attributes
     ----------
+    origin : int
+        Address whose digits are all 0.
+    strides : list of int
+        Bytes of a step along each axis, ascending from 1; each divides the next.
     low, high : numpy.ndarray
         int64, shape (n, axes): the interval of each digit, `high` exclusive.
     is_box : numpy.ndarray
         bool, shape (n,): whether a set is this box, and not only some bytes in it.
     """
 
+    origin: int
+    strides: list[int]
     low: Integers
     high: Integers
     is_box: Booleans
 
 
-def boxes_of(layouts: Sequence[Layout], origin: int) -> Boxes | None:
-    """Sets of bytes as boxes of the grid that their strides span.
+def boxes_of(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
+    """The smallest boxes around some sets of bytes (at least one).
 
-    Parameters
-    ----------
-    layouts : sequence of Layout
-        At least one.
-    origin : int
-        Address whose digits are all 0.
-
-    Returns
-    -------
-    Boxes or None
-        None if the strides do not divide one another.
+    Of the origins, that is taken with which most sets are boxes.
 
     Examples
     --------
     >>> row, column = Layout(8, 12, ((1, 4),)), Layout(1, 10, ((4, 3),))
-    >>> boxes = boxes_of([row, column], 0)
+    >>> boxes = boxes_of([row, column], [0])
     >>> boxes.low.tolist(), boxes.high.tolist()
     ([[0, 2], [1, 0]], [[4, 3], [2, 3]])
     """
-    strides = sorted({1}.union(*[[stride for stride, _ in dims] for _, _, dims in layouts]))
-    if len(strides) > _MAX_AXES or any(after % stride for stride, after in pairwise(strides)):
-        return None
-    ratios = [after // stride for stride, after in pairwise(strides)]
+    strides = _grid_strides(layouts)
     axis_of = {stride: axis for axis, stride in enumerate(strides)}
     counts = np.ones((len(layouts), len(strides)), np.int64)
-    rows, columns, values = [], [], []
+    in_grid = np.ones(len(layouts), np.bool_)
     for row, (_, _, dims) in enumerate(layouts):
         for stride, count in dims:
-            rows.append(row)
-            columns.append(axis_of[stride])
-            values.append(count)
-    counts[rows, columns] = values
+            if stride in axis_of:
+                counts[row, axis_of[stride]] += count - 1
+            else:
+                counts[row, 0] += stride * (count - 1)  # with all bytes in between
+                in_grid[row] = False
+    start = np.array([layout[0] for layout in layouts], np.int64)
+    best = None
+    for origin in origins:
+        boxes = _digits(start - origin, counts.copy(), strides, in_grid.copy())
+        if best is None or boxes[2].sum() > best[2].sum():
+            best = Boxes(origin, strides, *boxes)
+        if best.is_box.all():
+            break
+    assert best is not None
+    return best
+
+
+def _grid_strides(layouts: Iterable[Layout]) -> list[int]:
+    """Strides that divide one another, 1 among them: the more frequent ones come first."""
+    frequent = Counter([stride for _, _, dims in layouts for stride, _ in dims])
+    kept = [1]
+    for stride, _ in frequent.most_common():
+        if len(kept) < _MAX_AXES and all(
+            stride != other and max(stride, other) % min(stride, other) == 0 for other in kept
+        ):
+            kept.append(stride)
+    return sorted(kept)
+
+
+def _digits(
+    rest: Integers, counts: Integers, strides: Sequence[int], is_box: Booleans
+) -> tuple[Integers, Integers, Booleans]:
+    """Intervals of digits of sets that start at `rest`, and which of the sets are boxes."""
     low = np.empty_like(counts)
-    rest = np.array([layout[0] for layout in layouts], np.int64) - origin
     for axis in range(len(strides) - 1, -1, -1):
         low[:, axis], rest = np.divmod(rest, strides[axis])
-    is_box = np.ones(len(layouts), np.bool_)
-    for axis, ratio in enumerate(ratios):
-        # A dimension that fills whole turns of a digit goes on in the next digit, in which a
-        # normal form has no dimension then: it would be one with this.
-        turns = (low[:, axis] == 0) & (counts[:, axis] % ratio == 0) & (counts[:, axis] > ratio)
-        counts[turns, axis + 1] = counts[turns, axis] // ratio
-        counts[turns, axis] = ratio
-        is_box &= low[:, axis] + counts[:, axis] <= ratio
-    return Boxes(low, low + counts, is_box)
+    for axis, (stride, after) in enumerate(pairwise(strides)):
+        ratio = after // stride
+        carries = (low[:, axis] + counts[:, axis] - 1) // ratio
+        wraps = carries > 0
+        # Whole turns of a digit go on in the next one, in which a normal form has no dimension
+        # then: it would be one with this.
+        is_box &= ~wraps | ((low[:, axis] == 0) & (counts[:, axis] % ratio == 0))
+        counts[:, axis + 1] += carries
+        low[wraps, axis], counts[wraps, axis] = 0, ratio
+    return low, low + counts, is_box

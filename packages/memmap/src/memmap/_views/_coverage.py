@@ -1,70 +1,78 @@
-"""How many bytes some sets of bytes touch, alone and together: exact counts in three ways.
+"""How many bytes some sets of bytes touch, alone and together: exact counts.
 
 1. Slices of one tensor are boxes of a grid. Only the places where a box begins or ends matter: they
    cut the grid into at most `MAX_CELLS` cells, however large the tensor, and prefix sums over the
    cells count everything.
-2. Sets that step over gaps in other ways are painted into a bitmap of their common span, a byte for
+2. Sets that step over gaps in other ways are painted into a map of their common span, a byte for
    each grain: the largest block of bytes that is always touched as a whole.
 3. Sets whose elements overlap one another, or that are few in a large span, are expanded into their
-   runs, which are sorted: 16 bytes for each run.
+   runs, which are boxes of one axis.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
 from math import gcd, prod
-from typing import Protocol
 
 import numpy as np
 
-from ._arrays import Array
+from ._arrays import Array, Booleans, Integers
 from ._boxes import Boxes, boxes_of
 from ._layout import Layout, normalise, run_layout
-from ._runs import Runs, intersect, layout_runs, merge, n_bytes
+from ._runs import layout_runs
 
 MAX_CELLS = 1 << 22  # and corners of boxes
 # A run costs two int64 and a sort, a grain one byte of a bitmap.
 _RUN = 32
 
 
-class Coverage(Protocol):
+class Coverage(ABC):
     """What some sets of bytes touch together."""
+
+    @property
+    @abstractmethod
+    def depth(self) -> Array:
+        """How many sets each part of the bytes is in; in 2 at least, if it is more."""
 
     @property
     def touched(self) -> int:
         """Bytes that are in at least one set."""
+        return self._nbytes(self.depth > 0)
 
     @property
     def shared(self) -> int:
         """Bytes that are in at least two sets, or in one that counts twice."""
+        return self._nbytes(self.depth > 1)
 
+    @abstractmethod
     def shared_of(self) -> list[int]:
         """For each set, how many of its bytes are shared."""
 
+    @abstractmethod
     def shared_part(self) -> list[Layout]:
         """The bytes that are shared, as sets of which no two overlap."""
+
+    @abstractmethod
+    def _nbytes(self, parts: Booleans) -> int:
+        """Bytes of some parts."""
 
 
 def coverage_of(
     layouts: Sequence[Layout], origin: int | None = None, twice: Sequence[bool] = ()
 ) -> Coverage:
-    """Count how often bytes are touched.
+    """Count exactly how often bytes are touched by some sets (at least one).
 
     Parameters
     ----------
     layouts : sequence of Layout
-        At least one.
+        The sets.
     origin : int, optional
         Address from which slices of one tensor are best counted: the start of their storage.
     twice : sequence of bool, optional
         For each set, whether it counts as two; by default, none does.
-
-    Returns
-    -------
-    Coverage
-        Exact.
 
     Examples
     --------
@@ -73,36 +81,28 @@ def coverage_of(
     >>> coverage.touched, coverage.shared, coverage.shared_of(), coverage.shared_part()
     (24, 8, [8, 8], [Layout(start=1, stop=37, dims=((5, 8),))])
     """
-    weights = [1 + double for double in twice] or [1] * len(layouts)
+    weights = np.array([1 + double for double in twice] or [1] * len(layouts))
     start = min(layout.start for layout in layouts)
-    for zero in (start,) if origin is None else (origin, start):
-        boxes = boxes_of(layouts, zero)
-        if boxes is not None and boxes.is_box.all():
-            cells = _Cells(layouts, zero, boxes, weights)
-            if cells.work <= MAX_CELLS:
-                return cells
     stop = max(layout.stop for layout in layouts)
+    boxes = boxes_of(layouts, (start,) if origin is None else (origin, start))
+    if boxes.is_box.all():
+        cells = _Cells(boxes, np.arange(len(layouts)), weights)
+        if cells.work <= MAX_CELLS:
+            return cells
     grain = _grain(layouts, start)
-    n_runs = sum(_n_runs(layout) for layout in layouts)
+    n_runs = sum(layout.n_runs for layout in layouts)
     # Where elements overlap, bits that are painted say nothing about how often.
     nested = all(layout.is_nested for layout in layouts)
     if nested and _RUN * n_runs > (stop - start) // grain:
         return _Painting(layouts, start, stop, grain, weights)
-    return _SortedRuns(layouts, weights)
+    parts = [layout_runs(layout) for layout in layouts]
+    low, high = np.concatenate(parts).T[:, :, None]
+    runs = Boxes(0, [1], low, high, np.ones(len(low), np.bool_))
+    return _Cells(runs, np.repeat(np.arange(len(parts)), [len(part) for part in parts]), weights)
 
 
 def n_touched(layouts: Sequence[Layout]) -> int:
-    """Number of bytes in a union of sets.
-
-    Parameters
-    ----------
-    layouts : sequence of Layout
-        At least one.
-
-    Returns
-    -------
-    int
-        Exact.
+    """Exact number of bytes in a union of sets (at least one).
 
     Examples
     --------
@@ -114,184 +114,120 @@ def n_touched(layouts: Sequence[Layout]) -> int:
     return coverage_of(layouts).touched
 
 
-class _Cells:
-    """Sets that are boxes, counted in the cells between the places where boxes begin or end."""
+class _Cells(Coverage):
+    """Boxes of some owners, counted in the cells between the places where boxes begin or end."""
 
-    def __init__(
-        self, layouts: Sequence[Layout], origin: int, boxes: Boxes, weights: Sequence[int]
-    ) -> None:
-        self._origin = origin
+    def __init__(self, boxes: Boxes, owners: Integers, weights: Integers) -> None:
+        self._origin = boxes.origin
+        self._strides = boxes.strides
+        self._owners = owners
         self._weights = weights
-        strides = sorted({1}.union(*[[stride for stride, _ in dims] for _, _, dims in layouts]))
-        self._axes: list[tuple[int, Array]] = []  # stride and borders
-        self._low: list[Array] = []
-        self._high: list[Array] = []
-        for stride, low, high in zip(strides, boxes.low.T, boxes.high.T, strict=True):
-            borders = np.unique(np.concatenate([low, high]))
-            self._axes.append((stride, borders))
-            self._low.append(np.searchsorted(borders, low))
-            self._high.append(np.searchsorted(borders, high))
-        self.work = prod(len(borders) for _, borders in self._axes)
-        self.work += len(layouts) << len(self._axes)
+        sides = list(zip(boxes.low.T, boxes.high.T, strict=True))
+        self._borders = [np.unique(np.concatenate(ends)) for ends in sides]
+        self._sides = [
+            (np.searchsorted(borders, low), np.searchsorted(borders, high))
+            for borders, (low, high) in zip(self._borders, sides, strict=True)
+        ]
+        self._shape = [len(borders) for borders in self._borders]
+        self.work = prod(self._shape) + (len(owners) << len(self._shape))
 
     @cached_property
-    def _depth(self) -> Array:
-        """How many sets each cell is in."""
-        steps = np.zeros([len(borders) for _, borders in self._axes], np.int32)
+    def depth(self) -> Array:
+        steps = np.zeros(self._shape, np.int32)
         for sign, corner in self._corners():
-            np.add.at(steps, corner, sign * np.array(self._weights))
+            np.add.at(steps, corner, sign * self._weights[self._owners])
         for axis in range(steps.ndim):
             np.cumsum(steps, axis=axis, out=steps)
         return steps[(slice(-1),) * steps.ndim]
 
     @cached_property
-    def _nbytes(self) -> Array:
-        """Bytes of each cell."""
+    def _cell_nbytes(self) -> Integers:
         nbytes = np.ones((), np.int64)
-        for _, borders in self._axes:
+        for borders in self._borders:
             nbytes = nbytes[..., None] * np.diff(borders)
         return nbytes
 
-    @property
-    def touched(self) -> int:
-        return int(self._nbytes[self._depth > 0].sum())
-
-    @property
-    def shared(self) -> int:
-        return int(self._nbytes[self._depth > 1].sum())
+    def _nbytes(self, parts: Booleans) -> int:
+        return int(self._cell_nbytes[parts].sum())
 
     def shared_of(self) -> list[int]:
-        sums = np.zeros([len(borders) for _, borders in self._axes], np.int64)
-        sums[(slice(1, None),) * sums.ndim] = np.where(self._depth > 1, self._nbytes, 0)
+        sums = np.zeros(self._shape, np.int64)
+        sums[(slice(1, None),) * sums.ndim] = np.where(self.depth > 1, self._cell_nbytes, 0)
         for axis in range(sums.ndim):
             np.cumsum(sums, axis=axis, out=sums)
         even = (-1) ** sums.ndim
         counts = np.zeros(len(self._weights), np.int64)
         for sign, corner in self._corners():
-            counts += even * sign * sums[corner]
+            np.add.at(counts, self._owners, even * sign * sums[corner])
         listed: list[int] = counts.tolist()
         return listed
 
     def shared_part(self) -> list[Layout]:
-        first, *others = self._axes
-        is_shared = np.moveaxis(self._depth > 1, 0, -1)
+        first, *others = self._borders
+        is_shared = np.moveaxis(self.depth > 1, 0, -1)
         edges = np.diff(is_shared.astype(np.int8), axis=-1, prepend=0, append=0)
         begins, ends = np.nonzero(edges == 1), np.nonzero(edges == -1)
         part = []
         for *where, begin, end in zip(*begins, ends[-1], strict=True):
-            low, high = int(first[1][begin]), int(first[1][end])
-            start, sizes, strides = self._origin + low, [high - low], [1]
-            for at, (stride, borders) in zip(where, others, strict=True):
+            low, high = int(first[begin]), int(first[end])
+            start, sizes = self._origin + low, [high - low]
+            for at, stride, borders in zip(where, self._strides[1:], others, strict=True):
                 start += int(borders[at]) * stride
                 sizes.append(int(borders[at + 1] - borders[at]))
-                strides.append(stride)
-            layout = normalise(start, tuple(sizes), tuple(strides), 1)
+            layout = normalise(start, tuple(sizes), tuple(self._strides), 1)
             assert layout is not None
             part.append(layout)
         return part
 
-    def _corners(self) -> Iterator[tuple[int, tuple[Array, ...]]]:
+    def _corners(self) -> Iterator[tuple[int, tuple[Integers, ...]]]:
         """Corners of all boxes, with the sign that they have in a sum over a box."""
-        for ends in product((0, 1), repeat=len(self._axes)):
-            sides = zip(ends, self._low, self._high, strict=True)
-            yield (-1) ** sum(ends), tuple(high if end else low for end, low, high in sides)
+        for ends in product((0, 1), repeat=len(self._sides)):
+            yield (
+                (-1) ** sum(ends),
+                tuple(side[end] for end, side in zip(ends, self._sides, strict=True)),
+            )
 
 
-class _Painting:
-    """Sets whose every index gives its own byte, painted into a bitmap."""
+class _Painting(Coverage):
+    """Sets whose every index gives its own byte, painted into a map with a byte for each grain."""
 
     def __init__(
-        self, layouts: Sequence[Layout], start: int, stop: int, grain: int, weights: Sequence[int]
+        self, layouts: Sequence[Layout], start: int, stop: int, grain: int, weights: Integers
     ) -> None:
         self._layouts = layouts
         self._start = start
         self._grain = grain
-        self._n_grains = (stop - start) // grain
-        self._weights = weights
-
-    @cached_property
-    def touched(self) -> int:
-        """Bytes that are in at least one set."""
-        once = np.zeros(self._n_grains, np.bool_)
-        for layout in self._layouts:
-            self._part(once, layout)[...] = True
-        return int(np.count_nonzero(once)) * self._grain
-
-    @cached_property
-    def _twice(self) -> Array:
-        """Whether each grain is shared."""
-        once, twice = np.zeros(self._n_grains, np.bool_), np.zeros(self._n_grains, np.bool_)
-        for layout, weight in zip(self._layouts, self._weights, strict=True):
-            own = self._part(once, layout)
-            own_twice = self._part(twice, layout)
-            own_twice |= own if weight == 1 else True
-            own[...] = True
-        return twice
+        self._painted = np.zeros((stop - start) // grain, np.uint8)
+        for layout, weight in zip(layouts, weights.tolist(), strict=True):
+            own = self._part(layout)
+            own += weight
+            np.minimum(own, 2, out=own)
 
     @property
-    def shared(self) -> int:
-        return int(np.count_nonzero(self._twice)) * self._grain
+    def depth(self) -> Array:
+        return self._painted
+
+    def _nbytes(self, parts: Booleans) -> int:
+        return int(np.count_nonzero(parts)) * self._grain
 
     def shared_of(self) -> list[int]:
-        parts = [self._part(self._twice, layout) for layout in self._layouts]
-        return [int(np.count_nonzero(part)) * self._grain for part in parts]
+        return [self._nbytes(self._part(layout) > 1) for layout in self._layouts]
 
     def shared_part(self) -> list[Layout]:
-        edges = np.flatnonzero(np.diff(self._twice.view(np.int8), prepend=0, append=0))
-        return _as_layouts(self._start + self._grain * edges.reshape(-1, 2))
+        edges = np.flatnonzero(np.diff((self.depth > 1).view(np.int8), prepend=0, append=0))
+        runs = self._start + self._grain * edges.reshape(-1, 2)
+        return [run_layout(low, high) for low, high in runs.tolist()]
 
-    def _part(self, bitmap: Array, layout: Layout) -> Array:
-        """The grains of a set: a view of the bitmap."""
+    def _part(self, layout: Layout) -> Array:
+        """The grains of a set: a view of the map."""
         grains = [(stride // self._grain, n) for stride, n in layout.dims if stride > 1]
         if layout.dims[0][0] == 1:
             grains.insert(0, (1, layout.dims[0][1] // self._grain))
         return np.lib.stride_tricks.as_strided(
-            bitmap[(layout.start - self._start) // self._grain :],
+            self._painted[(layout.start - self._start) // self._grain :],
             [count for _, count in reversed(grains)],
             [stride for stride, _ in reversed(grains)],
         )
-
-
-class _SortedRuns:
-    """Any sets, expanded into their runs."""
-
-    def __init__(self, layouts: Sequence[Layout], weights: Sequence[int]) -> None:
-        self._runs = [layout_runs(layout) for layout in layouts]
-        self._weights = weights
-
-    @property
-    def touched(self) -> int:
-        return n_bytes(merge(np.concatenate(self._runs)))
-
-    @cached_property
-    def _twice(self) -> Runs:
-        parts = [
-            part
-            for part, weight in zip(self._runs, self._weights, strict=True)
-            for _ in range(weight)
-        ]
-        start, stop = np.concatenate(parts).T
-        places = np.concatenate([start, stop])
-        steps = np.repeat([1, -1], len(start))
-        order = np.argsort(places, kind="stable")  # at one place, starts come before ends
-        depth = np.cumsum(steps[order])
-        ends = np.flatnonzero(np.diff((depth > 1).astype(np.int8), prepend=0, append=0))
-        runs = places[order][ends].reshape(-1, 2)
-        return merge(runs[runs[:, 0] < runs[:, 1]])
-
-    @property
-    def shared(self) -> int:
-        return n_bytes(self._twice)
-
-    def shared_of(self) -> list[int]:
-        return [n_bytes(intersect(part, self._twice)) for part in self._runs]
-
-    def shared_part(self) -> list[Layout]:
-        return _as_layouts(self._twice)
-
-
-def _as_layouts(runs: Array) -> list[Layout]:
-    return [run_layout(low, high) for low, high in runs.tolist()]
 
 
 def _grain(layouts: Sequence[Layout], origin: int) -> int:
@@ -303,9 +239,3 @@ def _grain(layouts: Sequence[Layout], origin: int) -> int:
             return 1
         grain = gcd(grain, count, layout.start - origin, *[stride for stride, _ in layout.dims[1:]])
     return grain
-
-
-def _n_runs(layout: Layout) -> int:
-    """Number of runs that the layout is made of, before those that touch are joined."""
-    stride, count = layout.dims[0]
-    return layout.n_points // count if stride == 1 else layout.n_points

@@ -7,31 +7,22 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ._arrays import Integers
-from ._bits import box_pairs_by_bits
+from ._arrays import Bits, Integers
 
 Pairs: TypeAlias = tuple[Integers, Integers]
 """Positions of the first and of the second of each pair."""
 
-# Candidates are listed and tested in portions, so that memory follows the pairs that are found.
+# Pairs are found in portions, so that memory follows the pairs that are found.
 _PORTION = 1 << 21
-# To compare two boxes takes as long as this many bits.
-_BITS = 500
-_MAX_BITS = 1 << 28
+_ROWS = 64
+# From so many candidates for a box on, they are compared as bits.
+_DENSE = 64
+_MAX_LEVELS = 256
+_MAX_TABLE = 1 << 26
 
 
 def interval_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
-    """Pairs of intervals that meet.
-
-    Parameters
-    ----------
-    low, high : numpy.ndarray
-        int64, shape (n,): half-open intervals, none empty.
-
-    Yields
-    ------
-    tuple of numpy.ndarray
-        Each unordered pair once, in portions; in all in time O(n log n + pairs).
+    """Pairs of half-open intervals that meet, each once, in time O(n log n + pairs).
 
     Examples
     --------
@@ -56,17 +47,7 @@ def interval_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
 
 
 def n_interval_pairs(low: Integers, high: Integers) -> int:
-    """Number of pairs of intervals that meet, without listing them.
-
-    Parameters
-    ----------
-    low, high : numpy.ndarray
-        As for `interval_pairs`.
-
-    Returns
-    -------
-    int
-        The number, in time O(n log n).
+    """Number of pairs of intervals that meet, in time O(n log n).
 
     Examples
     --------
@@ -80,22 +61,10 @@ def n_interval_pairs(low: Integers, high: Integers) -> int:
 
 
 def box_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
-    """Pairs of boxes that meet.
+    """Pairs of boxes that meet, each once; `low` and `high` have the shape (n, axes).
 
-    The boxes are sorted into cells, as many per axis as make a cell about as wide as a box, and
-    only those in one cell are compared: boxes of like size, wherever they are, cost
-    O(n log n + pairs). Where most boxes of a cell meet along one axis and few along all, it is
-    faster to compare all boxes with all, a bit for each pair and axis.
-
-    Parameters
-    ----------
-    low, high : numpy.ndarray
-        int64, shape (n, axes): half-open intervals, none empty.
-
-    Yields
-    ------
-    tuple of numpy.ndarray
-        Each unordered pair once, in portions.
+    The boxes are swept along the axis along which fewest meet. Where many meet along it, all axes
+    are compared at once, by bits.
 
     Examples
     --------
@@ -104,70 +73,49 @@ def box_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
     [[(0, 1)]]
     """
     n, n_axes = low.shape
-    all_pairs = n * (n - 1) // 2
-    cost = [n_interval_pairs(low[:, axis], high[:, axis]) for axis in range(n_axes)]
-    axes = sorted((axis for axis in range(n_axes) if cost[axis] < all_pairs), key=cost.__getitem__)
-    if not axes:
-        axes = [0]
-    # Positions among the sorted lower ends: meeting is the same there, and they are evenly spread.
-    ends = [np.sort(low[:, axis]) for axis in axes]
-    low = np.stack([np.searchsorted(e, low[:, a]) for e, a in zip(ends, axes, strict=True)], 1)
-    high = np.stack([np.searchsorted(e, high[:, a]) for e, a in zip(ends, axes, strict=True)], 1)
-    n_cells = _cells(low, high, cost[axes[0]])
-    first_cell = low[:, 1:] * n_cells // n
-    last_cell = (high[:, 1:] - 1) * n_cells // n
-    box, cell = _spread(first_cell, last_cell, n_cells)
-    line = cell * (n + 1)
-    # One axis after the other, each in memory of its own, for fewer and fewer candidates.
-    sides = [(low[:, axis].copy(), high[:, axis].copy()) for axis in range(1, len(axes))]
-    starts, stops = line + low[box, 0], line + high[box, 0]
-    if n_interval_pairs(starts, stops) * _BITS > n * n * len(axes):
-        n_values = sum(np.unique(x).size for x in (*low.T, *high.T))
-        if n_values * n <= _MAX_BITS:
-            yield from box_pairs_by_bits(low, high)
-            return
-    for a, b in interval_pairs(starts, stops):
-        first, second, where = box[a], box[b], cell[a]
-        for begin, end in sides:
+    costs = [n_interval_pairs(low[:, axis], high[:, axis]) for axis in range(n_axes)]
+    sweep = min(range(n_axes), key=costs.__getitem__)
+    others = [axis for axis in range(n_axes) if axis != sweep and costs[axis] < n * (n - 1) // 2]
+    low, high = low[:, [sweep, *others]], high[:, [sweep, *others]]
+    if others and costs[sweep] > _DENSE * n:
+        candidates = _pairs_by_bits(low, high)
+    else:
+        candidates = interval_pairs(low[:, 0], high[:, 0])
+    for first, second in candidates:
+        for begin, end in zip(low.T, high.T, strict=True):
             met = (begin[first] < end[second]) & (begin[second] < end[first])
-            first, second, where = first[met], second[met], where[met]
-        # A pair is met in every cell that both are in: count it in that of their lower corner.
-        corner = np.maximum(first_cell[first], first_cell[second])
-        here = _number(corner, n_cells) == where
-        if here.any():
-            yield first[here], second[here]
+            first, second = first[met], second[met]
+        if len(first):
+            yield first, second
 
 
-def _cells(low: Integers, high: Integers, cost: int) -> Integers:
-    """Number of cells for each axis but the first, along which the boxes of a cell are swept."""
-    n, n_axes = low.shape
-    if cost < 32 * n:
-        return np.ones(n_axes - 1, np.int64)
-    widths = (high - low)[:, 1:].mean(axis=0)
-    cells = np.clip(n / np.maximum(widths, 1.0), 1.0, None)
-    excess = cells.prod() / n
-    if excess > 1:
-        cells = np.clip(cells / excess ** (1 / len(cells)), 1.0, None)
-    whole: Integers = cells.astype(np.int64)
-    return whole
+def _pairs_by_bits(low: Integers, high: Integers) -> Iterator[Pairs]:
+    """Pairs of boxes that may meet: for each box one bit for each that follows it in the sweep."""
+    order = np.argsort(low[:, 0], kind="stable")
+    low, high = low[order], high[order]
+    past = np.searchsorted(low[:, 0], high[:, 0], "left")
+    tables = [_before(*sides) for sides in zip(low.T, high.T, strict=True)]
+    tables += [_before(-end, -begin) for begin, end in zip(low.T, high.T, strict=True)]
+    for start in range(0, len(low), _ROWS):
+        rows = slice(start, start + _ROWS)
+        columns = slice(start // 8, int(past[rows].max()) // 8 + 1)
+        met = np.full((len(past[rows]), len(tables[0][0][0, columns])), 255, np.uint8)
+        for table, row in tables:
+            met &= table[row[rows], columns]
+        byte = np.flatnonzero(met)
+        at, bit = np.nonzero(np.unpackbits(met.ravel()[byte, None], axis=1, bitorder="little"))
+        row, column = np.divmod(byte[at], met.shape[1])
+        first, second = start + row, 8 * (columns.start + column) + bit
+        later = second > first
+        yield order[first[later]], order[second[later]]
 
 
-def _spread(first: Integers, last: Integers, n_cells: Integers) -> Pairs:
-    """Every box in every cell that it reaches: positions of boxes, numbers of cells."""
-    n, n_axes = first.shape
-    box = np.arange(n)
-    cell = np.zeros(n, np.int64)
-    for axis in range(n_axes):
-        reached = last[box, axis] - first[box, axis] + 1
-        n_until = np.cumsum(reached) - reached
-        offset = np.arange(reached.sum()) - np.repeat(n_until, reached)
-        cell = np.repeat(cell * n_cells[axis] + first[box, axis], reached) + offset
-        box = np.repeat(box, reached)
-    return box, cell
+def _before(low: Integers, high: Integers) -> tuple[Bits, Integers]:
+    """Bits of the intervals that start before a place; and for the end of each a row of them.
 
-
-def _number(corner: Integers, n_cells: Integers) -> Integers:
-    number = np.zeros(len(corner), np.int64)
-    for axis in range(corner.shape[1]):
-        number = number * n_cells[axis] + corner[:, axis]
-    return number
+    There are rows for some of the ends only, so that a row may have bits of a few more intervals.
+    """
+    ends = np.unique(high)
+    n_levels = min(_MAX_LEVELS, max(_MAX_TABLE // len(low), 2))
+    ends = np.flip(np.flip(ends)[:: len(ends) // n_levels + 1])
+    return np.packbits(low < ends[:, None], axis=1, bitorder="little"), np.searchsorted(ends, high)

@@ -10,6 +10,7 @@ equal tuples and the questions asked of them are short.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple, TypeAlias
 
 Dims: TypeAlias = tuple[tuple[int, int], ...]
@@ -52,24 +53,17 @@ class Layout(NamedTuple):
     @property
     def n_points(self) -> int:
         """Number of index tuples: the number of bytes, if the layout is nested."""
-        n = 1
-        for _, count in self.dims:
-            n *= count
-        return n
+        return prod([count for _, count in self.dims])
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs of which it is made, before those that touch are joined."""
+        stride, count = self.dims[0]
+        return self.n_points // count if stride == 1 else self.n_points
 
 
 def run_layout(start: int, stop: int) -> Layout:
-    """Layout of one run of bytes.
-
-    Parameters
-    ----------
-    start, stop : int
-        Address of the first byte, and one past that of the last.
-
-    Returns
-    -------
-    Layout
-        All bytes from the one to the other.
+    """All bytes from one address to another, which is not one of them.
 
     Examples
     --------
@@ -87,23 +81,8 @@ def normalise(
 ) -> Layout | None:
     """Normal form of the bytes of a strided view; ``None`` if it touches none.
 
-    Parameters
-    ----------
-    start : int
-        Address of the element with index 0.
-    sizes : tuple of int
-        Number of elements in each dimension.
-    strides : tuple of int
-        Step of each dimension in units, of any sign.
-    itemsize : int
-        Bytes of one element.
-    unit : int, optional
-        Bytes of one unit of the strides.
-
-    Returns
-    -------
-    Layout or None
-        The same set of bytes.
+    `start` is the address of the element with index 0, and `unit` tells how many bytes a unit of
+    the strides has.
 
     Examples
     --------

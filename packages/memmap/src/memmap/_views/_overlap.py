@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import lru_cache
 from math import prod
 
@@ -10,8 +9,8 @@ import torch
 
 from ._address import place_of, view_of
 from ._arrays import Array
-from ._equation import Equation, equation
-from ._layout import Dims, Layout
+from ._equation import Equation
+from ._layout import Dims, Layout, relative_form
 from ._view import View
 
 
@@ -109,18 +108,7 @@ def _extend(layout: Layout, stride: int, count: int) -> Layout:
 
 
 def layouts_overlap(a: Layout, b: Layout) -> bool:
-    """Whether two sets of bytes of one address space have a byte in common.
-
-    Parameters
-    ----------
-    a, b : Layout
-        Two sets of bytes.
-
-    Returns
-    -------
-    bool
-        Exact, for every input.
-    """
+    """Whether two sets of bytes of one address space have a byte in common: exact, always."""
     a_start, a_stop, a_dims = a
     b_start, b_stop, b_dims = b
     if a_stop <= b_start or b_stop <= a_start:
@@ -129,29 +117,17 @@ def layouts_overlap(a: Layout, b: Layout) -> bool:
         return True
     # start_a + sum s i = start_b + sum t j. With i' = count - 1 - i on one side every coefficient
     # is positive; of the two ways to do that, take the one with the smaller right-hand side.
-    low = high = target = min(b_stop - 1 - a_start, a_stop - 1 - b_start)
-    if len(a_dims) == len(b_dims) and a_dims[-1][0] == b_dims[-1][0]:
-        # Two slices of one tensor, most often: the same strides, of which each divides the next.
-        before = 1
-        is_possible = True
-        for (stride, a_count), (b_stride, b_count) in zip(a_dims, b_dims):  # noqa: B905 - equal
-            if stride != b_stride or stride % before:
-                break
-            before = stride
-            low += -low % stride
-            high -= high % stride
-            is_possible = is_possible and low <= high
-            low -= stride * (a_count + b_count - 2)
-        else:
-            return is_possible and low <= 0
-    return _equation_of(a_dims, b_dims).reaches(target, target)
+    target = min(b_stop - 1 - a_start, a_stop - 1 - b_start)
+    return _equation_of(a_dims, b_dims).reaches(target)
 
 
 # As for the normal forms of views: programs ask again and again for a few pairs of shapes.
 @lru_cache(maxsize=4096)
 def _equation_of(a_dims: Dims, b_dims: Dims) -> Equation:
-    """Where the bytes of two layouts meet, as an equation for the distance of the two."""
-    largest: Counter[int] = Counter()
-    for stride, count in a_dims + b_dims:
-        largest[stride] += count - 1
-    return equation(tuple(sorted((+largest).items())))
+    """Where the bytes of two layouts meet, as an equation for the distance of the two.
+
+    All sums of steps of the two are again the bytes of a layout.
+    """
+    strides, counts = zip(*a_dims, *b_dims, strict=True)
+    form = relative_form(counts, strides, 1, 1)
+    return Equation([(stride, count - 1) for stride, count in form[2] if count > 1] if form else [])

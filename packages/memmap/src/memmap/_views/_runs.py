@@ -1,4 +1,4 @@
-"""Sets of integers as sorted runs: union, intersection, repetition.
+"""Sets of integers as sorted runs: union and intersection.
 
 Runs are an int64 array of shape (n, 2): start and stop (exclusive) of every run, ascending, with
 a gap between one run and the next.
@@ -20,16 +20,6 @@ Runs: TypeAlias = Integers
 def merge(runs: Runs) -> Runs:
     """Union of runs that may be unsorted, overlap or touch.
 
-    Parameters
-    ----------
-    runs : numpy.ndarray
-        int64, shape (n, 2); no run empty.
-
-    Returns
-    -------
-    numpy.ndarray
-        The same integers in sorted runs with gaps between them.
-
     Examples
     --------
     >>> merge(np.array([[6, 9], [0, 2], [2, 4], [7, 8]])).tolist()
@@ -44,56 +34,8 @@ def merge(runs: Runs) -> Runs:
     return np.stack([start[first], stop[last]], axis=1)
 
 
-def repeat(runs: Runs, step: int, count: int, lowest: int | None = None) -> Runs:
-    """Union of the runs moved by 0, 1, ..., `count` - 1 steps.
-
-    The reach doubles at each round, and what overlaps is joined at once: the work is bounded by
-    the runs of the result, not by `count`.
-
-    Parameters
-    ----------
-    runs : numpy.ndarray
-        int64, shape (n, 2), sorted, with gaps.
-    step : int
-        Distance of one move, of any sign.
-    count : int
-        Number of copies, at least 1.
-    lowest : int, optional
-        Runs that end at or below this value are dropped.
-
-    Returns
-    -------
-    numpy.ndarray
-        Sorted runs with gaps.
-
-    Examples
-    --------
-    >>> repeat(np.array([[0, 2]]), 3, 3).tolist(), repeat(np.array([[0, 2]]), 2, 3).tolist()
-    ([[0, 2], [3, 5], [6, 8]], [[0, 6]])
-    """
-    done = 1
-    while done < count:
-        more = min(done, count - done)
-        moved = runs + step * more
-        if lowest is not None:
-            moved = moved[moved[:, 1] > lowest]
-        runs = merge(np.concatenate([runs, moved]))
-        done += more
-    return runs
-
-
 def intersect(a: Runs, b: Runs) -> Runs:
     """Integers that belong to both of two sets of runs.
-
-    Parameters
-    ----------
-    a, b : numpy.ndarray
-        int64, shape (n, 2), sorted, with gaps.
-
-    Returns
-    -------
-    numpy.ndarray
-        Sorted runs with gaps.
 
     Examples
     --------
@@ -115,16 +57,6 @@ def intersect(a: Runs, b: Runs) -> Runs:
 def layout_runs(layout: Layout) -> Runs:
     """Runs of the bytes of a layout.
 
-    Parameters
-    ----------
-    layout : Layout
-        A set of bytes.
-
-    Returns
-    -------
-    numpy.ndarray
-        Sorted runs with gaps, in time and memory that follow their number.
-
     Examples
     --------
     >>> layout_runs(Layout(10, 16, ((1, 2), (4, 2)))).tolist()
@@ -140,22 +72,17 @@ def layout_runs(layout: Layout) -> Runs:
             moves = stride * np.arange(count, dtype=np.int64)
             runs = (moves[:, None, None] + runs).reshape(-1, 2)
         else:
-            runs = repeat(runs, stride, count)
+            done = 1
+            while done < count:
+                # What overlaps is joined at once: the work follows the runs that are left.
+                more = min(done, count - done)
+                runs = merge(np.concatenate([runs, runs + stride * more]))
+                done += more
     return runs
 
 
 def union_runs(layouts: Iterable[Layout]) -> Runs:
     """Runs of the bytes that are in at least one of some layouts.
-
-    Parameters
-    ----------
-    layouts : iterable of Layout
-        Any number of sets of bytes.
-
-    Returns
-    -------
-    numpy.ndarray
-        Sorted runs with gaps.
 
     Examples
     --------
@@ -168,16 +95,6 @@ def union_runs(layouts: Iterable[Layout]) -> Runs:
 
 def n_bytes(runs: Runs) -> int:
     """Number of integers in runs that do not overlap.
-
-    Parameters
-    ----------
-    runs : numpy.ndarray
-        int64, shape (n, 2).
-
-    Returns
-    -------
-    int
-        The sum of their lengths.
 
     Examples
     --------

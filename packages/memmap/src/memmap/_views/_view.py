@@ -163,26 +163,8 @@ class View(_ViewFields):
         address = self[1]
         layout = normalise(address + self[3], self[4], self[5], self[6])
         if layout is not None and (layout[0] < address or layout[1] > address + self[2]):
-            raise outside(layout, address, self[2])
+            raise StorageError(
+                f"view: every element must lie in its storage of {self[2]} bytes, got elements "
+                f"at bytes {layout.start - address} to {layout.stop - address - 1}"
+            )
         return layout
-
-
-def outside(layout: Layout, address: int, nbytes: int) -> StorageError:
-    """The error that bytes lie outside of the storage that they are said to lie in.
-
-    Parameters
-    ----------
-    layout : Layout
-        The bytes.
-    address, nbytes : int
-        Of the storage.
-
-    Returns
-    -------
-    StorageError
-        To be raised.
-    """
-    return StorageError(
-        f"view: every element must lie in its storage of {nbytes} bytes, got elements "
-        f"at bytes {layout.start - address} to {layout.stop - address - 1}"
-    )
