@@ -9,7 +9,6 @@ Its size is the product of the lengths, however many ellipses there are.
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import product
 from typing import NamedTuple
 
 from nameddim._dimension import ELLIPSES, RUN, NamedDimension, is_any
@@ -60,6 +59,11 @@ class Alignment:
         self.own, self.other = Pattern(own), Pattern(other)
         self.end: State = (self.own.end, self.other.end)
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is any way."""
+        return (0, 0) in self.live
+
     def may_stay(self, state: State) -> bool:
         """Whether both patterns may read anything and stay where they are."""
         return self.own.stays[state[0]] is not None and self.other.stays[state[1]] is not None
@@ -70,9 +74,17 @@ class Alignment:
 
         In an order in which every step leads to a pair that comes earlier.
         """
+        reached: dict[State, list[Step]] = {}
+        pending: list[State] = [(0, 0)]
+        while pending:
+            state = pending.pop()
+            if state not in reached:
+                reached[state] = list(self._steps(*state))
+                pending += [step.to for step in reached[state]]
         live: dict[State, list[Step]] = {}
-        for state in product(range(self.own.end, -1, -1), range(self.other.end, -1, -1)):
-            steps = [step for step in self._steps(*state) if step.to in live]
+        # Every step leads to a pair that is larger.
+        for state in sorted(reached, reverse=True):
+            steps = [step for step in reached[state] if step.to in live]
             if steps or state == self.end:
                 live[state] = steps
         return live

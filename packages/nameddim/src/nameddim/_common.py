@@ -1,13 +1,12 @@
 """The best common shape of several patterns."""
 
 from collections.abc import Iterable
-from itertools import combinations, islice
+from itertools import combinations
 
 from nameddim._alignment import Alignment
 from nameddim._dimension import RUN
 from nameddim._errors import written
 from nameddim._intersection import intersection
-from nameddim._matching import have_common
 from nameddim._parse import Dims, as_dims
 
 
@@ -36,15 +35,18 @@ def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
     ('C', '...', 'Ny')
     """
     own, other = as_dims(shape), as_dims(target)
-    if not have_common(own, other):
+    found = intersection(own, other)
+    if not found:
         raise ValueError(
             "resolve_wildcards: shape and target must match, "
             f"got {written(own)} and {written(other)}"
         )
-    common = intersection(own, other)
-    if common is None:
-        raise _ambiguous("resolve_wildcards: what shape and target", own, other)
-    return common
+    if len(found) > 1:
+        raise ValueError(
+            "resolve_wildcards: what shape and target have in common must be one pattern, "
+            f"got {written(own)} and {written(other)}, {_which_can_be(found)}"
+        )
+    return found[0]
 
 
 def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
@@ -75,32 +77,33 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
     """
     if isinstance(shapes, str) or not isinstance(shapes, Iterable):
         raise TypeError(f"max_shape: shapes must be an iterable of shapes, got {shapes!r}")
-    given = distinct = list(dict.fromkeys(map(as_dims, shapes)))
+    distinct = list(dict.fromkeys(map(as_dims, shapes)))
+    for a, b in combinations(distinct, 2):
+        if not Alignment(a, b).exists:
+            raise ValueError(
+                f"max_shape: all shapes must match each other, got {written(a)} and {written(b)}"
+            )
+    # Two that have several patterns in common may have but one with a third: take any two that go.
     while len(distinct) > 1:
         for a, b in combinations(distinct, 2):
-            if not have_common(a, b):
-                how = (
-                    "each other, got" if distinct is given else "at once, got shapes that reduce to"
-                )
+            found = intersection(a, b)
+            if not found:
                 raise ValueError(
-                    f"max_shape: all shapes must match {how} {written(a)} and {written(b)}"
+                    "max_shape: all shapes must match at once, got shapes that reduce to "
+                    f"{', '.join(map(written, distinct))}, where {written(a)} and {written(b)} "
+                    "do not match"
                 )
-        # Two that have several patterns in common may have but one with a third: take any that go.
-        for a, b in combinations(distinct, 2):
-            common = intersection(a, b)
-            if common is not None:
-                distinct = [c for c in distinct if c not in (a, b, common)] + [common]
+            if len(found) == 1:
+                distinct = [dims for dims in distinct if dims not in (a, b, *found)] + found
                 break
         else:
-            raise _ambiguous("max_shape: what the shapes", *distinct[:2])
+            a, b = distinct[:2]
+            raise ValueError(
+                "max_shape: what the shapes have in common must be one pattern, "
+                f"got {written(a)} and {written(b)}, {_which_can_be(intersection(a, b))}"
+            )
     return distinct[0] if distinct else (RUN,)
 
 
-def _ambiguous(what: str, a: Dims, b: Dims) -> ValueError:
-    """Return the error that `a` and `b` match in several ways; it shows two."""
-    ways = (tuple(step.dim for step in way) for way in Alignment(a, b).ways())
-    some = " or ".join(map(written, islice(dict.fromkeys(islice(ways, 100)), 2)))
-    return ValueError(
-        f"{what} have in common must be one pattern, got {written(a)} and {written(b)}, "
-        f"which can be {some}"
-    )
+def _which_can_be(found: list[Dims]) -> str:
+    return f"which can be {' or '.join(map(written, found))}"

@@ -9,20 +9,18 @@ checked, in polynomial time, however many ellipses there are.
 from itertools import islice
 
 from nameddim._alignment import Alignment, Pattern, State
-from nameddim._dimension import RUN, NamedDimension, is_any, is_wildcard
-from nameddim._matching import have_common
+from nameddim._dimension import RUN, NamedDimension, is_any
 from nameddim._parse import Dims
 
 
-def intersection(own: Dims, other: Dims) -> Dims | None:
-    """Return the pattern of the words of both, which have some, or None if they are of no one."""
-    if own == other or not any(map(is_wildcard, own)):
-        return own
-    if not any(map(is_wildcard, other)):
-        return other
-    ways = list(islice(Alignment(own, other).ways(), 2))
-    if len(ways) == 1:
-        return tuple(step.dim for step in ways[0])
+def intersection(own: Dims, other: Dims) -> list[Dims]:
+    """Return the pattern of the words of both; two of them, if no one has all; or none."""
+    if own == other:
+        return [own]
+    ways = list(islice(Alignment(own, other).ways(), 100))
+    found = list(dict.fromkeys(tuple(step.dim for step in way) for way in ways))
+    if len(ways) < 2:
+        return found
     # Several ways may still be one pattern: (..., X) and ((), ...) have the words of (..., X).
     own, other = _singles_first(own), _singles_first(other)
     alignment = Alignment(own, other)
@@ -30,7 +28,8 @@ def intersection(own: Dims, other: Dims) -> Dims | None:
     exact = _reads_all(Pattern(candidate), alignment) and all(
         _reads_all(Pattern(dims), Alignment(candidate, (RUN,))) for dims in (own, other)
     )
-    return candidate if exact else None
+    # All ways that were tried may read the same.
+    return [candidate] if exact else [*found, candidate][:2]
 
 
 def _singles_first(dims: Dims) -> Dims:
@@ -79,7 +78,7 @@ def _with_ellipses(singles: Dims, own: Dims, other: Dims) -> Dims:
         longer = (*word[:position], new, *word[position:])
         # In a run of wildcards all places are the same: the last is taken.
         is_last = position == len(singles) or not is_any(singles[position])
-        if is_last and have_common(longer, own) and have_common(longer, other):
+        if is_last and Alignment(longer, own).exists and Alignment(longer, other).exists:
             dims.append(RUN)
         dims += singles[position : position + 1]
     return tuple(dims)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from nameddim._alignment import Alignment, meet, runs_of
-from nameddim._dimension import ELLIPSES, RUN, NamedDimension, is_wildcard
+from nameddim._alignment import Alignment, runs_of
+from nameddim._dimension import NamedDimension, is_wildcard
 from nameddim._parse import Dims, as_dims
 
 
@@ -37,7 +37,7 @@ def iscompatible(a: Iterable[str], b: Iterable[str]) -> bool:
     >>> iscompatible(("...", "Nx"), ("C", "Ny"))
     False
     """
-    return have_common(as_dims(a), as_dims(b))
+    return Alignment(as_dims(a), as_dims(b)).exists
 
 
 def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimension, Dims]]:
@@ -72,42 +72,12 @@ def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimensi
     >>> isequal(("...", "Nx"), ("C", "Ny"))
     (False, {})
     """
-    own, other = as_dims(a), as_dims(b)
-    if not have_common(own, other):
-        return False, {}
-    if not any(map(is_wildcard, own)):
-        return True, {}
-    ways = list(islice(Alignment(own, other).ways(), 2))
-    if len(ways) > 1:
-        return True, {}
+    own = as_dims(a)
+    ways = list(islice(Alignment(own, as_dims(b)).ways(), 2))
+    if len(ways) != 1:
+        return bool(ways), {}
     found: dict[NamedDimension, set[Dims]] = {}
     for dim, run in zip(own, runs_of(ways[0], own), strict=True):
         if is_wildcard(dim):
             found.setdefault(dim, set()).add(run)
     return True, {dim: runs.pop() for dim, runs in found.items() if len(runs) == 1}
-
-
-def have_common(a: Dims, b: Dims) -> bool:
-    """Whether there are dimensions that are both `a` and `b`."""
-    if a == b:
-        return True
-    if not (_begin_alike(a, b) and _begin_alike(a[::-1], b[::-1])):
-        return False
-    if ELLIPSES in a and ELLIPSES in b:
-        return True  # the ellipses of each take what the other has left
-    pattern, word = (a, b) if ELLIPSES in a else (b, a)
-    n_ellipses = pattern.count(RUN)
-    if n_ellipses > 1:
-        return (0, 0) in Alignment(pattern, word).live
-    n_left = len(word) - (len(pattern) - n_ellipses)
-    return n_left == 0 or (n_left > 0 and n_ellipses == 1)
-
-
-def _begin_alike(a: Dims, b: Dims) -> bool:
-    """Whether `a` and `b` can be the same as far as neither has an ellipsis."""
-    for mine, theirs in zip(a, b, strict=False):
-        if ELLIPSES in (mine, theirs):
-            return True
-        if meet(mine, theirs) is None:
-            return False
-    return True

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from itertools import product
 
 from nameddim._alignment import Alignment, runs_of
-from nameddim._dimension import ANY, RUN, NamedDimension, is_any, is_wildcard
+from nameddim._dimension import ANY, RUN, NamedDimension, is_any
 from nameddim._distinct import check_distinct
 from nameddim._errors import written
-from nameddim._matching import have_common
 from nameddim._names import partition
 from nameddim._parse import Dims
 
@@ -42,9 +41,8 @@ def resolutions(parts: Parts, targets: Parts) -> tuple[list[Parts], str]:
 def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Iterator[Parts]:
     """Yield what `parts` can be if ``parts[side]`` is `target`; put into `clashes` what cannot."""
     own = parts[side]
-    if own == target or not any(map(is_wildcard, own)):
-        if have_common(own, target):
-            yield parts
+    if own == target:
+        yield parts
         return
     for way in Alignment(own, target).ways():
         new = _substituted(parts, side, runs_of(way, own))

@@ -39,8 +39,7 @@ def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> list[Interval]:
     found = []
     ready = {task for task, others in before.items() if not others}
     while ready:
-        # Of what can start first: points, which take no time, then what was given first.
-        task = min(ready, key=lambda task: (start_of(task), bool(task.engine), numbers[task]))
+        task = min(ready, key=lambda task: (start_of(task), numbers[task]))
         ready.remove(task)
         start = start_of(task)
         end = start + task.duration
