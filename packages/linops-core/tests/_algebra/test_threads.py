@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.autograd import forward_ad, grad_mode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
@@ -52,24 +51,17 @@ class Recorder:
 
 
 def state() -> dict[str, object]:
-    with nullcontext() if torch.is_inference_mode_enabled() else torch.no_grad():
-        device = torch.empty(0).device
     return {
         "gradients": torch.is_grad_enabled(),
         "inference": torch.is_inference_mode_enabled(),
-        "forward gradients": torch._C._is_fwd_grad_enabled(),
-        "multithreading": torch._C._is_multithreading_enabled(),
-        "view replay": torch._C._is_view_replay_enabled(),
         "autocast": [torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")],
         "autocast dtype": [torch.get_autocast_dtype(kind) for kind in ("cpu", "cuda")],
         "autocast cache": torch.is_autocast_cache_enabled(),
-        "default device": device,
         "default dtype": torch.get_default_dtype(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "threads": torch.get_num_threads(),
         "precision": torch.get_float32_matmul_precision(),
         "keys": threads_module._dispatch_keys(),
-        "modes": threads_module._function_modes(),
     }
 
 
@@ -98,12 +90,6 @@ def default_device() -> Iterator[None]:
         yield
     finally:
         torch.set_default_device(None)
-
-
-@contextmanager
-def device_within_another() -> Iterator[None]:
-    with torch.device("meta"), torch.device("cpu"):
-        yield
 
 
 @contextmanager
@@ -136,15 +122,9 @@ CARRIED: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "autocast": lambda: torch.autocast("cpu", torch.float16),
     "autocast for another device": autocast_for_cuda,
     "autocast without cache": lambda: torch.autocast("cpu", cache_enabled=False),
-    "device": lambda: torch.device("meta"),
-    "default device": default_device,
-    "device within another": device_within_another,
     "default dtype": default_dtype,
     "deterministic": deterministic,
     "number of threads": another_number_of_threads,
-    "no forward gradients": lambda: forward_ad._set_fwd_grad_enabled(False),
-    "no multithreading": lambda: grad_mode.set_multithreading_enabled(False),
-    "view replay": lambda: grad_mode._force_original_view_tracking(True),
 }
 
 
@@ -192,6 +172,8 @@ NOT_CARRIED: dict[str, Callable[[Stack], object]] = {
     "jvp": lambda A: torch.func.jvp(A, (torch.ones(2),), (torch.ones(2),)),
     "functionalize": lambda A: torch.func.functionalize(A)(torch.ones(2)),
     "make_fx": lambda A: make_fx(A)(torch.ones(2)),
+    "device": under(lambda: torch.device("meta")),
+    "default device": under(default_device),
     "function mode": under(PassOnFunctions),
     "dispatch mode": under(PassOnDispatch),
     "fake mode": under(FakeTensorMode),

@@ -67,7 +67,7 @@ class Add(Composite):
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         self.threaded, self.num_workers = threaded, num_workers
         if len(terms) > len(operands):
-            self._joints = self._joints_of_sums(operands)
+            self._found["joints"] = self._joints_of_sums(operands)
 
     def _joints_of_sums(self, operands: Sequence[NamedLinop]) -> Joints:
         """Return what is known of the places, of operands some of which were taken apart."""

@@ -54,9 +54,6 @@ class Chain(Composite):
     tensor([3.])
     """
 
-    _n_numbers: int | None = None
-    """How many numbers are in it that may be moved, once the chain has been made simpler."""
-
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
         # Chains are fitted as they are: what their operands share is known.
         operands, found = fit_whole(following(linops))
@@ -72,7 +69,7 @@ class Chain(Composite):
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         if found is not None:
             flattened = [type(linop) is Chain for linop in operands]
-            self._joints = self._joints_of_nest(operands, found, flattened)
+            self._found["joints"] = self._joints_of_nest(operands, found, flattened)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:

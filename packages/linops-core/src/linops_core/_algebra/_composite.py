@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor
@@ -16,23 +16,11 @@ from .._base._description import bytes_text
 from .._base._dimensions import Source, length_of
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Place, Seam, alike_in_name, joints, side_by_side
-from .._base._remembering import RememberingLinop
 from .._base._sides import Side, dims_of
 from .._kernels._tracing import constant_when_compiled
 
 
-def nothing_found() -> dict[str, Any]:
-    """Return the attributes of a composition that has not been asked for its lengths."""
-    return {
-        "_joints": None,
-        "_joints_are_shared": False,
-        "_sources": {},
-        "_having": None,
-        "_dims": None,
-    }
-
-
-class Composite(RememberingLinop):
+class Composite(NamedLinop):
     """An operator that is built from others, its operands.
 
     The operands are submodules named "0", "1", ...; they are what holds weights.
@@ -48,11 +36,6 @@ class Composite(RememberingLinop):
         operands = {str(position): linop for position, linop in enumerate(linops)}
         self._operands = tuple(operands)  # another module that someone attaches is none
         self._modules.update(operands)
-        self._joints: Joints | None = None
-        self._joints_are_shared = False  # with the whole that this is a tile of
-        self._sources: dict[tuple[Side, int], Source] = {}
-        self._having: dict[NamedDimension, list[int]] | None = None
-        self._dims: frozenset[NamedDimension] | None = None
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
@@ -68,10 +51,7 @@ class Composite(RememberingLinop):
     @property
     def dims(self) -> frozenset[NamedDimension]:
         """All dimensions that have a name here, those inside of the composition too."""
-        if self._dims is None:
-            vars(self)["_dims"] = self.shape.dims.union(*(linop.dims for linop in self.linops))
-        assert self._dims is not None
-        return self._dims
+        return self._shape.dims | self._numbers_by_dim().keys()
 
     def extra_repr(self) -> str:
         """Return what ``repr`` says of all weights inside: their bytes, shared ones once."""
@@ -91,16 +71,15 @@ class Composite(RememberingLinop):
     ) -> list[Self]:
         """Return the same composition of each of some rows of operands, as `with_operands` does."""
         attributes = attributes_of_linked(self, shape)
-        attributes.pop("_n_numbers", None)  # of a chain: its parts may be zero, or identities
         if shape is None:
             attributes["_is_endomorphism"] = False
         others, joints_of_tiles = [], self._own_joints() if shape is None else None
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
             own = attributes.copy()
-            own.update(_modules=operands, _operands=tuple(operands), **nothing_found())
+            own.update(_modules=operands, _operands=tuple(operands), _found={})
             if joints_of_tiles is not None and self._are_put_together_alike(linops):
-                own.update(_joints=joints_of_tiles, _joints_are_shared=True)
+                own["_found"].update(joints=joints_of_tiles, joints_are_shared=True)
             others.append(with_attributes(self, own))
         return others
 
@@ -113,7 +92,10 @@ class Composite(RememberingLinop):
             tile is linop
             or (
                 type(tile) is type(linop)
-                and (not isinstance(linop, Composite) or vars(tile)["_joints"] is linop._joints)
+                and (
+                    not isinstance(linop, Composite)
+                    or tile._found.get("joints") is linop._found.get("joints")
+                )
             )
             for tile, linop in zip(linops, self.linops, strict=True)
         )
@@ -148,13 +130,13 @@ class Composite(RememberingLinop):
         return self._own_joints().links
 
     def _source(self, side: Side, position: int) -> Source:
-        found = self._sources
+        found: dict[tuple[Side, int], Source] = self._found.setdefault("sources", {})
         if (side, position) not in found:
             own = self.own_length(side, position)
             source = self._source_inside(side, position) if own is None else own
-            if length_of(source) is None and self._joints_are_shared:
+            if length_of(source) is None and self._found.pop("joints_are_shared", False):
                 # The whole that this is a tile of knew it from an operand whose tile does not.
-                vars(self).update(_joints=None, _joints_are_shared=False)
+                del self._found["joints"]
                 source = self._source_inside(side, position)
             found[side, position] = source
         return found[side, position]
@@ -165,10 +147,11 @@ class Composite(RememberingLinop):
 
     def _own_joints(self) -> Joints:
         """Return what the places of this operator have to do with those of its operands."""
-        if self._joints is None:
-            vars(self)["_joints"] = joints(self._shape, self.linops, self._seams())
-        assert self._joints is not None
-        return self._joints
+        found = self._found.get("joints")
+        if not isinstance(found, Joints):
+            found = joints(self._shape, self.linops, self._seams())
+            self._found["joints"] = found
+        return found
 
     def _seams(self) -> Iterable[Seam]:
         """Yield the places of whole and operands that are one dimension."""
@@ -214,18 +197,21 @@ class Composite(RememberingLinop):
 
     def _having_dim(self, dim: NamedDimension | str) -> list[NamedLinop]:
         """Return the operands that have a dimension of that name."""
-        if self._having is None:
-            having: dict[NamedDimension, list[int]] = {}
+        return [self._operand(n) for n in self._numbers_by_dim().get(ND.infer(dim), ())]
+
+    def _numbers_by_dim(self) -> dict[NamedDimension, list[int]]:
+        """Return the numbers of the operands that have each dimension."""
+        found: dict[NamedDimension, list[int]] | None = self._found.get("numbers")
+        if found is None:
+            found = {}
             for number, linop in enumerate(self.linops):
                 for name in linop.dims:
-                    having.setdefault(name, []).append(number)
-            vars(self)["_having"] = having
-        assert self._having is not None
-        return [self._operand(number) for number in self._having.get(ND.infer(dim), ())]
+                    found.setdefault(name, []).append(number)
+            self._found["numbers"] = found
+        return found
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what is found again."""
-        return {**super().__getstate__(), **nothing_found()}
+    def _facts(self, x: Tensor) -> tuple[object, ...]:
+        return (x.shape,)  # operands check the rest
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""

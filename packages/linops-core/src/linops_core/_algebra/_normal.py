@@ -51,15 +51,16 @@ class Normal(Wrapper):
                 if self.own_length(side, here) is None:
                     yield (WHOLE, side, here), (0, "input", there)
 
-    # normal_fn is called past the checks of A: its input is A's to check, which may not remember
-    # it, and its output is that of a function like any other.
+    # normal_fn is called past the checks of A: its input is A's to check, and its output is that of
+    # a function like any other.
 
-    forward = NamedLinop.forward
     _check_output = NamedLinop._check_output
 
-    def _admit(self, x: Tensor) -> None:
-        if not self.linop._admits(x):
-            self.linop._admit(x)
+    def _facts(self, x: Tensor) -> tuple[object, ...]:
+        return self.linop._facts(x)
+
+    def _check_input(self, x: Tensor) -> None:
+        self.linop._check_input(x)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:

@@ -17,7 +17,6 @@ from torch import Tensor
 from .._base._copying import linked
 from .._base._hooks import applied
 from .._base._linop import NamedLinop
-from .._base._remembering import RememberingLinop
 from .._base._sliceable import SliceableLinop
 from ._chain import Chain
 
@@ -32,8 +31,7 @@ _WORTH_IT = 8
 
 _OWN = frozenset(
     {"_cuts", "_indices", "_modules"}  # which are compared by what they mean
-    | {"_adjoint", "_normal", "_admitted", "_passed", "_seen_shapes", "_has_relatives"}
-    | {"_joints", "_joints_are_shared", "_sources", "_having", "_dims"}
+    | {"_found", "_has_relatives"}
 )
 """Attributes in which tiles may differ and be alike."""
 _BY_VALUE = frozenset({"_shape", "_operands"})
@@ -158,7 +156,7 @@ def _moves_of_weights(one: NamedLinop, other: NamedLinop) -> tuple[Move, ...] | 
         and isinstance(other, SliceableLinop)
         and one._is_stateless
         and type(one).weight_part is SliceableLinop.weight_part
-        and type(one).forward is RememberingLinop.forward
+        and type(one).forward is NamedLinop.forward
     ):
         return None
     if one is other:

@@ -51,7 +51,8 @@ def _n_numbers(linop: NamedLinop) -> int:
     Many for one that must be made simpler first.
     """
     if type(linop) is Chain:
-        return MANY if linop._n_numbers is None else linop._n_numbers
+        # Which is known of a chain that was made simpler.
+        return int(linop._found.get("n_numbers", MANY))
     if isinstance(linop, Zero) or is_identity(linop):
         return MANY
     return int(is_number(linop) and may_be_moved(number_of(linop)))
@@ -60,7 +61,7 @@ def _n_numbers(linop: NamedLinop) -> int:
 def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
     """Return the chain of operators of which nothing can be made simpler."""
     chain = chained(operands, found)
-    vars(chain)["_n_numbers"] = sum(_n_numbers(linop) for linop in operands)
+    chain._found["n_numbers"] = sum(_n_numbers(linop) for linop in operands)
     return chain
 
 

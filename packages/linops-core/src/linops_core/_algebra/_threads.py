@@ -1,36 +1,27 @@
 """Operands on threads, each in the state that torch keeps for the caller's thread.
 
-A thread begins with torch's defaults: gradients on, no autocast, no default device, the default
-stream. An operand must not notice where it runs, so what torch keeps for each thread is carried
-over, and where there is something that cannot be, operands run one after another as they do
-without threads: while a function is compiled, traced or recorded in a graph of CUDA's, under a
-transform of ``torch.func``, a dispatch mode (fake tensors), a function mode other than that of
-the default device, or hooks for saved tensors, and for inputs of a subclass of Tensor.
+A thread begins with torch's defaults: gradients on, no autocast, the default stream. What torch has
+a public way to set is carried over to it. Where there is more, operands run one after another: see
+`is_portable`.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from contextvars import ContextVar, copy_context
 from functools import partial
 from itertools import islice
 from threading import Thread
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad, grad_mode
-from torch.utils._device import DeviceContext
 
 from .._base._linop import NamedLinop
 
 Call = Callable[[], Tensor]
-
-# Device types that torch.autocast knows, beside one that may have any name; it has no list of them.
-_AUTOCAST = ("cpu", "cuda", "hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu")
 
 _on_worker: ContextVar[bool] = ContextVar("_on_worker", default=False)
 
@@ -55,9 +46,8 @@ def combined(
 ) -> Tensor:
     """Return ``combine`` of what the operands return for their inputs, in their order.
 
-    With threads the results are the same bits: each operand runs on one thread, and results are
-    handed to ``combine`` one by one in the order of the operands. The same is true of gradients
-    on every run with threads.
+    With threads the results are the same bits, and gradients the same on every run: each operand
+    runs on one thread, and results are handed to ``combine`` in the order of the operands.
 
     Parameters
     ----------
@@ -86,47 +76,46 @@ def combined(
 
 
 def is_portable() -> bool:
-    """Whether all that torch keeps for this thread can be carried over to another one."""
+    """Whether another thread can be put in the state of this one.
+
+    It cannot while torch traces, transforms (``torch.func``) or records a graph, nor under
+    a mode for functions (a default device is one), a mode for dispatch or hooks for saved tensors.
+    """
     autograd = torch._C._autograd
-    return (
-        torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._functorch.peek_interpreter_stack() is None
-        and torch._C._is_torch_function_enabled()
-        and all(type(mode) is DeviceContext for mode in _function_modes())
-        and torch._C._get_tracing_state() is None
-        and autograd._saved_tensors_hooks_get_disabled_error_message() is None
-        and autograd._top_saved_tensors_default_hooks(True) is None
-        and not _is_captured()
+    return not (
+        torch._C._get_tracing_state() is not None
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
+        or not torch._C._is_torch_function_enabled()
+        or autograd._top_saved_tensors_default_hooks(True) is not None
+        or autograd._saved_tensors_hooks_get_disabled_error_message() is not None
+        or _is_captured()
     )
 
 
 class ThreadState:
-    """What torch keeps for the thread that makes this, as far as it can be carried over.
-
-    These are the modes of gradients, forward ones and inference mode, autocast of every device, the
-    default device, and the current device and streams of an accelerator. The default dtype,
-    deterministic algorithms, the number of threads in an operation and the precision of products
-    are torch's for the whole process.
-    """
+    """What torch keeps for the thread that makes this, as far as it can be carried over."""
 
     def __init__(self) -> None:
-        self._inference = torch.is_inference_mode_enabled()
-        self._gradients = torch.is_grad_enabled()
-        self._forward_gradients = torch._C._is_fwd_grad_enabled()
-        self._multithreading = torch._C._is_multithreading_enabled()
-        self._view_replay = torch._C._is_view_replay_enabled()
+        self._inference, self._gradients = (
+            torch.is_inference_mode_enabled(),
+            torch.is_grad_enabled(),
+        )
+        accelerator = torch.accelerator.current_accelerator()
         self._autocast = [
             (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-            for kind in (*_AUTOCAST, torch._C._get_privateuse1_backend_name())
+            for kind in ("cpu", "cuda", *([accelerator.type] if accelerator else []))
         ]
         self._autocast_cache = torch.is_autocast_cache_enabled()
-        self._modes = _function_modes()
         self._device_index, self._streams = _accelerator_state()
         self._keys = _dispatch_keys()
 
-    @contextmanager
-    def entered(self) -> Iterator[bool]:
-        """Put a new thread, which ends after it, in this state; yield whether it got there."""
+    def apply(self, call: Call) -> Tensor | None:
+        """Return what ``call`` returns in this state, on a new thread that ends after it.
+
+        None if the thread did not get there.
+        """
         for stream in self._streams:
             torch.accelerator.set_stream(stream)
         if self._device_index is not None:
@@ -135,18 +124,9 @@ class ThreadState:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
         torch.set_autocast_cache_enabled(self._autocast_cache)
-        for mode in self._modes:  # not by entering it, which writes to a variable of all threads
-            torch._C._push_on_torch_function_stack(mode)
-        # The mode of inference sets the others, so it comes first.
-        with (
-            torch.inference_mode(self._inference),
-            torch.set_grad_enabled(self._gradients),
-            forward_ad._set_fwd_grad_enabled(self._forward_gradients),
-            grad_mode.set_multithreading_enabled(self._multithreading),
-            grad_mode._force_original_view_tracking(self._view_replay),
-        ):
-            # The keys sum up all that changes what an operation does: what nobody thought of too.
-            yield _dispatch_keys() == self._keys
+        # The mode of inference sets that of gradients, so it comes first.
+        with torch.inference_mode(self._inference), torch.set_grad_enabled(self._gradients):
+            return call() if _dispatch_keys() == self._keys else None
 
 
 class _Task(Thread):
@@ -164,14 +144,9 @@ class _Task(Thread):
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        self._context.run(self._work)
-
-    def _work(self) -> None:
-        _on_worker.set(True)
+        self._context.run(_on_worker.set, True)
         try:
-            with self._state.entered() as there:
-                if there:
-                    self._result = self._call()
+            self._result = self._context.run(self._state.apply, self._call)
         except BaseException as error:
             self._error = error
 
@@ -185,15 +160,15 @@ class _Task(Thread):
             finally:
                 del error  # its traceback knows this frame, and would keep all of it alive
 
-    def discard(self) -> None:
-        """Wait for the end, and forget what the call returned or raised."""
-        self.join()
-        self._result = self._error = None
-
     def result(self) -> Tensor:
         """Return what the call returned, once: it is not kept."""
         result, self._result = self._result, None
         return self._call() if result is None else result
+
+    def discard(self) -> None:
+        """Wait for the end, and forget what the call returned or raised."""
+        self.join()
+        self._result = self._error = None
 
 
 def _on_threads(calls: Sequence[Call], width: int) -> Generator[Tensor, None, None]:
@@ -220,12 +195,6 @@ def _on_threads(calls: Sequence[Call], width: int) -> Generator[Tensor, None, No
             task.discard()
 
 
-def _function_modes() -> list[Any]:
-    """Return the function modes of this thread, the innermost last."""
-    count = torch._C._len_torch_function_stack()
-    return [torch._C._get_function_stack_at(i) for i in range(count)]
-
-
 def _is_captured() -> bool:
     """Whether CUDA records what this thread does, to play it back later."""
     in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call] # torch's own
@@ -246,6 +215,9 @@ def _accelerator_state() -> tuple[int | None, list[torch.Stream]]:
 
 
 def _dispatch_keys() -> tuple[int, int]:
-    """Return which kinds of kernels torch takes on this thread, and which it leaves out."""
+    """Return which kinds of kernels torch takes on this thread, and which it leaves out.
+
+    They sum up what changes an operation: also what nobody thought of.
+    """
     included = torch._C._dispatch_tls_local_include_set()
     return included.raw_repr(), torch._C._dispatch_tls_local_exclude_set().raw_repr()

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Module = TypeVar("Module", bound=nn.Module)
 
-_NOT_TAKEN_OVER = dict.fromkeys(("_is_full_backward_hook", "_adjoint", "_normal", "_passed"))
+_OF_ONE_ALONE = {"adjoint", "normal", "checked"}
+"""What is found out about an operator that is not true of a linked copy."""
 
 
 def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
@@ -35,14 +36,12 @@ def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object)
 def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> dict[str, Any]:
     """Return the attributes of a linked copy; whoever makes many copies hands a copy to each."""
     vars(linop)["_has_relatives"] = True
-    own = {**vars(linop), **NO_HOOKS, **_NOT_TAKEN_OVER}
+    own = {**vars(linop), **NO_HOOKS, "_is_full_backward_hook": None}
     own.pop("_compiled_call_impl", None)
-    if "_admitted" in own:
-        own.update(_admitted=None, _seen_shapes={})
+    found = own["_found"]
+    own["_found"] = {key: found[key] for key in found.keys() - _OF_ONE_ALONE}
     if shape is not None:
-        own["_shape"] = shape
-        if "_joints" in own:  # what a composition found out about the lengths of its places
-            own.update(_joints=None, _joints_are_shared=False, _sources={}, _dims=None)
+        own.update(_shape=shape, _found={})
     return own
 
 

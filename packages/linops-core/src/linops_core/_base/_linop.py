@@ -28,6 +28,8 @@ from ._tile import SplitError
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
+_NOTHING = None, None
+
 
 class NamedLinop(Arithmetic, DimensionedModule):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
@@ -75,10 +77,6 @@ class NamedLinop(Arithmetic, DimensionedModule):
 
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:
         super().__init__(shape, name)
-        self._adjoint: NamedLinop | weakref.ref[NamedLinop] | None = None
-        self._normal: NamedLinop | None = None
-        self._passed: torch.Size | None = None  # of the last input whose output was checked
-        self._returned: torch.Size | None = None  # of that output
 
     # What a subclass says. `linop` is typed Any: a subclass narrows it to itself, which no
     # other annotation of an overridden parameter allows.
@@ -139,26 +137,21 @@ class NamedLinop(Arithmetic, DimensionedModule):
             If the number of dimensions or a size is not that of ``ishape``; or that of what
             ``fn`` returns not that of ``oshape``, which is checked for each new shape of x.
         """
-        self._admit(x)
+        facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
+        checked, returned = (None, None) if facts is None else self._found.get("checked", _NOTHING)
+        is_known = facts is not None and facts == checked
+        if not is_known:
+            self._check_input(x)
         y = self.fn(self, x)
-        # A weight that was replaced unseen, as by the adjoint, may change the shape of y alone.
-        if not self._passes(x) or getattr(y, "shape", None) != self._returned:
+        if not is_known or getattr(y, "shape", None) != returned:
             self._check_output(y)
-            if may_be_remembered(x.shape):
-                vars(self).update(_passed=x.shape, _returned=y.shape)
+            if facts is not None and may_be_remembered(x.shape):
+                self._found["checked"] = facts, y.shape
         return y
 
-    def _passes(self, x: Tensor) -> bool:
-        """Whether the output for an input of that shape was right."""
-        return not is_dynamo_compiling() and type(x) is Tensor and x.shape == self._passed
-
-    def _admits(self, x: Tensor) -> bool:
-        """Whether the input is known to be right; to be overridden by who remembers the last."""
-        return False
-
-    def _admit(self, x: Tensor) -> None:
-        """Check the input, and remember it as one that is right."""
-        self._check_input(x)
+    def _facts(self, x: Tensor) -> tuple[object, ...]:
+        """Return all on which it depends whether x is a right input: its shape and all lengths."""
+        return x.shape, self.sizes("input"), self.sizes("output")
 
     # Derived operators
 
@@ -168,26 +161,26 @@ class NamedLinop(Arithmetic, DimensionedModule):
 
         It holds the same tensors.
         """
-        adjoint = self._adjoint
+        adjoint = self._found.get("adjoint")
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
-        if adjoint is None:
+        if not isinstance(adjoint, NamedLinop):
             adjoint = built(self.adjoint)
             if adjoint is not self and config.cache_adjoint_normal:
                 # The way back is weak: an operator of gigabytes must not wait for the
                 # collector of cycles to be freed.
-                vars(self)["_adjoint"] = adjoint
-                vars(adjoint)["_adjoint"] = weakref.ref(self)
+                self._found["adjoint"] = adjoint
+                adjoint._found["adjoint"] = weakref.ref(self)
         return adjoint
 
     @property
     def N(self) -> NamedLinop:
         """The normal operator A^H A; made once (:mod:`linops_core.config`)."""
-        if self._normal is not None:
-            return self._normal
-        normal = built(self.normal)
-        if config.cache_adjoint_normal:
-            vars(self)["_normal"] = normal
+        normal = self._found.get("normal")
+        if not isinstance(normal, NamedLinop):
+            normal = built(self.normal)
+            if config.cache_adjoint_normal:
+                self._found["normal"] = normal
         return normal
 
     @property

@@ -15,8 +15,6 @@ from ._copying import shallow_copy
 from ._late_hooks import LateHooks
 from ._state import forget_repeated, repeat_all
 
-_DERIVED = ("_adjoint", "_normal")
-
 
 class OperatorModule(LateHooks):
     """A module that others are derived from that share its tensors.
@@ -31,6 +29,8 @@ class OperatorModule(LateHooks):
         super().__init__()
         self._name = name
         self._has_relatives = False
+        self._found: dict[str, Any] = {}
+        """What can be found again: adjoint, normal, what was checked, lengths of a composition."""
 
     @property
     def name(self) -> str:
@@ -46,8 +46,8 @@ class OperatorModule(LateHooks):
         return memory_aware_deepcopy(self, memo)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the derived operators, which are made again."""
-        return {**super().__getstate__(), **dict.fromkeys(_DERIVED)}
+        """Return the attributes without what is found again."""
+        return {**super().__getstate__(), "_found": {}}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; refused where operators made of this one would not follow.
@@ -72,8 +72,8 @@ class OperatorModule(LateHooks):
                 f"one (an adjoint, a normal, a tile, a composition), got {value!r}; "
                 "make a new operator"
             )
-        if own.get("_passed") is not None or own.get("_admitted") is not None:
-            own.update(_passed=None, _admitted=None)  # what was checked may have depended on it
+        if "_found" in own:
+            own["_found"].pop("checked", None)  # which may have depended on it
         super().__setattr__(name, value)
 
     def named_modules(

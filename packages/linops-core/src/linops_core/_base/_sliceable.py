@@ -7,22 +7,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, NamedShape
 
-from .._kernels._tracing import may_be_remembered
 from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
-from ._remembering import RememberingLinop
 from ._roles import Role
 from ._tile import Window, within
 
 _ALL = slice(None)
 
 
-class SliceableLinop(RememberingLinop):
+class SliceableLinop(NamedLinop):
     """An operator whose weights carry named dimensions, which gives ``split`` and ``size``.
 
     A subclass registers its weights with :meth:`register_weight` and reads them in ``fn`` and
@@ -56,7 +53,6 @@ class SliceableLinop(RememberingLinop):
         self._cut_from: dict[str, torch.Size] = {}
         self._broadcast: dict[str, tuple[int, ...]] = {}
         self._ifftshifted: dict[str, tuple[int, ...]] = {}
-        self._seen_shapes: dict[str, torch.Size] = {}
 
     def register_weight(
         self,
@@ -124,19 +120,17 @@ class SliceableLinop(RememberingLinop):
             )
         super().__delattr__(name)
 
-    def _admit(self, x: Tensor) -> None:
-        super()._admit(x)
-        if is_dynamo_compiling():
-            self._check_weights()  # else `weight_part` sees when one is another
+    def _facts(self, x: Tensor) -> tuple[object, ...]:
+        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
+        parameters, buffers = own["_parameters"], own["_buffers"]
+        return x.shape, *[
+            (parameters[name] if name in parameters else buffers[name]).shape
+            for name in own["_weight_shapes"]
+        ]
 
-    def _see(self, name: str, weight: Tensor) -> None:
-        """Check a weight whose shape is not the last one, and the input with it."""
+    def _check_input(self, x: Tensor) -> None:
         self._check_weights()
-        if self._admitted is not None:
-            self._check_sizes(self._admitted)
-        vars(self)["_passed"] = None
-        if may_be_remembered(weight.shape):
-            vars(self)["_seen_shapes"] = {**self._seen_shapes, name: weight.shape}
+        super()._check_input(x)
 
     def _check_weights(self) -> None:
         """Check that the weights, which may be replaced, are such as they were registered."""
@@ -166,22 +160,12 @@ class SliceableLinop(RememberingLinop):
         return weight
 
     def weight_part(self, name: str) -> Tensor:
-        """Return the weight as this operator reads it: all of it, or a tile's view.
-
-        Raises
-        ------
-        ValueError
-            If the weight was replaced by one with another number of dimensions, with another
-            size than 1 along a dimension to broadcast, of a size that the input does not have,
-            or, in a tile, of another shape.
-        """
+        """Return the weight as this operator reads it: all of it, or a tile's view."""
         own = self.__dict__  # each attribute of a module that is looked up by itself costs more
         weight: Tensor | None = own["_parameters"].get(name)
         if weight is None:
             weight = own["_buffers"][name]
         assert weight is not None
-        if not is_dynamo_compiling() and weight.shape != own["_seen_shapes"].get(name):
-            self._see(name, weight)
         if own["_ifftshifted"]:
             return self._shifted_part(name, weight)
         index = own["_indices"].get(name)
@@ -275,7 +259,7 @@ class SliceableLinop(RememberingLinop):
             whole[name] = self._cuts.get(name) or (_ALL,) * len(dims)
         shapes = self._shapes_to_keep()
         attributes = attributes_of_linked(self)
-        attributes.update(_cut_from=shapes, _seen_shapes=shapes)
+        attributes["_cut_from"] = shapes
         tiles = []
         for window in windows:
             cuts, indices = {}, {}
@@ -287,7 +271,7 @@ class SliceableLinop(RememberingLinop):
                 if (index := _shortened(cuts[name])) != _ALL:
                     indices[name] = index
             own = attributes.copy()
-            own.update(_cuts=cuts, _indices=indices)
+            own.update(_cuts=cuts, _indices=indices, _found={})
             tiles.append(with_attributes(self, own))
         return tiles
 
@@ -307,16 +291,15 @@ class SliceableLinop(RememberingLinop):
         # Shifting copies: what tiles share stays shared if it is shifted when it is read.
         shifted = {n: axes for n, axes in self._ifftshifted.items() if not self._is_cut(n, axes)}
         parts = {}
+        self._check_weights()
         for name in {*self._cuts, *self._ifftshifted}:
             if name in shifted:
                 weight, cut = self._weight(name), self._cuts.get(name)
-                self._see(name, weight)
                 parts[name] = weight if cut is None else weight[cut]
             else:
                 parts[name] = self.weight_part(name)
         other = with_changed_tensors(self, change, parts)
         vars(other).update(_cuts={}, _indices={}, _ifftshifted=shifted)
-        vars(other).update(_admitted=None, _passed=None, _seen_shapes={})
         return other
 
 

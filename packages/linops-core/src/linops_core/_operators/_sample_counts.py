@@ -48,7 +48,7 @@ class SampleCounts(Normal):
         piece = self._window.get(dims_of(self.shape, side)[position])
         return None if piece is None else int(piece.stop - piece.start)
 
-    def _admit(self, x: Tensor) -> None:
+    def _check_input(self, x: Tensor) -> None:
         self._check_rank(x)
         NamedLinop._check_sizes(self, x.shape)
 

@@ -15,12 +15,11 @@ from .._algebra._normal_of import normal_of
 from .._algebra._threads import is_portable
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._remembering import RememberingLinop
 
 Function = Callable[[Tensor], Tensor]
 
 
-class SimpleLinop(RememberingLinop):
+class SimpleLinop(NamedLinop):
     r"""An operator of plain functions: one for :math:`Ax`, one for :math:`A^H y`.
 
     Nothing is known of its dimensions, so none can be sliced; an operator that is to be cut is a

@@ -53,10 +53,11 @@ class Stack(Composite):
         At least one must be given; the name is one that no operand has.
     threaded : bool
         Whether the operands run on threads of their own, in the state of the caller's: modes of
-        gradients and of inference, autocast, default device, streams. Results are the same bits;
+        gradients and of inference, autocast, current device, streams. Results are the same bits;
         gradients of what operands share are the same bits on every run, and those without threads
         but for the order in which they are added. Where torch compiles, traces or transforms, and
-        where it is in a mode that cannot be carried over, they run one after another.
+        where it is in a mode that cannot be carried over, such as that of a default device, they
+        run one after another.
     num_workers : int, optional
         How many run at once; as many as there are processors by default.
 
