@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
 import torch
 from torch import Tensor
 
+from ._batched_vectors import BatchedVectors
+from ._checks import Operator, check_count, check_like, check_vector, checked_number
 from ._conjugate_gradients import Run
-from ._half import applied_in_half, narrowed, rounding_of, widened
-from ._items import Items
-from ._progress import Progress
-from ._proximal import Proximal, check_proximal, in_moderate_unit
-from ._step import Callback, StopReason, reason_of_both
-from ._vectors import (
-    Operator,
-    check_count,
-    check_like,
-    check_vector,
-    checked_number,
-    magnitudes,
-    normal_of,
-    with_adjoint,
-)
+from ._precision import OperatorPair, in_given_precision, rounding_of, widened
+from ._progress import Iterate, Progress, reason_of_both
+from ._proximal import Proximal, checked_proximal, in_moderate_unit
+from ._step import Callback, StopReason
+from ._vectors import magnitudes
 
 _NAME = "admm"
 
@@ -132,67 +126,77 @@ def admm(
     tensor([2., 0.])
     """
     check_vector(_NAME, "y", y)
-    check_proximal(_NAME, "proximal", proximal)
     check_count(_NAME, "max_num_iters", max_num_iters)
     check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
     rho = checked_number(_NAME, "rho", rho, is_positive=True)
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
-    forward, backward = with_adjoint(_NAME, A, adjoint)
-    split, unsplit = (_same, _same) if L is None else with_adjoint(_NAME, L, L_adjoint)
-    dtype = y.dtype
-    normal = applied_in_half(_NAME, normal_of(A, forward, backward), dtype, "A^H A")
-    split_normal = _same
-    if L is not None:
-        split_normal = applied_in_half(_NAME, normal_of(L, split, unsplit), dtype, "L^H L")
-        split = applied_in_half(_NAME, split, dtype, "L")
-        unsplit = applied_in_half(_NAME, unsplit, dtype, "L^H")
-    backward = applied_in_half(_NAME, backward, dtype, "A^H")
-    proximal = applied_in_half(_NAME, proximal, dtype, "the proximal map")
-    y = widened(y)
-    unit, proximal = in_moderate_unit(_NAME, y, proximal)
-    (y_size,) = magnitudes(_NAME, y / unit)
-    target = backward(y / unit)
+    dtype, y = y.dtype, widened(y)
+    pair = OperatorPair(_NAME, A, adjoint, dtype)
+    if L is None:
+        split = OperatorPair(_NAME, _same, _same, y.dtype)
+    else:
+        split = OperatorPair(_NAME, L, L_adjoint, dtype, "L")
+    unit, proximal = in_moderate_unit(
+        _NAME, y, checked_proximal(_NAME, "proximal", proximal, dtype)
+    )
     if x0 is not None:
         check_vector(_NAME, "x0", x0)
-        x0 = widened(x0)
-    x = torch.zeros_like(target) if x0 is None else x0 / unit
-    check_like(_NAME, "x0", x, "the output of the adjoint", target)
-    z = split(x)
-    u = torch.zeros_like(z)
-    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
-    close, norm = 1.0, 0.0
+        x0 = widened(x0) / unit
+    half_of_steps = 0 if is_rho_fixed else max_num_iters // 2
+    splitting = _Splitting(pair, split, proximal, rho, max_cg_iters, half_of_steps)
+    steps = splitting.steps(y / unit, x0, eps_abs / unit, eps_rel)
 
-    def result() -> Tensor:
-        return narrowed(x * unit, dtype)
+    def result(x: Tensor) -> Tensor:
+        return in_given_precision(_NAME, x * unit, dtype)
 
-    with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
-        if max_num_iters == 0:
-            values = {"primal": math.inf, "dual": math.inf, "rho": rho}
-            progress.tell(0, result, values, StopReason.MAX_ITERATIONS)
-        for iteration in range(1, max_num_iters + 1):
-            right = torch.add(target, unsplit(z - u), alpha=rho)
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    return result(progress.follow(steps, result))
+
+
+@dataclass
+class _Splitting:
+    A: OperatorPair
+    L: OperatorPair
+    proximal: Proximal
+    rho: float
+    max_cg_iters: int
+    last_change_of_rho: int
+    """The last step after which rho may change."""
+
+    def steps(
+        self, y: Tensor, x: Tensor | None, eps_abs: float, eps_rel: float
+    ) -> Iterator[Iterate[Tensor]]:
+        """Yield x."""
+        A, L = self.A, self.L
+        (y_size,) = magnitudes(_NAME, y)
+        target, normal = A.adjoint(y), A.normal()
+        x = torch.zeros_like(target) if x is None else x
+        check_like(_NAME, "x0", x, "the output of the adjoint", target)
+        z = L.forward(x)
+        u = torch.zeros_like(z)
+        precision, rounding = torch.finfo(A.dtype).eps, rounding_of(A.dtype)
+        primal, dual, norm = math.inf, math.inf, 0.0
+        yield x, {"primal": primal, "dual": dual, "rho": self.rho}, None
+        for iteration in count(1):
+            rho = self.rho
+            right = torch.add(target, L.adjoint(z - u), alpha=rho)
             check_like(_NAME, "the output of the adjoint of L", right, "x", x)
-            weighted = partial(_weighted, normal, split_normal, rho)
-            tolerances = (max(0.1 * close, precision), 0.0)
-            run = Run(weighted, None, Items(()), right, x, tolerances, dtype)
-            x = run.solve(max_cg_iters, Progress("admm", max_cg_iters, None, None))
-            norm = run.norm() or norm
-            del run  # and what it keeps
-            image = split(x)
+            x, norm = self._least_squares(normal, right, x, min(1.0, primal, dual), norm)
+            image = L.forward(x)
             shifted = image + u
-            z = proximal(shifted, 1 / rho)
+            z = self.proximal(shifted, 1 / rho)
             check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
             u = shifted - z
-            back = unsplit(u)
+            back = L.adjoint(u)
             stationary = torch.add(normal(x) - target, back, alpha=rho)
             gap, slope, *sizes, back_size, target_size, x_size = magnitudes(
                 _NAME, image - z, stationary, image, z, back, target, x
             )
             primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
             goals = (
-                eps_abs / unit * math.sqrt(z.numel()) + eps_rel * primal_size,
-                eps_abs / unit * math.sqrt(x.numel()) + eps_rel * dual_size,
+                eps_abs * math.sqrt(z.numel()) + eps_rel * primal_size,
+                eps_abs * math.sqrt(x.numel()) + eps_rel * dual_size,
             )
             # The second is a sum of terms that may cancel, each rounded as what it is made of.
             noises = (
@@ -203,17 +207,20 @@ def admm(
             reason = reason_of_both((gap, slope), goals, noises)
             if eps_rel < precision and max(primal, dual) <= precision:
                 reason = reason or StopReason.ROUNDING
-            if iteration == max_num_iters:
-                reason = reason or StopReason.MAX_ITERATIONS
-            values = {"primal": primal, "dual": dual, "rho": rho}
-            progress.tell(iteration, result, values, reason)
-            if reason is not None:
-                break
-            close = min(1.0, primal, dual)
-            if not is_rho_fixed and iteration <= max_num_iters // 2:
+            yield x, {"primal": primal, "dual": dual, "rho": rho}, reason
+            if iteration <= self.last_change_of_rho:
                 factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
-                rho, u = rho * factor, u / factor
-    return result()
+                self.rho, u = rho * factor, u / factor
+
+    def _least_squares(
+        self, normal: Operator, right: Tensor, x: Tensor, close: float, norm: float
+    ) -> tuple[Tensor, float]:
+        """Return x' from the last x on, and the norm of what is solved, the last where unknown."""
+        weighted = partial(_weighted, normal, self.L.normal(), self.rho)
+        tolerances = (max(0.1 * close, torch.finfo(self.A.dtype).eps), 0.0)
+        run = Run(weighted, None, BatchedVectors(), right, x, tolerances, self.A.dtype)
+        x = run.solve(Progress(_NAME, self.max_cg_iters))
+        return x, run.norm() or norm
 
 
 def _weighted(first: Operator, second: Operator, weight: float, x: Tensor) -> Tensor:

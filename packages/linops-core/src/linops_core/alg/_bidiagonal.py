@@ -7,25 +7,17 @@ import math
 import torch
 from torch import Tensor
 
+from ._checks import Operator, check_like, check_scale, finite
 from ._random import random_like
-from ._vectors import Operator, check_like, check_scale, finite, norm, unit_of
+from ._vectors import norm, unit_of
 
 
 class Bidiagonalization:
     r"""Unit vectors with :math:`\beta u' = A v - \alpha u`, :math:`\alpha' v' = A^H u' - \beta v`.
 
     Keeps one u and one v, and waits for the device once in a step. Of A, it is in a unit in which
-    the first A v is near 1; a power of two, so that it rounds nothing.
-
-    Parameters
-    ----------
-    owner : str
-        Who asks, for messages.
-    A, adjoint : function
-    y : Tensor
-        The first u, times the first beta; it is overwritten.
-    dtype : torch.dtype, optional
-        In which A is applied, if it is not that of y.
+    the first A v is near 1; a power of two, so that it rounds nothing. The first u times the first
+    beta is y, which is overwritten. A rounds as numbers of ``dtype``, by default that of y, do.
 
     References
     ----------

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 
 import torch
 from torch import Tensor
 
 from .._kernels._tracing import is_recorded
-from ._cg_judge import Judge, Measured, Numbers, is_any, on_host
-from ._half import narrowed, rounding_of, widened
-from ._implicit import attach
-from ._items import BatchDims, Items, items_of
-from ._progress import Progress
-from ._random import random_like
-from ._step import Callback, ConvergenceWarning, StopReason
-from ._vectors import (
+from ._batched_vectors import BatchDims, BatchedVectors, batched_vectors
+from ._checks import (
     Operator,
-    add_scaled,
     check_count,
     check_like,
     check_scale,
     check_vector,
     checked_number,
     in_own_space,
-    is_moderate,
 )
+from ._convergence_check import ConvergenceCheck, Measured, Numbers, is_any, on_host
+from ._implicit import attach
+from ._precision import in_given_precision, narrowed, rounding_of, widened
+from ._progress import Iterate, Progress
+from ._random import random_like
+from ._step import Callback, ConvergenceWarning, StopReason
+from ._vectors import add_scaled, is_moderate
 
 _NAME = "conjugate_gradients"
 
@@ -148,25 +148,24 @@ def conjugate_gradients(
     gtol, ltol = checked_number(_NAME, "gtol", gtol), checked_number(_NAME, "ltol", ltol)
     if x0 is not None:
         check_like(_NAME, "x0", x0, "y", y)
-    items = items_of(_NAME, A, y, batch_dims)
+    batch = batched_vectors(_NAME, A, y, batch_dims)
 
     def solve(y: Tensor, x0: Tensor | None, progress: Progress) -> Tensor:
-        with progress:
-            run = Run(A, preconditioner, items, y, x0, (gtol, ltol))
-            x = run.solve(max_num_iters, progress)
-            run.check_underflow(x)
-        if complaint := run.judge.complaint(y.dtype):
+        run = Run(A, preconditioner, batch, y, x0, (gtol, ltol))
+        x = run.solve(progress)
+        run.check_underflow(x)
+        if complaint := run.check.complaint(y.dtype):
             warnings.warn(complaint, ConvergenceWarning, stacklevel=3)
         return x
 
     def solve_again(gradient: Tensor) -> Tensor:
-        return solve(gradient, None, Progress(_NAME, max_num_iters, None, None))
+        return solve(gradient, None, Progress(_NAME, max_num_iters))
 
-    watched = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
     if not (implicit and torch.is_grad_enabled()):
-        return solve(y, x0, watched)
+        return solve(y, x0, progress)
     with torch.no_grad():
-        x = solve(y, x0, watched)
+        x = solve(y, x0, progress)
     operators = (A,) if preconditioner is None else (A, preconditioner)
     return attach(x, y - in_own_space(_NAME, A, x), solve_again, _NAME, operators)
 
@@ -174,37 +173,36 @@ def conjugate_gradients(
 class Run:
     """One run: the vectors, in units in which the right-hand side of each system is near 1.
 
-    What A returns is taken to be rounded as numbers of the dtype are, which is that of y unless
-    another one is given.
+    A rounds as numbers of the dtype, by default that of y, are rounded.
     """
 
     def __init__(
         self,
         A: Operator,
         preconditioner: Operator | None,
-        items: Items,
+        batch: BatchedVectors,
         y: Tensor,
         x0: Tensor | None,
         tolerances: tuple[float, float],
         dtype: torch.dtype | None = None,
     ) -> None:
-        self.A, self.preconditioner, self.items, self.y = A, preconditioner, items, y
+        self.A, self.preconditioner, self.batch, self.y = A, preconditioner, batch, y
         image = None if x0 is None else self.applied(A, x0)
         y = widened(y)
         residual = y if image is None else y - image
-        self.unit = items.unit(y).maximum(items.unit(residual))
+        self.unit = batch.unit(y, 0.0).maximum(batch.unit(residual, 0.0))
         self.unit = torch.where(self.unit > 0, self.unit, 1)
         self.residual = residual / self.unit
         self.x = torch.zeros_like(self.residual) if x0 is None else widened(x0) / self.unit
-        norm = size = items.norm(self.residual)
+        norm = size = batch.norm(self.residual)
         loss = image_size = torch.zeros_like(norm)
         if image is not None:
-            size = items.norm(y / self.unit)
-            loss = items.inner(self.x, (image - 2 * y) / self.unit).real / 2
-            image_size = items.norm(image / self.unit)
+            size = batch.norm(y / self.unit)
+            loss = batch.inner(self.x, (image - 2 * y) / self.unit).real / 2
+            image_size = batch.norm(image / self.unit)
         self.is_guessed = image is not None
         size, loss, norm, image_size = (
-            found.real for found in on_host(size, loss, norm, image_size)
+            number.real for number in on_host(size, loss, norm, image_size)
         )
         if self.is_guessed and is_any(norm <= tolerances[0] * size):
             image_size = self.largest_image()
@@ -212,7 +210,7 @@ class Run:
         precision = torch.finfo(dtype).eps
         # Of p^H A p: the rounding of the inner product, and of A in half precision.
         noise = max(64 * torch.finfo(y.dtype).eps, 4 * precision)
-        self.judge = Judge(
+        self.check = ConvergenceCheck(
             size,
             loss,
             norm,
@@ -231,98 +229,83 @@ class Run:
         """Return an estimate of |A| |x| for the first guess: what A x is made of may cancel."""
         generator = torch.Generator().manual_seed(0)
         first = self.applied(self.A, random_like(self.x.detach(), generator))
-        first = first / self.items.unit(first).clamp(min=torch.finfo(first.dtype).tiny)
-        second = self.items.norm(self.applied(self.A, first)) / self.items.norm(first)
-        return on_host((second * self.items.norm(self.x)).nan_to_num(0.0))[0].real
+        first = first / self.batch.unit(first).clamp(min=torch.finfo(first.dtype).tiny)
+        second = self.batch.norm(self.applied(self.A, first)) / self.batch.norm(first)
+        return on_host((second * self.batch.norm(self.x)).nan_to_num(0.0))[0].real
 
     def applied(self, operator: Operator, x: Tensor, name: str = "A") -> Tensor:
         """Return what an operator makes of x in the dtype of y, widened again."""
         return widened(in_own_space(_NAME, operator, narrowed(x, self.y.dtype), name))
 
-    def solve(self, max_num_iters: int, progress: Progress) -> Tensor:
+    def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
-        judge, items = self.judge, self.items
-        if max_num_iters == 0:
-            judge.stop(judge.active, StopReason.MAX_ITERATIONS)
-        if judge.is_done:
-            self.tell(progress, 0)
-            return self.result()
+        return progress.follow(self.steps(progress), Run.result).result()
+
+    def steps(self, progress: Progress) -> Iterator[Iterate[Run]]:
+        """Move x; at the limit of ``progress``, residuals that are unsure are computed anew."""
+        check, batch = self.check, self.batch
+        if progress.limit == 0:
+            check.stop(check.active, StopReason.MAX_ITERATIONS)
+        yield self, self.values(progress), check.reasons
         searched, energy = self.begin()
         direction = searched.clone()
         norm_of_A = torch.zeros_like(energy.real)
-        for iteration in range(1, max_num_iters + 1):
+        for iteration in count(1):
             image = self.applied(self.A, direction)
             if iteration == 1:
                 self.choose_unit_of_A(image)
             image = self.in_unit_of_A(image)
-            curvature, cross = items.inner(direction, image), items.inner(searched, image)
-            lengths = [items.norm(direction), items.norm(image)]
+            curvature, cross = batch.inner(direction, image), batch.inner(searched, image)
+            lengths = [batch.norm(direction), batch.norm(image)]
             norm_of_A = norm_of_A.fmax(lengths[1] / lengths[0]).detach()  # 0 / 0 where done
-            floor = judge.noise * norm_of_A * lengths[0] * lengths[0]
+            floor = check.noise * norm_of_A * lengths[0] * lengths[0]
             step = self.ratio(energy, curvature, curvature.real > floor)
             self.x = add_scaled(self.x, step, direction)
             self.residual = add_scaled(self.residual, -step, image)
             del image  # or it would still be there when the next one comes
             searched = self.searched()
-            energy, previous = items.inner(self.residual, searched), energy
+            energy, previous = batch.inner(self.residual, searched), energy
             norms = (*lengths, norm_of_A, *self.norms(energy, searched))
             found = on_host(curvature, cross, energy, step, *norms)
-            judge.step(Measured(*found[:3], *(number.real for number in found[3:])))
-            is_last, is_anew = iteration == max_num_iters, False
-            if is_last:
-                judge.stop(judge.active, StopReason.MAX_ITERATIONS)
-            if judge.has_to_verify:
+            check.step(Measured(*found[:3], *(number.real for number in found[3:])))
+            if iteration == progress.limit:
+                check.stop(check.active, StopReason.MAX_ITERATIONS)
+            is_anew = check.has_to_verify
+            if is_anew:
                 del searched  # or it would keep the memory of the residual
                 self.verify()
-                is_anew = True
-                if is_last:
-                    judge.stop(judge.active, StopReason.MAX_ITERATIONS)
-            self.tell(progress, iteration)
-            if judge.is_done:
-                break
+            yield self, self.values(progress), check.reasons
             if is_anew:
                 searched, energy = self.begin()
                 direction = searched.clone()
             else:
                 factor = self.ratio(energy, previous, previous.real > 0)
                 direction = add_scaled(searched, factor, direction, into=direction)
-        return self.result()
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """Return the first direction from the residual, and r^H z."""
         searched = self.searched()
-        energy = self.items.inner(self.residual, searched)
-        first, norm = on_host(energy, self.items.norm(searched))
-        self.judge.begin(first, norm.real)
+        energy = self.batch.inner(self.residual, searched)
+        first, norm = on_host(energy, self.batch.norm(searched))
+        self.check.begin(first, norm.real)
         return searched, energy
 
-    def result(self) -> Tensor:
-        """Return x in the unit of y."""
-        if self.unit_of_A is not None or self.x.dtype != self.y.dtype:
-            return self.in_own_unit()
-        return self.x * self.unit if is_recorded(self.x) else self.x.mul_(self.unit)
+    def own_unit(self) -> Tensor:
+        """Return the unit of x."""
+        return self.unit if self.unit_of_A is None else self.unit / self.unit_of_A
 
-    def in_own_unit(self) -> Tensor:
+    def result(self) -> Tensor:
         """Return a new x in the unit of y."""
-        unit = self.unit if self.unit_of_A is None else self.unit / self.unit_of_A
-        wide = self.x * unit
-        x = narrowed(wide, self.y.dtype)
-        if self.unit_of_A is None and x is wide:
-            return x
-        if not x.isfinite().all():
-            raise ArithmeticError(
-                f"{_NAME}: the scale of A must be such that the solution is in the range of "
-                f"{x.dtype}, got infinity"
-            )
-        return x
+        x, is_extreme = self.x * self.own_unit(), self.unit_of_A is not None
+        return in_given_precision(_NAME, x, self.y.dtype, may_be_extreme=is_extreme)
 
     def check_underflow(self, x: Tensor) -> None:
         """Refuse a result that lost digits because its numbers are too small for the dtype."""
         if self.unit_of_A is None and x.dtype == self.x.dtype:
             return
-        unit = self.unit if self.unit_of_A is None else self.unit / self.unit_of_A
-        lost = self.items.norm(widened(x.detach()) / unit - self.x.detach())
-        if not bool((lost <= torch.finfo(x.dtype).eps * self.items.norm(self.x.detach())).all()):
+        exact = self.x.detach()
+        lost = self.batch.norm(widened(x.detach()) / self.own_unit() - exact)
+        if not bool((lost <= torch.finfo(x.dtype).eps * self.batch.norm(exact)).all()):
             raise ArithmeticError(
                 f"{_NAME}: the scale of A must be such that the solution is in the range of "
                 f"{x.dtype}, got numbers too small for it"
@@ -330,22 +313,22 @@ class Run:
 
     def choose_unit_of_A(self, image: Tensor) -> None:
         """Choose the unit of A from what it makes of a vector near 1."""
-        unit = self.items.unit(image)
+        unit = self.batch.unit(image, 0.0)
         numbers = on_host(unit)[0].real
         check_scale(_NAME, numbers, self.y.dtype)
         if not is_moderate(numbers):
             self.unit_of_A = torch.where(unit > 0, unit, 1)
             self.x = self.x * self.unit_of_A
-            self.judge.change_unit(on_host(self.unit_of_A)[0].real)
+            self.check.change_unit(on_host(self.unit_of_A)[0].real)
         if self.is_guessed:
-            self.judge.know_guess(on_host(self.items.norm(self.x))[0].real)
+            self.check.know_guess(on_host(self.batch.norm(self.x))[0].real)
 
     def norm(self) -> float:
         """Return the largest |A p| / |p| of the steps of a single system; 0 if there were none."""
-        if not self.judge.n_steps:
+        if not self.check.n_steps:
             return 0.0
         unit = 1.0 if self.unit_of_A is None else float(self.unit_of_A)
-        return float(self.judge.norm) * unit
+        return float(self.check.norm) * unit
 
     def in_unit_of_A(self, image: Tensor) -> Tensor:
         """Return what A returns, in its unit."""
@@ -361,12 +344,12 @@ class Run:
         """Return |r| and |z|, where z may be r and the energy its square."""
         if self.preconditioner is None:
             return [energy.real.sqrt()] * 2
-        return [self.items.norm(self.residual), self.items.norm(searched)]
+        return [self.batch.norm(self.residual), self.batch.norm(searched)]
 
     def ratio(self, over: Tensor, under: Tensor, is_valid: Tensor) -> Tensor:
         """Return the ratio of two real numbers of each system; 0 where it is not to be taken."""
-        if self.items.axes:
-            is_valid = is_valid & self.judge.active.reshape(over.shape).to(over.device)
+        if self.batch.axes:
+            is_valid = is_valid & self.check.active.reshape(over.shape).to(over.device)
         return torch.where(is_valid, over.real / torch.where(is_valid, under.real, 1), 0)
 
     def verify(self) -> None:
@@ -378,15 +361,14 @@ class Run:
             self.residual = y / self.unit - image
         else:
             self.residual = torch.div(y, self.unit, out=self.residual).sub_(image)
-        residual, length = on_host(self.items.norm(self.residual), self.items.norm(x))
-        self.judge.verify(residual.real, length.real)
+        residual, length = on_host(self.batch.norm(self.residual), self.batch.norm(x))
+        self.check.verify(residual.real, length.real)
 
-    def tell(self, progress: Progress, iteration: int) -> None:
-        """Report where all systems stand."""
-        if progress.is_watched:
-            unit = on_host(self.unit)[0].real
-            unit_of_A = 1.0 if self.unit_of_A is None else on_host(self.unit_of_A)[0].real
-            losses = self.judge.loss * (unit / unit_of_A) * unit
-            loss = losses.sum().item() if isinstance(losses, Tensor) else losses
-            values = {"residual": self.judge.relative, "loss": float(loss)}
-            progress.tell(iteration, self.in_own_unit, values, self.judge.reasons)
+    def values(self, progress: Progress) -> dict[str, float]:
+        """Return where all systems stand, if somebody is told of it."""
+        if not progress.is_watched:
+            return {}
+        unit, own_unit = (number.real for number in on_host(self.unit, self.own_unit()))
+        losses = self.check.loss * own_unit * unit
+        loss = losses.sum().item() if isinstance(losses, Tensor) else losses
+        return {"residual": self.check.relative, "loss": float(loss)}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ._half import applied_in_half, widened
-from ._items import Items
-from ._progress import Progress
-from ._random import random_input, seeded
-from ._step import Callback, StopReason
-from ._vectors import Operator, check_count, check_vector, finite, in_own_space, norm
+from ._batched_vectors import BatchedVectors
+from ._checks import Operator, check_count, finite, in_own_space
+from ._precision import applied_in_half, widened
+from ._progress import Iterate, Progress
+from ._random import input_or_random, seeded
+from ._step import Callback
+from ._vectors import norm
 
 
 class Estimate(NamedTuple):
@@ -103,24 +103,24 @@ def estimate_trace(
         raise ValueError(f'{owner}: method must be "hutchinson" or "hutch++", got {method!r}')
     check_count(owner, "num_samples", num_samples, 2 if method == "hutchinson" else 6)
     generator = seeded(owner, seed)
-    like = _space(owner, A, like, sizes, generator)
+    like = input_or_random(owner, A, ("like", like), sizes, generator)
     A, like = applied_in_half(owner, A, like.dtype), widened(like)
-    known, basis = None, None
+    mean, basis = _Mean(owner), like.new_zeros(0, like.numel())
     if method == "hutch++":
         third = min(num_samples // 3, like.numel())
         num_samples -= 2 * third
         basis = _range(owner, A, like, third, generator)
         images = [in_own_space(owner, A, row.reshape(like.shape)) for row in basis]
         known = sum(torch.vdot(q, Aq.flatten()) for q, Aq in zip(basis, images, strict=True))
-    mean = _Mean(owner, known)
-    with Progress(owner, num_samples, tqdm_kwargs, callback) as progress:
-        for sample in range(1, num_samples + 1):
-            z = _signs(like, generator)
-            if basis is not None:
-                z = _without(z.flatten(), basis).reshape(z.shape)
-            mean.add(torch.vdot(z.flatten(), in_own_space(owner, A, z).flatten()))
-            mean.tell(progress, sample == num_samples)
-    return mean.estimate()
+        mean = _Mean(owner, known)
+
+    def sample() -> Tensor:
+        z = _signs(like, generator).flatten()
+        z = z - (basis.conj() @ z) @ basis if len(basis) else z
+        return torch.vdot(z, in_own_space(owner, A, z.reshape(like.shape)).flatten())
+
+    progress = Progress(owner, num_samples, tqdm_kwargs, callback)
+    return progress.follow(mean.of(sample, progress.is_watched), _shown).estimate()
 
 
 def estimate_diagonal(
@@ -187,31 +187,30 @@ def estimate_diagonal(
     owner = "estimate_diagonal"
     check_count(owner, "num_samples", num_samples, 2)
     generator = seeded(owner, seed)
-    like = _space(owner, A, like, sizes, generator)
+    like = input_or_random(owner, A, ("like", like), sizes, generator)
     A, like = applied_in_half(owner, A, like.dtype), widened(like)
-    mean = _Mean(owner)
-    with Progress(owner, num_samples, tqdm_kwargs, callback) as progress:
-        for sample in range(1, num_samples + 1):
-            z = _signs(like, generator)
-            mean.add(z.conj() * in_own_space(owner, A, z))
-            mean.tell(progress, sample == num_samples)
-    return mean.estimate()
+
+    def sample() -> Tensor:
+        z = _signs(like, generator)
+        return z.conj() * in_own_space(owner, A, z)
+
+    progress = Progress(owner, num_samples, tqdm_kwargs, callback)
+    return progress.follow(_Mean(owner).of(sample, progress.is_watched), _shown).estimate()
 
 
 class _Mean:
-    """The mean of samples and its standard error, one sample at a time.
+    """The mean of samples, plus a constant, and its standard error."""
 
-    Parameters
-    ----------
-    owner : str
-        Who asks, for messages.
-    known : Tensor, optional
-        A constant to add to the mean.
-    """
-
-    def __init__(self, owner: str, known: Tensor | int | None = None) -> None:
+    def __init__(self, owner: str, known: Tensor | int = 0) -> None:
         self.owner, self.known = owner, known
         self.count = 0
+
+    def of(self, sample: Callable[[], Tensor], is_watched: bool) -> Iterator[Iterate[_Mean]]:
+        """Take one sample after the other."""
+        yield self, {}, None
+        while True:
+            self.add(sample())
+            yield self, self.values() if is_watched else {}, None
 
     def add(self, sample: Tensor) -> None:
         """Take one more, by the recurrence of Welford."""
@@ -219,8 +218,7 @@ class _Mean:
         if self.count == 1:
             self.mean = sample
             # Squares of differences are taken in this unit, so that none leaves its range.
-            unit = Items(()).unit(sample)
-            self.unit = torch.where(unit > 0, unit, 1)
+            self.unit = BatchedVectors().unit(sample)
             self.squares = torch.zeros_like(sample.detach().abs())
             return
         apart = sample - self.mean
@@ -234,31 +232,16 @@ class _Mean:
         spread = self.squares / (max(self.count - 1, 1) * self.count)
         if self.count == 1:
             spread = spread + math.inf
-        error = spread.clamp(min=0).sqrt() * self.unit
-        value = self.mean if self.known is None else self.known + self.mean
-        return Estimate(value, error)
+        return Estimate(self.known + self.mean, spread.clamp(min=0).sqrt() * self.unit)
 
-    def tell(self, progress: Progress, is_last: bool) -> None:
-        """Report the estimate."""
-        if progress.is_watched:
-            value, error = self.estimate()
-            norms = [float(norm(one.detach()).item()) for one in (value, error)]
-            values = {"size": norms[0], "standard_error": norms[1]}
-            reason = StopReason.MAX_ITERATIONS if is_last else None
-            progress.tell(self.count, partial(torch.clone, value), values, reason)
+    def values(self) -> dict[str, float]:
+        """Return the norms of the estimate and of its error."""
+        size, error = (float(norm(one.detach()).item()) for one in self.estimate())
+        return {"size": size, "standard_error": error}
 
 
-def _space(
-    owner: str,
-    A: Operator,
-    like: Tensor | None,
-    sizes: Mapping[str, int] | None,
-    generator: torch.Generator,
-) -> Tensor:
-    if like is None:
-        like = random_input(owner, A, sizes, generator)
-    check_vector(owner, "like", like)
-    return like
+def _shown(mean: _Mean) -> Tensor:
+    return mean.estimate().value.clone()
 
 
 def _signs(like: Tensor, generator: torch.Generator) -> Tensor:
@@ -281,8 +264,3 @@ def _range(owner: str, A: Operator, like: Tensor, count: int, generator: torch.G
     images = [in_own_space(owner, A, _signs(like, generator)).flatten() for _ in range(count)]
     basis: Tensor = torch.linalg.qr(torch.stack(images, dim=1)).Q
     return basis.mT.contiguous()
-
-
-def _without(z: Tensor, basis: Tensor) -> Tensor:
-    """Return z without its part in the space of the rows."""
-    return z - (basis.conj() @ z) @ basis

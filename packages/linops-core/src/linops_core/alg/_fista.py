@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
-from ._half import applied_in_half, narrowed, rounding_of, widened
-from ._progress import Progress
-from ._proximal import Proximal, check_proximal, in_moderate_unit
+from ._checks import Operator, check_count, check_like, check_vector, checked_number
+from ._precision import OperatorPair, in_given_precision, rounding_of, widened
+from ._progress import Iterate, Progress
+from ._proximal import Proximal, checked_proximal, in_moderate_unit
 from ._random import random_like
 from ._step import Callback, StopReason
-from ._vectors import (
-    Operator,
-    check_count,
-    check_like,
-    check_vector,
-    checked_number,
-    extrapolated,
-    magnitudes,
-    real_dot,
-    with_adjoint,
-)
+from ._vectors import extrapolated, magnitudes
 
 _NAME = "fista"
 
@@ -116,93 +107,87 @@ def fista(
     tensor([2., 0.])
     """
     check_vector(_NAME, "y", y)
-    check_proximal(_NAME, "proximal", proximal)
     check_count(_NAME, "max_num_iters", max_num_iters)
     tol = checked_number(_NAME, "tol", tol)
-    is_given = step is not None
     if step is not None:
         step = checked_number(_NAME, "step", step, is_positive=True)
-    A, adjoint = with_adjoint(_NAME, A, adjoint)
-    dtype = y.dtype
-    A, adjoint = (
-        applied_in_half(_NAME, A, dtype),
-        applied_in_half(_NAME, adjoint, dtype, "the adjoint"),
-    )
-    proximal = applied_in_half(_NAME, proximal, dtype, "the proximal map")
-    y = widened(y)
+    pair, dtype, y = OperatorPair(_NAME, A, adjoint, y.dtype), y.dtype, widened(y)
+    proximal = checked_proximal(_NAME, "proximal", proximal, dtype)
     unit, proximal = in_moderate_unit(_NAME, y, proximal)
     y = y if unit == 1.0 else y / unit
     if x0 is None:
-        x = torch.zeros_like(adjoint(y))
+        x = torch.zeros_like(pair.adjoint(y))
     else:
         check_vector(_NAME, "x0", x0)
         x = widened(x0) / unit
-    image = A(x)
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+
+    def result(x: Tensor) -> Tensor:
+        return in_given_precision(_NAME, x * unit, dtype)
+
+    steps = _steps(pair, y, proximal, x, tol, step, restart, progress.is_watched)
+    return result(progress.follow(steps, result))
+
+
+def _steps(
+    A: OperatorPair,
+    y: Tensor,
+    proximal: Proximal,
+    x: Tensor,
+    tol: float,
+    given_step: float | None,
+    restart: bool,
+    is_watched: bool,
+) -> Iterator[Iterate[Tensor]]:
+    image = A.forward(x)
     check_like(_NAME, "the output of A", image, "y", y)
-    if step is None:
-        first = _first_step(A, adjoint, image - y)
-        step = checked_number(_NAME, "step", first, is_positive=True)
-    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
-
-    def result() -> Tensor:
-        return narrowed(x * unit, dtype)
-
+    step = _first_step(A, image - y) if given_step is None else given_step
+    step = checked_number(_NAME, "step", step, is_positive=True)
+    precision, rounding = torch.finfo(A.dtype).eps, rounding_of(A.dtype)
     z, z_image, age = x.clone(), image.clone(), 1.0
-    with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
-        if max_num_iters == 0:
-            values = {"change": math.inf, "residual": _residual(image, y), "step": step}
-            progress.tell(0, result, values, StopReason.MAX_ITERATIONS)
-        for iteration in range(1, max_num_iters + 1):
-            misfit = z_image - y
-            gradient = adjoint(misfit)
-            check_like(_NAME, "the output of the adjoint", gradient, "x", x)
-            while True:
-                found = proximal(torch.sub(z, gradient, alpha=step), step)
-                check_like(_NAME, "what the proximal map returns", found, "x", x)
-                found_image = A(found)
-                move = found - z
-                vectors = (move, found_image - z_image, found, z)
-                along = real_dot(move, found - x)
-                length, bent, size, z_size, slope = magnitudes(_NAME, *vectors, numbers=[along])
-                # The curvature is known to the rounding of both images.
-                known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
-                if known**2 <= length**2 * (1 + 1e-3):
-                    break
-                if is_given:
-                    raise ValueError(
-                        f"{_NAME}: step must be at most 1 / |A|^2, got {step:.6g} where the "
-                        f"curvature is {(bent / length) ** 2:.6g}"
-                    )
-                step = 0.9 * (length / bent) ** 2
-            reason, size = None, max(size, z_size)
-            if length <= max(tol, precision) * size:
-                (misfit_size,) = magnitudes(_NAME, misfit)
-                # That of the proximal map and its argument, and of A, of which the norm is such.
-                noise = rounding * (size + math.sqrt(step) * misfit_size)
-                if length + noise <= tol * size:
-                    reason = StopReason.CONVERGED
-                elif length <= max(noise, precision * size):
-                    reason = StopReason.ROUNDING
-            if reason is None and iteration == max_num_iters:
-                reason = StopReason.MAX_ITERATIONS
-            if restart and slope < 0:
-                age = 1.0
-            before, age = age, (1 + math.sqrt(1 + 4 * age**2)) / 2
-            momentum = 1 + (before - 1) / age
-            z = extrapolated(x, found, momentum, into=z)
-            z_image = extrapolated(image, found_image, momentum, into=z_image)
-            x, image = found, found_image
-            del found, found_image, gradient, misfit, move, vectors, along  # before others are made
-            if progress.is_watched:
-                values = {
-                    "change": length / (size or 1.0),
-                    "residual": _residual(image, y),
-                    "step": step,
-                }
-                progress.tell(iteration, result, values, reason)
-            if reason is not None:
+    yield x, {"change": math.inf, "residual": _residual(image, y), "step": step}, None
+    while True:
+        misfit = z_image - y
+        gradient = A.adjoint(misfit)
+        check_like(_NAME, "the output of the adjoint", gradient, "x", x)
+        while True:
+            found = proximal(torch.sub(z, gradient, alpha=step), step)
+            check_like(_NAME, "what the proximal map returns", found, "x", x)
+            found_image = A.forward(found)
+            move = found - z
+            vectors = (move, found_image - z_image, found, z)
+            along = torch.vdot(move.flatten(), (found - x).flatten()).real
+            length, bent, size, z_size, slope = magnitudes(_NAME, *vectors, numbers=[along])
+            # The curvature is known to the rounding of both images.
+            known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
+            if known**2 <= length**2 * (1 + 1e-3):
                 break
-    return result()
+            if given_step is not None:
+                raise ValueError(
+                    f"{_NAME}: step must be at most 1 / |A|^2, got {step:.6g} where the "
+                    f"curvature is {(bent / length) ** 2:.6g}"
+                )
+            step = 0.9 * (length / bent) ** 2
+        reason, size = None, max(size, z_size)
+        if length <= max(tol, precision) * size:
+            (misfit_size,) = magnitudes(_NAME, misfit)
+            # That of the proximal map and its argument, and of A, of which the norm is such.
+            noise = rounding * (size + math.sqrt(step) * misfit_size)
+            if length + noise <= tol * size:
+                reason = StopReason.CONVERGED
+            elif length <= max(noise, precision * size):
+                reason = StopReason.ROUNDING
+        if restart and slope < 0:
+            age = 1.0
+        before, age = age, (1 + math.sqrt(1 + 4 * age**2)) / 2
+        momentum = 1 + (before - 1) / age
+        z = extrapolated(x, found, momentum, into=z)
+        z_image = extrapolated(image, found_image, momentum, into=z_image)
+        x, image = found, found_image
+        del found, found_image, gradient, misfit, move, vectors, along  # before others are made
+        residual = _residual(image, y) if is_watched else math.nan
+        values = {"change": length / (size or 1.0), "residual": residual, "step": step}
+        yield x, values, reason
 
 
 def _residual(image: Tensor, y: Tensor) -> float:
@@ -211,13 +196,12 @@ def _residual(image: Tensor, y: Tensor) -> float:
 
 
 @torch.no_grad()
-def _first_step(A: Operator, adjoint: Operator, residual: Tensor) -> float:
+def _first_step(A: OperatorPair, residual: Tensor) -> float:
     """Return the inverse curvature along the gradient; along a random vector if it is zero."""
-    direction = adjoint(residual)
+    direction = A.adjoint(residual)
     (size,) = magnitudes(_NAME, direction)
     if not size:
-        generator = torch.Generator().manual_seed(0)
-        direction = random_like(direction, generator)
+        direction = random_like(direction, torch.Generator().manual_seed(0))
         (size,) = magnitudes(_NAME, direction)
-    (bent,) = magnitudes(_NAME, A(direction))
+    (bent,) = magnitudes(_NAME, A.forward(direction))
     return (size / bent) ** 2 if bent else 1.0

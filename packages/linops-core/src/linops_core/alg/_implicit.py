@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._base._linop import NamedLinop
 from .._kernels._changes import TensorState
-from ._vectors import Operator
+from ._checks import Operator
 
 
 class Weights:

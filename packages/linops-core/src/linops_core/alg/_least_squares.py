@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,19 +13,18 @@ import torch
 from torch import Tensor
 
 from ._bidiagonal import Bidiagonalization
-from ._half import applied_in_half, narrowed, rounding_of, widened
+from ._checks import Operator, check_count, check_like, check_vector, checked_number
 from ._implicit import attach
-from ._progress import Progress
-from ._step import ConvergenceWarning, StopReason
-from ._vectors import (
-    Operator,
-    check_count,
-    check_like,
-    check_vector,
-    checked_number,
-    magnitudes,
-    unit_of,
+from ._precision import (
+    OperatorPair,
+    checked_adjoint,
+    in_given_precision,
+    rounding_of,
+    widened,
 )
+from ._progress import Iterate, Progress
+from ._step import Callback, ConvergenceWarning, StopReason
+from ._vectors import magnitudes, unit_of
 
 _MOST_DAMPED = 200
 """Exponent of the largest ratio of damp and A: fourth powers stay far within double precision."""
@@ -37,7 +36,7 @@ class Problem:
 
     owner: str
     A: Operator
-    adjoint: Operator
+    adjoint: Operator | None
     y: Tensor
     x0: Tensor | None = None
     damp: float = 0.0
@@ -116,28 +115,38 @@ def relative_gradient(norms: Norms) -> float:
 
 
 def least_squares(
-    problem: Problem,
     method: type[Recurrence],
+    problem: Problem,
     tolerances: Tolerances,
     max_num_iters: int | None,
-    watched: Callable[[int], Progress],
+    tqdm_kwargs: Mapping[str, object] | None,
+    callback: Callback | None,
 ) -> Tensor:
-    """Return the solution, with the gradients that the exact one has.
-
-    ``watched`` makes what tells of the steps; it is given the largest number of them.
-    """
-    owner, y, A, adjoint = problem.owner, problem.y, problem.A, problem.adjoint
+    """Return the solution, with the gradients that the exact one has."""
+    owner, y, A = problem.owner, problem.y, problem.A
+    adjoint = checked_adjoint(owner, A, problem.adjoint)
     check_vector(owner, "y", y)
-    problem = dataclasses.replace(problem, damp=checked_number(owner, "damp", problem.damp))
+    damp = checked_number(owner, "damp", problem.damp)
+    problem = dataclasses.replace(problem, adjoint=adjoint, damp=damp)
     tolerances = tolerances.checked(owner)
     if max_num_iters is not None:
         check_count(owner, "max_num_iters", max_num_iters)
 
-    def solve(problem: Problem, watched: Callable[[int], Progress]) -> Tensor:
-        return _solve(problem, method, tolerances, max_num_iters, watched)
+    def solve(
+        problem: Problem,
+        tqdm_kwargs: Mapping[str, object] | None = None,
+        callback: Callback | None = None,
+    ) -> Tensor:
+        run = _Run(problem, method, tolerances)
+        limit = 2 * run.x.numel() if max_num_iters is None else max_num_iters
+        progress = Progress(owner, limit, tqdm_kwargs, callback)
+        progress.follow(run.steps(limit), lambda run: run.result())
+        if run.complaint is not None:
+            warnings.warn(run.complaint, ConvergenceWarning, stacklevel=4)
+        return run.result()
 
     with torch.no_grad():
-        x = solve(problem, watched)
+        x = solve(problem, tqdm_kwargs, callback)
     if not torch.is_grad_enabled():
         return x
     gradient = adjoint(y - A(x))  # of half the squares, but for the constant damp^2 (x - x0)
@@ -146,18 +155,14 @@ def least_squares(
 
     def normal_inverse(g: Tensor) -> Tensor:
         """Return (A^H A + damp^2)^-1 g: two least-squares solutions, as exact as the first."""
-        forth, back = (A, adjoint) if not problem.damp else _augmented(problem, x)
-
-        def unwatched(total: int) -> Progress:
-            return Progress(owner, total, None, None)
-
-        z = solve(Problem(owner, back, forth, g), unwatched)
-        return solve(Problem(owner, forth, back, z), unwatched)
+        forth, back = _augmented(problem, adjoint, x) if damp else (A, adjoint)
+        z = solve(Problem(owner, back, forth, g))
+        return solve(Problem(owner, forth, back, z))
 
     return attach(x, gradient, normal_inverse, owner, (A, adjoint))
 
 
-def _augmented(problem: Problem, x: Tensor) -> tuple[Operator, Operator]:
+def _augmented(problem: Problem, adjoint: Operator, x: Tensor) -> tuple[Operator, Operator]:
     """Return A above damp times the identity, as one operator to vectors, and its adjoint."""
     cut, damp = problem.y.numel(), problem.damp
 
@@ -165,24 +170,9 @@ def _augmented(problem: Problem, x: Tensor) -> tuple[Operator, Operator]:
         return torch.cat([problem.A(x).flatten(), damp * x.flatten()])
 
     def back(z: Tensor) -> Tensor:
-        return problem.adjoint(z[:cut].reshape(problem.y.shape)) + damp * z[cut:].reshape(x.shape)
+        return adjoint(z[:cut].reshape(problem.y.shape)) + damp * z[cut:].reshape(x.shape)
 
     return forth, back
-
-
-def _solve(
-    problem: Problem,
-    method: type[Recurrence],
-    tolerances: Tolerances,
-    max_num_iters: int | None,
-    watched: Callable[[int], Progress],
-) -> Tensor:
-    run = _Run(problem, method, tolerances)
-    with watched(run.set_limit(max_num_iters)) as progress:
-        x = run.solve(progress)
-    if run.complaint is not None:
-        warnings.warn(run.complaint, ConvergenceWarning, stacklevel=5)
-    return x
 
 
 class _Run:
@@ -192,59 +182,43 @@ class _Run:
         self.owner, self.damp, self.dtype = problem.owner, problem.damp, problem.y.dtype
         self.method, self.tolerances = method, tolerances
         self.precision = torch.finfo(self.dtype).eps
-        self.A = applied_in_half(self.owner, problem.A, self.dtype)
-        self.adjoint = applied_in_half(self.owner, problem.adjoint, self.dtype, "the adjoint")
+        self.A = OperatorPair(self.owner, problem.A, problem.adjoint, self.dtype)
         self.y = widened(problem.y)
         self.x0 = None if problem.x0 is None else widened(problem.x0)
-        residual = self.y.clone() if self.x0 is None else self.y - self.A(self.x0)
+        residual = self.y.clone() if self.x0 is None else self.y - self.A.forward(self.x0)
         check_like(self.owner, "the output of A", residual, "y", self.y)
         self.unit = unit_of(self.owner, residual)
-        pair = Bidiagonalization(
-            self.owner, self.A, self.adjoint, residual.div_(self.unit), self.dtype
+        self.pair = Bidiagonalization(
+            self.owner, self.A.forward, self.A.adjoint, residual.div_(self.unit), self.dtype
         )
         if self.x0 is not None:
-            check_like(self.owner, "x0", self.x0, "the output of the adjoint", pair.v)
-        self.pair, self.x = pair, torch.zeros_like(pair.v)
+            check_like(self.owner, "x0", self.x0, "the output of the adjoint", self.pair.v)
+        self.x = torch.zeros_like(self.pair.v)
         self.exponent, self.gain = _exponent(self.unit), 1.0
-        self.limit = 0
         self.complaint: str | None = None
         # What the recurrence said when x was found not to be as good, for either claim.
         self.denied = {StopReason.CONVERGED: math.inf, StopReason.LEAST_SQUARES: math.inf}
 
-    def set_limit(self, max_num_iters: int | None) -> int:
-        """Return the largest number of steps, by default twice the number of unknowns."""
-        self.limit = 2 * self.x.numel() if max_num_iters is None else max_num_iters
-        return self.limit
-
-    def result(self, memory: Tensor | None = None) -> Tensor:
+    def result(self) -> Tensor:
         """Return x0 and the change in the unit and dtype of the caller."""
         # Two factors, because the inverse of the unit of A may leave the range where x does not.
         half = self.exponent // 2
-        found = torch.mul(self.x, 2.0**half, out=memory).mul_(2.0 ** (self.exponent - half))
+        found = torch.mul(self.x, 2.0**half).mul_(2.0 ** (self.exponent - half))
         found = found if self.x0 is None else found.add_(self.x0)
         is_extreme = abs(self.exponent) > 16
-        found = narrowed(found, self.dtype)
-        if (is_extreme or found.dtype != self.x.dtype) and not found.isfinite().all():
-            raise ArithmeticError(
-                f"{self.owner}: the scale of A must be such that the solution is in the range of "
-                f"{found.dtype}, got infinity"
-            )
-        return found
+        return in_given_precision(self.owner, found, self.dtype, may_be_extreme=is_extreme)
 
-    def solve(self, progress: Progress) -> Tensor:
-        """Return the solution."""
-        pair = self.pair
-        reason = StopReason.MAX_ITERATIONS if self.limit == 0 else None
-        if pair.alpha and reason is None:
+    def steps(self, limit: int) -> Iterator[Iterate[_Run]]:
+        """Move x, up to the limit."""
+        pair, reason = self.pair, None
+        if pair.alpha and limit:
             pair.begin()
         if not pair.alpha:
             is_proved = pair.unseen + rounding_of(self.dtype) <= self.tolerances.atol
             reason = StopReason.LEAST_SQUARES if is_proved else StopReason.ROUNDING
             reason = reason if pair.beta else self.at_start()
-        if reason is not None:
-            values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
-            progress.tell(0, self.result, {**values, "condition": 1.0}, reason)
-            return self.result()
+        values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
+        yield self, {**values, "condition": 1.0}, reason
         y = pair.beta
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
         ratio = max(0, _exponent(self.damp) - _exponent(pair.unit)) if self.damp else 0
@@ -256,26 +230,20 @@ class _Run:
         self.gain = 4.0**ratio
         recurrence = self.method(pair, self.damp / pair.unit, self.gain)
         self.exponent -= _exponent(pair.unit) + 2 * ratio
-        for iteration in range(1, self.limit + 1):
-            norms = recurrence.step(self.x)
-            norms, reason = self.judged(norms, y)
-            if reason is None and iteration == self.limit:
-                reason = StopReason.MAX_ITERATIONS
+        while True:
+            norms, reason = self.judged(recurrence.step(self.x), y)
             values = {
                 "residual": norms.residual / y,
                 "gradient": relative_gradient(norms),
                 "condition": norms.condition,
             }
-            progress.tell(iteration, self.result, values, reason)
-            if reason is not None:
-                break
-        return self.result(self.x)
+            yield self, values, reason
 
     def at_start(self) -> StopReason:
         """Return what a residual of 0 means that was computed from x0."""
         if self.x0 is None:
             return StopReason.CONVERGED
-        size, moved = magnitudes(self.owner, self.y, self.A(self.x0))
+        size, moved = magnitudes(self.owner, self.y, self.A.forward(self.x0))
         is_proved = rounding_of(self.dtype) * moved <= self.tolerances.btol * size
         return StopReason.CONVERGED if is_proved else StopReason.ROUNDING
 
@@ -311,11 +279,11 @@ class _Run:
     def measured(self, norms: Norms, with_gradient: bool) -> tuple[Norms, float]:
         """Return the norms of x itself, and how far rounding may have moved its residual."""
         x = widened(self.result())
-        residual = (self.y - self.A(x)) / self.unit
+        residual = (self.y - self.A.forward(x)) / self.unit
         damping = self.damp / self.pair.unit
         vectors = [residual, self.x, x / self.unit]
         if with_gradient:
-            gradient = self.adjoint(residual) / self.pair.unit
+            gradient = self.A.adjoint(residual) / self.pair.unit
             vectors.append(gradient.sub_(self.x, alpha=damping**2 / self.gain))
         length, moved, size, *slopes = magnitudes(self.owner, *vectors)
         moved /= self.gain

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from ._bidiagonal import Bidiagonalization, rotation
+from ._checks import Operator
 from ._least_squares import Norms, Problem, Tolerances, least_squares
-from ._progress import Progress
 from ._step import Callback
-from ._vectors import Operator, add_scaled, with_adjoint
+from ._vectors import add_scaled
 
 _NAME = "lsqr"
 
@@ -111,14 +111,9 @@ def lsqr(
     >>> torch.round(lsqr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)
     tensor([1., 2.])
     """
-    A, adjoint = with_adjoint(_NAME, A, adjoint)
-    return least_squares(
-        Problem(_NAME, A, adjoint, y, x0, damp),
-        LSQR,
-        Tolerances(atol, btol, conlim),
-        max_num_iters,
-        lambda total: Progress(_NAME, total, tqdm_kwargs, callback),
-    )
+    problem = Problem(_NAME, A, adjoint, y, x0, damp)
+    tolerances = Tolerances(atol, btol, conlim)
+    return least_squares(LSQR, problem, tolerances, max_num_iters, tqdm_kwargs, callback)
 
 
 class LSQR:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
-from ._half import applied_in_half, narrowed, rounding_of, widened
+from ._checks import Operator, check_count, check_like, check_vector, checked_number
 from ._power_method import operator_norm
-from ._progress import Progress
-from ._proximal import Proximal, check_proximal, conjugate
+from ._precision import OperatorPair, in_given_precision, rounding_of, widened
+from ._progress import Iterate, Progress, reason_of_both
+from ._proximal import Proximal, checked_proximal, conjugate
 from ._random import random_like
-from ._step import Callback, StopReason, reason_of_both
-from ._vectors import (
-    Operator,
-    add_scaled,
-    check_count,
-    check_like,
-    check_vector,
-    checked_number,
-    magnitudes,
-    with_adjoint,
-)
+from ._step import Callback, StopReason
+from ._vectors import add_scaled, magnitudes
 
 _NAME = "pdhg"
 
@@ -125,120 +117,118 @@ def pdhg(
     tensor([1.5000, 0.5000])
     """
     check_vector(_NAME, "x0", x0)
-    check_proximal(_NAME, "proximal_f", proximal_f)
-    check_proximal(_NAME, "proximal_g", proximal_g)
     check_count(_NAME, "max_num_iters", max_num_iters)
-    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
-    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
-    K, adjoint = with_adjoint(_NAME, K, adjoint)
-    dtype = x0.dtype
-    K, adjoint = (
-        applied_in_half(_NAME, K, dtype, "K"),
-        applied_in_half(_NAME, adjoint, dtype, "the adjoint"),
+    tolerances = (
+        checked_number(_NAME, "eps_abs", eps_abs),
+        checked_number(_NAME, "eps_rel", eps_rel),
     )
-    proximal_f = applied_in_half(_NAME, proximal_f, dtype, "the proximal map of f")
-    proximal_g = applied_in_half(_NAME, proximal_g, dtype, "the proximal map of g")
-    is_given = tau is not None and sigma is not None
-    x = widened(x0).clone()
-    norm, tau, sigma = _steps(K, adjoint, x, tau, sigma)
-    proximal_dual = conjugate(proximal_f)
-    image = K(x)
-    if p0 is None:
-        p = torch.zeros_like(image)
-    else:
+    dtype = x0.dtype
+    proximal_f = checked_proximal(_NAME, "proximal_f", proximal_f, dtype)
+    proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype)
+    if p0 is not None:
         check_vector(_NAME, "p0", p0)
-        p = widened(p0).clone()
-    check_like(_NAME, "p0", p, "the output of K", image)
-    ahead = image.clone()
-    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+        p0 = widened(p0).clone()
+    pair, x = OperatorPair(_NAME, K, adjoint, dtype, "K"), widened(x0).clone()
+    lengths = _StepLengths(pair, x, tau, sigma)
+    steps = _steps(pair, proximal_f, proximal_g, x, p0, lengths, tolerances)
 
-    def result() -> Tensor:
-        return narrowed(x, dtype)
+    def result(x: Tensor) -> Tensor:
+        return in_given_precision(_NAME, x, dtype)
 
-    def copied() -> Tensor:
-        return result().clone()
-
-    with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
-        if max_num_iters == 0:
-            values = {"primal": math.inf, "dual": math.inf, "tau": tau, "sigma": sigma}
-            progress.tell(0, copied, values, StopReason.MAX_ITERATIONS)
-        for iteration in range(1, max_num_iters + 1):
-            p_new = proximal_dual(torch.add(p, ahead, alpha=sigma), sigma)
-            check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
-            back = adjoint(p_new)
-            check_like(_NAME, "the output of the adjoint", back, "x0", x)
-            x_new = proximal_g(torch.sub(x, back, alpha=tau), tau)
-            del back  # as early as that, because the next vectors need the memory
-            check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
-            image_new = K(x_new)
-            p_move = p - p_new
-            ahead = add_scaled(ahead - image_new, 1 / sigma, p_move)
-            primal, bent, dual, x_size, p_size, p_moved = magnitudes(
-                _NAME, x - x_new, image - image_new, ahead, x_new, p_new, p_move
-            )
-            moved = primal
-            primal /= tau
-            goals = (
-                eps_abs * math.sqrt(x.numel()) + eps_rel * norm * p_size,
-                eps_abs * math.sqrt(p.numel()) + eps_rel * norm * x_size,
-            )
-            noises = (
-                rounding * (x_size / tau + norm * p_size),
-                rounding * (p_size / sigma + norm * x_size),
-            )
-            reason = reason_of_both((primal, dual), goals, noises)
-            if moved <= precision * x_size and p_moved <= precision * p_size:
-                reason = reason or StopReason.ROUNDING
-            if iteration == max_num_iters:
-                reason = reason or StopReason.MAX_ITERATIONS
-            # At rounding the ratio of two moves says nothing of the norm.
-            bent -= 2 * rounding * norm * x_size
-            too_long = moved > 16 * precision * x_size and bent > norm * moved * (1 + 1e-3)
-            ahead = torch.lerp(image, image_new, 2.0)
-            x, p, image = x_new, p_new, image_new
-            del x_new, p_new, p_move, image_new
-            values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
-            progress.tell(iteration, copied, values, reason)
-            if reason is not None:
-                break
-            if too_long:
-                norm = bent / moved
-                if is_given:
-                    _check_steps(tau, sigma, norm)
-                elif (excess := math.sqrt(tau * sigma) * norm / 0.99) > 1:
-                    tau, sigma = tau / excess, sigma / excess
-    return result()
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    return result(progress.follow(steps, lambda x: result(x).clone()))
 
 
 def _steps(
-    K: Operator, adjoint: Operator, x0: Tensor, tau: float | None, sigma: float | None
-) -> tuple[float, float, float]:
-    """Return an estimate of the norm of K, from below, and the lengths of the steps."""
-    if tau is not None:
-        tau = checked_number(_NAME, "tau", tau, is_positive=True)
-    if sigma is not None:
-        sigma = checked_number(_NAME, "sigma", sigma, is_positive=True)
-    generator = torch.Generator().manual_seed(0)
-    start = random_like(x0, generator)
-    with torch.no_grad():
-        norm = float(operator_norm(K, start, 30, 1e-3, adjoint=adjoint))
-    reach = 0.99 / (norm or 1.0)
-    if tau is not None and sigma is not None:
-        _check_steps(tau, sigma, norm)
-    elif tau is None and sigma is None:
-        tau = sigma = reach
-    elif tau is None:
-        assert sigma is not None
-        tau = reach**2 / sigma
-    elif sigma is None:
-        sigma = reach**2 / tau
-    assert sigma is not None
-    return norm, tau, sigma
-
-
-def _check_steps(tau: float, sigma: float, norm: float) -> None:
-    if tau * sigma * norm**2 > 1 + 1e-3:
-        raise ValueError(
-            f"{_NAME}: tau and sigma must satisfy tau sigma |K|^2 <= 1, got {tau:.6g} and "
-            f"{sigma:.6g} for a norm of at least {norm:.6g}"
+    K: OperatorPair,
+    proximal_f: Proximal,
+    proximal_g: Proximal,
+    x: Tensor,
+    p: Tensor | None,
+    lengths: _StepLengths,
+    tolerances: tuple[float, float],
+) -> Iterator[Iterate[Tensor]]:
+    eps_abs, eps_rel = tolerances
+    precision, rounding = torch.finfo(K.dtype).eps, rounding_of(K.dtype)
+    proximal_dual = conjugate(proximal_f)
+    image = K.forward(x)
+    p = torch.zeros_like(image) if p is None else p
+    check_like(_NAME, "p0", p, "the output of K", image)
+    ahead = image.clone()
+    yield x, {"primal": math.inf, "dual": math.inf} | lengths.values(), None
+    while True:
+        tau, sigma, norm = lengths.tau, lengths.sigma, lengths.norm
+        p_new = proximal_dual(torch.add(p, ahead, alpha=sigma), sigma)
+        check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
+        back = K.adjoint(p_new)
+        check_like(_NAME, "the output of the adjoint", back, "x0", x)
+        x_new = proximal_g(torch.sub(x, back, alpha=tau), tau)
+        del back  # as early as that, because the next vectors need the memory
+        check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
+        image_new = K.forward(x_new)
+        p_move = p - p_new
+        ahead = add_scaled(ahead - image_new, 1 / sigma, p_move)
+        moved, bent, dual, x_size, p_size, p_moved = magnitudes(
+            _NAME, x - x_new, image - image_new, ahead, x_new, p_new, p_move
         )
+        primal = moved / tau
+        goals = (
+            eps_abs * math.sqrt(x.numel()) + eps_rel * norm * p_size,
+            eps_abs * math.sqrt(p.numel()) + eps_rel * norm * x_size,
+        )
+        noises = (
+            rounding * (x_size / tau + norm * p_size),
+            rounding * (p_size / sigma + norm * x_size),
+        )
+        reason = reason_of_both((primal, dual), goals, noises)
+        if moved <= precision * x_size and p_moved <= precision * p_size:
+            reason = reason or StopReason.ROUNDING
+        ahead = torch.lerp(image, image_new, 2.0)
+        x, p, image = x_new, p_new, image_new
+        del x_new, p_new, p_move, image_new
+        yield x, {"primal": primal, "dual": dual} | lengths.values(), reason
+        # At rounding the ratio of two moves says nothing of the norm.
+        if moved > 16 * precision * x_size:
+            lengths.learn((bent - 2 * rounding * norm * x_size) / moved)
+
+
+class _StepLengths:
+    """tau and sigma, and an estimate of the norm of K from below."""
+
+    def __init__(self, K: OperatorPair, x0: Tensor, tau: float | None, sigma: float | None) -> None:
+        if tau is not None:
+            tau = checked_number(_NAME, "tau", tau, is_positive=True)
+        if sigma is not None:
+            sigma = checked_number(_NAME, "sigma", sigma, is_positive=True)
+        start = random_like(x0, torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            norm = operator_norm(K.forward, start, 30, 1e-3, adjoint=K.adjoint)
+        self.norm = float(norm)
+        longest = 0.99 / (self.norm or 1.0)  # the root of the product
+        self.are_given = tau is not None and sigma is not None
+        if tau is None:
+            tau = longest if sigma is None else longest**2 / sigma
+            sigma = longest if sigma is None else sigma
+        self.tau, self.sigma = tau, longest**2 / tau if sigma is None else sigma
+        self._check()
+
+    def learn(self, norm: float) -> None:
+        """Take note of what the norm is at least: shorten the steps, or refuse those given."""
+        if norm <= self.norm * (1 + 1e-3):
+            return
+        self.norm = norm
+        self._check()
+        excess = math.sqrt(self.tau * self.sigma) * norm / 0.99
+        if excess > 1 and not self.are_given:
+            self.tau, self.sigma = self.tau / excess, self.sigma / excess
+
+    def _check(self) -> None:
+        if self.are_given and self.tau * self.sigma * self.norm**2 > 1 + 1e-3:
+            raise ValueError(
+                f"{_NAME}: tau and sigma must satisfy tau sigma |K|^2 <= 1, got {self.tau:.6g} and "
+                f"{self.sigma:.6g} for a norm of at least {self.norm:.6g}"
+            )
+
+    def values(self) -> dict[str, float]:
+        """Return both for the callback."""
+        return {"tau": self.tau, "sigma": self.sigma}

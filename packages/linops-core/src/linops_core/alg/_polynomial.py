@@ -14,8 +14,8 @@ from nameddim import NamedDimension
 
 from .._algebra._composite import Composite
 from .._base._linop import NamedLinop
-from ._half import applied_in_half, in_given_precision, widened
-from ._vectors import Operator, check_count, checked_number
+from ._checks import Operator, check_count, checked_number
+from ._precision import applied_in_half, in_given_precision, widened
 
 _NAME = "polynomial_preconditioner"
 Norm = Literal["l_2", "l_inf"]

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from ._half import applied_in_half, narrowed, rounding_of, widened
-from ._items import BatchDims, Items, items_of
-from ._progress import Progress
-from ._random import random_input, seeded
-from ._step import Callback, Step, StopReason
-from ._vectors import (
+from ._batched_vectors import BatchDims, BatchedVectors, batched_vectors
+from ._checks import (
     Operator,
     check_count,
     check_scale,
@@ -23,10 +18,12 @@ from ._vectors import (
     checked_number,
     finite,
     in_own_space,
-    normal_of,
-    unit_of,
-    with_adjoint,
 )
+from ._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
+from ._progress import Iterate, Progress
+from ._random import input_or_random, seeded
+from ._step import Callback, Step, StopReason
+from ._vectors import is_moderate, unit_of
 
 
 def power_method(
@@ -103,64 +100,53 @@ def power_method(
     check_vector(owner, "v_init", v_init)
     check_count(owner, "max_iters", max_iters, 1)
     tol = checked_number(owner, "tol", tol)
-    items = items_of(owner, A, v_init, batch_dims)
+    batch = batched_vectors(owner, A, v_init, batch_dims)
     dtype = v_init.dtype
     progress = Progress(owner, max_iters, tqdm_kwargs, callback)
-    A = applied_in_half(owner, A, dtype)
-    return _iterated(A, widened(v_init), max_iters, tol, items, dtype, progress)
+    steps = _steps(applied_in_half(owner, A, dtype), widened(v_init), tol, batch, dtype)
+    v, eigenvalue = progress.follow(steps, partial(_shown, dtype))
+    return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.axes])
 
 
-def _iterated(
-    A: Operator,
-    v: Tensor,
-    max_iters: int,
-    tol: float,
-    items: Items,
-    dtype: torch.dtype,
-    watched: Progress,
-) -> tuple[Tensor, Tensor]:
-    """Return v in the precision of ``dtype``, that of what A returns, and the eigenvalue."""
+def _shown(dtype: torch.dtype, found: tuple[Tensor, Tensor]) -> Tensor:
+    return narrowed(found[0], dtype).clone()
+
+
+def _steps(
+    A: Operator, v: Tensor, tol: float, batch: BatchedVectors, dtype: torch.dtype
+) -> Iterator[Iterate[tuple[Tensor, Tensor]]]:
+    """Yield v and the eigenvalue; A rounds as numbers of the dtype are."""
     owner = "power_method"
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
-
-    def result() -> Tensor:
-        return narrowed(v, dtype).clone()
-
-    norm, numbers = items.magnitude(v)
+    eigenvalue, numbers = batch.magnitude(v)
     if not (numbers > 0).all():
         finite(owner, float(numbers.sum()))
         raise ValueError(f"{owner}: v_init must not be zero, got norms {numbers.tolist()}")
-    v = v / norm
-    before = torch.zeros_like(numbers)
-    with watched as progress:
-        for iteration in range(1, max_iters + 1):
-            image = in_own_space(owner, A, v)
-            eigenvalue, numbers = items.magnitude(image)
-            finite(owner, float(numbers.sum()), image.dtype)
-            if (numbers > 0).all():
-                v = image / eigenvalue
-            else:
-                safe = torch.where(eigenvalue > 0, eigenvalue, 1)
-                v = torch.where(eigenvalue > 0, image / safe, v)
-            del image  # or it would still be there when the next one comes
-            change = (numbers - before).abs()
-            is_proved = change + rounding * numbers <= tol * numbers
-            is_still = (change <= precision * numbers) & (tol < precision + rounding)
-            reasons = [
-                StopReason.CONVERGED if proved else StopReason.ROUNDING if still else None
-                for proved, still in zip(is_proved.tolist(), is_still.tolist(), strict=True)
-            ]
-            if iteration == max_iters:
-                reasons = [reason or StopReason.MAX_ITERATIONS for reason in reasons]
-            values = {
-                "eigenvalue": float(numbers.max()) if len(numbers) else 0.0,
-                "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
-            }
-            progress.tell(iteration, result, values, reasons)
-            if None not in reasons:
-                break
-            before = numbers
-    return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in items.axes])
+    v = v / eigenvalue
+    numbers = torch.zeros_like(numbers)
+    yield (v, eigenvalue), {}, None
+    while True:
+        before = numbers
+        image = in_own_space(owner, A, v)
+        eigenvalue, numbers = batch.magnitude(image)
+        finite(owner, float(numbers.sum()), image.dtype)
+        if (numbers > 0).all():
+            v = image / eigenvalue
+        else:
+            v = torch.where(eigenvalue > 0, image / eigenvalue.where(eigenvalue > 0, 1), v)
+        del image  # or it would still be there when the next one comes
+        change = (numbers - before).abs()
+        is_proved = change + rounding * numbers <= tol * numbers
+        is_still = (change <= precision * numbers) & (tol < precision + rounding)
+        reasons = [
+            StopReason.CONVERGED if proved else StopReason.ROUNDING if still else None
+            for proved, still in zip(is_proved.tolist(), is_still.tolist(), strict=True)
+        ]
+        values = {
+            "eigenvalue": float(numbers.max()) if len(numbers) else 0.0,
+            "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
+        }
+        yield (v, eigenvalue), values, reasons
 
 
 def operator_norm(
@@ -228,45 +214,33 @@ def operator_norm(
     tensor(4.)
     """
     owner = "operator_norm"
-    forward, backward = with_adjoint(owner, A, adjoint)
     check_count(owner, "max_iters", max_iters, 1)
     tol = checked_number(owner, "tol", tol)
-    v = v_init
-    if v is None:
-        v = random_input(owner, A, sizes, seeded(owner, seed))
-    check_vector(owner, "v_init", v)
+    v = input_or_random(owner, A, ("v_init", v_init), sizes, seeded(owner, seed))
+    dtype = v.dtype
+    pair = OperatorPair(owner, A, adjoint, dtype)
     if not v.numel():  # the only vector is zero
         return widened(v).abs().sum()
-    dtype = v.dtype
-    normal = applied_in_half(owner, normal_of(A, forward, backward), dtype, "A^H A")
-    forward = applied_in_half(owner, forward, dtype)
-    backward = applied_in_half(owner, backward, dtype, "the adjoint")
     v = widened(v)
-    image = forward(v)
+    image = pair.forward(v)
     size = unit_of(owner, image, is_output=True)
-    scale = size / unit_of(owner, v) if image.any() else 1.0
-    back = backward(image / size)
+    unit = size / unit_of(owner, v) if image.any() else 1.0
+    back = pair.adjoint(image / size)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)
-    check_scale(owner, scale, narrowed(back, dtype).dtype)
-    unit = 1.0 if _has_squares(scale, narrowed(back, dtype).dtype) else scale
-    if unit != 1.0:
-        normal = partial(_scaled_normal, forward, backward, unit)
+    check_scale(owner, unit, narrowed(back, dtype).dtype)
+    if is_moderate(unit):
+        unit, normal = 1.0, pair.normal()
+    else:  # squares may leave the range of the dtype
+        normal = partial(_scaled_normal, pair, unit)
         callback = callback and partial(_tell_in_own_unit, callback, unit)
     progress = Progress("power_method", max_iters, tqdm_kwargs, callback)
-    _, square = _iterated(normal, v, max_iters, tol, Items(()), dtype, progress)
-    return square.sqrt() * unit
+    steps = _steps(normal, v, tol, BatchedVectors(), dtype)
+    return progress.follow(steps, partial(_shown, dtype))[1].sqrt() * unit
 
 
-def _has_squares(unit: float, dtype: torch.dtype) -> bool:
-    """Whether the square of the unit is far enough within the range to be rounded finely."""
-    information = torch.finfo(dtype)
-    lowest = math.sqrt(information.tiny / information.eps)
-    return lowest < unit < 1 / lowest
-
-
-def _scaled_normal(forward: Operator, backward: Operator, unit: float, x: Tensor) -> Tensor:
-    return backward(forward(x) / unit) / unit
+def _scaled_normal(pair: OperatorPair, unit: float, x: Tensor) -> Tensor:
+    return pair.adjoint(pair.forward(x) / unit) / unit
 
 
 def _tell_in_own_unit(callback: Callback, unit: float, step: Step) -> None:

@@ -5,18 +5,20 @@ A proximal map is any function of z and of the step t. Here are those that are u
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from .._kernels._tracing import is_recorded
-from ._half import narrowed, widened
-from ._items import Items
-from ._vectors import check_callable, checked_number, norm, unit_of
+from ._batched_vectors import BatchedVectors
+from ._checks import check_callable, checked_number
+from ._precision import applied_in_half, narrowed, widened
+from ._vectors import is_moderate, norm, unit_of
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -131,8 +133,7 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
 
     def proximal(z: Tensor, step: float) -> Tensor:
         offset = widened(z) if center is None else widened(z) - center
-        unit = Items(()).unit(offset)
-        unit = torch.where(unit > 0, unit, 1)
+        unit = BatchedVectors().unit(offset)
         length = norm(offset / unit) * unit
         factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
         found = offset * factor if center is None else center + offset * factor
@@ -209,8 +210,8 @@ def conjugate(proximal: Proximal) -> Proximal:
     return lambda z, step: torch.sub(z, proximal(z / step, 1 / step), alpha=step)
 
 
-def check_proximal(owner: str, name: str, proximal: object) -> None:
-    """Refuse what is no function of z and t.
+def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dtype) -> Proximal:
+    """Return a function of z and t for tensors in single precision where the dtype is half.
 
     Raises
     ------
@@ -218,23 +219,22 @@ def check_proximal(owner: str, name: str, proximal: object) -> None:
         If it cannot be called with two arguments, or makes a proximal map and was not called.
     """
     check_callable(owner, name, proximal)
+    given: object = proximal
     for factory in (soft_threshold, box, l2_ball, l2_squared, no_penalty, conjugate):
-        if proximal is factory:
+        if given is factory:
             arguments = "" if factory is no_penalty else "..."
             raise TypeError(
                 f"{owner}: {name} must be a function of z and t, got {factory.__name__}, which "
                 f"must be called to make one: {factory.__name__}({arguments})"
             )
-    try:
-        signature = inspect.signature(cast(Proximal, proximal))
-    except (TypeError, ValueError):
-        return  # a function that does not say what it takes
-    try:
-        signature.bind(None, None)
-    except TypeError as error:
-        raise TypeError(
-            f"{owner}: {name} must be a function of z and t, got {proximal!r}: {error}"
-        ) from None
+    with contextlib.suppress(ValueError):  # of a function that does not say what it takes
+        try:
+            inspect.signature(proximal).bind(None, None)
+        except TypeError as error:
+            raise TypeError(
+                f"{owner}: {name} must be a function of z and t, got {proximal!r}: {error}"
+            ) from None
+    return applied_in_half(owner, proximal, dtype, name)
 
 
 def in_moderate_unit(owner: str, y: Tensor, proximal: Proximal) -> tuple[float, Proximal]:
@@ -244,7 +244,7 @@ def in_moderate_unit(owner: str, y: Tensor, proximal: Proximal) -> tuple[float, 
     be minimised is then the same function of x in another unit, to the last bit.
     """
     unit = unit_of(owner, y)
-    if 2.0**-16 <= unit <= 2.0**16:
+    if is_moderate(unit):
         return 1.0, proximal
     return unit, lambda z, step: proximal(z * unit, step) / unit
 

@@ -34,21 +34,6 @@ class StopReason(Enum):
         return self.value
 
 
-def reason_of_both(
-    found: tuple[float, float], goals: tuple[float, float], noises: tuple[float, float]
-) -> StopReason | None:
-    """Return why to stop where both lengths are at their goals, if they are."""
-    if not all(length <= goal for length, goal in zip(found, goals, strict=True)):
-        return None
-    triples = list(zip(found, goals, noises, strict=True))
-    if all(length + noise <= goal for length, goal, noise in triples):
-        return StopReason.CONVERGED
-    # Some can fall no further, and the others are proved.
-    if all(length + noise <= goal or length <= noise for length, goal, noise in triples):
-        return StopReason.ROUNDING
-    return None
-
-
 @dataclass(frozen=True)
 class Step:
     """Where an iteration stands after a step: what the callback of every solver is given.

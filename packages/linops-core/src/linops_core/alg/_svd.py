@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ._half import applied_in_half, narrowed, rounding_of, widened
-from ._progress import Progress
-from ._random import random_input, random_like, seeded
+from ._checks import Operator, check_count, check_scale, checked_number, finite
+from ._precision import OperatorPair, narrowed, rounding_of, widened
+from ._progress import Iterate, Progress
+from ._random import input_or_random, random_like, seeded
 from ._step import Callback, StopReason
-from ._vectors import (
-    Operator,
-    check_count,
-    check_scale,
-    check_vector,
-    checked_number,
-    finite,
-    is_moderate,
-    norm,
-    unit_of,
-    with_adjoint,
-)
+from ._vectors import is_moderate, norm, unit_of
 
 _NAME = "svd"
 
@@ -131,71 +120,71 @@ def svd(
     check_count(_NAME, "oversampling", oversampling)
     tol = checked_number(_NAME, "tol", tol)
     generator = seeded(_NAME, seed)
-    if like is None:
-        like = random_input(_NAME, A, sizes, generator)
-    check_vector(_NAME, "like", like)
-    A, adjoint = with_adjoint(_NAME, A, adjoint)
-    dtype = like.dtype
-    A, adjoint = (
-        applied_in_half(_NAME, A, dtype),
-        applied_in_half(_NAME, adjoint, dtype, "the adjoint"),
-    )
-    like = widened(like)
-    output = A(like)
-    like = like.to(torch.promote_types(like.dtype, output.dtype))
-    most = min(like.numel(), output.numel())
-    if k > most:
+    like = input_or_random(_NAME, A, ("like", like), sizes, generator)
+    pair, dtype, like = OperatorPair(_NAME, A, adjoint, like.dtype), like.dtype, widened(like)
+    blocks = _Blocks(pair, like, generator)
+    if k > blocks.most:
         raise ValueError(
-            f"{_NAME}: k must be at most {most}, the least of the dimensions of input and "
+            f"{_NAME}: k must be at most {blocks.most}, the least of the dimensions of input and "
             f"output, got {k}"
         )
-    left = _Basis(output.numel(), like)
-    right = _Basis(like.numel(), like)
-    newest = right.extend(random_like(like, generator, min(k + oversampling, most)), 0.0)
-    matrix = like.new_zeros(0, 0)
-    scale, unit = 0.0, 1.0
-    noise = 2 * rounding_of(dtype)  # of A and of its adjoint
-    with Progress(_NAME, max_num_iters, tqdm_kwargs, callback) as progress:
-        for iteration in range(1, max_num_iters + 1):
-            images = torch.stack([A(row.reshape(like.shape)).flatten() for row in newest])
-            if iteration == 1:
-                unit = _unit(images, dtype)
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    P, S, Qh = progress.follow(blocks.steps(k, k + oversampling, tol), lambda found: found[1] * 1)
+    U = blocks.left.combined(P[:, :k].mT).reshape(-1, *blocks.output.shape)
+    V = blocks.right.combined(Qh[:k].conj()).reshape(-1, *blocks.like.shape)
+    return SVD(narrowed(U, dtype), S, narrowed(V, dtype))
+
+
+class _Blocks:
+    """The spaces that are spanned by A and its adjoint, applied in turn."""
+
+    def __init__(self, A: OperatorPair, like: Tensor, generator: torch.Generator) -> None:
+        self.A, self.generator = A, generator
+        self.output = A.forward(like)
+        self.like = like.to(torch.promote_types(like.dtype, self.output.dtype))
+        self.most = min(self.like.numel(), self.output.numel())
+        self.left = _Basis(self.output.numel())
+        self.right = _Basis(self.like.numel())
+
+    def steps(self, k: int, width: int, tol: float) -> Iterator[Iterate[tuple[Tensor, ...]]]:
+        """Yield the triplets of A between both spaces, in coordinates; S in the unit of A."""
+        A, left, right, like = self.A, self.left, self.right, self.like
+        matrix = like.new_zeros(0, 0)
+        yield (matrix, matrix, matrix), {}, None
+        scale, unit = 0.0, 0.0
+        noise = 2 * rounding_of(A.dtype)  # of A and of its adjoint
+        newest = right.extend(random_like(like, self.generator, min(width, self.most)), 0.0)
+        while True:
+            images = torch.stack([A.forward(row.reshape(like.shape)).flatten() for row in newest])
+            unit = unit or _unit(images, A.dtype)
             images = _divided(images, unit)
             scale = max(scale, finite(_NAME, norm(images).item(), images.dtype))
             first = left.count
             new_left = left.extend(images, scale)
             if left.count < k and len(new_left) < len(newest):
                 # The rank is less than k: the other singular values are 0.
-                left.extend(random_like(output.to(like.dtype), generator, k - left.count), 0.0)
+                output = self.output.to(like.dtype)
+                left.extend(random_like(output, self.generator, k - left.count), 0.0)
             matrix = torch.nn.functional.pad(matrix, (0, 0, 0, left.count - len(matrix)))
             matrix = torch.cat([matrix, left.coordinates(images).mT], dim=1)
             P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
+            residual, newest = 0.0, newest[:0]
             if len(new_left):
-                images = torch.stack(
-                    [adjoint(row.reshape(output.shape)).flatten() for row in new_left]
-                )
-                images = _divided(images, unit)
+                rows = [A.adjoint(row.reshape(self.output.shape)).flatten() for row in new_left]
+                images = _divided(torch.stack(rows), unit)
                 finite(_NAME, norm(images).item(), images.dtype)
                 newest = right.extend(images, scale)
                 rest = images @ newest.mH
-                residual = _largest(rest.mT @ P[first : first + len(new_left), :k])
-            else:
-                newest, residual = images[:0], 0.0
+                columns = rest.mT @ P[first : first + len(new_left), :k]
+                residual = float(norm(columns, [0]).max().item())
             relative = residual / (float(S[0]) or 1.0)
             reason = None
             if len(S) >= k and relative + noise <= tol:
                 reason = StopReason.CONVERGED
             elif len(S) >= k and (relative <= noise or not len(newest)):
                 reason = StopReason.ROUNDING
-            elif iteration == max_num_iters:
-                reason = StopReason.MAX_ITERATIONS
             values = {"norm": float(S[0]) * unit, "residual": relative}
-            progress.tell(iteration, partial(torch.mul, S[:k], unit), values, reason)
-            if reason is not None:
-                break
-    U = left.combined(P[:, :k].mT).reshape(-1, *output.shape)
-    V = right.combined(Qh[:k].conj()).reshape(-1, *like.shape)
-    return SVD(narrowed(U, dtype), S[:k] * unit, narrowed(V, dtype))
+            yield (P, S[:k] * unit, Qh), values, reason
 
 
 def _unit(images: Tensor, dtype: torch.dtype) -> float:
@@ -209,15 +198,11 @@ def _divided(images: Tensor, unit: float) -> Tensor:
     return images if unit == 1.0 else images.div_(unit)
 
 
-def _largest(columns: Tensor) -> float:
-    return float(norm(columns, [0]).max().item())
-
-
 class _Basis:
     """Orthonormal vectors, the rows of blocks."""
 
-    def __init__(self, dimension: int, like: Tensor) -> None:
-        self.dimension, self.like = dimension, like
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
         self.blocks: list[Tensor] = []
 
     @property

@@ -1,4 +1,4 @@
-"""What conjugate gradients know of each system: is it one, is it solved, is it to be believed?
+"""What conjugate gradients check of each system: that it is one, and whether it is solved.
 
 Numbers are Python's own where there is one system, which costs a microsecond, and tensors with one
 for each system on the host where there are more. The arithmetic is the same.
@@ -7,8 +7,7 @@ for each system on the host where there are more. The arithmetic is the same.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,36 +19,22 @@ _NAME = "conjugate_gradients"
 Numbers: TypeAlias = Any  # float or complex, or a Tensor of them
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Numbers of a step.
+class Measured(NamedTuple):
+    """Numbers of a step along p, with r the residual behind it and z the same preconditioned."""
 
-    p is the direction, r the residual behind the step, z the same preconditioned; z' is that
-    before the step.
-    """
-
-    curvature: Numbers
-    """p^H A p"""
-    cross: Numbers
-    """z'^H A p"""
-    energy: Numbers
-    """r^H z"""
-    step: Numbers
-    """Length of the step along p; 0 where the curvature drowns in rounding."""
-    direction: Numbers
-    """|p|"""
-    image: Numbers
-    """|A p|"""
-    norm: Numbers
-    """Largest |A p| / |p| so far."""
-    residual: Numbers
-    """|r|"""
-    searched: Numbers
-    """|z|"""
+    curvature: Numbers  # p^H A p
+    cross: Numbers  # z'^H A p for the z' before the step
+    energy: Numbers  # r^H z
+    step: Numbers  # length of the step along p; 0 where the curvature drowns in rounding
+    direction: Numbers  # |p|
+    image: Numbers  # |A p|
+    norm: Numbers  # largest |A p| / |p| so far
+    residual: Numbers  # |r|
+    searched: Numbers  # |z|
 
 
-class Judge:
-    """Keeps the books of all systems; in units in which each right-hand side is near 1.
+class ConvergenceCheck:
+    """What is known of all systems, in units in which each right-hand side is near 1.
 
     ``CONVERGED`` is said where it is proved: the residual of the recurrence, and a bound of how far
     the residual itself may be from it, are together below the tolerance. Where only the first is,
@@ -57,12 +42,8 @@ class Judge:
 
     Parameters
     ----------
-    size : float or Tensor
-        |y| of each system.
-    loss : float or Tensor
-        f at the first guess.
-    residual : float or Tensor
-        |A x - y| there.
+    size, loss, residual : float or Tensor
+        |y| of each system, and f and |A x - y| at the first guess.
     image : float or Tensor
         |A| |x| there, or |A x| where the residual is above the tolerance.
     gtol, ltol : float
@@ -88,7 +69,7 @@ class Judge:
         precision: float,
         rounding: float,
         noise: float,
-        is_preconditioned: bool = False,
+        is_preconditioned: bool,
     ) -> None:
         _check_finite(size, loss, residual, image)
         # Of a right-hand side of zero there is nothing else that the tolerance could be of.
@@ -106,16 +87,11 @@ class Judge:
         # What rounding leaves of p'^H A p times the factor of p' in p, of two directions.
         self.unconjugate = 0.0 * size
         self.n_steps = 0
-        self.reasons: list[StopReason | None] = [None] * _count(size)
+        self.reasons: list[StopReason | None] = [None] * len(_list(size))
         self.active: Numbers = size >= 0
         self.waiting: Numbers = size < 0
         self.stop(self._is_proved(), StopReason.CONVERGED)
         self.stop(residual <= precision * size, StopReason.ROUNDING)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all systems have stopped."""
-        return None not in self.reasons
 
     @property
     def relative(self) -> float:
@@ -149,15 +125,7 @@ class Judge:
         self.length = length
 
     def step(self, measured: Measured) -> None:
-        """Check what a step tells of A, and decide which systems are solved.
-
-        Raises
-        ------
-        ValueError
-            If A or the preconditioner shows itself not to be Hermitian positive definite.
-        ArithmeticError
-            If a number is not finite.
-        """
+        """Check what a step tells of A and the preconditioner, and which systems are solved."""
         self.n_steps += 1
         self._check_curvature(measured)
         _check_finite(measured.energy, measured.residual, measured.searched, measured.step)
@@ -203,10 +171,10 @@ class Judge:
         self.unconjugate = 0.0 * self.size
 
     def complaint(self, dtype: torch.dtype) -> str | None:
-        """Return what a user has to be told who does not ask why the solver stopped.
+        """Return the text of the warning where a residual is far from its tolerance for good.
 
-        That is a residual far from its tolerance for which more steps are no cure: the precision
-        ended the steps, or x grew along directions that A maps to almost nothing.
+        That is where the precision ended the steps, or x grew along directions that A maps to
+        almost nothing.
         """
         root = math.sqrt(self.precision)
         tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, root)
@@ -324,10 +292,6 @@ def on_host(*scalars: Tensor) -> list[Numbers]:
     return list(stacked.flatten(1).cpu().to(torch.complex128))
 
 
-def _count(numbers: Numbers) -> int:
-    return numbers.numel() if isinstance(numbers, Tensor) else 1
-
-
 def _list(numbers: Numbers) -> list[Any]:
     return numbers.tolist() if isinstance(numbers, Tensor) else [numbers]
 
@@ -343,7 +307,8 @@ def _first(numbers: Numbers, bad: Numbers) -> str:
 
 
 def _which(bad: Numbers) -> str:
-    return f" of system {_list(bad).index(True)}" if _count(bad) > 1 else ""
+    systems = _list(bad)
+    return f" of system {systems.index(True)}" if len(systems) > 1 else ""
 
 
 def _check_finite(*numbers: Numbers) -> None:

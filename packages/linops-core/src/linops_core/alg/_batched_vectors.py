@@ -14,21 +14,18 @@ from nameddim import ELLIPSES, ND, NamedDimension
 
 from .._base._linop import NamedLinop
 from .._base._roles import Role
-from ._vectors import Operator, largest_part, norm
+from ._checks import Operator
+from ._vectors import largest_part, norm, safe_norms
 
 BatchDims: TypeAlias = int | str | NamedDimension | Iterable[NamedDimension | str]
 
 
 @dataclass(frozen=True)
-class Items:
+class BatchedVectors:
     """The independent vectors in a tensor, one for each index into some of its dimensions."""
 
-    axes: tuple[int, ...]
+    axes: tuple[int, ...] = ()
     """The axes that number them; none where the tensor is one vector."""
-
-    def count(self, x: Tensor) -> int:
-        """Return how many there are."""
-        return math.prod(x.shape[axis] for axis in self.axes)
 
     def scalars_shape(self, x: Tensor) -> list[int]:
         """Return the shape of one number for each, to be multiplied with x."""
@@ -46,7 +43,7 @@ class Items:
 
     def norm(self, x: Tensor) -> Tensor:
         """Return the norm of each, in ``scalars_shape``."""
-        others = [axis for axis in range(x.ndim) if axis not in self.axes]
+        others = self._others(x)
         return norm(x, others, keepdim=bool(self.axes)) if others else x.abs()
 
     def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,44 +53,33 @@ class Items:
         """
         length = self.norm(x)
         on_host = length.detach().flatten().cpu().double()
-        information = torch.finfo(x.dtype)
-        lowest = math.sqrt(x.numel() * information.tiny / information.eps)
-        if ((on_host > lowest) & (on_host < math.sqrt(information.max))).all():
+        lowest, highest = safe_norms(x)
+        if ((on_host > lowest) & (on_host < highest)).all():
             return length, on_host
         unit = self.unit(x)
-        unit = torch.where(unit > 0, unit, 1)
         length = self.norm(x / unit) * unit
         return length, length.detach().flatten().cpu().double()
 
-    def unit(self, y: Tensor) -> Tensor:
-        """Return the power of two below the largest part of each; 0 for zeros.
-
-        In this unit no square of a norm leaves the range of the dtype, and to change to it and
-        back rounds nothing.
-        """
+    def unit(self, y: Tensor, of_zeros: float = 1.0) -> Tensor:
+        """Return the power of two below the largest part of each, as :func:`unit_of` does."""
         if not y.numel():
-            return y.detach().abs().new_zeros(self.scalars_shape(y))
-        others = [axis for axis in range(y.ndim) if axis not in self.axes]
+            return y.detach().abs().new_full(self.scalars_shape(y), of_zeros)
+        others = self._others(y)
         largest = largest_part(y, others, keepdim=bool(self.axes)) if others else y.detach().abs()
         unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
-        return torch.where(largest > 0, unit.clamp(min=torch.finfo(unit.dtype).tiny), 0)
+        unit = unit.clamp(min=torch.finfo(unit.dtype).tiny)
+        return torch.where(largest > 0, unit, of_zeros)
+
+    def _others(self, x: Tensor) -> list[int]:
+        return [axis for axis in range(x.ndim) if axis not in self.axes]
 
     def _rows(self, x: Tensor) -> Tensor:
-        return x.movedim(self.axes, tuple(range(len(self.axes)))).reshape(self.count(x), -1)
+        first = x.movedim(self.axes, tuple(range(len(self.axes))))
+        return first.reshape(math.prod(x.shape[axis] for axis in self.axes), -1)
 
 
-def items_of(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> Items:
-    """Return which axes of y number independent systems.
-
-    Parameters
-    ----------
-    owner : str
-        Who asks, for messages.
-    A : NamedLinop or function
-    y : Tensor
-        Of the shape of the input of A.
-    batch_dims : int, or dimensions
-        How many first axes, or the names of dimensions of the input of A.
+def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> BatchedVectors:
+    """Return which axes of y, which is like the input of A, number independent systems.
 
     Raises
     ------
@@ -108,7 +94,7 @@ def items_of(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> Items
                 f"{owner}: batch_dims must be between 0 and the {y.ndim} axes of the vectors, "
                 f"got {batch_dims}"
             )
-        return Items(tuple(range(batch_dims)))
+        return BatchedVectors(tuple(range(batch_dims)))
     if not isinstance(A, NamedLinop):
         raise TypeError(
             f"{owner}: batch_dims must be a number for a function, which has no names, "
@@ -116,7 +102,8 @@ def items_of(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> Items
         )
     if isinstance(batch_dims, (str, NamedDimension)):
         batch_dims = [batch_dims]
-    return Items(tuple(sorted(_axis(owner, A, ND.infer(dim), y.ndim) for dim in batch_dims)))
+    axes = sorted(_axis(owner, A, ND.infer(dim), y.ndim) for dim in batch_dims)
+    return BatchedVectors(tuple(axes))
 
 
 def _axis(owner: str, A: NamedLinop, dim: NamedDimension, ndim: int) -> int:

@@ -1,0 +1,111 @@
+"""Checks of what solvers are given, and of what operators return."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+Operator: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def check_vector(owner: str, name: str, y: Tensor) -> None:
+    """Refuse what is no tensor of a floating or complex dtype that has arithmetic."""
+    if not isinstance(y, Tensor):
+        raise TypeError(f"{owner}: {name} must be a torch.Tensor, got {type(y)}")
+    if not (y.is_floating_point() or y.is_complex()) or torch.finfo(y.dtype).bits < 16:
+        raise TypeError(f"{owner}: {name} must be of a floating or complex dtype, got {y.dtype}")
+
+
+def check_callable(owner: str, name: str, given: object) -> None:
+    """Refuse what is neither an operator nor a function."""
+    if not callable(given):
+        raise TypeError(f"{owner}: {name} must be an operator or a function, got {given!r}")
+
+
+def check_count(owner: str, name: str, value: int, least: int = 0) -> None:
+    """Refuse what is no number of steps or vectors, or one below ``least``."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{owner}: {name} must be an integer, got {value!r}")
+    if value < least:
+        raise ValueError(f"{owner}: {name} must be at least {least}, got {value}")
+
+
+def checked_number(
+    owner: str, name: str, value: float, *, is_positive: bool = False, may_be_inf: bool = False
+) -> float:
+    """Return an option as a float: at least 0, and finite unless infinity has a meaning.
+
+    It may be a tensor without dimensions.
+
+    Raises
+    ------
+    TypeError
+        If it is no real number.
+    ValueError
+        If it is out of its range, or NaN.
+    """
+    is_scalar = isinstance(value, Tensor) and not value.ndim and not value.is_complex()
+    if not (isinstance(value, Real) or is_scalar) or isinstance(value, bool):
+        raise TypeError(f"{owner}: {name} must be a real number, got {value!r}")
+    number = float(value)
+    is_large_enough = number > 0 if is_positive else number >= 0
+    if not is_large_enough or (number == math.inf and not may_be_inf):
+        rule = "positive" if is_positive else "at least 0"
+        rule += "" if may_be_inf else " and finite"
+        raise ValueError(f"{owner}: {name} must be {rule}, got {number}")
+    return number
+
+
+def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor) -> None:
+    """Refuse x where its shape or dtype is not that of the other."""
+    if (x.shape, x.dtype) != (other.shape, other.dtype):
+        raise ValueError(
+            f"{owner}: {name} must have the shape and dtype of {other_name}, "
+            f"{tuple(other.shape)} of {other.dtype}, got {tuple(x.shape)} of {x.dtype}"
+        )
+
+
+def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
+    """Return A x, refused where it is not of the shape and dtype of x."""
+    check_callable(owner, name, A)
+    image = A(x)
+    if (image.shape, image.dtype) != (x.shape, x.dtype):
+        raise ValueError(
+            f"{owner}: {name} must map a space to itself, got an output of shape "
+            f"{tuple(image.shape)} and {image.dtype} for an input of shape {tuple(x.shape)} "
+            f"and {x.dtype}"
+        )
+    return image
+
+
+def finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:
+    """Return the value, refused where it is NaN or infinite.
+
+    The dtype is named for a value of which the scale of A may be the reason.
+    """
+    if not math.isfinite(value):
+        why = "" if dtype is None else f"; the scale of A may be past what {dtype} holds"
+        raise ArithmeticError(f"{owner}: values must stay finite, got {value}{why}")
+    return value
+
+
+def check_scale(owner: str, units: float | Tensor, dtype: torch.dtype) -> None:
+    """Refuse an operator of which the outputs are so small that the dtype rounds them coarsely.
+
+    ``units`` are the largest parts of outputs for inputs near 1; 0 for zeros, which have no scale.
+    """
+    information = torch.finfo(dtype)
+    # Smaller numbers may be flushed to zero, but not in float16: all devices have its subnormals.
+    is_gradual = dtype.to_real() is torch.float16
+    lowest = information.tiny if is_gradual else information.tiny / information.eps
+    for unit in units.tolist() if isinstance(units, Tensor) else [units]:
+        if 0 < unit < lowest:
+            raise ArithmeticError(
+                f"{owner}: the scale of A must be at least {lowest:.2g}, for the precision of "
+                f"{dtype}, got outputs of {unit:.2g} for inputs near 1"
+            )

@@ -1,0 +1,123 @@
+"""Half precision: solvers compute in single precision and apply operators in half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .._base._linop import NamedLinop
+from ._checks import Operator, check_callable
+
+_WIDE = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.complex32: torch.complex64,
+}
+
+
+class OperatorPair:
+    """An operator and its adjoint, for tensors in single precision where the dtype is half."""
+
+    def __init__(
+        self, owner: str, A: Operator, adjoint: Operator | None, dtype: torch.dtype, name: str = "A"
+    ) -> None:
+        self.owner, self.A, self.dtype, self.name = owner, A, dtype, name
+        self.has_normal = adjoint is None
+        adjoint = checked_adjoint(owner, A, adjoint, name)
+        self.forward = applied_in_half(owner, A, dtype, name)
+        self.adjoint = applied_in_half(owner, adjoint, dtype, "the adjoint")
+
+    def normal(self) -> Operator:
+        """Return A^H A: that of a NamedLinop, which may have a closed form, or the product."""
+        if self.has_normal and isinstance(self.A, NamedLinop):
+            return applied_in_half(self.owner, self.A.N, self.dtype, f"{self.name}.N")
+        return lambda x: self.adjoint(self.forward(x))
+
+
+def checked_adjoint(owner: str, A: Operator, adjoint: Operator | None, name: str = "A") -> Operator:
+    """Return the adjoint that is given, or that of a NamedLinop.
+
+    Raises
+    ------
+    TypeError
+        If A is a function and its adjoint is not given, or one of them cannot be called.
+    """
+    check_callable(owner, name, A)
+    if adjoint is not None:
+        check_callable(owner, "the adjoint", adjoint)
+        return adjoint
+    if isinstance(A, NamedLinop):
+        return A.H
+    raise TypeError(f"{owner}: the adjoint of a function must be given (adjoint=), got {A!r}")
+
+
+def applied_in_half(
+    owner: str, A: Callable[..., Tensor], dtype: torch.dtype, name: str = "A"
+) -> Callable[..., Tensor]:
+    """Return A for tensors in single precision, where the given dtype is a half precision.
+
+    A function of more than a tensor, such as a proximal map, is given the rest as it is.
+
+    Raises
+    ------
+    TypeError
+        If A cannot be called.
+    ValueError
+        When called, if A returns another precision than the half precision it is given.
+    """
+    check_callable(owner, name, A)
+    if dtype not in _WIDE:
+        return A
+
+    def apply(x: Tensor, *others: object) -> Tensor:
+        image = A(narrowed(x, dtype), *others)
+        if image.dtype not in _WIDE:
+            raise ValueError(
+                f"{owner}: {name} must return the precision that it is given, {dtype}, "
+                f"got {image.dtype}"
+            )
+        return widened(image)
+
+    return apply
+
+
+def widened(x: Tensor) -> Tensor:
+    """Return x in single precision where it is in half precision, else x itself."""
+    return x.to(_WIDE.get(x.dtype, x.dtype))
+
+
+def narrowed(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return x in the half precision of a dtype, complex if x is; x itself for other dtypes."""
+    if dtype not in _WIDE:
+        return x
+    return x.to(torch.complex32 if x.is_complex() else dtype.to_real())
+
+
+def in_given_precision(
+    owner: str, x: Tensor, dtype: torch.dtype, *, may_be_extreme: bool = False
+) -> Tensor:
+    """Return a result in the precision of a dtype.
+
+    Raises
+    ------
+    ArithmeticError
+        If half precision does not hold it, or, where it may be extreme, any precision.
+    """
+    found = narrowed(x, dtype)
+    if (may_be_extreme or found is not x) and not found.isfinite().all():
+        raise ArithmeticError(
+            f"{owner}: the scale of A must be such that the solution is in the range of "
+            f"{found.dtype}, got infinity"
+        )
+    return found
+
+
+def rounding_of(dtype: torch.dtype) -> float:
+    """Return how much A x is taken to be rounded in a dtype, relative to |A| |x|.
+
+    Matrices of up to 300 columns round by up to 2.5 times the precision, and by half of it where
+    sums are in single precision and their results in half. A may be a few operators long.
+    """
+    return (2 if dtype in _WIDE else 4) * torch.finfo(dtype).eps
