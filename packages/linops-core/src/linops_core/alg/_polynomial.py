@@ -18,6 +18,7 @@ from ._checks import Operator, check_count, checked_number
 from ._precision import applied_in_half, in_given_precision, widened
 
 _NAME = "polynomial_preconditioner"
+_RULE = "the result must be"
 Norm = Literal["l_2", "l_inf"]
 
 
@@ -170,14 +171,14 @@ def chebyshev_sum(
     center, half = (upper + lower) / 2, (upper - lower) / 2
     total = coefficients[0] * x
     if len(coefficients) == 1:
-        return in_given_precision(_NAME, total, dtype)
+        return in_given_precision(_NAME, total, dtype, rule=_RULE)
     previous, current = x, torch.add(T(x), x, alpha=-center) / half
     total = torch.add(total, current, alpha=coefficients[1])
     for coefficient in coefficients[2:]:
         mapped = torch.add(T(current), current, alpha=-center)
         previous, current = current, torch.sub(mapped * (2 / half), previous)
         total = torch.add(total, current, alpha=coefficient)
-    return in_given_precision(_NAME, total, dtype)
+    return in_given_precision(_NAME, total, dtype, rule=_RULE)
 
 
 def chebyshev_inverse(

@@ -96,7 +96,12 @@ def narrowed(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def in_given_precision(
-    owner: str, x: Tensor, dtype: torch.dtype, *, may_be_extreme: bool = False
+    owner: str,
+    x: Tensor,
+    dtype: torch.dtype,
+    *,
+    may_be_extreme: bool = False,
+    rule: str = "the scale of A must be such that the solution is",
 ) -> Tensor:
     """Return a result in the precision of a dtype.
 
@@ -107,10 +112,7 @@ def in_given_precision(
     """
     found = narrowed(x, dtype)
     if (may_be_extreme or found is not x) and not found.isfinite().all():
-        raise ArithmeticError(
-            f"{owner}: the scale of A must be such that the solution is in the range of "
-            f"{found.dtype}, got infinity"
-        )
+        raise ArithmeticError(f"{owner}: {rule} in the range of {found.dtype}, got infinity")
     return found
 
 
