@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linops_core._kernels import _contraction
-from linops_core._kernels._contraction import Contraction, axes_along
+from linops_core._kernels._contraction import Contraction, axes_along, letters_of
 
 KINDS = {
     ("cxy", "xy", "cxy"): "product",
@@ -103,6 +103,24 @@ def test_axes_are_laid_out_without_a_copy() -> None:
         view = axes_along(own, target).view(x)
         assert view.shape == shape
         assert view.data_ptr() == x.data_ptr()
+
+
+@given(st.permutations("ABC"), st.integers(0, 3), st.integers(0, 2), st.integers(0, 3))
+def test_an_aligned_weight_broadcasts_by_names(
+    target: list[str], n_dims: int, n_hidden: int, run_at: int
+) -> None:
+    sizes = {"A": 2, "B": 3, "C": 4}
+    dims = sorted(target[:n_dims])
+    weight = torch.randn([sizes[dim] for dim in dims])
+    names = [*target[:run_at], "...", *target[run_at:]] if n_hidden else target
+    lengths_of_x = [n for d in names for n in ([5] * n_hidden if d == "..." else [sizes[d]])]
+    x = torch.randn(lengths_of_x)
+    found = axes_along(*letters_of(dims, names)).view(weight, x.ndim)
+    assert found.untyped_storage().data_ptr() == weight.untyped_storage().data_ptr()
+    product = found * x
+    assert product.shape == x.shape
+    letters, inputs = "".join(dims).lower(), "".join(names).lower()
+    torch.testing.assert_close(product, torch.einsum(f"{letters},{inputs}->{inputs}", weight, x))
 
 
 def test_the_adjoint_of_coil_maps_holds_one_product_and_not_all() -> None:

@@ -30,10 +30,20 @@ def test_what_is_read_and_written_is_what_touches(axis: Axis) -> None:
     assert bool(axis.images) == bool(touching)
     if touching:
         inputs, outputs = zip(*touching, strict=True)
-        assert axis.read == slice(min(inputs), max(inputs) + 1)
-        assert axis.written == slice(min(outputs), max(outputs) + 1)
+        read, written = slice(min(inputs), max(inputs) + 1), slice(min(outputs), max(outputs) + 1)
+        assert axis.supports == (read, written)
     else:
-        assert axis.read == axis.written == slice(0, 0)
+        assert axis.supports == (slice(0, 0), slice(0, 0))
+
+
+@given(axes())
+def test_all_is_touched_where_the_ends_are(axis: Axis) -> None:
+    whole = (slice(0, axis.n_input), slice(0, axis.n_output))
+    assert axis.touches_all == (
+        axis.period is None
+        and axis.supports == whole
+        and {(0, 0), (axis.n_input - 1, axis.n_output - 1)} <= set(pairs(axis))
+    )
 
 
 @given(axes())

@@ -1,6 +1,7 @@
 import pytest
+import torch
 
-from linops_core._kernels._pattern import RUN, parsed, route
+from linops_core._kernels._pattern import RUN, parsed, rearranged
 
 
 @pytest.mark.parametrize(
@@ -37,15 +38,16 @@ def test_what_is_no_pattern_is_refused(pattern: str, what: str) -> None:
         parsed(pattern)
 
 
-def test_a_run_has_any_number_of_axes_that_stay_together() -> None:
-    steps = route(parsed("a ... (b c)"), parsed("c ... (a b)"))
-    assert steps.permutation(-1) == [2, 0, 1]
-    assert steps.permutation(0) == [3, 1, 0, 2]
-    assert steps.permutation(2) == [5, 1, 2, 3, 0, 4]
-    (group,), (merged,) = steps.split, steps.merged
-    assert [group.axis(extra) for extra in (-1, 0, 2)] == [1, 2, 4]
-    assert [merged.axis(extra) for extra in (-1, 0, 2)] == [1, 2, 4]
+@pytest.mark.parametrize("run", [(), (5,), (5, 6, 7)])
+def test_a_run_has_any_number_of_axes_that_stay_together(run: tuple[int, ...]) -> None:
+    x = torch.randn(2, *run, 12)
+    found = rearranged(x, parsed("a ... (b c)"), parsed("c ... (a b)"), {"b": 3})
+    expected = x.reshape(2, *run, 3, 4).movedim(-1, 0).movedim(1, -2)
+    assert torch.equal(found, expected.reshape(4, *run, 6))
 
 
-def test_nothing_is_permuted_that_is_in_order() -> None:
-    assert route(parsed("(a b) c"), parsed("a (b c)")).order is None
+def test_nothing_is_copied_where_nothing_is_merged() -> None:
+    x = torch.randn(6, 4)
+    for before, after in (("(a b) c", "c b 1 a"), ("(a b) c", "a (b c)")):
+        found = rearranged(x, parsed(before), parsed(after), {"a": 2})
+        assert found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_core._kernels._shift import Shift, masking_steps, steps
+from linops_core._kernels._shift import Shift, masked, moved
 
 lengths = st.integers(1, 5)
 offsets = st.integers(-6, 6)
@@ -21,9 +21,9 @@ def test_elements_go_where_their_offset_says_and_the_rest_is_zero(
         if all(0 <= j < m for j, (_, m, _) in zip(target, moves, strict=True)):
             expected[tuple(target)] = x[tuple(index)]
             mask[tuple(index)] = 1
-    assert torch.equal(steps(shifts).applied(x), expected)
-    assert torch.equal(masking_steps(shifts).applied(x), mask * x)
-    assert torch.equal(steps([shift.reverse for shift in shifts]).applied(expected), mask * x)
+    assert torch.equal(moved(x, shifts), expected)
+    assert torch.equal(masked(x, shifts), mask * x)
+    assert torch.equal(moved(expected, [shift.reverse for shift in shifts]), mask * x)
 
 
 @given(lengths, lengths, offsets, st.data())
@@ -31,7 +31,7 @@ def test_a_cut_placement_is_that_part_of_the_matrix(
     n: int, m: int, offset: int, data: st.DataObject
 ) -> None:
     def matrix(shift: Shift) -> torch.Tensor:
-        return torch.stack([steps([shift]).applied(row) for row in torch.eye(shift.n_input)], dim=1)
+        return torch.stack([moved(row, [shift]) for row in torch.eye(shift.n_input)], dim=1)
 
     first, begin = data.draw(st.integers(0, n - 1)), data.draw(st.integers(0, m - 1))
     columns = slice(first, data.draw(st.integers(first + 1, n)))
@@ -42,15 +42,15 @@ def test_a_cut_placement_is_that_part_of_the_matrix(
 
 
 def test_axes_before_a_run_count_from_the_start() -> None:
-    way = steps([Shift(0, 2, 3, 1), Shift(-1, 2, 1, 0)])
-    assert way.applied(torch.ones(2, 2)).tolist() == [[0], [1], [1]]
-    assert way.applied(torch.ones(2, 4, 5, 2)).shape == (3, 4, 5, 1)
+    shifts = [Shift(0, 2, 3, 1), Shift(-1, 2, 1, 0)]
+    assert moved(torch.ones(2, 2), shifts).tolist() == [[0], [1], [1]]
+    assert moved(torch.ones(2, 4, 5, 2), shifts).shape == (3, 4, 5, 1)
 
 
 def test_what_fills_nothing_is_a_view_and_what_keeps_nothing_is_zero() -> None:
     x = torch.ones(4, dtype=torch.complex64)
-    for way in (steps([Shift(0, 4, 2, -1)]), steps([Shift(-1, 4, 4, 0)])):
-        assert way.applied(x).untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    for shift in (Shift(0, 4, 2, -1), Shift(-1, 4, 4, 0)):
+        assert moved(x, [shift]).untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
     for offset in (-4, 3):
-        nothing = steps([Shift(-1, 4, 3, offset)]).applied(x)
+        nothing = moved(x, [Shift(-1, 4, 3, offset)])
         assert nothing.tolist() == [0, 0, 0] and nothing.dtype == x.dtype

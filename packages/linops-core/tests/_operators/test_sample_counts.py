@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linops_core import Normal, Role, Sampling
-from linops_core._operators._sample_counts import SampleCounts
+from linops_core._operators._sampling import SampleCounts
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from string import ascii_letters
 
 import torch
 from torch import Tensor
@@ -20,19 +22,38 @@ _PRODUCT_OVER_COUNT = 64
 """Each product must have that many elements for each product that there is."""
 
 
+def letters_of(*shapes: Sequence[str]) -> list[str]:
+    """Return shapes with one letter for each name, and a ``.`` for ``...``."""
+    # In the order given, not in that of a set: einsum sums in the order of letters, and results
+    # are to be the same bits on every run.
+    names = dict.fromkeys(name for shape in shapes for name in shape if name != "...")
+    letter = {**dict(zip(names, ascii_letters, strict=False)), "...": _REST}
+    return ["".join(letter[str(name)] for name in shape) for shape in shapes]
+
+
 @dataclass(frozen=True)
 class Axes:
     """How to lay out the axes of a tensor along others: a permutation, then new axes."""
 
-    order: tuple[int, ...] | None
-    index: tuple[slice | None, ...] | None
+    order: tuple[int, ...] | None = None
+    index: tuple[slice | str | None, ...] | None = None
+    n_named: int = field(default=0, compare=False)
 
-    def view(self, x: Tensor) -> Tensor:
-        """Return x with its axes so, without a copy."""
+    def view(self, x: Tensor, ndim: int = 0) -> Tensor:
+        """Return x with its axes so, to broadcast against a tensor of ``ndim``, without a copy.
+
+        The number of axes matters where a run is behind an axis that x has.
+        """
         if self.order is not None:
             front = x.ndim - len(self.order)
             x = x.permute(*range(front), *(front + axis for axis in self.order))
-        return x if self.index is None else x[(..., *self.index)]
+        if self.index is None:
+            return x
+        index = list(self.index)
+        if _REST in index:
+            at = index.index(_REST)
+            index[at : at + 1] = [None] * (ndim - self.n_named)
+        return x[(..., *index)]  # type: ignore[index] # no text is left
 
 
 class Contraction:
@@ -56,14 +77,14 @@ class Contraction:
     def __init__(self, of_weight: str, of_x: str, result: str) -> None:
         self.letters = (of_weight, of_x, result)
         summed = [letter for letter in of_x if letter not in result]
-        self.weight_axes = self.x_axes = Axes(None, None)
+        self.weight_axes = self.x_axes = Axes()
         self.kind = "any"
         if _REST in of_x[1:] or _REST in result[1:]:
             return
         if not summed:
             self.kind = "product"
             self.weight_axes, self.x_axes = axes_along(of_weight, result), axes_along(of_x, result)
-            self.is_aligned = self.weight_axes == self.x_axes == Axes(None, None)
+            self.is_aligned = self.weight_axes == self.x_axes == Axes()
         elif of_weight[1:] == of_x[-1:] and of_x[:-1] + of_weight[:1] == result:
             self.kind = "matrix"
         elif len(of_weight) == 2 and (of_weight[0], of_x[:-1] + of_weight[1]) == (of_x[-1], result):
@@ -129,15 +150,19 @@ class Contraction:
 def axes_along(own: str, target: str) -> Axes:
     """Return how axes ``own`` are to lie to broadcast along ``target``, which has them all.
 
-    A ``.`` leads both, or ``target`` alone.
+    A ``.`` is at the same place of both, which is the first, or in ``target`` alone.
     """
-    named = [letter for letter in own if letter != _REST]
+    named = own.lstrip(_REST)
     order = [letter for letter in target if letter in named]
     permutation = None
-    if order != named:
+    if order != [*named]:
         permutation = tuple(named.index(letter) for letter in order)
-    missing = [letter not in named for letter in target.lstrip(_REST)]
-    while missing and missing[0] and _REST not in own:
-        missing.pop(0)  # leading axes come by themselves
-    index = tuple(None if gone else slice(None) for gone in missing) if any(missing) else None
-    return Axes(permutation, index)
+    index = [
+        slice(None) if letter in named else letter if letter == _REST else None
+        for letter in (target.lstrip(_REST) if own.startswith(_REST) else target)
+    ]
+    if not own.startswith(_REST):
+        while index and not isinstance(index[0], slice):
+            index.pop(0)  # leading axes come by themselves
+    is_new = any(not isinstance(item, slice) for item in index)
+    return Axes(permutation, tuple(index) if is_new else None, len(target.replace(_REST, "")))

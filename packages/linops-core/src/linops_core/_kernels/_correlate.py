@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
+from itertools import product
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ._dtype import summable
-from ._halo import Axis, Term, halo_plan
+from ._halo import Axis
 
 _CONVOLUTIONS = (functional.conv1d, functional.conv2d, functional.conv3d)
 
@@ -60,18 +61,37 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
             "not keep, got 'fft'"
         )
     batch = x.shape[: x.ndim - len(axes)]
-    # Torch's convolutions refuse what is empty.
-    if not x.numel() or not (plan := halo_plan(tuple(axes))).terms:
+    if not x.numel():  # which torch's convolutions refuse
         return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
-    if plan.is_ring and _way(weight, axes, dtype, method) == "fft":
+    if all([axis.is_ring for axis in axes]) and _way(weight, axes, dtype, method) == "fft":
         shifts = [axis.before for axis in axes]
         return _by_transform(x.to(dtype), weight.to(dtype), shifts, x.shape[len(batch) :])
-    for number, pieces in plan.rounds:
-        parts = [x.narrow(number, start, length) for start, length in pieces]
-        x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=number)
-    if len(plan.terms) == 1:
-        return _term(x, weight, plan.terms[0], dtype, method)
-    return reduce(torch.add, [_term(x, weight, term, dtype, method) for term in plan.terms])
+    straight = list(axes)
+    for number, (n_input, n_output, taps, before, period) in enumerate(axes):
+        if n_input == period:
+            reach = n_output + taps - 1
+            x = _around(x, number - len(axes), -before, reach)
+            straight[number] = Axis(reach, n_output, taps, 0)
+    if all([axis.touches_all for axis in straight]):
+        return _touched(x, weight, straight, dtype, method)
+    terms = [
+        _term(x, weight, [a._replace(before=b, period=None) for a, b in at], dtype, method)
+        for at in product(*[[(axis, shift) for shift in axis.images] for axis in straight])
+    ]
+    if not terms:
+        return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
+    return reduce(torch.add, terms)
+
+
+def _around(x: Tensor, axis: int, start: int, length: int) -> Tensor:
+    """Return what one reads who begins at ``start`` and goes round a ring."""
+    period, parts = x.shape[axis], []
+    while length:
+        at = start % period
+        n = min(period - at, length)
+        parts.append(x.narrow(axis, at, n))
+        start, length = start + n, length - n
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=axis)
 
 
 def _way(weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str) -> str:
@@ -79,20 +99,23 @@ def _way(weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str) 
     if method != "auto":
         return method
     size = math.prod([axis.taps for axis in axes]) * dtype.itemsize
-    is_large = size > _LARGEST_DIRECT and _points(axes) >= _SMALLEST_TRANSFORMED
+    points = math.prod([axis.n_output for axis in axes])
+    is_large = size > _LARGEST_DIRECT and points >= _SMALLEST_TRANSFORMED
     return "fft" if is_large and dtype in _TRANSFORMED else "direct"
 
 
-def _points(axes: Sequence[Axis]) -> int:
-    return math.prod([axis.n_output for axis in axes])
-
-
-def _term(x: Tensor, weight: Tensor, term: Term, dtype: torch.dtype, method: str) -> Tensor:
-    """Return the correlation of one repetition of the input."""
-    for number, start, length in term.reads:
-        x = x.narrow(number, start, length)
-    y = _touched(x, weight, term.axes, dtype, method)
-    return torch.constant_pad_nd(y, term.margins) if term.margins else y
+def _term(
+    x: Tensor, weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str
+) -> Tensor:
+    """Return the correlation of one repetition of the input, with zeros around what it reaches."""
+    inside = []
+    margins: list[int] = []
+    for number, axis in enumerate(axes, -len(axes)):
+        read, written = axis.supports
+        x = x.narrow(number, read.start, read.stop - read.start)
+        inside.append(axis.cut(read, written))
+        margins[:0] = [written.start, axis.n_output - written.stop]
+    return torch.constant_pad_nd(_touched(x, weight, inside, dtype, method), margins)
 
 
 def _touched(

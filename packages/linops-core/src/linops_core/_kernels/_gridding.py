@@ -40,10 +40,7 @@ def interpolated(x_Bn: Tensor, positions: Sequence[Tensor], weights: Sequence[Te
         index, weight = outer(positions, add), outer(weights, mul)
         values = x_Bn.gather(-1, index.flatten().expand(x_Bn.shape[0], -1))
         return (values.reshape(-1, *index.shape) * weight).sum(1)
-    y: Tensor = _Interpolate.apply(  # type: ignore[no-untyped-call] # torch's own
-        x_Bn, len(positions), *positions, *weights
-    )
-    return y
+    return _sums(x_Bn, None, positions, weights)
 
 
 def gridded(
@@ -55,10 +52,7 @@ def gridded(
         values = (y_BP.unsqueeze(1) * weight).flatten(1)
         empty = values.new_zeros(y_BP.shape[0], n_points)
         return empty.scatter_add(-1, index.flatten().expand(values.shape), values)
-    grid: Tensor = _Grid.apply(  # type: ignore[no-untyped-call] # torch's own
-        y_BP, n_points, len(positions), *positions, *weights
-    )
-    return grid
+    return _sums(y_BP, n_points, positions, weights)
 
 
 def outer(tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -66,89 +60,60 @@ def outer(tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor])
     return reduce(lambda rows, own: combine(rows.unsqueeze(1), own).flatten(0, 1), tables)
 
 
-class _Interpolate(torch.autograd.Function):
-    """`interpolated`, which keeps for its derivatives no more than it is given."""
+def _sums(
+    values: Tensor, n_points: int | None, positions: Sequence[Tensor], weights: Sequence[Tensor]
+) -> Tensor:
+    """Return what is interpolated, or gridded where there is a number of grid points."""
+    result: Tensor = _Sums.apply(  # type: ignore[no-untyped-call] # torch's own
+        values, n_points, len(positions), *positions, *weights
+    )
+    return result
+
+
+class _Sums(torch.autograd.Function):
+    """`_sums`, which keeps for its derivatives no more than it is given."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, n_axes: int, *tables: Tensor) -> Tensor:
-        positions, weights = tables[:n_axes], tables[n_axes:]
-        batches, points = _steps(x, positions[0].shape[1])
-        return _joined(
-            [
-                _joined([_interpolate(x[b], *_at(p, positions, weights)) for p in points], 1)
-                for b in batches
-            ],
-            0,
-        )
+    def forward(values: Tensor, n_points: int | None, n_axes: int, *tables: Tensor) -> Tensor:
+        batches, points = _steps(values, tables[0].shape[1])
+        parts = [
+            ([t[:, p] for t in tables[:n_axes]], [t[:, p] for t in tables[n_axes:]]) for p in points
+        ]
+        if n_points is None:
+            rows = [_joined([_interpolate(values[b], *part) for part in parts], 1) for b in batches]
+        else:
+            rows = [_grid([values[b, p] for p in points], n_points, parts) for b in batches]
+        return _joined(rows, 0)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, ctx.n_axes, *tables = inputs
-        ctx.save_for_backward(x, *tables)
-        ctx.save_for_forward(x, *tables)
+        values, ctx.n_points, ctx.n_axes, *tables = inputs
+        ctx.save_for_backward(values, *tables)
+        ctx.save_for_forward(values, *tables)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, *tables = ctx.saved_tensors
+        values, *tables = ctx.saved_tensors
         positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
-        of_x = None
-        if ctx.needs_input_grad[0]:
-            of_x = gridded(grad, x.shape[-1], positions, weights)
-        of_weights: Sequence[Tensor | None] = [None] * len(weights)
-        if any(ctx.needs_input_grad[2 + ctx.n_axes :]):
-            of_weights = _gradients_to_weights(x, grad, positions, weights)
-        return of_x, None, *[None] * ctx.n_axes, *of_weights
-
-    @staticmethod
-    def jvp(ctx: Any, of_x: Tensor | None, _: None, *of_tables: Tensor | None) -> Tensor:
-        x, *tables = ctx.saved_tensors
-        positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
-        terms = [] if of_x is None else [interpolated(of_x, positions, weights)]
-        for changed in _each_changed(weights, of_tables[ctx.n_axes :]):
-            terms.append(interpolated(x, positions, changed))
-        return reduce(add, terms)
-
-
-class _Grid(torch.autograd.Function):
-    """`gridded`, which keeps for its derivatives no more than it is given."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(y: Tensor, n_points: int, n_axes: int, *tables: Tensor) -> Tensor:
-        positions, weights = tables[:n_axes], tables[n_axes:]
-        batches, points = _steps(y, y.shape[1])
-        parts = [_at(p, positions, weights) for p in points]
-        return _joined(
-            [_grid([y[b, p] for p in points], n_points, parts) for b in batches],
-            0,
-        )
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        y, ctx.n_points, ctx.n_axes, *tables = inputs
-        ctx.save_for_backward(y, *tables)
-        ctx.save_for_forward(y, *tables)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        y, *tables = ctx.saved_tensors
-        positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
-        of_y = interpolated(grad, positions, weights) if ctx.needs_input_grad[0] else None
+        back = values.shape[-1] if ctx.n_points is None else None
+        of_values = _sums(grad, back, positions, weights) if ctx.needs_input_grad[0] else None
         of_weights: Sequence[Tensor | None] = [None] * len(weights)
         if any(ctx.needs_input_grad[3 + ctx.n_axes :]):
-            of_weights = _gradients_to_weights(grad, y, positions, weights)
-        return of_y, None, None, *[None] * ctx.n_axes, *of_weights
+            x, y = (values, grad) if ctx.n_points is None else (grad, values)
+            of_weights = _gradients_to_weights(x, y, positions, weights)
+        return of_values, None, None, *[None] * ctx.n_axes, *of_weights
 
     @staticmethod
-    def jvp(ctx: Any, of_y: Tensor | None, _: None, __: None, *of_tables: Tensor | None) -> Tensor:
-        y, *tables = ctx.saved_tensors
+    def jvp(ctx: Any, change: Tensor | None, *of_tables: Tensor | None) -> Tensor:
+        values, *tables = ctx.saved_tensors
         positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
-        terms = [] if of_y is None else [gridded(of_y, ctx.n_points, positions, weights)]
-        for changed in _each_changed(weights, of_tables[ctx.n_axes :]):
-            terms.append(gridded(y, ctx.n_points, positions, changed))
+        terms = [] if change is None else [_sums(change, ctx.n_points, positions, weights)]
+        for own, of_own in enumerate(of_tables[2 + ctx.n_axes :]):
+            if of_own is not None:
+                changed = [*weights[:own], of_own, *weights[own + 1 :]]
+                terms.append(_sums(values, ctx.n_points, positions, changed))
         return reduce(add, terms)
 
 
@@ -193,15 +158,6 @@ def _gradients_to_weights(
     return [torch.stack([row for row in table if row is not None]) for table in rows]
 
 
-def _each_changed(
-    weights: Sequence[Tensor], changes: Sequence[Tensor | None]
-) -> Iterator[list[Tensor]]:
-    """Yield the weights with one of them replaced by its change, for each that changes."""
-    for own, change in enumerate(changes):
-        if change is not None:
-            yield [*weights[:own], change, *weights[own + 1 :]]
-
-
 def _neighbours(
     positions: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> Iterator[tuple[Tensor, Tensor]]:
@@ -226,16 +182,11 @@ def _steps(x: Tensor, n_points: int) -> tuple[list[slice], list[slice]]:
     step = min(n_points, _STEP)
     if x.device.type != "cpu" or x.shape[0] * n_points <= _STEP:
         return [slice(None)], [slice(None)]
-    return _slices(x.shape[0], max(1, _STEP // step)), _slices(n_points, step)
-
-
-def _slices(total: int, length: int) -> list[slice]:
-    return [slice(start, start + length) for start in range(0, total, length)]
-
-
-def _at(points: slice, *tables: Sequence[Tensor]) -> tuple[list[Tensor], ...]:
-    """Return what the tables (W, P) have for some of the points."""
-    return tuple([table[:, points] for table in of_one_kind] for of_one_kind in tables)
+    rows = max(1, _STEP // step)
+    return (
+        [slice(start, start + rows) for start in range(0, x.shape[0], rows)],
+        [slice(start, start + step) for start in range(0, n_points, step)],
+    )
 
 
 def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:

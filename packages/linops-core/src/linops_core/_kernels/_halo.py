@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
-from itertools import product
-from typing import NamedTuple, TypeAlias
-
-from torch.compiler import is_dynamo_compiling
+from typing import NamedTuple
 
 from ._slices import clipped, hull
 
@@ -47,94 +42,36 @@ class Axis(NamedTuple):
         return [self.before + k * self.period for k in rounds]
 
     @property
-    def read(self) -> slice:
-        """The inputs that outputs read, from the first to the last; empty if there are none."""
-        ends = self.n_output - 1 + self.taps
-        return hull(clipped(-shift, ends - shift, self.n_input) for shift in self.images)
+    def lengths(self) -> tuple[int, int]:
+        """Length of the input and of the output."""
+        return self.n_input, self.n_output
 
     @property
-    def written(self) -> slice:
-        """The outputs that read an input, from the first to the last; empty if there are none."""
-        return hull(
-            clipped(shift - self.taps + 1, shift + self.n_input, self.n_output)
-            for shift in self.images
+    def supports(self) -> tuple[slice, slice]:
+        """What outputs read of the input, and which outputs read any; from the first to the last.
+
+        Both are empty where nothing touches.
+        """
+        ends = self.n_output - 1 + self.taps
+        return (
+            hull(clipped(-shift, ends - shift, self.n_input) for shift in self.images),
+            hull(
+                clipped(shift - self.taps + 1, shift + self.n_input, self.n_output)
+                for shift in self.images
+            ),
         )
 
+    @property
+    def touches_all(self) -> bool:
+        """Whether the ends of the input and of the output touch, and so all between, once."""
+        ends = self.before, self.before + self.n_input - self.n_output
+        return self.period is None and 0 <= min(ends) and max(ends) < self.taps
 
-Piece: TypeAlias = tuple[int, int, int]
-"""(axis from the end, start, length)."""
-
-
-class Term(NamedTuple):
-    """What one repetition of the input adds to the output."""
-
-    reads: tuple[Piece, ...]
-    """What is read of it, where that is not all."""
-    axes: tuple[Axis, ...]
-    """Between what is read and what is written: every shift is at least 0 and below the taps."""
-    margins: tuple[int, ...]
-    """Zeros around, as :func:`torch.constant_pad_nd` takes them; none where all is written."""
-
-
-class Plan(NamedTuple):
-    """A correlation as a sum of some between what touches, with zeros outside."""
-
-    rounds: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
-    """(axis from the end, pieces one after the other) of what is read around a ring."""
-    terms: tuple[Term, ...]
-    """None where nothing touches."""
-    is_ring: bool
-    """Whether input and output are whole periods along all axes."""
-
-
-def halo_plan(axes: tuple[Axis, ...]) -> Plan:
-    """Return how a correlation is computed from what touches alone."""
-    if is_dynamo_compiling():  # which has no word for a cache, and asks once
-        return _plan(axes)
-    try:
-        return _kept_plan(axes)
-    except TypeError:  # the sizes of a trace are symbols, which have no hash
-        return _plan(axes)
-
-
-def _plan(axes: tuple[Axis, ...]) -> Plan:
-    rounds, straight = [], []
-    for number, axis in enumerate(axes, -len(axes)):
-        if axis.n_input == axis.period:
-            reach = axis.n_output + axis.taps - 1
-            rounds.append((number, _around(-axis.before, reach, axis.period)))
-            straight.append(Axis(reach, axis.n_output, axis.taps, 0))
-        else:
-            straight.append(axis)
-    terms = [
-        _term([axis._replace(before=b, period=None) for axis, b in zip(straight, at, strict=True)])
-        for at in product(*[axis.images for axis in straight])
-    ]
-    return Plan(tuple(rounds), tuple(terms), all([axis.is_ring for axis in axes]))
-
-
-_kept_plan = lru_cache(256)(_plan)
-
-
-def _around(start: int, length: int, period: int) -> tuple[tuple[int, int], ...]:
-    """Return the pieces (start, length) of a period that make up one of what goes on."""
-    pieces = []
-    while length:
-        at = start % period
-        pieces.append((at, min(period - at, length)))
-        start, length = start + pieces[-1][1], length - pieces[-1][1]
-    return tuple(pieces)
-
-
-def _term(axes: Sequence[Axis]) -> Term:
-    reads, inside = [], []
-    margins: list[int] = []
-    for number, axis in enumerate(axes, -len(axes)):
-        read, written = axis.read, axis.written
-        n_read, n_written = read.stop - read.start, written.stop - written.start
-        if n_read < axis.n_input:
-            reads.append((number, read.start, n_read))
-        shift = axis.before + read.start - written.start
-        inside.append(Axis(n_read, n_written, axis.taps, shift))
-        margins[:0] = [written.start, axis.n_output - written.stop]
-    return Term(tuple(reads), tuple(inside), tuple(margins) if any(margins) else ())
+    def cut(self, of_input: slice | None, of_output: slice | None) -> Axis:
+        """Return what is between a slice of the input and a slice of the output."""
+        n_input, n_output, taps, before, period = self
+        if of_input is not None:
+            n_input, before = of_input.stop - of_input.start, before + of_input.start
+        if of_output is not None:
+            n_output, before = of_output.stop - of_output.start, before - of_output.start
+        return Axis(n_input, n_output, taps, before, period)

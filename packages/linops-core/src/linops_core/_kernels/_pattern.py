@@ -1,10 +1,14 @@
-"""Patterns of axes: ``(a b) ... c``, as those of einops."""
+"""Patterns of axes, ``(a b) ... c`` as those of einops, and tensors from one to another."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
 
 Item: TypeAlias = tuple[str, ...]
 """What one axis of a tensor is made of, the slowest factor first; an axis of size 1 of nothing."""
@@ -63,70 +67,64 @@ def names_of(items: Iterable[Item]) -> list[str]:
     return [name for item in items for name in item]
 
 
-class Place(NamedTuple):
-    """One axis of a tensor, or several in a row, in a pattern that may have a run before it."""
+def rearranged(
+    x: Tensor, before: Sequence[Item], after: Sequence[Item], lengths: Mapping[str, int]
+) -> Tensor:
+    """Return ``x``, which has the pattern ``before``, in the pattern ``after``.
 
-    first: int
-    """With one axis for the run."""
-    behind: bool
-    """Whether the run comes before it."""
-    item: Item
+    It is a view where torch can make one. All lengths but one of each group of ``before`` must be
+    given.
 
-    def axis(self, extra: int) -> int:
-        """Return the axis where the run has ``extra`` more axes than one."""
-        return self.first + extra if self.behind else self.first
-
-
-class Route(NamedTuple):
-    """The steps from one pattern to another: split, permute, merge."""
-
-    n_items: int
-    split: tuple[Place, ...]
-    """Items that are not one axis, in the first pattern."""
-    single: tuple[Place, ...]
-    """Items that are."""
-    order: tuple[int, ...] | None
-    """The permutation, or None where there is nothing to permute."""
-    run: int | None
-    """Which of the axes is the run."""
-    merged: tuple[Place, ...]
-    """Items that are not one axis, in the second pattern; ``first`` is the first of its axes."""
-
-    def permutation(self, extra: int) -> list[int]:
-        """Return the order of all axes where the run has ``extra`` more axes than one."""
-        order: list[int] = []
-        for axis in self.order or ():
-            if axis == self.run:
-                order += range(axis, axis + 1 + extra)
-            else:
-                order.append(axis + extra * (self.run is not None and axis > self.run))
-        return order
-
-
-def route(before: Sequence[Item], after: Sequence[Item]) -> Route:
-    """Return the steps from the pattern ``before`` to the pattern ``after``.
+    Raises
+    ------
+    ValueError
+        If a length is missing or does not fit.
 
     Examples
     --------
-    >>> route(parsed("a ... b"), parsed("b a ...")).permutation(extra=1)
-    [3, 0, 1, 2]
+    >>> import torch
+    >>> x = torch.zeros(2, 3, 5, 7)
+    >>> rearranged(x, parsed("a ... b"), parsed("(b a) ..."), {}).shape
+    torch.Size([14, 3, 5])
     """
+    run = [(f"{RUN[0]}{axis}",) for axis in range(x.ndim - len(before) + 1)]
+    before, after = (_with_run(items, run) for items in (before, after))
+    sizes: dict[str, int] = {}
+    for axis, item in enumerate(before):
+        sizes.update(zip(item, _factors(item, axis, x.shape, lengths), strict=True))
     here, there = names_of(before), names_of(after)
-    run = here.index(RUN[0]) if RUN[0] in here else None
-    items = [Place(i, RUN in before[:i], item) for i, item in enumerate(before) if item != RUN]
-    starts = [sum(map(len, after[:i])) for i in range(len(after))]
-    targets = [
-        Place(start, RUN in after[:i], item)
-        for i, (start, item) in enumerate(zip(starts, after, strict=True))
-    ]
-    return Route(
-        n_items=len(before),
-        split=tuple(place for place in items if len(place.item) != 1),
-        single=tuple(place for place in items if len(place.item) == 1),
-        order=None if here == there else tuple(here.index(name) for name in there),
-        run=run,
-        merged=tuple(place for place in targets if len(place.item) != 1),
-    )
+    if any(len(item) != 1 for item in before):
+        x = x.reshape([sizes[name] for name in here])
+    if here != there:
+        x = x.permute([here.index(name) for name in there])
+    if any(len(item) != 1 for item in after):
+        x = x.reshape([prod([sizes[name] for name in item]) for item in after])
+    return x
+
+
+def _with_run(items: Sequence[Item], run: Sequence[Item]) -> list[Item]:
+    return [each for item in items for each in (run if item == RUN else [item])]
+
+
+def _factors(item: Item, axis: int, shape: torch.Size, of_axes: Mapping[str, int]) -> list[int]:
+    """Return how long each factor of one axis is."""
+    size, lengths = shape[axis], [of_axes.get(name) for name in item]
+    if lengths == [None]:
+        return [size]
+    known = prod([length for length in lengths if length is not None])
+    n_unknown = lengths.count(None)
+    if n_unknown > 1:
+        unknown = [name for name in item if name not in of_axes]
+        raise ValueError(
+            f"Rearrange: to split a dimension into ({' '.join(item)}) all lengths but one must be "
+            f"in axes_lengths, got none for {' and '.join(unknown)}"
+        )
+    if size % known if n_unknown else size != known:
+        raise ValueError(
+            f"Rearrange: the size along axis {axis} must be {'a multiple of ' * n_unknown}{known} "
+            f"for ({' '.join(item)}), got shape {tuple(shape)}"
+        )
+    return [size // known if length is None else length for length in lengths]
 
 
 def _error(pattern: str, what: str) -> ValueError:

@@ -1,4 +1,4 @@
-"""How the elements of axes move: the steps that cut, and those that fill with zeros."""
+"""Axes cut and filled up with zeros, so that their elements move by an offset."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from ._slices import clipped
 
 
 class Shift(NamedTuple):
@@ -19,19 +21,22 @@ class Shift(NamedTuple):
     offset: int
 
     @property
-    def start(self) -> int:
-        """First index of the input that has a place in the output."""
-        return max(0, -self.offset)
+    def lengths(self) -> tuple[int, int]:
+        """Length of the input and of the output."""
+        return self.n_input, self.n_output
 
     @property
-    def stop(self) -> int:
-        """One past the last such index; not above ``start`` where nothing has a place."""
-        return min(self.n_input, self.n_output - self.offset)
+    def supports(self) -> tuple[slice, slice]:
+        """What of the input has a place in the output, and what of the output is filled from it."""
+        return (
+            clipped(-self.offset, self.n_output - self.offset, self.n_input),
+            clipped(self.offset, self.offset + self.n_input, self.n_output),
+        )
 
     @property
     def keeps_all(self) -> bool:
         """Whether every element of the input has a place in the output."""
-        return self.start == 0 and self.stop == self.n_input
+        return self.offset >= 0 and self.offset + self.n_input <= self.n_output
 
     @property
     def moves_nothing(self) -> bool:
@@ -50,72 +55,34 @@ class Shift(NamedTuple):
         return Shift(self.axis, end - first, last - begin, self.offset + first - begin)
 
 
-class Steps(NamedTuple):
-    """What is done to a tensor: its axes are cut, then filled up with zeros."""
+def moved(x: Tensor, shifts: Sequence[Shift]) -> Tensor:
+    """Return ``x`` with its axes moved: a view where there is nothing to fill up.
 
-    n_input: tuple[tuple[int, int], ...]
-    """(axis, length) that the tensor must have."""
-    n_output: tuple[tuple[int, int], ...]
-    """(axis, length) that it has then."""
-    cuts: tuple[tuple[int, int, int], ...]
-    """(axis, start, length) of what is kept, where that is not all."""
-    pads: tuple[tuple[int, int, int], ...]
-    """(axis, zeros before, zeros behind), where there are any."""
-    trailing: tuple[int, ...] | None
-    """The same as :func:`torch.constant_pad_nd` takes it, where all axes count from the end."""
-    is_zero: bool
-    """Whether nothing is kept."""
-
-    def applied(self, x: Tensor) -> Tensor:
-        """Return the result: a view where there is nothing to fill up."""
-        if self.is_zero:
-            lengths = list(x.shape)
-            for axis, length in self.n_output:
-                lengths[axis] = length
-            return x.new_zeros(lengths)
-        for axis, start, length in self.cuts:
-            x = x.narrow(axis, start, length)
-        if not self.pads:
-            return x
-        trailing = _trailing(self.pads, x.ndim) if self.trailing is None else self.trailing
-        return torch.constant_pad_nd(x, trailing)
+    Raises
+    ------
+    ValueError
+        If an axis does not have the length that its shift says.
+    """
+    padding = [0] * (2 * x.ndim)
+    for axis, n_input, n_output, offset in shifts:
+        if x.shape[axis] != n_input:
+            raise ValueError(
+                f"the size along axis {axis} must be {n_input}, got {x.shape[axis]} in an input of "
+                f"shape {tuple(x.shape)}"
+            )
+        start, stop = max(0, -offset), min(n_input, n_output - offset)
+        if start >= stop:
+            start = stop = offset = 0
+        if stop - start < n_input:
+            x = x.narrow(axis, start, stop - start)
+        last = 2 * ((-1 - axis) % x.ndim)  # zeros of the last axis come first
+        before = max(offset, 0)
+        padding[last : last + 2] = before, n_output - before - (stop - start)
+    return torch.constant_pad_nd(x, padding) if any(padding) else x
 
 
-def steps(shifts: Sequence[Shift]) -> Steps:
-    """Return what moves each axis as its shift says."""
-    pads = [(s.axis, max(s.offset, 0), max(s.n_output - s.n_input - s.offset, 0)) for s in shifts]
-    return _steps(shifts, [(s.axis, s.n_output) for s in shifts], pads)
-
-
-def masking_steps(shifts: Sequence[Shift]) -> Steps:
-    """Return what puts zeros in the place of all elements that ``shifts`` leave out."""
-    pads = [(s.axis, s.start, s.n_input - s.stop) for s in shifts]
-    return _steps(shifts, [(s.axis, s.n_input) for s in shifts], pads)
-
-
-def _steps(
-    shifts: Sequence[Shift],
-    n_output: Sequence[tuple[int, int]],
-    pads: Sequence[tuple[int, int, int]],
-) -> Steps:
-    filled = tuple(pad for pad in pads if pad[1:] != (0, 0))
-    from_the_end = all(axis < 0 for axis, _, _ in filled)
-    return Steps(
-        n_input=tuple((shift.axis, shift.n_input) for shift in shifts),
-        n_output=tuple(n_output),
-        cuts=tuple(
-            (shift.axis, shift.start, shift.stop - shift.start)
-            for shift in shifts
-            if not shift.keeps_all
-        ),
-        pads=filled,
-        trailing=_trailing(filled, 0) if from_the_end else None,
-        is_zero=any(shift.start >= shift.stop for shift in shifts),
-    )
-
-
-def _trailing(pads: Sequence[tuple[int, int, int]], ndim: int) -> tuple[int, ...]:
-    """Return the zeros before and behind of each axis, the last axis first."""
-    of_axis = {axis if axis < 0 else axis - ndim: zeros for axis, *zeros in pads}
-    first = min(of_axis, default=0)
-    return tuple(n for axis in range(-1, first - 1, -1) for n in of_axis.get(axis, (0, 0)))
+def masked(x: Tensor, shifts: Sequence[Shift]) -> Tensor:
+    """Return ``x`` with zeros in the place of all elements that ``shifts`` leave out."""
+    kept = [(shift.axis, shift.n_input, shift.supports[0]) for shift in shifts]
+    cut = [Shift(axis, n, piece.stop - piece.start, -piece.start) for axis, n, piece in kept]
+    return moved(moved(x, cut), [shift.reverse for shift in cut])

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape, as_dims
+from nameddim import NamedDimension, NamedShape, get_nd_shape
 
 from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._roles import Role, why_on_both_sides
-from .._base._sides import Side, dims_of
-from .._base._sliceable import SliceableLinop
+from .._base._sizes import is_size, per_axis
 from .._kernels._dtype import summable
-from .._kernels._shift import Shift, steps
-from .._kernels._slices import is_empty
-from .._kernels._windows import Windows, coverage, flat_positions, folded, unfolded
-from ._block_arguments import Shape, default_array, default_blocks, meaning_of, window_counts
+from .._kernels._shift import Shift, moved
+from .._kernels._sliding_windows import (
+    SlidingWindows,
+    coverage,
+    flat_positions,
+    folded,
+    touching,
+    unfolded,
+)
+from ._grid_operator import Dims, GridOperator, batched, checked_dims, numbered
 
 
-class BlockOperator(SliceableLinop):
+class BlockOperator(GridOperator[SlidingWindows]):
     """The base of :class:`ArrayToBlocks` and :class:`BlocksToArray`: one is the other reversed.
 
     The parameters are those of ArrayToBlocks.
@@ -39,203 +43,103 @@ class BlockOperator(SliceableLinop):
         block_size: Sequence[int],
         stride: Sequence[int],
         mask: Tensor | None,
-        batch_shape: Shape | None,
-        array_shape: Shape | None,
-        blocks_shape: Shape | None,
+        batch_shape: Dims | None,
+        array_shape: Dims | None,
+        blocks_shape: Dims | None,
         mask_of: str | None,
-        *,
-        array_is_input: bool,
     ) -> None:
         name = type(self).__name__
-        counts = window_counts(name, grid_size, block_size, stride)
+        windows = windows_of(name, grid_size, block_size, stride)
+        ndim = len(windows)
         if mask is not None:
-            mask_of = meaning_of(name, mask, counts, tuple(block_size), mask_of)
+            mask_of = meaning_of(name, mask, windows, mask_of)
         elif mask_of is not None:
             raise ValueError(f"{name}: mask_of must come with a mask, got {mask_of!r} alone")
-        array = default_array(len(counts)) if array_shape is None else as_dims(array_shape)
-        default = default_blocks(len(counts), mask_of)
-        blocks = default if blocks_shape is None else as_dims(blocks_shape)
-        batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        for what, dims, needed in (
-            ("array", array, len(counts)),
-            ("blocks", blocks, len(default)),
-        ):
-            if len(dims) != needed or "..." in dims:
-                raise ValueError(
-                    f"{name}: {what}_shape must have {needed} dimensions for blocks of "
-                    f"{tuple(block_size)}, got {dims}"
-                )
-        sides = ((*batch, *array), (*batch, *blocks))
-        others = {"batch_shape": batch, "array_shape": array, "blocks_shape": blocks}
+        why = f"blocks of {tuple(block_size)}"
+        default = get_nd_shape(ndim) if ndim <= 3 else numbered("N", ndim)
+        array = checked_dims(name, "array_shape", array_shape, default, ndim, why)
+        default = default_blocks(ndim, mask_of)
+        blocks = checked_dims(name, "blocks_shape", blocks_shape, default, len(default), why)
+        others = {"array_shape": array, "blocks_shape": blocks}
         if mask is not None:
             others["kept_shape"] = blocks[:1] if mask_of == "blocks" else blocks[-1:]
-        super().__init__(NamedShape(*(sides if array_is_input else sides[::-1]), **others))
-        self.grid_size, self.mask_of = tuple(grid_size), mask_of
-        self.windows = tuple(
-            Windows(0, count, step, length)
-            for count, step, length in zip(counts, stride, block_size, strict=True)
-        )
-        self._are_within = True
+        sides = (array, blocks) if self._has_grid_as_input else (blocks, array)
+        super().__init__(batched(batch_shape, *sides, **others), windows)
+        self.mask_of = mask_of
         if mask is not None:
             self.register_weight("kept", mask.flatten().nonzero().flatten(), "kept_shape")
 
     @property
     def ndim(self) -> int:
         """Number of dimensions of the array."""
-        return len(self.grid_size)
+        return len(self._axes)
 
     @property
-    def block_dims(self) -> tuple[tuple[NamedDimension | None, NamedDimension | None], ...]:
-        """For each axis of the array the dimensions that count windows and elements of one."""
-        dims: list[NamedDimension | None] = list(self.shape.other_shapes["blocks_shape"])
-        nothing: list[NamedDimension | None] = [None] * self.ndim
+    def grid_size(self) -> tuple[int, ...]:
+        """Size of the array."""
+        return tuple([axis.size for axis in self._axes])
+
+    @property
+    def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
+        """For each axis that of the array, that which counts windows and that within one."""
+        shapes = self.shape.other_shapes
+        dims: list[NamedDimension | None] = list(shapes["blocks_shape"])
+        kept: list[NamedDimension | None] = [None] * self.ndim
         if self.mask_of == "blocks":
-            dims = nothing + dims[1:]
+            dims = kept + dims[1:]
         elif self.mask_of == "elements":
-            dims = dims[:-1] + nothing
-        return tuple(zip(dims[: self.ndim], dims[self.ndim :], strict=True))
-
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``: of the array, of the windows or of what is kept."""
-        return self.size_of_side(dim)
-
-    def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the lengths of the array, or of the windows and of what is kept."""
-        names = dims_of(self.shape, side)
-        if len(names) < max(len(self.ishape), len(self.oshape)):
-            array = self.shape.other_shapes["array_shape"]
-            known: dict[NamedDimension, int | None] = dict(zip(array, self.grid_size, strict=True))
-        else:
-            known = {dim: SliceableLinop.size(self, dim) for dim in names}
-            for axis, (which, within) in zip(self.windows, self.block_dims, strict=True):
-                known.update({which: axis.n_windows} if which else {})
-                known.update({within: axis.length} if within else {})
-        return tuple([known.get(dim) for dim in names])
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: the array and the blocks have one name for it."""
-        in_array = dim in self.shape.other_shapes["array_shape"]
-        return why_on_both_sides(self.shape, dim) if in_array else None
-
-    def support(self, dim: NamedDimension | str) -> slice | None:
-        """Return what windows and a slice of the array share; see :meth:`NamedLinop.support`."""
-        if self.role(dim) in (None, Role.OPAQUE):
-            return None
-        array = self.shape.other_shapes["array_shape"]
-        pairs = zip(self.windows, self.grid_size, array, self.block_dims, strict=True)
-        for axis, size, of_array, (which, within) in pairs:
-            if dim == of_array:
-                return axis.covered(size)
-            if dim in (which, within):
-                return axis.touching(size) if dim == which else axis.used(size)
-        return None
-
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        if not window:
-            return linop  # type: ignore[no-any-return]
-        piece = linked(SliceableLinop.split(linop, tile))
-        of_array = [window.get(dim) for dim in linop.shape.other_shapes["array_shape"]]
-        pairs = zip(linop.windows, linop.block_dims, of_array, strict=True)
-        windows = tuple(
-            axis.cut(window.get(which), window.get(within), part)
-            for axis, (which, within), part in pairs
-        )
-        sizes = tuple(
-            size if part is None else part.stop - part.start
-            for size, part in zip(linop.grid_size, of_array, strict=True)
-        )
-        are_within = all(map(Windows.are_within, windows, sizes))
-        vars(piece).update(windows=windows, grid_size=sizes, _are_within=are_within)
-        return piece
-
-    adj_split = split
+            dims = dims[:-1] + kept
+        return list(zip(shapes["array_shape"], dims[: self.ndim], dims[self.ndim :], strict=True))
 
     def blocks_of(self, x: Tensor) -> Tensor:
         """Return the blocks of an array: a view where no mask keeps some and none ends outside."""
-        if self._are_within:
-            return self._blocks_within(x, self.windows, self.grid_size)
-        onto = steps(self._onto_spans(self.windows))
-        spans = [axis.span for axis in self.windows]
-        return self._blocks_within(onto.applied(x), _from_zero(self.windows), spans)
+        if self.mask_of is None:
+            return unfolded(x, self._axes)
+        shifts, positions = self._kept_positions(self._axes)
+        points = moved(x, shifts).flatten(x.ndim - self.ndim)
+        places = positions.flatten().expand(*points.shape[:-1], -1)
+        return points.gather(-1, places).reshape(*points.shape[:-1], *positions.shape)
 
     def array_of(self, blocks: Tensor) -> Tensor:
         """Return the array into which the blocks are summed."""
         blocks = summable(blocks)
-        if self._are_within:
-            return self._array_within(blocks, self.windows, self.grid_size)
-        windows = list(self.windows)
-        if self.mask_of != "blocks":  # leave out those that are outside
-            pairs = zip(windows, self.grid_size, strict=True)
-            touching = [axis.touching(size) for axis, size in pairs]
-            first = blocks.ndim - len(self.shape.other_shapes["blocks_shape"])
-            if any(map(is_empty, touching)):
-                return blocks.new_zeros(*blocks.shape[:first], *self.grid_size)
-            for number, which in enumerate(touching, first):
-                blocks = blocks.narrow(number, which.start, which.stop - which.start)
-            windows = [axis.cut(which) for axis, which in zip(windows, touching, strict=True)]
-        spans = [axis.span for axis in windows]
-        array = self._array_within(blocks, _from_zero(windows), spans)
-        return steps([shift.reverse for shift in self._onto_spans(windows)]).applied(array)
-
-    def _onto_spans(self, windows: Sequence[Windows]) -> list[Shift]:
-        """Return how the axes of the array move to where the windows are."""
-        pairs = zip(windows, self.grid_size, strict=True)
-        return [
-            Shift(number - self.ndim, size, axis.span, -axis.offset)
-            for number, (axis, size) in enumerate(pairs)
-        ]
-
-    def _blocks_within(self, x: Tensor, windows: Sequence[Windows], grid: Sequence[int]) -> Tensor:
         if self.mask_of is None:
-            return unfolded(x, windows)
-        positions = self.positions(windows, grid)
-        points = x.flatten(x.ndim - self.ndim)
-        places = positions.flatten().expand(*points.shape[:-1], -1)
-        return points.gather(-1, places).reshape(*points.shape[:-1], *positions.shape)
-
-    def _array_within(
-        self, blocks: Tensor, windows: Sequence[Windows], grid: Sequence[int]
-    ) -> Tensor:
-        if self.mask_of is None:
-            return folded(blocks, windows, grid)
-        positions = self.positions(windows, grid)
+            return folded(blocks, self._axes)
+        windows: Sequence[SlidingWindows] = self._axes
+        if self.mask_of == "elements":
+            blocks, windows = touching(blocks, windows, blocks.ndim - self.ndim - 1)
+        shifts, positions = self._kept_positions(windows)
         values = blocks.flatten(blocks.ndim - positions.ndim)
         places = positions.flatten().expand(values.shape)
-        array = blocks.new_zeros(*values.shape[:-1], torch.Size(grid).numel())
-        array = array.scatter_add(-1, places, values)
-        return array.reshape(*values.shape[:-1], *grid)
+        spans = [shift.n_output for shift in shifts]
+        array = blocks.new_zeros(*values.shape[:-1], torch.Size(spans).numel())
+        array = array.scatter_add(-1, places, values).reshape(*values.shape[:-1], *spans)
+        return moved(array, [shift.reverse for shift in shifts])
 
-    def positions(self, windows: Sequence[Windows], grid: Sequence[int]) -> Tensor:
-        """Return where in the flattened array the elements are that a mask keeps."""
+    def _kept_positions(self, windows: Sequence[SlidingWindows]) -> tuple[list[Shift], Tensor]:
+        """Return how the array moves to where the windows are, and where there what is kept is."""
         kept = self.weight_part("kept")
+        pairs = [axis.on_span(number) for number, axis in enumerate(windows, -self.ndim)]
+        shifts = [shift for shift, _ in pairs]
+        spans = [shift.n_output for shift in shifts]
         starts, inside = [], []
-        for offset, count, stride, length in windows:
-            starts.append(offset + stride * torch.arange(count, device=kept.device))
-            inside.append(torch.arange(length, device=kept.device))
-        of_blocks, of_elements = (flat_positions(at, grid) for at in (starts, inside))
+        for _, axis in pairs:
+            starts.append(axis.stride * torch.arange(axis.n_windows, device=kept.device))
+            inside.append(torch.arange(axis.length, device=kept.device))
+        of_blocks, of_elements = (flat_positions(at, spans) for at in (starts, inside))
         if self.mask_of == "blocks":
             of_blocks = of_blocks.flatten()[kept]
         else:
             of_elements = of_elements.flatten()[kept]
-        return of_blocks.reshape(*of_blocks.shape, *[1] * of_elements.ndim) + of_elements
+        return shifts, of_blocks.reshape(*of_blocks.shape, *[1] * of_elements.ndim) + of_elements
 
     def counts(self, x: Tensor) -> Tensor:
         """Return in how many blocks each element of the array is, in the precision of ``x``."""
-        if self.mask_of is not None:
-            ones = torch.ones((), dtype=x.real.dtype, device=x.device)
-            return self.array_of(ones.expand(self._sizes_of_blocks()))
-        axes = [
-            coverage(axis, size, x) for axis, size in zip(self.windows, self.grid_size, strict=True)
-        ]
-        return reduce(lambda product, axis: product.unsqueeze(-1) * axis, axes)
-
-    def _sizes_of_blocks(self) -> list[int]:
-        kept = [*self.weight_part("kept").shape]
-        of_blocks, of_elements = ([axis[at] for axis in self.windows] for at in (1, 3))
-        return kept + of_elements if self.mask_of == "blocks" else of_blocks + kept
+        if self.mask_of is None:
+            axes = [coverage(axis, x) for axis in self._axes]
+            return reduce(lambda product, axis: product.unsqueeze(-1) * axis, axes)
+        ones = torch.ones((), dtype=x.real.dtype, device=x.device)
+        return self.array_of(ones.expand(self._kept_positions(self._axes)[1].shape))
 
     @staticmethod
     def counted(linop: Any, x: Tensor, /) -> Tensor:
@@ -250,5 +154,69 @@ class BlockOperator(SliceableLinop):
         return Normal(linked(self), NamedShape(self.ishape))
 
 
-def _from_zero(windows: Sequence[Windows]) -> list[Windows]:
-    return [axis._replace(offset=0) for axis in windows]
+def windows_of(
+    name: str, grid_size: Sequence[int], block_size: Sequence[int], stride: Sequence[int]
+) -> tuple[SlidingWindows, ...]:
+    """Return the whole blocks that there are along each axis."""
+    sizes = (
+        per_axis(name, "grid_size", grid_size),
+        per_axis(name, "block_size", block_size),
+        per_axis(name, "stride", stride),
+    )
+    if not sizes[0] or len({len(size) for size in sizes}) != 1:
+        raise ValueError(
+            f"{name}: grid_size, block_size and stride must have one number per dimension, "
+            f"got {sizes}"
+        )
+    for size, length, step in zip(*sizes, strict=True):
+        if not all(map(is_size, (size, length, step))) or length > size:
+            raise ValueError(
+                f"{name}: sizes and strides must be positive integers, and a block must fit into "
+                f"the array, got block_size {sizes[1]} and stride {sizes[2]} for an "
+                f"array of {sizes[0]}"
+            )
+    return tuple(
+        SlidingWindows(size, 0, (size - length) // step + 1, step, length)
+        for size, length, step in zip(*sizes, strict=True)
+    )
+
+
+def meaning_of(
+    name: str, mask: Tensor, windows: Sequence[SlidingWindows], given: str | None
+) -> str:
+    """Return whether a mask selects "blocks" or "elements" of every block."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask)
+        raise TypeError(f"{name}: the mask must be a tensor of booleans, got {kind}")
+    shapes = {
+        "blocks": tuple(axis.n_windows for axis in windows),
+        "elements": tuple(axis.length for axis in windows),
+    }
+    if given is not None and given not in shapes:
+        raise ValueError(f"{name}: mask_of must be one of {[*shapes]}, got {given!r}")
+    allowed = [given] if given else [*shapes]
+    fitting = [what for what in allowed if tuple(mask.shape) == shapes[what]]
+    if not fitting:
+        raise ValueError(
+            f"{name}: the mask must have the shape "
+            f"{' or '.join(f'{shapes[what]} (of {what})' for what in allowed)}, "
+            f"got shape {tuple(mask.shape)}"
+        )
+    if len(fitting) > 1:
+        raise ValueError(
+            f"{name}: mask_of must say what a mask of shape {shapes['blocks']} selects, the "
+            "blocks or the elements of every block: both have this shape, got None"
+        )
+    return fitting[0]
+
+
+def default_blocks(ndim: int, mask_of: str | None) -> Dims:
+    """Return Bx, By, Bz, Ex, Ey, Ez; one B or E where a mask keeps some of them."""
+
+    def letters(letter: str) -> Dims:
+        if ndim > 3:
+            return numbered(letter, ndim)
+        return tuple(f"{letter}{axis}" for axis in "xyz"[:ndim])
+
+    blocks = ("B",) if mask_of == "blocks" else letters("B")
+    return (*blocks, *(("E",) if mask_of == "elements" else letters("E")))

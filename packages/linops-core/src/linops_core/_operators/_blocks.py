@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ._block_arguments import Shape
 from ._block_operator import BlockOperator
+from ._grid_operator import Dims
 
 
 class ArrayToBlocks(BlockOperator):
@@ -75,9 +75,9 @@ class ArrayToBlocks(BlockOperator):
         block_size: Sequence[int],
         stride: Sequence[int],
         mask: Tensor | None = None,
-        batch_shape: Shape | None = None,
-        array_shape: Shape | None = None,
-        blocks_shape: Shape | None = None,
+        batch_shape: Dims | None = None,
+        array_shape: Dims | None = None,
+        blocks_shape: Dims | None = None,
         *,
         mask_of: str | None = None,
     ) -> None:
@@ -90,7 +90,6 @@ class ArrayToBlocks(BlockOperator):
             array_shape,
             blocks_shape,
             mask_of,
-            array_is_input=True,
         )
 
     @staticmethod
@@ -120,15 +119,17 @@ class BlocksToArray(BlockOperator):
     tensor([1., 2., 2., 1.])
     """
 
+    _has_grid_as_input = False
+
     def __init__(
         self,
         grid_size: Sequence[int],
         block_size: Sequence[int],
         stride: Sequence[int],
         mask: Tensor | None = None,
-        batch_shape: Shape | None = None,
-        blocks_shape: Shape | None = None,
-        array_shape: Shape | None = None,
+        batch_shape: Dims | None = None,
+        blocks_shape: Dims | None = None,
+        array_shape: Dims | None = None,
         *,
         mask_of: str | None = None,
     ) -> None:
@@ -141,7 +142,6 @@ class BlocksToArray(BlockOperator):
             array_shape,
             blocks_shape,
             mask_of,
-            array_is_input=False,
         )
 
     @staticmethod

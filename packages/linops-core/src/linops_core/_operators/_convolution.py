@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
+from nameddim import ELLIPSES, NamedDimension, as_dims, get_nd_shape
 
-from .._base._copying import linked
-from .._base._linop import NamedLinop
-from .._base._roles import Role, why_on_both_sides
 from .._base._sizes import is_size, per_axis
-from .._base._sliceable import SliceableLinop
 from .._base._unused_names import UnusedNames
-from .._kernels._align import aligned
+from .._kernels._contraction import axes_along, letters_of
 from .._kernels._correlate import correlated
 from .._kernels._halo import Axis
-from .._kernels._shift import Shift
-
-Shape: TypeAlias = Sequence[NamedDimension | str]
+from ._grid_operator import Dims, GridOperator, batched, checked_dims
 
 _PADDING = ("zeros", "circular")
 _METHODS = ("auto", "direct", "fft")
 
 
-class Convolution(SliceableLinop):
+class Convolution(GridOperator[Axis]):
     r"""Convolution with a kernel,
 
     .. math:: y_n = \sum_m k_m \, x_{n - m + c},
@@ -90,16 +84,17 @@ class Convolution(SliceableLinop):
     """
 
     kernel: Tensor
+    _grids = ("in_grid_shape", "out_grid_shape")
 
     def __init__(
         self,
         kernel: Tensor,
-        batch_shape: Shape | None = None,
-        in_grid_shape: Shape | None = None,
-        out_grid_shape: Shape | None = None,
+        batch_shape: Dims | None = None,
+        in_grid_shape: Dims | None = None,
+        out_grid_shape: Dims | None = None,
         padding_mode: str = "zeros",
         *,
-        kernel_batch_shape: Shape = (),
+        kernel_batch_shape: Dims = (),
         method: str = "auto",
         grid_size: Sequence[int] | None = None,
     ) -> None:
@@ -125,142 +120,80 @@ class Convolution(SliceableLinop):
                     f"Convolution: a dimension of the kernel's batch must be named in the batch "
                     f"{batch}, got {dim}"
                 )
-        here = as_dims(get_nd_shape(ndim) if in_grid_shape is None else in_grid_shape)
-        there = (
-            UnusedNames({*here, *batch}).each(here)
-            if out_grid_shape is None
-            else as_dims(out_grid_shape)
-        )
-        if len(here) != ndim or len(there) != ndim:
-            raise ValueError(
-                f"Convolution: in_grid_shape and out_grid_shape must have {ndim} dimensions for a "
-                f"kernel of shape {tuple(kernel.shape)}, got {here} and {there}"
-            )
-        shape = NamedShape(
-            (*batch, *here),
-            (*batch, *there),
-            batch_shape=batch,
-            in_grid_shape=here,
-            out_grid_shape=there,
-            kernel_shape=(*kernel_batch, *here),
-        )
-        super().__init__(shape)
+        why = f"a kernel of shape {tuple(kernel.shape)}"
+        names = get_nd_shape(ndim)
+        here = checked_dims("Convolution", "in_grid_shape", in_grid_shape, names, ndim, why)
+        names = UnusedNames({*here, *batch}).each(here)
+        there = checked_dims("Convolution", "out_grid_shape", out_grid_shape, names, ndim, why)
+        grids = {"in_grid_shape": here, "out_grid_shape": there}
+        of_kernel = (*kernel_batch, *here)
+        shape = batched(batch, here, there, **grids, kernel_shape=of_kernel)
+        super().__init__(shape, ())
         self.ndim, self.padding_mode, self.method = ndim, padding_mode, method
+        self.grid_size = None
+        if grid_size is not None:
+            self.grid_size = per_axis("Convolution", "grid_size", grid_size)
+            _check_grid_size(self.grid_size, here, there)
+            self._axes = self._whole(self.grid_size)
         self.register_weight("kernel", kernel, "kernel_shape")
-        self.grid_size = (
-            None if grid_size is None else per_axis("Convolution", "grid_size", grid_size)
-        )
-        self._check_grid_size()
-        self._shifts = None if self.grid_size is None else _unmoved(self.grid_size)
-
-    def _check_grid_size(self) -> None:
-        if self.grid_size is None:
-            return
-        if len(self.grid_size) != self.ndim or not all(map(is_size, self.grid_size)):
-            raise ValueError(
-                f"Convolution: grid_size must have {self.ndim} positive numbers, "
-                f"got {self.grid_size}"
-            )
-        sizes: dict[NamedDimension, int] = {}
-        for grid in ("in_grid_shape", "out_grid_shape"):
-            for dim, size in zip(self.shape.other_shapes[grid], self.grid_size, strict=True):
-                if sizes.setdefault(dim, size) != size:
-                    raise ValueError(
-                        f"Convolution: a dimension must have one size in grid_size, got "
-                        f"{sizes[dim]} and {size} for {dim} in {self.shape}"
-                    )
+        if kernel_batch:
+            self._alignment = axes_along(*letters_of(of_kernel, (*batch, *here)))
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return k * x: the correlation with the flipped kernel."""
         kernel = linop.aligned_kernel(x.ndim).flip(tuple(range(-linop.ndim, 0)))
-        return correlated(x, kernel, linop.axes(linop.shifts(x)), linop.method)
+        return correlated(x, kernel, linop.axes_for(x), linop.method)
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return the correlation of x with conj(k)."""
         kernel = linop.aligned_kernel(x.ndim).conj().resolve_conj()
-        axes = [axis.reverse for axis in linop.axes(linop.shifts(x))]
+        axes = [axis.reverse for axis in linop.axes_for(x)]
         return correlated(x, kernel, axes, linop.method)
 
-    def shifts(self, x: Tensor) -> tuple[Shift, ...]:
-        """Return which part of the grid input and output are, for an input of either way."""
-        return _unmoved(x.shape[x.ndim - self.ndim :]) if self._shifts is None else self._shifts
+    def axes_for(self, x: Tensor) -> Sequence[Axis]:
+        """Return the axes of the correlation with the flipped kernel, for an input of either way.
 
-    def axes(self, shifts: Sequence[Shift]) -> list[Axis]:
-        """Return the axes of the correlation with the flipped kernel."""
-        taps = self.kernel.shape[self.kernel.ndim - self.ndim :]
-        periods: Sequence[int | None] = [None] * self.ndim
-        if self.padding_mode == "circular":
-            periods = self.grid_size or [shift.n_input for shift in shifts]
+        The kernel is as it is now; what ``_axes`` has is a kernel of one element.
+        """
+        own = self._axes or self._whole(x.shape[x.ndim - self.ndim :])
+        sizes = self.kernel.shape[self.kernel.ndim - self.ndim :]
         return [
-            Axis(shift.n_input, shift.n_output, n, n - 1 - n // 2 + shift.offset, period)
-            for shift, n, period in zip(shifts, taps, periods, strict=True)
+            Axis(n_input, n_output, n, n - 1 - n // 2 + offset, period)
+            for (n_input, n_output, _, offset, period), n in zip(own, sizes, strict=True)
         ]
+
+    @property
+    def axes(self) -> Sequence[Axis]:
+        """The axes of the correlation with the flipped kernel; empty where the grid may be any."""
+        return self.axes_for(self.kernel) if self._axes else ()
+
+    def _whole(self, sizes: Sequence[int]) -> tuple[Axis, ...]:
+        is_ring = self.padding_mode == "circular"
+        return tuple([Axis(size, size, 1, 0, size if is_ring else None) for size in sizes])
 
     def aligned_kernel(self, ndim: int) -> Tensor:
         """Return a view of the kernel whose batch fits an input of ``ndim`` axes."""
-        shapes = self.shape.other_shapes
         kernel = self.weight_part("kernel")
-        if kernel.ndim == self.ndim:
-            return kernel
-        target = (*shapes["batch_shape"], *shapes["in_grid_shape"])
-        return aligned(kernel, shapes["kernel_shape"], target, ndim)
-
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``: in the kernel's batch, or of the grid where it is given."""
-        here, there = self._grids()
-        if dim not in (*here, *there):
-            return super().size(dim)
-        if self._shifts is None:
-            return None
-        if dim in here:
-            return self._shifts[here.index(dim)].n_input
-        return self._shifts[there.index(dim)].n_output
+        return kernel if kernel.ndim == self.ndim else self._alignment.view(kernel, ndim)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is of a grid of which too little is known."""
-        here, there = self._grids()
-        if dim not in (*here, *there):
-            return None
-        if self._shifts is None:
+        if not self._axes and any(dim in dims for dims in self.axis_dims):
             return "a slice of the grid has neighbours where its size says; give grid_size"
-        return why_on_both_sides(self.shape, dim)
+        return super().why_opaque(dim)
 
-    def support(self, dim: NamedDimension | str) -> slice | None:
-        """Return what a tile reads or writes along the grid; see :meth:`NamedLinop.support`."""
-        if self._shifts is None or self.role(dim) in (None, Role.OPAQUE):
-            return None
-        here, there = self._grids()
-        axes = self.axes(self._shifts)
-        if dim in here:
-            return axes[here.index(dim)].read
-        return axes[there.index(dim)].written if dim in there else None
 
-    def _grids(self) -> tuple[tuple[NamedDimension, ...], tuple[NamedDimension, ...]]:
-        shapes = self.shape.other_shapes
-        return shapes["in_grid_shape"], shapes["out_grid_shape"]
-
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        here, there = linop._grids()
-        of_grid = window.keys() & {*here, *there}
-        # The axes of the kernel are called as the grid is, and are not cut with it.
-        others = {dim: piece for dim, piece in window.items() if dim not in of_grid}
-        piece = SliceableLinop.split(linop, others)
-        if of_grid:
-            piece = linked(piece)
-            vars(piece)["_shifts"] = tuple(
-                shift.cut(window.get(dim), window.get(other))
-                for shift, dim, other in zip(linop._shifts, here, there, strict=True)
+def _check_grid_size(grid_size: Sequence[int], here: Dims, there: Dims) -> None:
+    if len(grid_size) != len(here) or not all(map(is_size, grid_size)):
+        raise ValueError(
+            f"Convolution: grid_size must have {len(here)} positive numbers, got {grid_size}"
+        )
+    sizes: dict[str, int] = {}
+    for dim, size in zip((*here, *there), (*grid_size, *grid_size), strict=True):
+        if sizes.setdefault(dim, size) != size:
+            raise ValueError(
+                f"Convolution: a dimension must have one size in grid_size, got {sizes[dim]} and "
+                f"{size} for {dim} in ({', '.join(here)}) -> ({', '.join(there)})"
             )
-        return piece
-
-    adj_split = split
-
-
-def _unmoved(sizes: Sequence[int]) -> tuple[Shift, ...]:
-    """Return that input and output are the whole grid."""
-    return tuple(Shift(axis - len(sizes), size, size, 0) for axis, size in enumerate(sizes))

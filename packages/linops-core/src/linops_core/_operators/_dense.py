@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from string import ascii_letters
 from typing import Any, Self
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, Dim, NamedDimension, NamedShape, as_dims
+from nameddim import ELLIPSES, Dim, NamedDimension, NamedShape, as_dims
 
 from .._base._sliceable import SliceableLinop
-from .._kernels._contraction import Contraction
+from .._kernels._contraction import Contraction, letters_of
+from ._grid_operator import Dims
 
 
 class Dense(SliceableLinop):
@@ -58,10 +57,10 @@ class Dense(SliceableLinop):
     def __init__(
         self,
         weight: Tensor,
-        weightshape: Sequence[NamedDimension | str] | None = None,
-        ishape: Sequence[NamedDimension | str] | None = None,
-        oshape: Sequence[NamedDimension | str] | None = None,
-        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+        weightshape: Dims | None = None,
+        ishape: Dims | None = None,
+        oshape: Dims | None = None,
+        broadcast_dims: Dims | None = None,
     ) -> None:
         weight_dims = as_dims(("M", "N") if weightshape is None else weightshape)
         inputs = weight_dims[-1:] if ishape is None else as_dims(ishape)
@@ -70,14 +69,7 @@ class Dense(SliceableLinop):
         broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
         self.register_weight("weight", weight, "weightshape", broadcast)
         self._check_dims(weight_dims, broadcast)
-        # In the order given, not in that of a set: einsum sums in the order of letters, and
-        # results are to be the same bits on every run.
-        dims = dict.fromkeys((*weight_dims, *inputs, *outputs))
-        letter = dict(zip(dims, ascii_letters, strict=False))
-        letter[ND.infer(ELLIPSES)] = "."
-        of_weight, of_x, of_y = (
-            "".join(letter[dim] for dim in dims) for dims in (weight_dims, inputs, outputs)
-        )
+        of_weight, of_x, of_y = letters_of(weight_dims, inputs, outputs)
         self._forward = Contraction(of_weight, of_x, of_y)
         self._backward = Contraction(of_weight, of_y, of_x)
 
@@ -108,7 +100,7 @@ class Dense(SliceableLinop):
         cls,
         weight: Tensor,
         einstr: str,
-        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+        broadcast_dims: Dims | None = None,
     ) -> Self:
         """Make a Dense from a string like ``"MN,N->M"``: weight, input and output.
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
+from nameddim import ELLIPSES, AnyDim, NamedShape, as_dims
 
 from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sliceable import SliceableLinop
-from .._kernels._align import aligned
+from .._kernels._contraction import axes_along, letters_of
 from .._kernels._dtype import multiplied
+from ._grid_operator import Dims
 
 
 class Diagonal(SliceableLinop):
@@ -56,11 +57,11 @@ class Diagonal(SliceableLinop):
     def __init__(
         self,
         weight: Tensor,
-        ioshape: Sequence[NamedDimension | str] | None = None,
-        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+        ioshape: Dims | None = None,
+        broadcast_dims: Dims | None = None,
         *,
-        weight_shape: Sequence[NamedDimension | str] | None = None,
-        shape_kwargs: Mapping[str, Sequence[NamedDimension | str]] | None = None,
+        weight_shape: Dims | None = None,
+        shape_kwargs: Mapping[str, Dims] | None = None,
     ) -> None:
         if not isinstance(weight, Tensor):
             raise TypeError(f"Diagonal: weight must be a torch.Tensor, got {type(weight)}")
@@ -79,18 +80,18 @@ class Diagonal(SliceableLinop):
                     f"{self.name}: every dimension of the weight must be one of {self.shape}, "
                     f"got {dim}"
                 )
-        own, target = self.shape.other_shapes["weight_shape"], self.ishape
-        self._is_aligned = own == target[target[:1] == (ELLIPSES,) :]
+        own = self.shape.other_shapes["weight_shape"]
+        self._alignment = axes_along(*letters_of(own, self.ishape))
 
     @classmethod
     def from_weight(
         cls,
         weight: Tensor,
-        weight_shape: Sequence[NamedDimension | str],
-        ioshape: Sequence[NamedDimension | str],
-        shape_kwargs: Mapping[str, Sequence[NamedDimension | str]] | None = None,
+        weight_shape: Dims,
+        ioshape: Dims,
+        shape_kwargs: Mapping[str, Dims] | None = None,
         *,
-        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+        broadcast_dims: Dims | None = None,
     ) -> Self:
         """Make a Diagonal whose weight has only some dimensions of ``ioshape``, in any order.
 
@@ -119,8 +120,7 @@ class Diagonal(SliceableLinop):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return w x."""
-        weight = linop.weight_part("weight") if linop._is_aligned else linop.aligned_weight(x.ndim)
-        return multiplied(weight, x)
+        return multiplied(linop.aligned_weight(x.ndim), x)
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -137,11 +137,7 @@ class Diagonal(SliceableLinop):
 
     def aligned_weight(self, ndim: int) -> Tensor:
         """Return a view of the weight that broadcasts against an input of ``ndim`` axes."""
-        weight = self.weight_part("weight")
-        if self._is_aligned:
-            return weight
-        shape = self._shape
-        return aligned(weight, shape.other_shapes["weight_shape"], shape.ishape, ndim)
+        return self._alignment.view(self.weight_part("weight"), ndim)
 
     def own_normal(self) -> NamedLinop:
         """Return the diagonal operator of ``|w|^2``, which reads w when it is called."""

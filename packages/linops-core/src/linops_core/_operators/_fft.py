@@ -18,6 +18,7 @@ from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import multiplied
+from ._grid_operator import Dims, batched
 
 _ADJOINT_NORM = {"ortho": "ortho", "backward": "forward", "forward": "backward"}
 
@@ -70,8 +71,8 @@ class FFT(SliceableLinop):
     def __init__(
         self,
         ndim: int,
-        batch_shape: Sequence[NamedDimension | str] | None = None,
-        grid_shapes: Sequence[Sequence[NamedDimension | str]] | None = None,
+        batch_shape: Dims | None = None,
+        grid_shapes: Sequence[Dims] | None = None,
         norm: str = "ortho",
         centered: bool = False,
     ) -> None:
@@ -89,16 +90,10 @@ class FFT(SliceableLinop):
                 f"FFT: grid_shapes must be {ndim} image and {ndim} k-space dimensions, "
                 f"got {grid_shapes!r}"
             )
-        batch = as_dims(("...",) if batch_shape is None else batch_shape)
         image, kspace = grids
-        shape = NamedShape(
-            (*batch, *image),
-            (*batch, *kspace),
-            batch_shape=batch,
-            image_shape=image,
-            kspace_shape=kspace,
+        super().__init__(
+            batched(batch_shape, image, kspace, image_shape=image, kspace_shape=kspace)
         )
-        super().__init__(shape)
         self.ndim, self.norm, self.centered = ndim, norm, centered
         self._axes = tuple(range(-ndim, 0))
 
@@ -155,12 +150,7 @@ class FFT(SliceableLinop):
         concerned = grid & set(dims)
         if not concerned:
             return self
-        return self._plain() if self.centered and concerned == grid else None
-
-    def _plain(self) -> NamedLinop:
-        plain = linked(self)
-        vars(plain)["centered"] = False
-        return plain
+        return linked(self, centered=False) if self.centered and concerned == grid else None
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         r"""Return A^H A, or A^H inner A; of a centred transform without its shifts where it can.
@@ -181,7 +171,7 @@ class FFT(SliceableLinop):
                 shifted = fitted.without_fftshift(grid)
                 if shifted is not None:
                     assert isinstance(linop, FFT)
-                    return normal_of(linop._plain(), shifted)
+                    return normal_of(linked(linop, centered=False), shifted)
         return super().normal(inner)
 
     def _only_surrounds(self) -> bool:

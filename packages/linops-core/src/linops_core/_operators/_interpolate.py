@@ -7,28 +7,20 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import accumulate, count
 from numbers import Real
 from operator import add, mul, or_
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from nameddim import AnyDim, NamedDimension, NamedShape, as_dims, get_nd_shape
+from nameddim import AnyDim, NamedDimension, as_dims, get_nd_shape
 
-from .._base._copying import linked
-from .._base._linop import NamedLinop
-from .._base._roles import why_on_both_sides
-from .._base._sides import Side, dims_of
 from .._base._sizes import is_size, per_axis
-from .._base._sliceable import SliceableLinop
-from .._base._tile import within
 from .._kernels._gridding import gridded, interpolated, outer
 from .._kernels._interpolation_weights import kernel_of
-from ._sampling import default_samples
-
-Shape: TypeAlias = Sequence[NamedDimension | str]
+from ._grid_operator import Dims, GridOperator, GridPart, batched, checked_dims, numbered
 
 
-class Interpolate(SliceableLinop):
+class Interpolate(GridOperator[GridPart]):
     r"""The values of a grid at points between its own,
 
     .. math:: y_p = \sum_n K(2 (l_p - n) / w) \, x_n,
@@ -136,14 +128,15 @@ class Interpolate(SliceableLinop):
     """
 
     locs: Tensor
+    _grids = ("grid_shape",)
 
     def __init__(
         self,
         locs: Tensor,
         grid_size: Sequence[int],
-        batch_shape: Shape | None = None,
-        locs_batch_shape: Shape | None = None,
-        grid_shape: Shape | None = None,
+        batch_shape: Dims | None = None,
+        locs_batch_shape: Dims | None = None,
+        grid_shape: Dims | None = None,
         width: float = 4.0,
         kernel: str = "kaiser_bessel",
         norm: int = 1,
@@ -153,66 +146,18 @@ class Interpolate(SliceableLinop):
         sizes = per_axis("Interpolate", "grid_size", grid_size)
         _check(locs, sizes, width, norm, pad_mode)
         weigh = kernel_of(kernel, width, kernel_params)
-        grid = as_dims(get_nd_shape(len(sizes), kspace=True) if grid_shape is None else grid_shape)
-        points = as_dims(
-            default_samples(locs.ndim - 1) if locs_batch_shape is None else locs_batch_shape
-        )
+        ndim, default = len(sizes), get_nd_shape(len(sizes), kspace=True)
+        why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
+        grid = checked_dims("Interpolate", "grid_shape", grid_shape, default, ndim, why)
+        of_points = ("Interpolate", "locs_batch_shape", locs_batch_shape)
+        points = checked_dims(*of_points, numbered("K", locs.ndim - 1), locs.ndim - 1, why)
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        for what, names, needed in (
-            ("grid_shape", grid, len(sizes)),
-            ("locs_batch_shape", points, locs.ndim - 1),
-        ):
-            if len(names) != needed or "..." in names:
-                raise ValueError(
-                    f"Interpolate: {what} must have {needed} dimensions for locations of shape "
-                    f"{tuple(locs.shape)} on a grid of {sizes}, got {names}"
-                )
-        shape = NamedShape(
-            (*batch, *grid),
-            (*batch, *points),
-            batch_shape=batch,
-            grid_shape=grid,
-            locs_shape=(*points, _nameless({*batch, *grid, *points})),
-        )
-        super().__init__(shape)
+        of_locs = (*points, _nameless({*batch, *grid, *points}))
+        shape = batched(batch, grid, points, grid_shape=grid, locs_shape=of_locs)
+        super().__init__(shape, [GridPart(size, 0, size) for size in sizes])
         self.grid_size, self.width, self.norm, self.pad_mode = sizes, width, norm, pad_mode
-        self._pieces = tuple(slice(0, size) for size in sizes)
         self.kernel, self._weigh = kernel, weigh
         self.register_weight("locs", locs, "locs_shape")
-
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``: of the grid or of the locations."""
-        return self.size_of_side(dim)
-
-    def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the lengths of the grid, or of the locations."""
-        names = dims_of(self.shape, side)
-        is_of_grid = (side == "input") == (self.fn is type(self).fn)
-        if not is_of_grid:
-            return tuple([SliceableLinop.size(self, dim) for dim in names])
-        known = dict(zip(self.shape.other_shapes["grid_shape"], self.lengths, strict=True))
-        return tuple([known.get(dim) for dim in names])
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: the grid and the points have one name for it."""
-        in_grid = dim in self.shape.other_shapes["grid_shape"]
-        return why_on_both_sides(self.shape, dim) if in_grid else None
-
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        piece = SliceableLinop.split(linop, tile)
-        grid = linop.shape.other_shapes["grid_shape"]
-        if window.keys() & {*grid}:
-            piece = linked(piece)
-            vars(piece)["_pieces"] = tuple(
-                within(old, window[dim]) if dim in window else old
-                for dim, old in zip(grid, linop._pieces, strict=True)
-            )
-        return piece
-
-    adj_split = split
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -234,7 +179,7 @@ class Interpolate(SliceableLinop):
     @property
     def lengths(self) -> tuple[int, ...]:
         """Size of the grid, or of what a tile has of it."""
-        return tuple([piece.stop - piece.start for piece in self._pieces])
+        return tuple([axis.stop - axis.start for axis in self._axes])
 
     @property
     def n_points(self) -> int:
@@ -253,11 +198,11 @@ class Interpolate(SliceableLinop):
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
         coordinates = locs.reshape(-1, locs.shape[-1]).unbind(-1)
-        axes = zip(coordinates, self.grid_size, self._pieces, strides, strict=True)
+        axes = zip(coordinates, self._axes, strides, strict=True)
         is_masked = self.pad_mode == "zeros" or self.lengths != self.grid_size
         positions, squares, outside = [], [], []
         offsets: list[Tensor | None] = []
-        for at, size, piece, stride in axes:
+        for at, (size, start, stop), stride in axes:
             nodes = (at.detach() - radius).floor() + 1 + reach.unsqueeze(-1)
             places = nodes.long() % size
             offset = (nodes - at) / radius
@@ -265,9 +210,9 @@ class Interpolate(SliceableLinop):
             offsets.append(offset)
             if is_masked:
                 there = nodes if self.pad_mode == "zeros" else places
-                outside.append((there < piece.start) | (there >= piece.stop))
-            if piece != slice(0, size):  # what is outside has no weight, and needs some position
-                places = (places - piece.start).clamp(0, piece.stop - piece.start - 1)
+                outside.append((there < start) | (there >= stop))
+            if (start, stop) != (0, size):  # what is outside has no weight, but needs a position
+                places = (places - start).clamp(0, stop - start - 1)
             positions.append(places * stride)
         if self.norm == 2:
             squares, offsets = [outer(squares, add)], [None]

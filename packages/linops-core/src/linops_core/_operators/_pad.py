@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
+from nameddim import NamedShape, as_dims, get_nd_shape
 
 from .._base._sizes import is_size, per_axis
 from .._base._unused_names import UnusedNames
 from .._kernels._shift import Shift
+from ._grid_operator import Dims, batched
 from ._placement import Placement
-
-Dims = Sequence[NamedDimension | str]
 
 
 class PadLast(Placement):
@@ -62,14 +61,11 @@ class PadLast(Placement):
         out_shape: Dims | None = None,
         batch_shape: Dims | None = None,
     ) -> None:
-        sizes = grid_sizes("PadLast", im_size, pad_im_size)
-        if any(padded < size for size, padded in sizes):
-            raise ValueError(
-                "PadLast: pad_im_size must be at least im_size in each dimension, "
-                f"got {tuple(pad_im_size)} for {tuple(im_size)}"
+        super().__init__(
+            *centred(
+                "PadLast", "pad_im_size", pad_im_size, im_size, in_shape, out_shape, batch_shape
             )
-        shape = centred_shape("PadLast", len(sizes), in_shape, out_shape, batch_shape)
-        super().__init__(shape, centred(sizes))
+        )
 
 
 Pad = PadLast
@@ -113,27 +109,31 @@ class Crop(Placement):
         out_shape: Dims | None = None,
         batch_shape: Dims | None = None,
     ) -> None:
-        sizes = grid_sizes("Crop", im_size, crop_im_size)
-        if any(cropped > size for size, cropped in sizes):
-            raise ValueError(
-                "Crop: crop_im_size must be at most im_size in each dimension, "
-                f"got {tuple(crop_im_size)} for {tuple(im_size)}"
+        super().__init__(
+            *centred(
+                "Crop", "crop_im_size", crop_im_size, im_size, in_shape, out_shape, batch_shape
             )
-        shape = centred_shape("Crop", len(sizes), in_shape, out_shape, batch_shape)
-        super().__init__(shape, centred(sizes))
+        )
 
 
-def grid_sizes(
-    owner: str, of_input: Sequence[int], of_output: Sequence[int]
-) -> list[tuple[int, int]]:
-    """Return (input size, output size) of each grid dimension.
+def centred(
+    owner: str,
+    argument: str,
+    of_output: Sequence[int],
+    of_input: Sequence[int],
+    in_shape: Dims | None,
+    out_shape: Dims | None,
+    batch_shape: Dims | None,
+) -> tuple[NamedShape, list[Shift]]:
+    """Return the shape, and how the last axes move when centre goes to centre.
 
     Raises
     ------
     TypeError
-        If one of the two is no sequence.
+        If sizes are no sequence.
     ValueError
-        If there are none, not as many of the one as of the other, or one is no positive integer.
+        If there is not one positive size on each side and one named dimension for each axis, or a
+        pad makes something smaller or a crop larger.
     """
     before, after = (per_axis(owner, "a size", sizes) for sizes in (of_input, of_output))
     if not before or len(before) != len(after) or not all(map(is_size, (*before, *after))):
@@ -141,40 +141,27 @@ def grid_sizes(
             f"{owner}: there must be as many sizes of the output as of the input, at least one, "
             f"all positive integers, got {after} for {before}"
         )
-    return [(int(size), int(other)) for size, other in zip(before, after, strict=True)]
-
-
-def centred_shape(
-    owner: str,
-    ndim: int,
-    in_shape: Dims | None,
-    out_shape: Dims | None,
-    batch_shape: Dims | None,
-) -> NamedShape:
-    """Return the shape of an operator on the last ``ndim`` dimensions.
-
-    Raises
-    ------
-    ValueError
-        If there is not one named dimension for each.
-    """
+    smaller, larger, bound = (
+        (before, after, "at least") if owner == "PadLast" else (after, before, "at most")
+    )
+    if any(n > m for n, m in zip(smaller, larger, strict=True)):
+        raise ValueError(
+            f"{owner}: {argument} must be {bound} im_size in each dimension, got {after} for "
+            f"{before}"
+        )
+    ndim = len(before)
     batch = as_dims(("...",) if batch_shape is None else batch_shape)
-    before = get_nd_shape(ndim) if in_shape is None else as_dims(in_shape)
-    unused = UnusedNames({*batch, *before})
-    after = unused.each(before) if out_shape is None else as_dims(out_shape)
-    shape = NamedShape((*batch, *before), (*batch, *after), from_grid=before, to_grid=after)
-    grids = (shape.other_shapes["from_grid"], shape.other_shapes["to_grid"])
-    if any(len(grid) != ndim or not shape.dims >= set(grid) for grid in grids):
+    here = get_nd_shape(ndim) if in_shape is None else as_dims(in_shape)
+    unused = UnusedNames({*batch, *here})
+    there = unused.each(here) if out_shape is None else as_dims(out_shape)
+    shape = batched(batch, here, there, from_grid=here, to_grid=there)
+    if any(len(grid) != ndim or not shape.dims >= set(grid) for grid in (here, there)):
         raise ValueError(
             f"{owner}: in_shape and out_shape must be {ndim} named dimensions each for that many "
             f"sizes, got {shape}"
         )
-    return shape
-
-
-def centred(sizes: Sequence[tuple[int, int]]) -> list[Shift]:
-    """Return how the last axes move when centre goes to centre."""
-    return [
-        Shift(i - len(sizes), before, after, after // 2 - before // 2)
-        for i, (before, after) in enumerate(sizes)
+    shifts = [
+        Shift(axis, int(n), int(m), int(m) // 2 - int(n) // 2)
+        for axis, (n, m) in enumerate(zip(before, after, strict=True), -ndim)
     ]
+    return shape, shifts

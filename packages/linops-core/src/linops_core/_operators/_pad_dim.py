@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from nameddim import NamedDimension, NamedShape, as_dims
 
 from .._base._sides import named_axes
 from .._base._sizes import is_size, one_dimension
 from .._kernels._shift import Shift
+from ._grid_operator import Dims
 from ._placement import Placement
 
 
@@ -46,16 +45,10 @@ class PadDim(Placement):
         dim: NamedDimension | str | int,
         from_length: int,
         to_length: int,
-        ishape: Sequence[NamedDimension | str],
-        oshape: Sequence[NamedDimension | str],
+        ishape: Dims,
+        oshape: Dims,
     ) -> None:
-        if not (is_size(from_length) and is_size(to_length) and from_length <= to_length):
-            raise ValueError(
-                "PadDim: lengths must be positive integers and to_length at least from_length, "
-                f"got {from_length} to {to_length}"
-            )
-        shape, axis = end_shape("PadDim", dim, ishape, oshape)
-        super().__init__(shape, [Shift(axis, int(from_length), int(to_length), 0)])
+        super().__init__(*at_the_end("PadDim", dim, from_length, to_length, ishape, oshape))
 
 
 class Truncate(Placement):
@@ -90,41 +83,45 @@ class Truncate(Placement):
         dim: NamedDimension | str | int,
         from_length: int,
         to_length: int,
-        ishape: Sequence[NamedDimension | str],
-        oshape: Sequence[NamedDimension | str],
+        ishape: Dims,
+        oshape: Dims,
     ) -> None:
-        if not (is_size(from_length) and is_size(to_length) and to_length <= from_length):
-            raise ValueError(
-                "Truncate: lengths must be positive integers and to_length at most from_length, "
-                f"got {from_length} to {to_length}"
-            )
-        shape, axis = end_shape("Truncate", dim, ishape, oshape)
-        super().__init__(shape, [Shift(axis, int(from_length), int(to_length), 0)])
+        super().__init__(*at_the_end("Truncate", dim, from_length, to_length, ishape, oshape))
 
 
-def end_shape(
+def at_the_end(
     owner: str,
     dim: NamedDimension | str | int,
-    ishape: Sequence[NamedDimension | str],
-    oshape: Sequence[NamedDimension | str],
-) -> tuple[NamedShape, int]:
-    """Return the shape of an operator that changes one dimension, and the axis of that.
+    from_length: int,
+    to_length: int,
+    ishape: Dims,
+    oshape: Dims,
+) -> tuple[NamedShape, list[Shift]]:
+    """Return the shape, and how the one axis changes whose elements stay where they are.
 
     Raises
     ------
     TypeError
-        If it is neither a string nor an integer.
+        If the dimension is neither a string nor an integer.
     ValueError
-        If it is not a named dimension of the input, or another one changes.
+        If the lengths do not fit, it is not a named dimension of the input, or another one changes.
     """
+    pads = owner == "PadDim"
+    if not (is_size(from_length) and is_size(to_length)) or (
+        from_length > to_length if pads else from_length < to_length
+    ):
+        raise ValueError(
+            f"{owner}: lengths must be positive integers and to_length at "
+            f"{'least' if pads else 'most'} from_length, got {from_length} to {to_length}"
+        )
     inputs, outputs = as_dims(ishape), as_dims(oshape)
-    named = [own for _, own in named_axes(inputs)]
+    axes = {own: axis for axis, own in named_axes(inputs)}
     if isinstance(dim, int):
         within = -len(inputs) <= dim < len(inputs)
         name = inputs[dim] if within else dim
     else:
         name = one_dimension(owner, "dim", dim)
-    if name not in named:
+    if name not in axes:
         raise ValueError(
             f"{owner}: dim must be a named dimension of the input ({', '.join(map(str, inputs))}) "
             f"or its position there, got {dim!r}"
@@ -139,5 +136,4 @@ def end_shape(
     shape = NamedShape(inputs, outputs, from_grid=(name,), to_grid=changed)
     if not shape.dims >= {name, *changed}:
         raise ValueError(f"{owner}: the dimension must have a name on both sides, got {shape}")
-    axis = next(axis for axis, own in named_axes(inputs) if own == name)
-    return shape, axis
+    return shape, [Shift(axes[inputs[position]], int(from_length), int(to_length), 0)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, Self
 
@@ -16,7 +16,8 @@ from .._base._linop import NamedLinop
 from .._base._sides import SIDES, Side, dims_of
 from .._base._sizes import is_size
 from .._base._sliceable import SliceableLinop
-from .._kernels._pattern import RUN, Item, Place, Route, names_of, parsed, route
+from .._kernels._pattern import RUN, Item, names_of, parsed, rearranged
+from ._grid_operator import Dims
 
 
 class Rearrange(SliceableLinop):
@@ -64,12 +65,14 @@ class Rearrange(SliceableLinop):
     tensor([0, 1, 2, 3, 4, 5])
     """
 
+    _is_real = True
+
     def __init__(
         self,
         ipattern: str,
         opattern: str,
-        ishape: Sequence[NamedDimension | str],
-        oshape: Sequence[NamedDimension | str],
+        ishape: Dims,
+        oshape: Dims,
         axes_lengths: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(NamedShape(ishape, oshape))
@@ -94,7 +97,6 @@ class Rearrange(SliceableLinop):
                     f"{self.name}: a pattern must have one item for each dimension and '...' "
                     f"where the shape has it, got {pattern!r} for ({', '.join(map(str, names))})"
                 )
-        self._routes = route(*self._sides), route(*self._sides[::-1])
         for name, length in self._lengths.items():
             if name not in axes - set(RUN) or not is_size(length):
                 raise ValueError(
@@ -105,65 +107,13 @@ class Rearrange(SliceableLinop):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return x rearranged from the input's pattern to the output's."""
-        return linop.rearranged(x, linop._routes[0])  # type: ignore[no-any-return]
+        return rearranged(x, linop._sides[0], linop._sides[1], linop._lengths)
 
-    @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
-        """Return x rearranged from the output's pattern to the input's."""
-        return linop.rearranged(x, linop._routes[1])  # type: ignore[no-any-return]
-
-    def rearranged(self, x: Tensor, way: Route) -> Tensor:
-        """Return ``x`` after one of the two ways."""
-        extra = x.ndim - way.n_items
-        for place in way.single if self._lengths else ():
-            self._factors(place, x, extra)
-        if way.split:
-            sizes = list(x.shape)
-            # From the last to the first, so that the places of the others stay.
-            for place in reversed(way.split):
-                at = place.axis(extra)
-                sizes[at : at + 1] = self._factors(place, x, extra)
-            x = x.reshape(sizes)
-        if way.order is not None:
-            x = x.permute(way.permutation(extra))
-        if way.merged:
-            sizes = list(x.shape)
-            for place in reversed(way.merged):
-                at = place.axis(extra)
-                end = at + len(place.item)
-                sizes[at:end] = [prod(sizes[at:end])]
-            x = x.reshape(sizes)
-        return x
-
-    def _factors(self, place: Place, x: Tensor, extra: int) -> list[int]:
-        """Return how long each factor of one axis of ``x`` is."""
-        item, size = place.item, x.shape[place.axis(extra)]
-        lengths = [self._lengths.get(name) for name in item]
-        known = prod([length for length in lengths if length is not None])
-        n_unknown = lengths.count(None)
-        if n_unknown > 1:
-            unknown = [name for name in item if name not in self._lengths]
-            raise ValueError(
-                f"{self.name}: to split a dimension into ({' '.join(item)}) all lengths but one "
-                f"must be in axes_lengths, got none for {' and '.join(unknown)} in {self.shape}"
-            )
-        if size % known if n_unknown else size != known:
-            raise ValueError(
-                f"{self.name}: the size along axis {place.axis(extra)} must be "
-                f"{'a multiple of ' * n_unknown}{known} for ({' '.join(item)}), "
-                f"got shape {tuple(x.shape)} for {self.shape}"
-            )
-        return [size // known if length is None else length for length in lengths]
+    adj_fn = fn  # the adjoint has the patterns exchanged
 
     def adjoint(self) -> Self:
         """Return the inverse, which rearranges the other way."""
-        adjoint = linked(self, self.shape.H)
-        vars(adjoint).update(_sides=self._sides[::-1], _routes=self._routes[::-1])
-        return adjoint
-
-    def conj(self) -> NamedLinop:
-        """Return the operator itself, which is real."""
-        return self
+        return linked(self, self.shape.H, _sides=self._sides[::-1])
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the operator itself where it only passes ``dims`` on."""
@@ -223,8 +173,6 @@ class Rearrange(SliceableLinop):
                 lengths.update({name: piece.stop - piece.start for name in item if name in lengths})
         if lengths == linop._lengths:
             return linop  # type: ignore[no-any-return]
-        part = linked(linop)
-        vars(part)["_lengths"] = lengths
-        return part  # type: ignore[no-any-return]
+        return linked(linop, _lengths=lengths)  # type: ignore[no-any-return]
 
     adj_split = split

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -15,12 +15,34 @@ from .._algebra._normal_of import normal_of
 from .._algebra._scalar import Scalar
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._sides import Side, dims_of, named_axes
+from .._base._sides import named_axes
 from .._base._sizes import by_dimension, is_size
-from .._base._sliceable import SliceableLinop
+from ._grid_operator import Dims, GridOperator
 
 
-class Expansion(SliceableLinop):
+class Repetition(NamedTuple):
+    """How often what has size 1, or no axis at all, is along one axis of the wide side."""
+
+    axis: int
+    n_repeats: int | None
+    is_new: bool
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """Length of the narrow side and of the wide one."""
+        return 1, self.n_repeats
+
+    @property
+    def supports(self) -> tuple[None, None]:
+        """All of both sides."""
+        return None, None
+
+    def cut(self, of_narrow: slice | None, of_wide: slice | None) -> Repetition:
+        """Return how often it is in a slice of the wide side."""
+        return self if of_wide is None else self._replace(n_repeats=of_wide.stop - of_wide.start)
+
+
+class Expansion(GridOperator[Repetition]):
     """The base of :class:`Repeat` and :class:`SumReduce`: one side is the other, repeated.
 
     Parameters
@@ -29,22 +51,16 @@ class Expansion(SliceableLinop):
         The sides. What is in both has the same order.
     counts : mapping of dimension to int or None
         How often what is repeated is in the wide side; None where that is not known.
-    expands : bool
-        Whether the wide side is the output.
     """
 
+    _is_real = True
+
     def __init__(
-        self,
-        narrow: Sequence[NamedDimension | str],
-        wide: Sequence[NamedDimension | str],
-        counts: Mapping[NamedDimension, int | None],
-        expands: bool,
+        self, narrow: Dims, wide: Dims, counts: Mapping[NamedDimension, int | None]
     ) -> None:
-        sides = (narrow, wide) if expands else (wide, narrow)
-        super().__init__(NamedShape(*sides, repeated=tuple(counts)))
-        self._counts = tuple(int(n) if is_size(n) else n for n in counts.values())
-        self._expands = expands
-        narrow_dims, wide_dims = self._sides()
+        sides = (narrow, wide) if self._has_grid_as_input else (wide, narrow)
+        super().__init__(NamedShape(*sides, repeated=tuple(counts)), ())
+        narrow_dims, wide_dims = map(as_dims, (narrow, wide))
         new = [dim for dim in wide_dims if dim not in narrow_dims]
         if [dim for dim in wide_dims if dim not in new] != list(narrow_dims):
             raise ValueError(
@@ -68,35 +84,34 @@ class Expansion(SliceableLinop):
                     f"{self.name}: a dimension of one side alone must have a name and a size, "
                     f"got {dim} for {self.shape}"
                 )
-        of_name = {dim: axis for axis, dim in named_axes(wide_dims)}
-        self._axes = tuple(of_name[dim] for dim in counts)
-        self._new = tuple(dim in new for dim in counts)
-        # Those that both sides have, in different sizes, which nobody else can check.
-        places = enumerate(zip(self._axes, self._new, strict=True))
-        self._stretched = tuple((i, axis) for i, (axis, is_new) in places if not is_new)
+        axes = {dim: axis for axis, dim in named_axes(wide_dims)}
+        self._axes = tuple(
+            Repetition(axes[dim], None if n is None else int(n), dim in new)
+            for dim, n in counts.items()
+        )
         self._index = tuple(
             ... if dim == ELLIPSES else None if dim in new else slice(None) for dim in wide_dims
         )
 
-    def _sides(self) -> tuple[tuple[NamedDimension, ...], tuple[NamedDimension, ...]]:
-        """Return the names of the narrow side and those of the wide one."""
-        return (self.ishape, self.oshape) if self._expands else (self.oshape, self.ishape)
+    @property
+    def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
+        """The repeated dimensions, on both sides or on the wide one alone."""
+        pairs = zip(self.shape.other_shapes["repeated"], self._axes, strict=True)
+        return [(None if axis.is_new else dim, dim) for dim, axis in pairs]
 
     def expanded(self, x: Tensor) -> Tensor:
         """Return a view of the narrow ``x`` that is wide."""
         y = x[self._index]
-        for _, axis in self._stretched:
-            if y.shape[axis] != 1:
+        sizes = [-1] * y.ndim
+        for (_, dim), (axis, count, is_new) in zip(self.axis_dims, self._axes, strict=True):
+            if not is_new and y.shape[axis] != 1:
                 raise ValueError(
                     f"{self.name}: the size along axis {axis} must be 1 to be broadcast, "
                     f"got shape {tuple(x.shape)} for {self.shape}"
                 )
-        sizes = [-1] * y.ndim
-        for axis, count in zip(self._axes, self._counts, strict=True):
             if count is None:
-                unknown = self.shape.other_shapes["repeated"][self._counts.index(None)]
                 raise ValueError(
-                    f"{self.name}: the size of {unknown} must be known for the adjoint, give it in "
+                    f"{self.name}: the size of {dim} must be known for the adjoint, give it in "
                     f"sizes, for {self.shape}"
                 )
             sizes[axis] = count
@@ -104,27 +119,14 @@ class Expansion(SliceableLinop):
 
     def summed(self, x: Tensor) -> Tensor:
         """Return the sums of the wide ``x``, which are narrow."""
-        if not self._stretched:
-            return x.sum(dim=self._axes)
-        for i, axis in self._stretched:
-            if x.shape[axis] != self._counts[i]:
+        for axis, count, is_new in self._axes:
+            if not is_new and x.shape[axis] != count:
                 raise ValueError(
-                    f"{self.name}: the size along axis {axis} must be {self._counts[i]}, "
+                    f"{self.name}: the size along axis {axis} must be {count}, "
                     f"got shape {tuple(x.shape)} for {self.shape}"
                 )
-        new = [axis for axis, new in zip(self._axes, self._new, strict=True) if new]
-        total = x.sum(dim=self._axes, keepdim=True)
-        return total.squeeze(dim=new) if new else total
-
-    def adjoint(self) -> NamedLinop:
-        """Return the adjoint: what was repeated is summed over and the other way round."""
-        adjoint = super().adjoint()
-        vars(adjoint)["_expands"] = not self._expands
-        return adjoint
-
-    def conj(self) -> NamedLinop:
-        """Return the operator itself, which is real."""
-        return self
+        total = x.sum(dim=[repetition.axis for repetition in self._axes], keepdim=True)
+        return total.squeeze([axis for axis, _, is_new in self._axes if is_new])
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop:
         """Return the operator itself: what is repeated is the same wherever it begins."""
@@ -132,51 +134,21 @@ class Expansion(SliceableLinop):
 
     def own_normal(self) -> NamedLinop:
         """Return the number of repetitions times x; for a sum, the sum repeated."""
-        counts = [count for count in self._counts if count is not None]
-        complete = len(counts) == len(self._counts)
-        if not self._expands:
-            return normal_of(self) if complete else Normal(linked(self))
-        if complete and all(self._new):
+        counts = [axis.n_repeats for axis in self._axes if axis.n_repeats is not None]
+        is_complete = len(counts) == len(self._axes)
+        expands = self._has_grid_as_input != self.is_adjoint
+        if not expands and not is_complete:
+            return Normal(linked(self))
+        if expands and is_complete and all(axis.is_new for axis in self._axes):
             return Scalar(prod(counts), self.ishape)
         return normal_of(self)  # which refuses what is to be broadcast and is not of size 1
 
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of a repeated dimension; that of the input where the sides differ."""
-        return self.size_of_side(dim)
-
-    def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return how often what is repeated is in the wide side; it has size 1 in the other."""
-        names = self.shape.other_shapes["repeated"]
-        if (side == "output") == self._expands:
-            known = dict(zip(names, self._counts, strict=True))
-        else:
-            known = dict.fromkeys(names, 1)
-        return tuple([known.get(dim) for dim in dims_of(self.shape, side)])
-
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it has size 1 on one side alone."""
-        for own, count, new in zip(
-            self.shape.other_shapes["repeated"], self._counts, self._new, strict=True
-        ):
-            if own == dim and not new and count != 1:
-                return f"it has size 1 on one side and {count} on the other"
+        for dims, axis in zip(self.axis_dims, self._axes, strict=True):
+            if dims == (dim, dim) and axis.n_repeats != 1:
+                return f"it has size 1 on one side and {axis.n_repeats} on the other"
         return None
-
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        counts = tuple(
-            window[dim].stop - window[dim].start if dim in window else count
-            for dim, count in zip(linop.shape.other_shapes["repeated"], linop._counts, strict=True)
-        )
-        if counts == linop._counts:
-            return linop  # type: ignore[no-any-return]
-        piece = linked(linop)
-        vars(piece)["_counts"] = counts
-        return piece  # type: ignore[no-any-return]
-
-    adj_split = split
 
 
 class Repeat(Expansion):
@@ -217,9 +189,9 @@ class Repeat(Expansion):
     def __init__(
         self,
         n_repeats: Mapping[str, int] | Mapping[NamedDimension, int],
-        ishape: Sequence[NamedDimension | str],
-        oshape: Sequence[NamedDimension | str],
-        broadcast_dims: Sequence[NamedDimension | str] | None = None,
+        ishape: Dims,
+        oshape: Dims,
+        broadcast_dims: Dims | None = None,
     ) -> None:
         counts = by_dimension("Repeat", n_repeats, "n_repeats")
         given = set(as_dims(ishape))
@@ -234,7 +206,7 @@ class Repeat(Expansion):
                 f"Repeat: a dimension that the input has must be in broadcast_dims to be "
                 f"repeated, got {dim} in n_repeats"
             )
-        super().__init__(ishape, oshape, counts, expands=True)
+        super().__init__(ishape, oshape, counts)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -279,10 +251,12 @@ class SumReduce(Expansion):
             [1., 2.]])
     """
 
+    _has_grid_as_input = False
+
     def __init__(
         self,
-        ishape: Sequence[NamedDimension | str],
-        oshape: Sequence[NamedDimension | str],
+        ishape: Dims,
+        oshape: Dims,
         *,
         sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     ) -> None:
@@ -294,7 +268,7 @@ class SumReduce(Expansion):
                 f"SumReduce: sizes must be of dimensions that are summed over, got {dim} for "
                 f"({', '.join(map(str, ishape))}) -> ({', '.join(map(str, oshape))})"
             )
-        super().__init__(oshape, ishape, {dim: known.get(dim) for dim in gone}, expands=False)
+        super().__init__(oshape, ishape, {dim: known.get(dim) for dim in gone})
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -309,4 +283,5 @@ class SumReduce(Expansion):
     @staticmethod
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return the sum at each place of what was summed; as often as x has it."""
-        return x.sum(dim=linop._axes, keepdim=True).expand(x.shape)
+        axes = [repetition.axis for repetition in linop._axes]
+        return x.sum(dim=axes, keepdim=True).expand(x.shape)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
 
-from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
+from nameddim import NamedDimension, NamedShape, get_nd_shape
 
+from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._sides import Side, dims_of
 from .._base._sizes import is_size, per_axis
-from .._base._sliceable import SliceableLinop
+from .._base._tile import Window
+from .._kernels._changes import TensorState
 from .._kernels._dtype import summable
-from ._sample_counts import SampleCounts
+from ._grid_operator import Dims, GridOperator, GridPart, batched, checked_dims, numbered
 
 
-class Sampling(SliceableLinop):
+class Sampling(GridOperator[GridPart]):
     r"""The values of a grid at given points, :math:`y_k = x_{i_k}`.
 
     The adjoint puts values back and adds those that fall on one point. The normal operator
@@ -58,33 +58,29 @@ class Sampling(SliceableLinop):
     tensor([5., 0., 7.])
     """
 
+    _is_real = True
+    _grids = ("grid_shape",)
+
     def __init__(
         self,
         idx: Sequence[Tensor],
         input_size: Sequence[int],
-        output_shape: Sequence[NamedDimension | str] | None = None,
-        input_shape: Sequence[NamedDimension | str] | None = None,
-        batch_shape: Sequence[NamedDimension | str] | None = None,
+        output_shape: Dims | None = None,
+        input_shape: Dims | None = None,
+        batch_shape: Dims | None = None,
     ) -> None:
         sizes = per_axis("Sampling", "input_size", input_size)
         if not all(map(is_size, sizes)):
             raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
         _check_indices(idx, sizes)
-        grid = as_dims(
-            get_nd_shape(len(sizes), kspace=True) if input_shape is None else input_shape
-        )
-        samples = default_samples(idx[0].ndim) if output_shape is None else as_dims(output_shape)
-        batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        if len(grid) != len(sizes):
-            raise ValueError(
-                f"Sampling: input_shape must have {len(sizes)} dimensions for a grid of "
-                f"{sizes}, got {grid}"
-            )
-        shape = NamedShape((*batch, *grid), (*batch, *samples), grid_shape=grid, idx_shape=samples)
-        super().__init__(shape)
+        default, why = get_nd_shape(len(sizes), kspace=True), f"a grid of {sizes}"
+        grid = checked_dims("Sampling", "input_shape", input_shape, default, len(sizes), why)
+        samples = numbered("K", idx[0].ndim) if output_shape is None else output_shape
+        shape = batched(batch_shape, grid, samples, grid_shape=grid, idx_shape=samples)
+        super().__init__(shape, [GridPart(size, 0, size) for size in sizes])
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
-        self._seen: _Seen | None = None
+        self._checked: list[TensorState] | None = None
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -93,9 +89,9 @@ class Sampling(SliceableLinop):
         cls,
         mask: Tensor,
         input_size: Sequence[int] | None = None,
-        output_shape: Sequence[NamedDimension | str] | None = None,
-        input_shape: Sequence[NamedDimension | str] | None = None,
-        batch_shape: Sequence[NamedDimension | str] | None = None,
+        output_shape: Dims | None = None,
+        input_shape: Dims | None = None,
+        batch_shape: Dims | None = None,
     ) -> Self:
         """Make a Sampling of the points at which ``mask`` is not zero, in row-major order.
 
@@ -135,9 +131,9 @@ class Sampling(SliceableLinop):
         cls,
         idx: Tensor,
         input_size: Sequence[int],
-        output_shape: Sequence[NamedDimension | str] | None = None,
-        input_shape: Sequence[NamedDimension | str] | None = None,
-        batch_shape: Sequence[NamedDimension | str] | None = None,
+        output_shape: Dims | None = None,
+        input_shape: Dims | None = None,
+        batch_shape: Dims | None = None,
         *,
         dim: int = -1,
     ) -> Self:
@@ -164,19 +160,6 @@ class Sampling(SliceableLinop):
     def idx(self) -> tuple[Tensor, ...]:
         """The index tensors, one per dimension of the grid; those of a tile in a tile."""
         return tuple(self.weight_part(f"idx_{axis}") for axis in range(len(self.input_size)))
-
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``: of the grid or of the indices."""
-        return self.size_of_side(dim)
-
-    def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the lengths of the grid, or of the indices."""
-        names = dims_of(self.shape, side)
-        is_of_grid = (side == "input") == (self.fn is type(self).fn)
-        if not is_of_grid:
-            return tuple([SliceableLinop.size(self, dim) for dim in names])
-        known = dict(zip(self.shape.other_shapes["grid_shape"], self.input_size, strict=True))
-        return tuple([known.get(dim) for dim in names])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: samples lie anywhere on the grid."""
@@ -213,15 +196,14 @@ class Sampling(SliceableLinop):
         if torch.compiler.is_compiling():
             return  # a graph cannot depend on values
         idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
-        states = [_state(indices) for indices in idx]
-        if self._seen is None or states != self._seen.states:
+        states = self._checked
+        if states is None or not all(map(TensorState.is_current, states, idx)):
             _check_indices(idx, self.input_size)
-            refs = [StorageWeakRef(part.untyped_storage()) for part in idx]  # type: ignore[no-untyped-call]
-            vars(self)["_seen"] = _Seen(states, refs)
+            self._checked = list(map(TensorState, idx))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes; what was checked is other tensors in a copy."""
-        return {**super().__getstate__(), "_seen": None}
+        return {**super().__getstate__(), "_checked": None}
 
     @property
     def n_points(self) -> int:
@@ -247,17 +229,19 @@ class Sampling(SliceableLinop):
         return flat
 
     def counts(self, dtype: torch.dtype) -> Tensor:
-        """Return how often each point of the grid is sampled; shape of the grid."""
+        """Return how often each point of the grid, or of a part of it, is sampled."""
         indices = self.flat_indices().flatten()
         # Where numbers have two bytes, a sum of ones ends at 256 or 2048.
         of_ones = torch.float32 if dtype.itemsize == 2 else dtype
         ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
         counts = ones.new_zeros(self.n_points).scatter_add(0, indices, ones)
-        return counts.to(dtype).reshape(self.input_size)
+        part = tuple(slice(axis.start, axis.stop) for axis in self._axes)
+        return counts.to(dtype).reshape(self.input_size)[part]
 
-    def conj(self) -> NamedLinop:
-        """Return the operator itself, which is real."""
-        return self
+    def on_part_of_grid(self, tile: Window) -> Sampling:
+        """Return the sampling as its normal operator sees it between slices of the grid."""
+        pairs = zip(self._axes, self.shape.other_shapes["grid_shape"], strict=True)
+        return linked(self, _axes=tuple(axis.cut(tile.get(dim)) for axis, dim in pairs))
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the sampling at shifted indices; see :meth:`NamedLinop.without_fftshift`."""
@@ -267,39 +251,42 @@ class Sampling(SliceableLinop):
         axes = tuple(axis for axis, dim in enumerate(shapes["grid_shape"]) if dim in concerned)
         if not axes:
             return self
-        if self._shifted:
+        if self._shifted or any(self._axes[n].lengths != (self.input_size[n],) for n in axes):
             return None
-        other = linked(self)
-        vars(other)["_shifted"] = axes
-        return other
+        return linked(self, _shifted=axes)
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by the number of samples at each point."""
         if self.normal_fn is not Sampling.normal_fn:
             return super().own_normal()  # of the adjoint, from samples to samples
-        return SampleCounts(linked(self))
+        return SampleCounts(linked(self), NamedShape(self.ishape))
 
 
-class _Seen(NamedTuple):
-    """The indices that were checked last."""
+class SampleCounts(Normal):
+    """Multiplication by the number of times that each point of a grid is sampled.
 
-    states: list[tuple[object, ...]]
-    refs: list[StorageWeakRef]
-    """They keep no memory, but no other storage is given the same identity meanwhile. A weak
-    reference to the tensor itself would hinder its move to another device."""
+    It is a diagonal, and so it can be sliced along the grid, which the sampling itself cannot.
+    """
 
+    _is_real = True
 
-def _state(indices: Tensor) -> tuple[object, ...]:
-    """Return what changes when the values of ``indices`` may have."""
-    # What was made in inference mode keeps no count of writes.
-    count = None if indices.is_inference() else indices._version
-    where = (indices.untyped_storage()._cdata, indices.storage_offset())
-    return (*where, indices.shape, indices.stride(), indices.dtype, count)
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced."""
+        return None if dim in self._grid else super().why_opaque(dim)
 
+    @property
+    def _grid(self) -> tuple[NamedDimension, ...]:
+        return self.linop.shape.other_shapes["grid_shape"]
 
-def default_samples(ndim: int) -> tuple[str, ...]:
-    """Return K, K1, K2, ... for index tensors of ``ndim`` dimensions."""
-    return tuple(f"K{axis or ''}" for axis in range(ndim))
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the counts of a part of the grid; see :meth:`NamedLinop.split`."""
+        window = dict(linop.own_window(tile))
+        if not window:
+            return linop  # type: ignore[no-any-return]
+        of_grid = {dim: window.pop(dim) for dim in linop._grid if dim in window}
+        part = linop.linop.split(linop.linop, window)
+        return linop.with_operands([part.on_part_of_grid(of_grid)])  # type: ignore[no-any-return]
 
 
 def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:

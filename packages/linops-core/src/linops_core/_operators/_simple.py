@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nameddim import AnyDim, NamedDimension, NamedShape
+from nameddim import AnyDim, NamedShape
 
 from .._algebra._normal import Normal
 from .._algebra._normal_of import normal_of
 from .._algebra._threads import is_portable
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from ._grid_operator import Dims
 
 Function = Callable[[Tensor], Tensor]
 
@@ -76,8 +77,8 @@ class SimpleLinop(NamedLinop):
         forward: Function,
         adjoint: Function | None,
         normal: Function | None = None,
-        ishape: Sequence[NamedDimension | str] = ("...",),
-        oshape: Sequence[NamedDimension | str] | None = None,
+        ishape: Dims = ("...",),
+        oshape: Dims | None = None,
         name: str | None = None,
         *,
         check: bool = False,

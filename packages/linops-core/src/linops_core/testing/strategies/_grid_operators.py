@@ -117,7 +117,7 @@ def _reversed(known: Known) -> Known:
     """Return BlocksToArray of the same parameters as an ArrayToBlocks."""
     A = known.linop
     assert isinstance(A, ArrayToBlocks)
-    counts, strides, lengths = ([axis[at] for axis in A.windows] for at in (1, 2, 3))
+    counts, strides, lengths = ([axis[at] for axis in A.axes] for at in (2, 3, 4))
     mask = None
     if A.mask_of is not None:
         shape = counts if A.mask_of == "blocks" else lengths

@@ -1,4 +1,4 @@
-"""Windows on an axis and on grids, against explicit loops."""
+"""Sliding windows on an axis and on grids, against explicit loops."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -9,11 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core._kernels._windows import Windows, coverage, flat_positions, folded, unfolded
+from linops_core._kernels._sliding_windows import (
+    SlidingWindows,
+    coverage,
+    flat_positions,
+    folded,
+    unfolded,
+)
 
 
 @st.composite
-def grids_with_windows(draw: st.DrawFn) -> tuple[list[int], list[Windows]]:
+def grids_with_windows(draw: st.DrawFn) -> tuple[list[int], list[SlidingWindows]]:
     ndim = draw(st.integers(1, 4))
     grid = [draw(st.integers(1, 6 if ndim < 3 else 3)) for _ in range(ndim)]
     windows = []
@@ -21,11 +27,13 @@ def grids_with_windows(draw: st.DrawFn) -> tuple[list[int], list[Windows]]:
         length, stride = draw(st.integers(1, size)), draw(st.integers(1, 4))
         offset = draw(st.integers(0, size - length))
         count = draw(st.integers(1, (size - offset - length) // stride + 1))
-        windows.append(Windows(offset, count, stride, length))
+        if draw(st.booleans()):  # windows on a longer axis, of which the grid is a part
+            offset, count = draw(st.integers(-9, size + 2)), draw(st.integers(1, 4))
+        windows.append(SlidingWindows(size, offset, count, stride, length))
     return grid, windows
 
 
-def places(windows: list[Windows]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def places(windows: list[SlidingWindows]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return the index into the blocks, and the one into the array, of every element."""
     found = []
     for which in product(*(range(axis.n_windows) for axis in windows)):
@@ -38,6 +46,10 @@ def places(windows: list[Windows]) -> list[tuple[tuple[int, ...], tuple[int, ...
     return found
 
 
+def on_the_grid(at: Sequence[int], grid: Sequence[int]) -> bool:
+    return all(0 <= i < size for i, size in zip(at, grid, strict=True))
+
+
 def batch(at: Sequence[int]) -> tuple[slice | int, ...]:
     return (slice(None), *at)
 
@@ -48,53 +60,58 @@ def integers(*lengths: int) -> Tensor:
 
 @given(grids_with_windows())
 def test_every_element_of_every_window_is_the_one_of_the_array(
-    drawn: tuple[list[int], list[Windows]],
+    drawn: tuple[list[int], list[SlidingWindows]],
 ) -> None:
     grid, windows = drawn
     x = integers(2, *grid)
     blocks = unfolded(x, windows)
     for in_blocks, at in places(windows):
-        assert torch.equal(blocks[batch(in_blocks)], x[batch(at)])
+        expected = x[batch(at)] if on_the_grid(at, grid) else torch.zeros(2, dtype=x.dtype)
+        assert torch.equal(blocks[batch(in_blocks)], expected)
     assert blocks[0].numel() == len(places(windows))
 
 
 @given(grids_with_windows())
-def test_folding_adds_what_falls_on_one_element(drawn: tuple[list[int], list[Windows]]) -> None:
+def test_folding_adds_what_falls_on_one_element(
+    drawn: tuple[list[int], list[SlidingWindows]],
+) -> None:
     grid, windows = drawn
-    counts, lengths = ([axis[i] for axis in windows] for i in (1, 3))
+    counts, lengths = ([axis[i] for axis in windows] for i in (2, 4))
     blocks = integers(2, *counts, *lengths)
     kept = blocks.clone()
     expected = torch.zeros(2, *grid, dtype=torch.float64)
     for in_blocks, at in places(windows):
-        expected[batch(at)] += blocks[batch(in_blocks)]
-    assert torch.equal(folded(blocks, windows, grid), expected)
+        if on_the_grid(at, grid):
+            expected[batch(at)] += blocks[batch(in_blocks)]
+    assert torch.equal(folded(blocks, windows), expected)
     assert torch.equal(blocks, kept)
 
 
 @given(grids_with_windows())
 def test_coverage_counts_the_windows_at_each_element(
-    drawn: tuple[list[int], list[Windows]],
+    drawn: tuple[list[int], list[SlidingWindows]],
 ) -> None:
     grid, windows = drawn
     expected = torch.zeros(grid, dtype=torch.float32)
     for _, at in places(windows):
-        expected[at] += 1
+        if on_the_grid(at, grid):
+            expected[at] += 1
     found = torch.ones(())
-    for axis, size in zip(windows, grid, strict=True):
-        found = found.unsqueeze(-1) * coverage(axis, size, torch.ones((), dtype=torch.complex64))
+    for axis in windows:
+        found = found.unsqueeze(-1) * coverage(axis, torch.ones((), dtype=torch.complex64))
     assert found.dtype == torch.float32
     assert torch.equal(found, expected)
 
 
 def test_what_is_unfolded_is_a_view() -> None:
     x = torch.zeros(5, 6)
-    blocks = unfolded(x, [Windows(0, 2, 2, 3), Windows(1, 2, 1, 2)])
+    blocks = unfolded(x, [SlidingWindows(5, 0, 2, 2, 3), SlidingWindows(6, 1, 2, 1, 2)])
     assert blocks.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
 def test_windows_side_by_side_are_put_together_in_one_copy() -> None:
     blocks = torch.arange(6.0).reshape(3, 2)
-    whole = folded(blocks, [Windows(0, 3, 2, 2)], [6])
+    whole = folded(blocks, [SlidingWindows(6, 0, 3, 2, 2)])
     assert whole.untyped_storage().data_ptr() == blocks.untyped_storage().data_ptr()
     assert whole.tolist() == [0, 1, 2, 3, 4, 5]
 
@@ -102,12 +119,12 @@ def test_windows_side_by_side_are_put_together_in_one_copy() -> None:
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 def test_each_is_the_gradient_of_the_other_in_every_order(dtype: torch.dtype) -> None:
-    grid, windows = [5, 4], [Windows(0, 2, 2, 3), Windows(1, 3, 1, 1)]
+    windows = [SlidingWindows(5, 0, 2, 2, 3), SlidingWindows(4, 1, 3, 1, 1)]
     x = torch.randn(5, 4, dtype=dtype, requires_grad=True)
     blocks = torch.randn(2, 3, 3, 1, dtype=dtype, requires_grad=True)
     for function, at in (
         (lambda x: unfolded(x, windows), x),
-        (lambda y: folded(y, windows, grid), blocks),
+        (lambda y: folded(y, windows), blocks),
     ):
         assert torch.autograd.gradcheck(function, at, check_forward_ad=True)
         assert torch.autograd.gradgradcheck(function, at)
@@ -115,11 +132,9 @@ def test_each_is_the_gradient_of_the_other_in_every_order(dtype: torch.dtype) ->
 
 def test_what_is_written_in_place_survives_the_compiler() -> None:
     # When it makes a graph without writes, torch forgets what is in the gaps of a view by unfold.
-    windows, grid = [Windows(0, 4, 2, 3)], [10]
+    windows = [SlidingWindows(10, 0, 4, 2, 3)]
     torch._dynamo.reset()
-    run = torch.compile(
-        lambda blocks: folded(blocks, windows, grid), backend="aot_eager", fullgraph=True
-    )
+    run = torch.compile(lambda blocks: folded(blocks, windows), backend="aot_eager", fullgraph=True)
     assert run(torch.ones(2, 4, 3))[0].tolist() == [1, 1, 2, 1, 2, 1, 2, 1, 1, 0]
 
 

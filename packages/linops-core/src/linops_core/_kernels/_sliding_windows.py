@@ -1,0 +1,213 @@
+"""Sliding windows: every block of an array as a view, and blocks summed back into an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._adjoint_pair import applied
+from ._shift import Shift, moved
+from ._slices import clipped, is_empty
+
+
+class SlidingWindows(NamedTuple):
+    """Equally spaced windows along one axis: element j of window i is ``offset + i stride + j``.
+
+    What is not on the axis, which may be a part of a longer one, is zero.
+    """
+
+    size: int
+    """Of the axis."""
+    offset: int
+    n_windows: int
+    stride: int
+    length: int
+    """Of each window."""
+
+    @property
+    def span(self) -> int:
+        """Length from the start of the first window to the end of the last."""
+        return (self.n_windows - 1) * self.stride + self.length if self.n_windows else 0
+
+    @property
+    def lengths(self) -> tuple[int, int, int]:
+        """Length of the axis, number of windows and length of each."""
+        return self.size, self.n_windows, self.length
+
+    @property
+    def supports(self) -> tuple[slice, slice, slice]:
+        """What of the axis is in windows, which windows have some of it, and which part of them.
+
+        Each from the first to the last.
+        """
+        first = -(self.offset + self.length) // self.stride + 1
+        which = clipped(first, -((self.offset - self.size) // self.stride), self.n_windows)
+        if is_empty(which):
+            return slice(0, 0), which, slice(0, 0)
+        start = self.offset + which.start * self.stride
+        last = self.offset + (which.stop - 1) * self.stride
+        axis = clipped(start, last + self.length, self.size)
+        return axis, which, clipped(-last, self.size - start, self.length)
+
+    def cut(
+        self,
+        of_axis: slice | None = None,
+        which: slice | None = None,
+        within: slice | None = None,
+    ) -> SlidingWindows:
+        """Return some of the windows, a part of each of them, as a part of the axis sees them."""
+        size, offset, count, stride, length = self
+        if of_axis is not None:
+            offset, size = offset - of_axis.start, of_axis.stop - of_axis.start
+        if which is not None:
+            offset, count = offset + which.start * stride, which.stop - which.start
+        if within is not None:
+            offset, length = offset + within.start, within.stop - within.start
+        return SlidingWindows(size, offset, count, stride, length)
+
+    def on_span(self, axis: int) -> tuple[Shift, SlidingWindows]:
+        """Return how the axis moves to where the windows are, and the windows there."""
+        there = self._replace(size=self.span, offset=0)
+        return Shift(axis, self.size, self.span, -self.offset), there
+
+
+def unfolded(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
+    """Return every window along the last axes; a view of ``x`` where all are on the grid.
+
+    Parameters
+    ----------
+    x : Tensor
+        Shape (..., sizes of the grid).
+    windows : sequence of SlidingWindows
+        One per axis of the grid.
+
+    Returns
+    -------
+    Tensor
+        Shape (..., counts, lengths). It overlaps itself where windows do.
+    """
+    pairs = [axis.on_span(number) for number, axis in enumerate(windows, -len(windows))]
+    x = moved(x, [shift for shift, _ in pairs])
+    there = [axis for _, axis in pairs]
+    return applied(partial(_unfold, windows=there), partial(_fold, windows=there), x)
+
+
+def _unfold(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
+    for axis, each in enumerate(windows, x.ndim - len(windows)):
+        x = x.unfold(axis, each.length, each.stride)
+    return x
+
+
+def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
+    """Return the sum of all windows at their places, the adjoint of :func:`unfolded`.
+
+    Every m-th window, for m = ceil(length / stride), is disjoint from the others of its kind: the
+    m kinds along each axis are added one after another, whole, in an order that never changes.
+
+    Parameters
+    ----------
+    blocks : Tensor
+        Shape (..., counts, lengths).
+
+    Returns
+    -------
+    Tensor
+        Shape (..., sizes of the grid). It may be a part of a slightly larger allocation, or a view
+        of the blocks where these stand side by side.
+    """
+    first = blocks.ndim - 2 * len(windows)
+    blocks, windows = touching(blocks, windows, first)
+    if not all(axis.n_windows for axis in windows):
+        return blocks.new_zeros(*blocks.shape[:first], *[axis.size for axis in windows])
+    return applied(partial(_fold, windows=windows), partial(unfolded, windows=windows), blocks)
+
+
+def touching(
+    blocks: Tensor, windows: Sequence[SlidingWindows], first: int
+) -> tuple[Tensor, list[SlidingWindows]]:
+    """Return the blocks that are on the grid, as a view, and their windows.
+
+    The axes of the blocks that count windows begin with number ``first``.
+    """
+    inside = []
+    for number, axis in enumerate(windows, first):
+        which = axis.supports[1]
+        if which != slice(0, axis.n_windows):
+            blocks = blocks.narrow(number, which.start, which.stop - which.start)
+        inside.append(axis.cut(which=which))
+    return blocks, inside
+
+
+def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
+    ndim = len(windows)
+    batch = blocks.shape[: blocks.ndim - 2 * ndim]
+    n_batch = len(batch)
+    if all(_fill_the_axis(axis) for axis in windows):
+        pairs = (n_batch + axis + ndim * side for axis in range(ndim) for side in (0, 1))
+        sizes = [axis.size for axis in windows]
+        return blocks.permute(*range(n_batch), *pairs).reshape(*batch, *sizes)
+    starts = [max(0, -axis.offset) for axis in windows]  # of the axis in what is allocated
+    kinds = [_disjoint_kinds(axis) for axis in windows]
+    ends = [
+        start + max([axis.size, *(kind.offset + kind.n_windows * kind.stride for kind in of_axis)])
+        for axis, start, of_axis in zip(windows, starts, kinds, strict=True)
+    ]
+    whole = blocks.new_zeros(*batch, *ends)
+    for chosen in product(*(enumerate(of_axis) for of_axis in kinds)):
+        places, part = whole, blocks
+        for axis in reversed(range(ndim)):
+            number, kind = chosen[axis]
+            at = n_batch + axis
+            cells = places.narrow(at, starts[axis] + kind.offset, kind.n_windows * kind.stride)
+            # Not unfold: what is written into such a view is lost when it is compiled.
+            cells = cells.view(
+                *cells.shape[:at], kind.n_windows, kind.stride, *cells.shape[at + 1 :]
+            )
+            places = cells.narrow(at + 1, 0, kind.length)
+            part = part[(slice(None),) * at + (slice(number, None, len(kinds[axis])),)]
+        counts = range(n_batch, places.ndim, 2)
+        places = places.permute(*range(n_batch), *counts, *(at + 1 for at in counts))
+        places.add_(part)
+    for axis, (start, each) in enumerate(zip(starts, windows, strict=True), n_batch):
+        whole = whole.narrow(axis, start, each.size)
+    return whole
+
+
+def _fill_the_axis(windows: SlidingWindows) -> bool:
+    """Whether each element of an axis is in one window."""
+    size, offset, count, stride, length = windows
+    return offset == 0 and count * length == size and (stride == length or count == 1)
+
+
+def _disjoint_kinds(windows: SlidingWindows) -> list[SlidingWindows]:
+    """Return the windows along one axis as kinds that overlap only others: each m-th is one."""
+    size, offset, count, stride, length = windows
+    n_kinds = min(-(-length // stride), count)
+    kinds = []
+    for number in range(n_kinds):
+        own = -(-(count - number) // n_kinds)
+        step = n_kinds * stride if own > 1 else length
+        kinds.append(SlidingWindows(size, offset + number * stride, own, step, length))
+    return kinds
+
+
+def flat_positions(axes: Sequence[Tensor], grid: Sequence[int]) -> Tensor:
+    """Return the position in a flattened grid of each combination of positions along its axes."""
+    flat, *others = axes
+    for size, at in zip(grid[1:], others, strict=True):
+        flat = flat.unsqueeze(-1) * size + at
+    return flat
+
+
+def coverage(windows: SlidingWindows, like: Tensor) -> Tensor:
+    """Return in how many windows each element of an axis is; real, in the precision of ``like``."""
+    size, offset, count, stride, length = windows
+    at = torch.arange(size, device=like.device) - offset
+    last = (at.div(stride, rounding_mode="floor")).clamp(max=count - 1)
+    first = ((at - length).div(stride, rounding_mode="floor") + 1).clamp(min=0)
+    return (last - first + 1).clamp(min=0).to(like.real.dtype)

@@ -1,0 +1,178 @@
+"""Operators that act along each axis of a grid: their sizes, supports and tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
+
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._roles import Role, why_on_both_sides
+from .._base._sides import Side, dims_of
+from .._base._sliceable import SliceableLinop
+
+Dims: TypeAlias = Sequence[NamedDimension | str]
+
+
+class AxisMap(Protocol):
+    """What an operator does along one axis of a grid.
+
+    The axis is one dimension of the grid and any number of dimensions on the other side; lengths,
+    supports and slices are in this order.
+    """
+
+    @property
+    def lengths(self) -> tuple[int | None, ...]:
+        """Length of each dimension, None where any will do."""
+
+    @property
+    def supports(self) -> tuple[slice | None, ...]:
+        """What is read or written of each dimension, None where it is all."""
+
+    @property
+    def cut(self) -> Callable[..., Self]:
+        """Called with a slice of each dimension, None where it is whole: what is between them."""
+
+
+Map = TypeVar("Map", bound=AxisMap)
+
+
+class GridPart(NamedTuple):
+    """What a tile has of an axis that the other side does not have: any of it may be anywhere."""
+
+    size: int
+    """Of the whole axis."""
+    start: int
+    stop: int
+
+    @property
+    def lengths(self) -> tuple[int]:
+        """Length of the part."""
+        return (self.stop - self.start,)
+
+    @property
+    def supports(self) -> tuple[None]:
+        """All of it."""
+        return (None,)
+
+    def cut(self, piece: slice | None) -> GridPart:
+        """Return a part of the part."""
+        if piece is None:
+            return self
+        return GridPart(self.size, self.start + piece.start, self.start + piece.stop)
+
+
+class GridOperator(SliceableLinop, Generic[Map]):
+    """An operator that acts along each axis of a grid as an :class:`AxisMap` says.
+
+    A subclass hands the maps over, names the grid's dimensions in ``_grids`` and writes ``fn`` and
+    ``adj_fn``. Sizes, supports, roles and tiles follow. All other dimensions are those of batches
+    and of weights.
+    """
+
+    _grids: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
+    """Names under which the shape keeps the dimensions of the grid and those that they become."""
+
+    _has_grid_as_input: ClassVar[bool] = True
+    """Whether the grid is the input of ``fn``, or its output."""
+
+    def __init__(self, shape: NamedShape, axes: Iterable[Map]) -> None:
+        super().__init__(shape)
+        self._axes = tuple(axes)
+
+    @property
+    def axes(self) -> Sequence[Map]:
+        """What is done along each axis; empty where the size of the grid is not known."""
+        return self._axes
+
+    @property
+    def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
+        """The dimensions of each axis, None for one that has no name of its own."""
+        shapes = self.shape.other_shapes
+        return list(zip(*(shapes[grid] for grid in self._grids), strict=True))
+
+    @property
+    def is_adjoint(self) -> bool:
+        """Whether this is the adjoint of an operator as its class makes them."""
+        return bool(self.fn is not type(self).fn)
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``; that of the input where the sides differ."""
+        return self.size_of_side(dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths of the grid, or of what its axes become, and of the weights."""
+        is_grid = (side == "input") == (self._has_grid_as_input != self.is_adjoint)
+        own = slice(0, 1) if is_grid else slice(1, None)
+        known: dict[NamedDimension | None, int | None] = {}
+        for number, dims in enumerate(self.axis_dims):
+            lengths = self.axes[number].lengths if self.axes else (None,) * len(dims)
+            known.update(zip(dims[own], lengths[own], strict=True))
+        names = dims_of(self.shape, side)
+        return tuple([known[d] if d in known else SliceableLinop.size(self, d) for d in names])
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: a slice of one side is no slice of the other."""
+        of_grid = any(dim in dims for dims in self.axis_dims)
+        return why_on_both_sides(self.shape, dim) if of_grid else None
+
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return what a tile reads or writes along the grid; see :meth:`NamedLinop.support`."""
+        if not self.axes or self.role(dim) in (None, Role.OPAQUE):
+            return None
+        for axis, dims in zip(self.axes, self.axis_dims, strict=True):
+            if dim in dims:
+                return axis.supports[dims.index(ND.infer(dim))]
+        return None
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        of_grid = {dim: window[dim] for dims in linop.axis_dims for dim in dims if dim in window}
+        # Axes of weights may be called as those of the grid, and are not cut with it.
+        others = {dim: piece for dim, piece in window.items() if dim not in of_grid}
+        piece = SliceableLinop.split(linop, others)
+        if not of_grid:
+            return piece
+        pairs = zip(linop._axes, linop.axis_dims, strict=True)
+        return linked(piece, _axes=tuple(axis.cut(*map(of_grid.get, dims)) for axis, dims in pairs))
+
+    adj_split = split
+
+    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the operator itself where it only passes ``dims`` on."""
+        if self._weight_shapes:
+            return super().without_fftshift(dims)
+        return self if self._only_passes_on(dims) else None
+
+
+def batched(batch_shape: Dims | None, grid: Dims, result: Dims, **others: Dims) -> NamedShape:
+    """Return the shape of an operator from ``grid`` to ``result``, behind any batch by default."""
+    batch = as_dims(("...",) if batch_shape is None else batch_shape)
+    return NamedShape((*batch, *grid), (*batch, *result), batch_shape=batch, **others)
+
+
+def checked_dims(
+    owner: str, argument: str, dims: Dims | None, default: Dims, needed: int, reason: str
+) -> tuple[NamedDimension, ...]:
+    """Return the dimensions that were given, or else the default ones.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many as are needed, or a ``...`` is among them.
+    """
+    found = as_dims(default if dims is None else dims)
+    if len(found) != needed or ELLIPSES in found:
+        raise ValueError(
+            f"{owner}: {argument} must have {needed} dimensions for {reason}, got {found}"
+        )
+    return found
+
+
+def numbered(letter: str, ndim: int) -> Dims:
+    """Return the letter, the letter with 1, with 2, and so on."""
+    return tuple(f"{letter}{axis or ''}" for axis in range(ndim))
