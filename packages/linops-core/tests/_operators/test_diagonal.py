@@ -29,7 +29,7 @@ def test_a_weight_over_some_dimensions_is_not_expanded() -> None:
     D = Diagonal.from_weight(weight, ("B",), ("A", "B", "C"))
     assert D.weight is weight
     assert D(torch.ones(2, 3, 4))[1, :, 3].tolist() == [0, 1, 2]
-    assert D.aligned_weight(3).shape == (1, 3, 1)
+    assert D.aligned_weight(3).shape == (3, 1)
 
 
 def test_nothing_is_broadcast_that_was_not_asked_for() -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, repeat
 from numbers import Integral
 from operator import methodcaller
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import torch
 from torch import Tensor
@@ -460,7 +460,7 @@ def divided(
         raise ValueError(f"Concat: {which} must be one of {shape}, got {dim}")
     known = [linop.sizes(side)[names.index(dim)] for linop in linops]
     lengths = known if sizes is None else list(per_axis("Concat", f"{which[0]}sizes", sizes))
-    whole = [int(n) for n in lengths if n is not None and isinstance(n, Integral) and n >= 0]
+    whole = [int(length) for length in lengths if _is_length(length)]
     if not len(whole) == len(lengths) == len(known):
         raise ValueError(
             f"Concat: the size of {dim} must be known in every operand; give {which[0]}sizes, "
@@ -472,3 +472,7 @@ def divided(
                 f"Concat: {dim} must have size {length} in {linop.name} ({linop.shape}), got {size}"
             )
     return Blocks(names.index(dim), tuple(whole))
+
+
+def _is_length(value: object) -> TypeGuard[int]:
+    return isinstance(value, Integral) and int(value) >= 0
