@@ -122,7 +122,7 @@ def extra_memory() -> None:
         sizes.append(nbytes)
         return empty_bytes(nbytes, device)
 
-    with patch("memmap._copies._cast.empty_bytes", counted):
+    with patch("memmap._copies._buffers.empty_bytes", counted):
         memory_aware_to(module, dtype=torch.float64)
     assert all(tensor.dtype == torch.float64 for tensor in module.tensors)
     title = "a cast of 16 views of 256 MiB of float32 to float64, 512 MiB"

@@ -135,7 +135,6 @@ def test_same_type_is_a_0_byte_no_op_with_the_same_objects(monkeypatch: pytest.M
         raise AssertionError("nothing should be allocated")
 
     monkeypatch.setattr("memmap._copies._buffers.empty_bytes", refused)
-    monkeypatch.setattr("memmap._copies._cast.empty_bytes", refused)
     module = Holder(a=torch.ones(2), b=torch.ones(3).long(), c=torch.ones(2, dtype=torch.complex64))
     before = snapshot(module)
     memory_aware_to(module, "cpu", torch.float32)
@@ -156,7 +155,7 @@ def test_failure_midway_changes_nothing(allowed: int, monkeypatch: pytest.Monkey
         left -= 1
         return empty_bytes(nbytes, device)
 
-    monkeypatch.setattr("memmap._copies._cast.empty_bytes", allocate)
+    monkeypatch.setattr("memmap._copies._buffers.empty_bytes", allocate)
     module = Holder(a=torch.ones(2), b=torch.ones(3), c=torch.ones(4))
     before = snapshot(module)
     with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
@@ -175,7 +174,7 @@ def test_a_cast_on_the_way_to_another_device() -> None:
 
 
 def test_large_spans_are_converted_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memmap._copies._cast.UNDER_WAY", 64)
+    monkeypatch.setattr("memmap._copies._buffers.UNDER_WAY", 64)
     module = Holder(a=torch.arange(100.0))
     memory_aware_to(module, dtype=torch.float64)
     assert torch.equal(module.a, torch.arange(100, dtype=torch.float64))

@@ -38,8 +38,6 @@ PUBLISHING = {
 }  # fmt: skip
 ALLOCATING = [
     "memmap._copies._buffers.empty_bytes",
-    "memmap._copies._cast.empty_bytes",
-    "memmap._copies._compact.empty_bytes",
 ]
 
 pytestmark = pytest.mark.filterwarnings(

@@ -18,8 +18,7 @@ from memmap import (
     overlaps,
     union_nbytes,
 )
-from memmap._copies import _buffers as _region
-from memmap._copies import _compact as _dense
+from memmap._copies import _buffers
 from memmap._copies._allocate import empty_bytes
 from memmap.testing import (
     Holder,
@@ -75,8 +74,7 @@ def test_what_was_sent_once_is_found_again(
     memory_map = ModuleMemoryMap(module)
     memory_map.copy_to(module, "meta", gaps=gaps)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_region, "empty_bytes", refused)
-        patch.setattr(_dense, "empty_bytes", refused)
+        patch.setattr(_buffers, "empty_bytes", refused)
         memory_map.copy_to(inner, "meta", gaps=gaps)
         memory_map.memory_aware_to(inner, "meta", gaps=gaps)
     assert all(t.is_meta for p, t in tensors_of(inner) if "._parameters." in p or "._buffers." in p)
@@ -95,8 +93,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(nbytes)
         return empty_bytes(nbytes, device)
 
-    monkeypatch.setattr(_region, "empty_bytes", counted)
-    monkeypatch.setattr(_dense, "empty_bytes", counted)
+    monkeypatch.setattr(_buffers, "empty_bytes", counted)
     return sizes
 
 
@@ -297,7 +294,7 @@ def test_the_first_allocation_that_fails_leaves_the_module_as_it_is(
             raise torch.OutOfMemoryError("no memory left")
         return empty_bytes(nbytes, device)
 
-    monkeypatch.setattr(_region, "empty_bytes", fail_later)
+    monkeypatch.setattr(_buffers, "empty_bytes", fail_later)
     module = Holder(a=torch.zeros(2), b=torch.zeros(3), c=torch.zeros(4))
     before = snapshot(module)
     memory_map = ModuleMemoryMap(module)

@@ -12,15 +12,13 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from memmap import AliasWarning, ModuleMemoryMap, MoveError, memory_aware_to, overlaps
 from memmap._copies._allocate import empty_bytes
-from memmap._copies._move_steps import MoveStep, _WayBack, joined, move_steps
-from memmap._copies._plan import plan_of
-from memmap._modules._state import state_tensors
+from memmap._copies._move_steps import _WayBack, move_steps
+from memmap._copies._plan import Plan, plan_of
+from memmap._modules._traverse import state_tensors
 from memmap.testing import Holder, content_of, modules, sharing_of, state_of
 
 SOURCES = [
     "memmap._copies._buffers.empty_bytes",
-    "memmap._copies._cast.empty_bytes",
-    "memmap._copies._compact.empty_bytes",
 ]
 BETA = pytest.mark.filterwarnings("ignore:.*(prototype|beta).*:UserWarning")
 
@@ -462,10 +460,9 @@ def test_a_map_gives_back_what_it_placed_before_a_failure(
     assert allocations.n == 4, "nothing was left on the device"
 
 
-def steps(module: torch.nn.Module) -> list[MoveStep]:
-    found = state_tensors(module)
-    plan = plan_of(found)
-    return move_steps(plan, plan.groups, found)
+def steps(module: torch.nn.Module, all_at_once: bool = False) -> list[Plan]:
+    plan = plan_of(state_tensors(module))
+    return move_steps(plan, plan.groups, all_at_once)
 
 
 def test_steps_are_groups_with_what_belongs_to_them() -> None:
@@ -475,9 +472,9 @@ def test_steps_are_groups_with_what_belongs_to_them() -> None:
     assert found == [[id(tensor) for tensor in tensors] for tensors in expected]
 
 
-def test_steps_that_are_joined_have_all_in_one() -> None:
-    parts = steps(three_groups())
-    (whole,) = joined(parts)
-    assert len(whole.groups) == sum(len(part.groups) for part in parts) == 4
+def test_a_move_all_at_once_is_one_step() -> None:
+    module = three_groups()
+    (whole,) = steps(module, all_at_once=True)
+    assert len(whole.groups) == sum(len(step.groups) for step in steps(module)) == 4
     assert len(whole.found) == 5
-    assert joined([]) == []
+    assert steps(torch.nn.Module(), all_at_once=True) == []

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import torch
 
 from .._errors import AliasError, AliasWarning
-from .._modules._refcounts import held_bases, outside_references
+from .._modules._refcounts import held_bases, may_be_held_outside, outside_references
 from .._modules._traverse import Found, path_text, traverse
 from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from .._views._footprint import union_nbytes
@@ -28,24 +28,14 @@ _MOVE = (
 
 
 def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> dict[int, int]:
-    """How many tensors hold the storages of some plans, beside those that are planned.
+    """How many tensors hold the storages of some plans, beside those of the plans and `kept` ones.
 
-    Parameters
-    ----------
-    plans : iterable of Plan
-        All tensors that are known.
-    kept : iterable of torch.Tensor, optional
-        Further strided tensors that may hold these storages.
-
-    Returns
-    -------
-    dict of int to int
-        By the identity of a storage; see `outside_references`.
+    The numbers are by the identities of the storages; see `outside_references`.
     """
     pieces: list[torch.Tensor] = list(kept)
     inner: list[torch.Tensor] = []
     for plan in plans:
-        pieces += [piece.tensor for group in plan.groups for piece in group.pieces]
+        pieces += [piece.tensor for piece in plan.pieces]
         for _, composite in plan.composites:
             if composite.has_own:
                 inner += composite.parts
@@ -57,33 +47,16 @@ def tell_of_move(
 ) -> None:
     """Warn or raise if memory to be moved is held by tensors that are not known.
 
-    Parameters
-    ----------
-    groups : sequence of Group
-        What is to be moved.
-    outside : dict of int to int
-        What is held; see `held_outside`.
-    strict : bool
-        Whether to raise.
-    module : torch.nn.Module
-        What is moved. There is no warning about memory all of which is in a tensor that the caller
-        holds, outside of the module, and that what moves are views of: it stays on purpose.
-
-    Raises
-    ------
-    AliasError
-        If `strict` is set and there are any.
+    There is no warning about memory all of which is in a tensor that the caller holds, outside of
+    the module, and that what moves are views of: it stays on purpose.
     """
     if not outside:
         return
-    if strict:
-        text = _text_of(map(_tensors_of, groups), outside)
-        if text:
-            raise AliasError(_MOVE.format("leave out strict=True", text))
-        return
-    wholes = _wholes_outside(groups, module)
+    wholes = set() if strict else _wholes_outside(groups, module)
     unexpected = {storage: number for storage, number in outside.items() if storage not in wholes}
-    text = _text_of(map(_tensors_of, groups), unexpected)
+    text = _text_of([group.pieces for group in groups], unexpected)
+    if text and strict:
+        raise AliasError(_MOVE.format("leave out strict=True", text))
     if text:
         _warn(_MOVE.format("ignore AliasWarning", text))
 
@@ -98,33 +71,23 @@ def _wholes_outside(groups: Iterable[Group], module: torch.nn.Module) -> set[int
     return {base.untyped_storage()._cdata for base in bases if id(base) not in inside}
 
 
-def tell_of_copy(plan: Plan, lone: Sequence[Found]) -> None:
-    """Warn if a copy will not share memory with what its source shares it with.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is copied.
-    lone : sequence of Found
-        Further tensors that are copied, none of which shares memory with another.
-    """
-    # Left to torch, which keeps them with the storages that are copied here.
-    kept = [item.tensor for item in plan.unknown if _has_small_elements(item.tensor)]
-    outside = held_outside([plan], kept) | outside_references(item.tensor for item in lone)
-    text = _text_of([*map(_tensors_of, plan.groups), *([item] for item in lone)], outside)
+def tell_of_copy(plan: Plan, unshared: Iterable[Found]) -> None:
+    """Warn if a copy will not share memory with what its source shares it with."""
+    # Elements below a byte are left to torch, which keeps them with the storages copied here.
+    kept = [
+        item.tensor
+        for item in plan.unknown
+        if item.tensor.dtype in SUB_BYTE_DTYPES and type(item.tensor) in PLAIN_TENSORS
+    ]
+    suspects = [item for item in unshared if may_be_held_outside(item.tensor)]
+    outside = held_outside([plan], kept) | outside_references(item.tensor for item in suspects)
+    groups: list[Sequence[Named]] = [group.pieces for group in plan.groups]
+    text = _text_of([*groups, *([item] for item in suspects)], outside)
     if text:
         _warn(
             "memory to be copied should be held by the module alone, else its copy is taken apart "
             f"from what is outside; got other holders for {text}"
         )
-
-
-def _has_small_elements(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in SUB_BYTE_DTYPES and type(tensor) in PLAIN_TENSORS
-
-
-def _tensors_of(group: Group) -> Sequence[Named]:
-    return group.pieces
 
 
 def _text_of(groups: Iterable[Sequence[Named]], outside: dict[int, int]) -> str:

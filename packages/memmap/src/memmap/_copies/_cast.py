@@ -13,9 +13,8 @@ from .._errors import CastError
 from .._modules._rebuild import strided, view_like
 from .._modules._traverse import path_text
 from .._views._footprint import Footprint, footprint
-from ._allocate import UNDER_WAY, empty_bytes
-from ._buffers import Span, fake_mode_of, gathered, has_data
-from ._plan import Group
+from ._buffers import Span, Transfer
+from ._plan import Group, Piece
 
 Unit: TypeAlias = tuple[torch.dtype, torch.dtype]
 """What one number is converted from and to."""
@@ -44,50 +43,20 @@ class Cast(NamedTuple):
 
 
 def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
-    """How to cast a group; None if there is nothing to cast.
-
-    Parameters
-    ----------
-    group : Group
-        Tensors that share memory.
-    dtype : torch.dtype
-        A floating or complex type.
-
-    Returns
-    -------
-    Cast or None
-        The new types.
-
-    Raises
-    ------
-    CastError
-        If elements of different types would grow differently, or overlap: then no cast keeps
-        what they share; or if torch does not convert a type.
-    """
+    """How to cast a group to the precision of a floating or complex type; None if it has that."""
     return cast_by(
         group, {piece.tensor.dtype: new_type(piece.tensor, dtype) for piece in group.pieces}
     )
 
 
 def cast_by(group: Group, types: dict[torch.dtype, torch.dtype]) -> Cast | None:
-    """How to cast a group to given types; None if they are those it has.
-
-    Parameters
-    ----------
-    group : Group
-        Tensors that share memory.
-    types : dict of torch.dtype to torch.dtype
-        New type of every type in the group.
-
-    Returns
-    -------
-    Cast or None
-        The new types.
+    """How to cast a group to new types for those it has; None if they are the same.
 
     Raises
     ------
     CastError
-        As for `cast_of`.
+        If elements of different types would grow differently, or overlap: then no cast keeps
+        what they share; or if torch does not convert a type.
     """
     if all(old == new for old, new in types.items()):
         return None
@@ -115,17 +84,7 @@ def _check_convertible(group: Group, types: dict[torch.dtype, torch.dtype]) -> N
 def new_type(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
     """Type that a tensor is cast to: the precision of `dtype`, real or complex as it was.
 
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        Any tensor.
-    dtype : torch.dtype
-        A floating or complex type.
-
-    Returns
-    -------
-    torch.dtype
-        The type that `tensor` has, if that is neither floating nor complex.
+    A tensor that is neither floating nor complex keeps its type.
 
     Raises
     ------
@@ -149,16 +108,6 @@ def new_type(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
 
 def is_exact(old: torch.dtype, new: torch.dtype) -> bool:
     """Whether every number of a type is a number of another one, too.
-
-    Parameters
-    ----------
-    old, new : torch.dtype
-        Two types, both real or both complex.
-
-    Returns
-    -------
-    bool
-        If True, a cast can be taken back.
 
     Examples
     --------
@@ -197,85 +146,70 @@ def _disjoint(group: Group, units: dict[torch.dtype, Unit]) -> bool:
     return True
 
 
-def cast_span(
-    span: Span, group: Group, cast: Cast, device: torch.device, non_blocking: bool
-) -> dict[int, torch.Tensor]:
-    """Cast pieces of a span, over fresh memory that they share as their sources do.
+class CastSpan(NamedTuple):
+    """A span whose numbers get new types, so that the copy is `ratio` times as large."""
 
-    Parameters
-    ----------
-    span : Span
-        What to cast.
-    group : Group
-        Where the span lies.
-    cast : Cast
-        The new types.
-    device : torch.device
-        Where to.
-    non_blocking : bool
-        Whether the host may go on before the numbers have arrived.
+    span: Span
+    cast: Cast
 
-    Returns
-    -------
-    dict of int to torch.Tensor
-        Plain tensors without history, by the id of their source.
-    """
-    with fake_mode_of(group):
-        data = empty_bytes(ceil((span.stop - span.start) * cast.ratio), device)
-        if data.numel() and device.type != "meta" and has_data(group):
-            source = gathered(span)
-            for offset, sizes, strides, (old, new) in _parts(span, cast):
-                _convert(
-                    strided(source, offset, sizes, strides, old),
-                    strided(data, int(offset * cast.ratio), sizes, strides, new),
-                    non_blocking,
-                )
-    storage = data.untyped_storage()
-    made = {}
-    for piece in span.pieces:
-        tensor = piece.tensor
-        offset = int((piece.view.address - span.start) * cast.ratio)
-        made[id(tensor)] = view_like(
-            tensor, storage, offset, dtype=cast.types[tensor.dtype], device=data.device
-        )
-    return made
+    @property
+    def pieces(self) -> list[Piece]:
+        """Those of the span."""
+        return self.span.pieces
 
+    @property
+    def nbytes(self) -> int:
+        """Size of the copy."""
+        return ceil(self.span.nbytes * self.cast.ratio)
 
-def _parts(span: Span, cast: Cast) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...], Unit]]:
-    """What to convert: offset in bytes, sizes and strides in units, and the unit."""
-    units = {cast.units[piece.tensor.dtype] for piece in span.pieces}
-    nbytes = span.stop - span.start
-    if len(units) == 1:
-        (unit,) = units
-        itemsize = unit[0].itemsize
-        offsets = [piece.view.address - span.start for piece in span.pieces]
-        if all(number % itemsize == 0 for number in (nbytes, *offsets)):
-            yield 0, (nbytes // itemsize,), (1,), unit
-            return
-    for piece in span.pieces:
-        unit = cast.units[piece.tensor.dtype]
-        itemsize = unit[0].itemsize
-        layout = piece.view.layout()
-        if layout is None:
-            continue
-        if layout.is_nested:
-            dims = layout.dims if layout.dims[0][0] == 1 else ((1, 1), *layout.dims)
-            sizes = (dims[0][1] // itemsize, *[count for _, count in dims[1:]])
-            strides = (1, *[stride // itemsize for stride, _ in dims[1:]])
-            yield layout.start - span.start, sizes, strides, unit
-        else:
-            for start, stop in Footprint(piece.view.space, [layout]).runs().tolist():
-                yield start - span.start, ((stop - start) // itemsize,), (1,), unit
+    def transfers(self, data: torch.Tensor) -> Iterator[Transfer]:
+        """Numbers by their types: all at once, if they are of one."""
+        source = self.span.gathered()
+        for offset, sizes, strides, (old, new) in self._numbers():
+            yield (
+                strided(data, int(offset * self.cast.ratio), sizes, strides, _empty(new, data)),
+                strided(source, offset, sizes, strides, _empty(old, source)),
+            )
+
+    def holds(self, piece: Piece) -> bool:
+        """Whether all numbers of a piece lie in the span."""
+        return self.span.holds(piece)
+
+    def view(self, piece: Piece, data: torch.Tensor) -> torch.Tensor:
+        """The same view of numbers of the new type."""
+        offset = int((piece.view.address - self.span.start) * self.cast.ratio)
+        dtype = self.cast.types[piece.tensor.dtype]
+        return view_like(piece.tensor, data, offset, dtype=dtype)
+
+    def _numbers(self) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...], Unit]]:
+        """What to convert: offset in bytes, sizes and strides in units, and the unit."""
+        start, nbytes = self.span.start, self.span.nbytes
+        units = {self.cast.units[piece.tensor.dtype] for piece in self.pieces}
+        if len(units) == 1:
+            (unit,) = units
+            itemsize = unit[0].itemsize
+            offsets = [piece.view.address - start for piece in self.pieces]
+            if all(number % itemsize == 0 for number in (nbytes, *offsets)):
+                yield 0, (nbytes // itemsize,), (1,), unit
+                return
+        for piece in self.pieces:
+            unit = self.cast.units[piece.tensor.dtype]
+            itemsize = unit[0].itemsize
+            layout = piece.view.layout()
+            if layout is None:
+                continue
+            if layout.is_nested:
+                dims = layout.dims if layout.dims[0][0] == 1 else ((1, 1), *layout.dims)
+                sizes = (dims[0][1] // itemsize, *[count for _, count in dims[1:]])
+                strides = (1, *[stride // itemsize for stride, _ in dims[1:]])
+                yield layout.start - start, sizes, strides, unit
+            else:
+                for first, past in Footprint(piece.view.space, [layout]).runs().tolist():
+                    yield first - start, ((past - first) // itemsize,), (1,), unit
 
 
-def _convert(source: torch.Tensor, target: torch.Tensor, non_blocking: bool) -> None:
-    if source.device == target.device or source.dim() > 1:
-        target.copy_(source, non_blocking=non_blocking)
-        return
-    # torch converts on one of the devices into memory of its own: keep that small.
-    step = UNDER_WAY // max(source.itemsize, target.itemsize)
-    for part, place in zip(torch.split(source, step), torch.split(target, step), strict=True):
-        place.copy_(part, non_blocking=non_blocking)
+def _empty(dtype: torch.dtype, data: torch.Tensor) -> torch.Tensor:
+    return torch.empty(0, dtype=dtype, device=data.device)
 
 
 def _spell(types: dict[torch.dtype, torch.dtype]) -> str:

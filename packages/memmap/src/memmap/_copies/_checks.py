@@ -15,23 +15,6 @@ from ._plan import Group, Plan
 def device_of(device: torch.device | str | int) -> torch.device:
     """The device that a tensor would be on: ``cuda`` with its index, ``cpu`` without.
 
-    Parameters
-    ----------
-    device : torch.device, str or int
-        As in `torch.device`.
-
-    Returns
-    -------
-    torch.device
-        Compares equal to the device of tensors there.
-
-    Raises
-    ------
-    TypeError
-        If it is none of these, for example a type.
-    RuntimeError
-        If torch knows no device of that name.
-
     Examples
     --------
     >>> device_of("cpu:0"), device_of("cuda:1")
@@ -49,37 +32,13 @@ def device_of(device: torch.device | str | int) -> torch.device:
 
 
 def check_module_type(name: str, module: torch.nn.Module) -> None:
-    """Check that something is a module.
-
-    Parameters
-    ----------
-    name : str
-        Whose argument it is.
-    module : torch.nn.Module
-        Anything.
-
-    Raises
-    ------
-    TypeError
-        If it is no module.
-    """
+    """Raise a `TypeError` in the name of a function if its argument is no module."""
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{name}: module must be a torch.nn.Module, got {type(module).__name__}")
 
 
 def check_dtype(dtype: torch.dtype | None) -> None:
-    """Check that something is a precision to cast to.
-
-    Parameters
-    ----------
-    dtype : torch.dtype or None
-        Anything; None is no cast.
-
-    Raises
-    ------
-    TypeError
-        If it is neither a floating nor a complex type.
-    """
+    """Raise a `TypeError` if there is a type that is neither a floating nor a complex one."""
     if dtype is None:
         return
     if not isinstance(dtype, torch.dtype):
@@ -89,18 +48,7 @@ def check_dtype(dtype: torch.dtype | None) -> None:
 
 
 def check_holds_its_tensors(module: torch.nn.Module) -> None:
-    """Check that all tensors of a module can be reached.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        What is to be moved or copied to a device.
-
-    Raises
-    ------
-    MoveError
-        If a part of it is sharded by FSDP or compiled to TorchScript.
-    """
+    """Raise a `MoveError` if a part of a module is sharded by FSDP or compiled to TorchScript."""
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule) or _is_sharded(part):
             raise MoveError(
@@ -119,23 +67,10 @@ def _is_sharded(module: torch.nn.Module) -> bool:
 
 
 def check_arrival(plan: Plan, groups: Iterable[Group], target: torch.device | None) -> None:
-    """Check that what is to arrive on a device can be there, with data if need be.
+    """Raise a `MoveError` if what is to arrive on a device cannot be there, with data if need be.
 
-    Parameters
-    ----------
-    plan : Plan
-        What the tensors are made of.
-    groups : iterable of Group
-        Those of the plan that are moved or copied.
-    target : torch.device or None
-        Where to; None for where it is.
-
-    Raises
-    ------
-    MoveError
-        If meta tensors would have to become others, or others such as torch cannot have on
-        ``meta``: quantized ones, nested ones that are strided, and elements that do not start at
-        multiples of their size.
+    On ``meta``, torch has no quantized tensors, no nested ones that are strided, and no elements
+    that do not start at multiples of their size.
     """
     if target is None:
         return

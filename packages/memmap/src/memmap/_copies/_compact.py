@@ -10,7 +10,7 @@ two views share exactly the bytes that they shared before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import NamedTuple
 
@@ -18,8 +18,7 @@ import torch
 
 from .._modules._rebuild import strided, view_like
 from .._views._view import View
-from ._allocate import UNDER_WAY, empty_bytes
-from ._buffers import Span, fake_mode_of, gathered, has_data
+from ._buffers import Span, Transfer
 from ._plan import Group, Piece
 
 # So many bytes are moved at once, if everything is a multiple of them.
@@ -46,121 +45,87 @@ class Axis(NamedTuple):
     step: int
 
 
-class Grid(NamedTuple):
-    """Where a box lies among the source addresses, and how large it is.
+class Box(NamedTuple):
+    """The bytes of a span whose digits lie in a box.
 
     Attributes
     ----------
+    span : Span
+        Holds the box.
     origin : int
         Address whose digits are all 0.
     axes : tuple of Axis
         From the digit of single bytes on.
     """
 
+    span: Span
     origin: int
     axes: tuple[Axis, ...]
 
     @property
-    def periods(self) -> list[int]:
-        """Source bytes from one value of each digit to the next."""
-        return [axis.period for axis in self.axes]
+    def pieces(self) -> list[Piece]:
+        """Those of the span."""
+        return self.span.pieces
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the box."""
+        """Size of the copy."""
         return self.axes[-1].step * (self.axes[-1].past - self.axes[-1].first)
 
-
-class Box(NamedTuple):
-    """A box of a grid of source addresses, and fresh memory for exactly its bytes.
-
-    Attributes
-    ----------
-    grid : Grid
-        The source addresses.
-    data : torch.Tensor
-        uint8, one-dimensional.
-    """
-
-    grid: Grid
-    data: torch.Tensor
+    def transfers(self, data: torch.Tensor) -> Iterator[Transfer]:
+        """All bytes of the box at once."""
+        source, (single, *others) = self.span.gathered(), self.axes
+        offset = sum(axis.period * axis.first for axis in self.axes)
+        offset += self.origin - self.span.start
+        length = single.past - single.first
+        grain = gcd(offset, length, *[number for a in others for number in (a.period, a.step)])
+        word, dtype = next((n, dtype) for n, dtype in _WORDS if grain % n == 0)
+        sizes = [axis.past - axis.first for axis in reversed(others)] + [length // word]
+        periods = [axis.period // word for axis in reversed(others)] + [1]
+        steps = [axis.step // word for axis in reversed(others)] + [1]
+        empty = [torch.empty(0, dtype=dtype, device=memory.device) for memory in (data, source)]
+        yield (
+            strided(data, 0, sizes, steps, empty[0]),
+            strided(source, offset, sizes, periods, empty[1]),
+        )
 
     def holds(self, piece: Piece) -> bool:
         """Whether all bytes of a piece have a place here, and its elements their steps."""
-        digits = _digits(piece.view, self.grid.origin, self.grid.periods)
+        digits = self._digits(piece.view)
         return digits is not None and all(
             axis.first <= low and high <= axis.past
-            for (low, high), axis in zip(digits, self.grid.axes, strict=True)
+            for (low, high), axis in zip(digits, self.axes, strict=True)
         )
 
-    def view(self, piece: Piece) -> torch.Tensor:
-        """The tensor that stands for a piece, which must have its place here."""
-        axes = self.grid.axes
-        digits = _digits(piece.view, self.grid.origin, self.grid.periods)
-        assert digits is not None
+    def view(self, piece: Piece, data: torch.Tensor) -> torch.Tensor:
+        """The same view, with the steps of the box as strides."""
+        digits = self._digits(piece.view) or []
         offset = sum(
-            (low - axis.first) * axis.step for (low, _), axis in zip(digits, axes, strict=True)
+            (low - axis.first) * axis.step for (low, _), axis in zip(digits, self.axes, strict=True)
         )
-        steps = {axis.period: axis.step for axis in axes}
-        itemsize = piece.view.itemsize
+        steps = {axis.period: axis.step for axis in self.axes}
         strides = [
-            steps[stride] // itemsize if size > 1 and stride else 0
+            steps[stride] // piece.view.itemsize if size > 1 and stride else 0
             for size, stride in zip(piece.view.sizes, piece.view.strides, strict=True)
         ]
-        storage = self.data.untyped_storage()
-        return view_like(piece.tensor, storage, offset, strides, device=self.data.device)
+        return view_like(piece.tensor, data, offset, strides)
+
+    def _digits(self, view: View) -> list[tuple[int, int]] | None:
+        return _digits(view, self.origin, [axis.period for axis in self.axes])
 
 
-def grid_of(span: Span, group: Group) -> Grid | None:
-    """The smallest box that holds all pieces of a span.
+def box_of(span: Span, group: Group) -> Box | None:
+    """The smallest box that holds all pieces of a span, none of which is empty.
 
-    Parameters
-    ----------
-    span : Span
-        Pieces that are not empty.
-    group : Group
-        Where the span lies.
-
-    Returns
-    -------
-    Grid or None
-        None if the pieces are not boxes of one grid, or the box is no smaller than the span.
+    None if the pieces are not boxes of one grid, or the box is no smaller than the span.
     """
     origins = dict.fromkeys([group.start, *[piece.view.address for piece in span.pieces]])
     for origin in list(origins)[:_MAX_ORIGINS]:
         axes = _axes_of(span, origin)
         if axes is not None:
-            grid = Grid(origin, axes)
-            return grid if grid.nbytes < span.stop - span.start else None
+            box = Box(span, origin, axes)
+            return box if box.nbytes < span.nbytes else None
     return None
-
-
-def copy_box(span: Span, group: Group, grid: Grid, device: torch.device, non_blocking: bool) -> Box:
-    """Fresh memory with the bytes of a box.
-
-    Parameters
-    ----------
-    span : Span
-        Holds the box.
-    group : Group
-        Where the span lies.
-    grid : Grid
-        What to copy; see `grid_of`.
-    device : torch.device
-        Where to.
-    non_blocking : bool
-        Whether the host may go on before the bytes have arrived.
-
-    Returns
-    -------
-    Box
-        As many bytes as the box has.
-    """
-    with fake_mode_of(group):
-        data = empty_bytes(grid.nbytes, device)
-        if device.type != "meta" and has_data(group):
-            _fill(data, span, grid, non_blocking)
-    return Box(grid, data)
 
 
 def _axes_of(span: Span, origin: int) -> tuple[Axis, ...] | None:
@@ -212,35 +177,3 @@ def _digits(view: View, origin: int, periods: Sequence[int]) -> list[tuple[int, 
         if reach >= after:
             return None
     return digits
-
-
-def _fill(data: torch.Tensor, span: Span, grid: Grid, non_blocking: bool) -> None:
-    """Copy the bytes of a box out of a span."""
-    origin, axes = grid
-    source = gathered(span)
-    offset = sum(axis.period * axis.first for axis in axes) + origin - span.start
-    sizes = [axis.past - axis.first for axis in axes]
-    numbers = (offset, sizes[0], *[number for a in axes[1:] for number in (a.period, a.step)])
-    grain = gcd(*numbers)
-    word, dtype = next((n, dtype) for n, dtype in _WORDS if grain % n == 0)
-    sizes[0] //= word
-    periods = [axis.period // word for axis in axes[1:]]
-    steps = [axis.step // word for axis in axes[1:]]
-    _send(
-        strided(data, 0, sizes[::-1], [*steps[::-1], 1], dtype),
-        strided(source, offset, sizes[::-1], [*periods[::-1], 1], dtype),
-        non_blocking,
-    )
-
-
-def _send(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
-    """Copy in portions, if torch would make a contiguous copy for the journey."""
-    if source.device != target.device and source.numel() * source.itemsize > UNDER_WAY:
-        axis = next(axis for axis, size in enumerate(source.shape) if size > 1)
-        half = source.shape[axis] // 2
-        rest = source.shape[axis] - half
-        for start, size in ((0, half), (half, rest)):
-            part = target.narrow(axis, start, size), source.narrow(axis, start, size)
-            _send(*part, non_blocking)
-    else:
-        target.copy_(source, non_blocking=non_blocking)

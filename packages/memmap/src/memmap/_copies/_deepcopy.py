@@ -10,14 +10,14 @@ import torch
 
 from .._modules._at_once import keeps_grad_mode
 from .._modules._counters import Counters
-from .._modules._rebuild import dressed, slots_of
+from .._modules._rebuild import dressed
 from .._modules._reconstruct import reconstruct
-from .._modules._traverse import Found, traverse
+from .._modules._traverse import Found, attributes_of, traverse
 from ._aliases import tell_of_copy
 from ._checks import check_module_type
 from ._deepcopy_memo import CopiedStorages
 from ._plan import Plan, plan_of
-from ._unshared import UnsharedTensors, split_unshared
+from ._unshared import split_unshared
 
 M = TypeVar("M", bound=torch.nn.Module)
 
@@ -101,94 +101,69 @@ def memory_aware_deepcopy(
         )
     is_outermost = memo is None
     memo = {} if memo is None else memo
-    known = memo.get(id(module))
+    known: M | None = memo.get(id(module))
     if known is not None:
-        return known  # type: ignore[no-any-return]  # what was put there for this module
+        return known
     storages = CopiedStorages.of(memo)
     if id(module) in storages.reached:
         return reconstruct(module, memo)
     reached = traverse(module)
-    found, cloned = reached.found, []
-    if not is_outermost:
-        cloned = _cloned_by_torch(found, memo, storages)
-        found = [item for item in found if id(item.tensor) not in memo] + cloned
-    known = {id(item.tensor) for item in cloned}
-    unshared, others = (
-        split_unshared(found) if storages.is_empty() else (UnsharedTensors([], []), found)
-    )
+    cloned = _cloned_by_torch(reached.found, memo, storages) if memo else set[int]()
+    found = [
+        item for item in reached.found if id(item.tensor) not in memo or id(item.tensor) in cloned
+    ]
+    unshared, others = split_unshared(found) if storages.is_empty() else ([], found)
     plan = plan_of(others, detach)
-    if known:
-        unshared = unshared.without(known)
-        plan.groups = [
-            group
-            for group in plan.groups
-            if any(id(piece.tensor) not in known for piece in group.pieces)
-        ]
     if is_outermost:
-        tell_of_copy(plan, unshared.suspects())
+        tell_of_copy(plan, unshared)
     # Ids in the memo are true as long as their objects live.
     memo.setdefault(id(memo), []).append((reached, plan))
-    _clone(unshared, memo, storages)  # first: parts of sparse tensors may be views of these
-    copied = copy_tensors(
-        plan, storages.copy_groups(plan.groups, pack), memo, storages.counters, known=known
-    )
-    ours = copied if is_outermost else [item.tensor for item in unshared.items] + copied
-    storages.made.update({id(source): memo[id(source)] for source in ours})
-    sources = [item.tensor for item in unshared.items] + copied
+    # Clones come first: parts of sparse tensors may be views of them.
+    sources = [item.tensor for item in unshared]
+    _clone([source for source in sources if id(source) not in cloned], memo, storages)
+    plain: dict[int, torch.Tensor] = {}
+    for group in plan.groups:
+        plain |= storages.copy_group(group, pack)
+    sources += put_copies(plan, plain, memo, storages.counters, cloned=cloned)
+    storages.made |= {id(source): memo[id(source)] for source in sources}
+    storages.reached |= reached.seen
     attributed = [source for source in sources if hooks or id(source) in reached.attributed]
-    # Parameters that torch has cloned lack what they carry.
-    attributed += [item.tensor for item in cloned if id(item.tensor) in reached.attributed]
 
     def complete() -> None:
         for source in attributed:
-            with_hooks = hooks and id(source) not in known
-            copy_attachments(source, memo[id(source)], memo, with_hooks)
+            copy_attachments(source, memo[id(source)], memo, hooks)
 
-    storages.reached |= reached.seen
     return reconstruct(module, memo, complete)
 
 
-def copy_tensors(
+def put_copies(
     plan: Plan,
     plain: dict[int, torch.Tensor],
     memo: dict[int, Any],
     counters: Counters,
     device: torch.device | None = None,
-    known: Container[int] = (),
+    cloned: Container[int] = (),
 ) -> list[torch.Tensor]:
-    """Put a copy of every tensor of a plan into a memo.
+    """Put a copy of every tensor of a plan into a memo, made of the copies of its pieces.
 
-    Parameters
-    ----------
-    plan : Plan
-        What to copy.
-    plain : dict of int to torch.Tensor
-        Plain tensors for all pieces, by the id of their source; composites are added.
-    memo : dict
-        Gets the copies, under the ids of their sources.
-    counters : Counters
-        Which copies there are already that count writes together with these.
-    device : torch.device, optional
-        Where tensors of unknown layout are sent. If not given, they are left to copy themselves.
-    known : container of int, optional
-        Ids of the sources whose copies are in the memo, and are to get new memory.
+    What the copies carry is not copied yet. Tensors of unknown layout are sent to the device, or
+    left to copy themselves if there is none. Copies of the `cloned` ones, by the ids of their
+    sources, are in the memo already, and only get their memory from here.
 
     Returns
     -------
     list of torch.Tensor
-        The sources of the copies that were made; what these carry is not copied yet.
+        The sources.
     """
     with torch.no_grad():
-        pieces = [piece.tensor for group in plan.groups for piece in group.pieces]
-        counters.share(pieces, plain)
-        for item, composite in plan.composites:
-            plain[id(item.tensor)] = composite.assemble([plain[id(p)] for p in composite.parts])
+        counters.share([piece.tensor for piece in plan.pieces], plain)
         for item in plan.unknown if device else []:
             plain[id(item.tensor)] = item.tensor.detach().to(device, copy=True)
+        plan.assemble(plain, lambda part: copy.deepcopy(part, memo))
     sources = [item.tensor for item in plan.found if id(item.tensor) in plain]
     for source in sources:
         made = dressed(plain[id(source)], source)
-        if id(source) in known:
+        if id(source) in cloned:
             torch._C._swap_tensor_impl(memo[id(source)], made)
         else:
             memo[id(source)] = made
@@ -197,74 +172,46 @@ def copy_tensors(
 
 def _cloned_by_torch(
     found: list[Found], memo: dict[int, Any], storages: CopiedStorages
-) -> list[Found]:
+) -> set[int]:
     """Parameters that a larger copy has met before, and that torch has taken out of their memory.
 
     What else somebody has put into the memo stands for something else, and stays as it is.
     """
-    known = [
-        item
+    known = {
+        id(item.tensor)
         for item in found
         if id(item.tensor) in memo
         and id(item.tensor) not in storages.made
         and type(item.tensor) is torch.nn.Parameter
         and item.tensor.layout is torch.strided
         and not item.tensor.is_nested
-    ]
-    if not known:
-        return []
+    }
     # Here `copy.deepcopy` keeps what it has copied, as long as the memo lives.
-    alive = {id(kept) for kept in memo.get(id(memo), ())}
-    return [item for item in known if id(item.tensor) in alive]
+    return known & {id(kept) for kept in memo.get(id(memo), ())} if known else known
 
 
-def _clone(unshared: UnsharedTensors, memo: dict[int, Any], storages: CopiedStorages) -> None:
-    """Put clones of tensors into the memo."""
-    sources = [item.tensor for item in unshared.items]
-    make = torch.Tensor._make_subclass  # as in `dressed`, once for each of many tensors
+def _clone(sources: list[torch.Tensor], memo: dict[int, Any], storages: CopiedStorages) -> None:
+    """Put clones of unshared tensors into the memo."""
     with torch.no_grad():
-        made = [
-            source.clone()
-            if type(source) is torch.Tensor
-            else make(type(source), source.clone(), source.requires_grad)
-            for source in sources
-        ]
-        for source, copied in zip(sources, made, strict=True):
-            if source.requires_grad and type(source) is torch.Tensor:
-                copied.requires_grad_()
-    memo.update(zip(map(id, sources), made, strict=True))
-    storages.clones.update(zip(unshared.storages, made, strict=True))
-    storages.counters.add(sources, made)
+        for source in sources:
+            made = memo[id(source)] = dressed(source.clone(), source)
+            storages[source.untyped_storage()._cdata] = made.untyped_storage()
+            storages.counters.add(source, made)
 
 
 def copy_attachments(
-    source: torch.Tensor, made: torch.Tensor, memo: dict[int, Any], hooks: bool = False
+    source: torch.Tensor, made: Any, memo: dict[int, Any], hooks: bool = False
 ) -> None:
-    """Copy what a tensor carries: gradient, attributes and, if asked for, hooks.
-
-    Parameters
-    ----------
-    source : torch.Tensor
-        The tensor.
-    made : torch.Tensor
-        Its copy.
-    memo : dict
-        The memo of the deep copy, with the copies of all tensors.
-    hooks : bool, optional
-        Whether to register the hooks of `source`.
-    """
+    """Copy what a tensor carries to its copy: gradient, attributes and, if asked for, hooks."""
     if source.is_leaf and source.grad is not None:
         made.grad = copy.deepcopy(source.grad, memo)
     # What a fake tensor pretends to be, and the parts of a wrapper, are the copy's own already.
-    for name, value in source.__dict__.items():
-        if name not in made.__dict__:
-            made.__dict__[name] = copy.deepcopy(value, memo)
-    for name in slots_of(source):
-        if not hasattr(made, name):
-            setattr(made, name, copy.deepcopy(getattr(source, name), memo))
+    own = attributes_of(made)
+    for name, value in attributes_of(source).items():
+        if name not in own:
+            object.__setattr__(made, name, copy.deepcopy(value, memo))
     if hooks:
         for hook in (source._backward_hooks or {}).values():
-            made.register_hook(copy.deepcopy(hook, memo))  # type: ignore[no-untyped-call]  # of torch
+            made.register_hook(copy.deepcopy(hook, memo))
         for hook in (getattr(source, "_post_accumulate_grad_hooks", None) or {}).values():
-            copied = copy.deepcopy(hook, memo)
-            made.register_post_accumulate_grad_hook(copied)  # type: ignore[no-untyped-call]
+            made.register_post_accumulate_grad_hook(copy.deepcopy(hook, memo))

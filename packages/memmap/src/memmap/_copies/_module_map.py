@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
 
 from .._modules._at_once import attribute_set, keeps_grad_mode
-from .._modules._counters import Counters
 from .._modules._reconstruct import reconstruct
 from .._modules._traverse import Found, path_text, traverse
 from .._reports._report import MemoryReport
 from .._views._footprint import union_nbytes
 from .._views._view import View
 from ._checks import check_arrival, check_holds_its_tensors, check_module_type, device_of
-from ._copied import Copied
-from ._deepcopy import copy_attachments, copy_tensors, memory_aware_deepcopy
+from ._deepcopy import copy_attachments, memory_aware_deepcopy, put_copies
 from ._deepcopy_memo import CopiedStorages
 from ._move import NOT_BOTH, move
 from ._move_steps import Target
-from ._packing import Gaps, check_gaps
-from ._placement import Placements
+from ._packing import Pack
+from ._placement import Copied, Placed
 from ._plan import Group, plan_of
 
 M = TypeVar("M", bound=torch.nn.Module)
+
+Gaps: TypeAlias = Literal["keep", "split", "close"]
+_PACK: dict[str, Pack] = {"keep": False, "split": True, "close": "close"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ class ModuleMemoryMap:
             If `module` is no module.
         """
         check_module_type("ModuleMemoryMap", module)
-        self._known.modules.append((module, None if device is None else device_of(device)))
+        target = None if device is None else device_of(device)
+        modules = (*self._known.modules, (module, target))
+        self._known = _Known(modules, self._known.placed)
 
     @property
     def groups(self) -> list[StorageGroup]:
@@ -214,23 +218,19 @@ class ModuleMemoryMap:
             As for `memory_aware_to`.
         """
         check_module_type("ModuleMemoryMap", module)
-        check_gaps(gaps)
-        target = device_of(device)
+        pack, target = _pack_of(gaps), device_of(device)
         if low_memory and non_blocking:
             raise ValueError(NOT_BOTH)
         known = self._known.with_module(module, target)
-
-        def fill(group: Group, device: torch.device) -> dict[int, torch.Tensor]:
-            return known.placed([group], device, gaps, non_blocking)
-
+        place = known.filler(target, pack, non_blocking)
         move(
             module,
             Target(target, None),
-            fill,
+            lambda group, _: place(group),
             strict=strict,
             low_memory=low_memory,
             others=known.found(None),
-            kept=known.placements.storages(target),
+            kept=known.placed[target].regions.storages(),
             further=[attribute_set(self, "_known", known, self._known)],
         )
         return module
@@ -287,32 +287,34 @@ class ModuleMemoryMap:
             As for `memory_aware_to`.
         """
         check_module_type("ModuleMemoryMap", module)
-        check_gaps(gaps)
+        pack, target = _pack_of(gaps), device_of(device)
         check_holds_its_tensors(module)
-        target = device_of(device)
         known = self._known.with_module(module, target)
+        placed = known.placed[target]
         reached = traverse(module)
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.found:
-            copied = known.copies.get((id(item.tensor), target))
+            copied = placed.copies.get(id(item.tensor))
             if copied is not None and copied.is_of(item.tensor):
                 memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
         # Nothing may stay behind, whatever holds it.
         plan = plan_of([item._replace(owned=True) for item in missing], detach)
         check_arrival(plan, plan.groups, target)
+        place = known.filler(target, pack, non_blocking)
+        plain: dict[int, torch.Tensor] = {}
         with torch.no_grad():
-            plain = known.placed(plan.groups, target, gaps, non_blocking)
-            sources = copy_tensors(plan, plain, memo, known.counters_on(target), target)
+            for group in plan.groups:
+                plain |= place(group)
+        sources = put_copies(plan, plain, memo, placed.counters, target)
 
         def complete() -> None:
             for source in sources:
                 copy_attachments(source, memo[id(source)], memo)
 
         made = reconstruct(module, memo, complete)
-        for source in sources:
-            known.copies[id(source), target] = Copied(source, memo[id(source)])
+        placed.copies |= {id(source): Copied(source, memo[id(source)]) for source in sources}
         self._known = known
         return made
 
@@ -325,42 +327,24 @@ class ModuleMemoryMap:
             All devices, if not given.
         """
         target = None if device is None else device_of(device)
-        known = self._known.copy()
-        known.placements.release(target)
-        known.copies = {key: at for key, at in known.copies.items() if target not in (None, key[1])}
-        known.counters = {on: at for on, at in known.counters.items() if target not in (None, on)}
-        self._known = known
+        placed = self._known.placed
+        kept = {on: there for on, there in placed.items() if target not in (None, on)}
+        self._known = _Known(self._known.modules, kept)
 
 
+@dataclass(frozen=True)
 class _Known:
-    """What a map knows. It is changed in a copy, which takes its place when all has gone well."""
+    """What a map knows. A call changes a copy, which takes its place when all has gone well."""
 
-    def __init__(self) -> None:
-        self.modules: list[tuple[torch.nn.Module, torch.device | None]] = []
-        self.placements = Placements()
-        self.copies: dict[tuple[int, torch.device], Copied] = {}
-        self.counters: dict[torch.device, Counters] = {}
-
-    def copy(self) -> _Known:
-        """The same; what is changed in the copy is not changed here."""
-        made = _Known()
-        made.modules, made.copies = self.modules.copy(), self.copies.copy()
-        made.placements = self.placements.copy()
-        made.counters = self.counters.copy()
-        return made
+    modules: tuple[tuple[torch.nn.Module, torch.device | None], ...] = ()
+    placed: dict[torch.device, Placed] = field(default_factory=dict)
 
     def with_module(self, module: torch.nn.Module, device: torch.device) -> _Known:
-        """A copy that knows a module: as one for a device, if it was not known."""
-        made = self.copy()
-        if not any(known is module for known, _ in made.modules):
-            made.modules.append((module, device))
-        return made
-
-    def counters_on(self, device: torch.device) -> Counters:
-        """The counters of a device, to be changed."""
-        before = self.counters.get(device)
-        self.counters[device] = made = Counters() if before is None else before.copy()
-        return made
+        """A copy that also knows a module, as one for a device, and that may place more there."""
+        is_known = any(known is module for known, _ in self.modules)
+        modules = self.modules if is_known else (*self.modules, (module, device))
+        there = self.placed[device].copy() if device in self.placed else Placed(device)
+        return _Known(modules, self.placed | {device: there})
 
     def found(self, device: torch.device | None, named: bool = False) -> list[Found]:
         """Tensors of the modules that may come to a device, or of all, each once."""
@@ -372,28 +356,26 @@ class _Known:
                     found.setdefault(id(item.tensor), item._replace(owned=True))
         return list(found.values())
 
-    def placed(
-        self, groups: list[Group], device: torch.device, gaps: Gaps, non_blocking: bool
-    ) -> dict[int, torch.Tensor]:
-        """Tensors on a device for all pieces of some groups, placed now if they were not."""
-        plain: dict[int, torch.Tensor] = {}
-        registered: dict[int, Group] = {}
-        for group in groups:
-            placement = self.placements.find(group, device)
-            if placement is None:
-                registered = registered or self._groups_by_storage(device)
-                # Memory that was made only now, for what has none of its own, is not known.
-                storage = group.pieces[0].tensor.untyped_storage()._cdata
-                whole = registered.get(storage, group)
-                placement = self.placements.add(whole, device, gaps, non_blocking)
-            placement = self.placements.widen(placement, group.pieces, device)
-            plain.update(placement.views(group.pieces))
-        return plain
+    def filler(
+        self, device: torch.device, pack: Pack, non_blocking: bool
+    ) -> Callable[[Group], dict[int, torch.Tensor]]:
+        """A function that finds, or makes, the tensors on a device for all pieces of a group."""
+        registered: dict[int, Group] | None = None
 
-    def _groups_by_storage(self, device: torch.device) -> dict[int, Group]:
-        """Groups of all tensors that may come to a device, by each of their storages."""
-        return {
-            piece.tensor.untyped_storage()._cdata: group
-            for group in plan_of(self.found(device), detach=True).groups
-            for piece in group.pieces
-        }
+        def place(group: Group) -> dict[int, torch.Tensor]:
+            nonlocal registered
+            if registered is None:
+                groups = plan_of(self.found(device), detach=True).groups
+                registered = {storage: group for group in groups for storage in group.storages}
+            plain = self.placed[device].place(group, registered, pack, non_blocking)
+            for storage in group.storages:
+                registered.pop(storage, None)  # it would keep the memory of the source alive
+            return plain
+
+        return place
+
+
+def _pack_of(gaps: str) -> Pack:
+    if gaps not in _PACK:
+        raise ValueError(f"ModuleMemoryMap: gaps must be one of {', '.join(_PACK)}, got {gaps!r}")
+    return _PACK[gaps]

@@ -10,9 +10,9 @@ from torch.nn.parameter import is_lazy
 
 from .._errors import MoveError
 from .._modules._at_once import Call, keeps_grad_mode
-from .._modules._state import state_tensors
-from .._modules._traverse import Found, path_text, traverse
+from .._modules._traverse import Found, path_text, state_tensors, traverse
 from ._aliases import held_outside, tell_of_move
+from ._buffers import views_in
 from ._cast import cast_of
 from ._checks import (
     check_arrival,
@@ -21,8 +21,9 @@ from ._checks import (
     check_module_type,
     device_of,
 )
-from ._move_steps import Filler, MoveStep, Target, carry_out, joined, move_steps, new_tensors
-from ._plan import Group, plan_of
+from ._move_steps import Filler, Target, carry_out, move_steps
+from ._packing import new_buffers
+from ._plan import Group, Plan, plan_of
 
 M = TypeVar("M", bound=torch.nn.Module)
 
@@ -142,7 +143,7 @@ def memory_aware_to(
 
     def fill(group: Group, device: torch.device) -> dict[int, torch.Tensor]:
         cast = None if dtype is None else cast_of(group, dtype)
-        return new_tensors(group, device, cast, pack=pack, non_blocking=non_blocking)
+        return views_in(new_buffers(group, device, pack, cast, non_blocking))
 
     move(module, target, fill, strict=strict, low_memory=low_memory, attributes=attributes)
     return module
@@ -157,27 +158,14 @@ def move(
     low_memory: bool,
     attributes: bool = False,
     others: Iterable[Found] = (),
-    kept: Iterable[int] = (),
+    kept: Iterable[object] = (),
     further: Iterable[tuple[Call, Call]] = (),
 ) -> None:
     """Give the tensors of a module, in place, what `fill` makes of their groups.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        What to move.
-    target : Target
-        Where to, and what to cast to.
-    fill : callable
-        Makes the new tensors of a group.
-    strict, low_memory, attributes : bool
-        As for `memory_aware_to`.
-    others : iterable of Found
-        Tensors outside of the module that may hold its memory without a warning.
-    kept : iterable of int
-        Identities of storages that `low_memory` does not give up before the end.
-    further : iterable of pairs of Call
-        What else is to be done when the last tensors change; see `Changes`.
+    Tensors outside of the module that may hold its memory without a warning are in `others`, and
+    identities of storages that `low_memory` does not give up before the end in `kept`. What else
+    is to be done when the last tensors change is in `further`; see `Changes`.
 
     Raises
     ------
@@ -190,10 +178,9 @@ def move(
         known = {id(item.tensor) for item in found}
         found += [item for item in traverse(module).found if id(item.tensor) not in known]
     # Nothing else may refer to what is to move: it could not be freed before the end.
-    steps, held = _planned(module, found, target, others, strict)
+    steps, held = _planned(module, found, target, others, strict, low_memory)
     try:
-        steps = steps if low_memory else joined(steps)
-        carry_out(steps, target, fill, held | set(kept), further)
+        carry_out(steps, target, fill, {*held, *kept}, further)
     finally:
         for part in module.modules():
             if isinstance(part, torch.nn.RNNBase):
@@ -206,7 +193,8 @@ def _planned(
     target: Target,
     others: Iterable[Found],
     strict: bool,
-) -> tuple[list[MoveStep], set[int]]:
+    low_memory: bool,
+) -> tuple[list[Plan], Iterable[object]]:
     """What is to move, and the identities of the storages that are held by anything else."""
     plan = plan_of([item._replace(owned=True) for item in found])
     for item in plan.unknown:
@@ -223,7 +211,7 @@ def _planned(
         rest = plan_of([item for item in others if id(item.tensor) not in known], detach=True)
         outside = held_outside([plan, rest])
     tell_of_move(groups, outside, strict, module)
-    return move_steps(plan, groups, found), set(held)
+    return move_steps(plan, groups, all_at_once=not low_memory), held
 
 
 def _is_to_move(group: Group, target: Target) -> bool:

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias, TypeVar
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
 
 import torch
 
 from .._errors import MoveError
 from .._modules._at_once import Call, at_once, attribute_set
 from .._modules._commit import Changes, commit
-from .._modules._composite import Composite
 from .._modules._traverse import Found, path_text
-from ._buffers import copy_span, has_data, spans_of
-from ._cast import Cast, cast_by, cast_span, is_exact, new_type
-from ._disjoint import DisjointSets
-from ._plan import Group, Plan, plan_of
-
-T = TypeVar("T")
+from ._buffers import has_data, views_in
+from ._cast import cast_by, is_exact, new_type
+from ._packing import new_buffers
+from ._plan import Group, Plan, components, plan_of
 
 Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
 """Makes the plain tensors of a group on a device, by the id of their source."""
@@ -38,118 +36,56 @@ class Target(NamedTuple):
     dtype: torch.dtype | None
 
 
-class MoveStep(NamedTuple):
-    """Tensors that change together, and what they are made of.
+def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[Plan]:
+    """Plans of what changes together, of all that is to move.
 
-    Attributes
-    ----------
-    found : list of Found
-        The tensors.
-    groups : list of Group
-        Where their parts lie.
-    composites, unknown
-        As in `Plan`.
+    Those are a group, all parts of one tensor, and a tensor with its gradient; or everything, if
+    all is to be filled before the first tensor changes.
     """
-
-    found: list[Found]
-    groups: list[Group]
-    composites: list[tuple[Found, Composite]]
-    unknown: list[Found]
-
-
-def move_steps(plan: Plan, groups: Sequence[Group], found: Iterable[Found]) -> list[MoveStep]:
-    """What has to change together: a group, parts of one tensor, a tensor and its gradient.
-
-    Parameters
-    ----------
-    plan : Plan
-        What the tensors are made of.
-    groups : sequence of Group
-        Those of the plan that are to move.
-    found : iterable of Found
-        The tensors.
-
-    Returns
-    -------
-    list of MoveStep
-        Of all that is to move.
-    """
-    found = list(found)
-    sets = DisjointSets(len(groups) + len(plan.unknown))
+    n = len(groups) + len(plan.unknown)
     home = {id(piece.tensor): at for at, group in enumerate(groups) for piece in group.pieces}
     home |= {id(item.tensor): at for at, item in enumerate(plan.unknown, len(groups))}
-
-    def join(tensors: Iterable[torch.Tensor]) -> int | None:
-        met = [home[id(tensor)] for tensor in tensors if id(tensor) in home]
-        for at in met[1:]:
-            sets.join(at, met[0])
-        return met[0] if met else None
-
+    together: list[list[int]] = [[*range(n)]] if all_at_once else []
     for item, composite in plan.composites:
-        at = join(composite.parts)
-        if at is not None:
-            home[id(item.tensor)] = at
-    for item in found:
-        if item.tensor.is_leaf and item.tensor.grad is not None:
-            join([item.tensor, item.tensor.grad])
-    steps: dict[int, MoveStep] = {}
+        parts = [home[id(part)] for part in composite.parts if id(part) in home]
+        if parts:
+            together.append(parts)
+            home[id(item.tensor)] = parts[0]
+    for item in plan.found:
+        gradient = item.tensor.grad if item.tensor.is_leaf else None
+        if id(item.tensor) in home and id(gradient) in home:
+            together.append([home[id(item.tensor)], home[id(gradient)]])
+    number = components(n, (pair for homes in together for pair in pairwise(homes)))
+    steps: dict[int, Plan] = {}
+
+    def step_of(at: int) -> Plan:
+        return steps.setdefault(number[at], Plan())
+
     for at, group in enumerate(groups):
-        steps.setdefault(sets.find(at), MoveStep([], [], [], [])).groups.append(group)
+        step_of(at).groups.append(group)
     for at, item in enumerate(plan.unknown, len(groups)):
-        steps.setdefault(sets.find(at), MoveStep([], [], [], [])).unknown.append(item)
+        step_of(at).unknown.append(item)
     for item, composite in plan.composites:
         if id(item.tensor) in home:
-            steps[sets.find(home[id(item.tensor)])].composites.append((item, composite))
-    for item in found:
+            step_of(home[id(item.tensor)]).composites.append((item, composite))
+    for item in plan.found:
         if id(item.tensor) in home:
-            steps[sets.find(home[id(item.tensor)])].found.append(item)
+            step_of(home[id(item.tensor)]).found.append(item)
     return list(steps.values())
 
 
-def joined(steps: Sequence[MoveStep]) -> list[MoveStep]:
-    """One step of all: every group is filled before the first tensor changes.
-
-    Parameters
-    ----------
-    steps : sequence of MoveStep
-        What is to move.
-
-    Returns
-    -------
-    list of MoveStep
-        None, if there is nothing to move.
-    """
-    if not steps:
-        return []
-    found, groups, composites, unknown = zip(*steps, strict=True)
-    return [MoveStep(_chained(found), _chained(groups), _chained(composites), _chained(unknown))]
-
-
-def _chained(lists: Iterable[list[T]]) -> list[T]:
-    return [item for items in lists for item in items]
-
-
 def carry_out(
-    steps: list[MoveStep],
+    steps: list[Plan],
     target: Target,
     fill: Filler,
-    kept: Container[int],
+    kept: Container[object],
     further: Iterable[tuple[Call, Call]] = (),
 ) -> None:
     """Change the tensors of all steps, one step after the other; if one fails, none has changed.
 
-    Parameters
-    ----------
-    steps : list of MoveStep
-        Emptied on the way, so that what has moved can be freed.
-    target : Target
-        Where to.
-    fill : callable
-        Makes the new tensors of a group.
-    kept : container of int
-        Identities of storages that are not to be given up before the end.
-    further : iterable of pairs of Call, optional
-        What else is to be done when the last tensors change; see `Changes`.
+    The list of steps is emptied on the way, so that what has moved can be freed. The storages with
+    the `kept` identities are not given up before the end. What else is to be done when the last
+    tensors change is in `further`; see `Changes`.
 
     Raises
     ------
@@ -190,58 +126,18 @@ def carry_out(
         raise
 
 
-def new_tensors(
-    group: Group,
-    device: torch.device,
-    cast: Cast | None,
-    *,
-    pack: bool = False,
-    non_blocking: bool = False,
-) -> dict[int, torch.Tensor]:
-    """Copies of all pieces of a group, over new memory that they share as their sources do.
-
-    Parameters
-    ----------
-    group : Group
-        What to copy.
-    device : torch.device
-        Where to.
-    cast : Cast or None
-        New types, if any.
-    pack : bool, optional
-        Whether to leave out gaps.
-    non_blocking : bool, optional
-        Whether the host may go on before the bytes have arrived.
-
-    Returns
-    -------
-    dict of int to torch.Tensor
-        Plain tensors without history, by the id of their source.
-    """
-    made: dict[int, torch.Tensor] = {}
-    for span in spans_of(group, pack):
-        if cast is not None:
-            made.update(cast_span(span, group, cast, device, non_blocking))
-            continue
-        buffer = copy_span(span, group, device, non_blocking)
-        made.update({id(piece.tensor): buffer.view(piece) for piece in span.pieces})
-    return made
-
-
-def _change(step: MoveStep, target: Target, fill: Filler, changes: Changes) -> None:
+def _change(step: Plan, target: Target, fill: Filler, changes: Changes) -> None:
     """Fill new memory for all tensors of a step, and give it to them."""
     plain: dict[int, torch.Tensor] = {}
     with torch.no_grad():
         for group in step.groups:
-            plain.update(fill(group, target.device or group.pieces[0].tensor.device))
-        for item, composite in step.composites:
-            parts = [plain.get(id(part), part) for part in composite.parts]
-            plain[id(item.tensor)] = composite.assemble(parts)
+            plain |= fill(group, target.device or group.device)
         for item in step.unknown:
             tensor = item.tensor.detach()
             new = tensor.to(target.device, target.dtype and new_type(tensor, target.dtype))
             if new is not tensor:
                 plain[id(item.tensor)] = new
+        step.assemble(plain, lambda part: part)
     commit(step.found, plain, changes)
 
 
@@ -252,18 +148,18 @@ class _Origin(NamedTuple):
     types: dict[torch.dtype, torch.dtype]
 
 
-def _origin_of(step: MoveStep, target: Target, kept: Container[int]) -> _Origin | None:
+def _origin_of(step: Plan, target: Target, kept: Container[object]) -> _Origin | None:
     """From where a step can be brought back without loss; None if it has to be kept."""
-    devices = {group.pieces[0].tensor.device for group in step.groups}
+    devices = {group.device for group in step.groups}
     if step.unknown or len(devices) != 1 or (target.device and target.device.type == "meta"):
         return None
-    moved = {id(piece.tensor) for group in step.groups for piece in group.pieces}
+    moved = {id(piece.tensor) for piece in step.pieces}
     moved |= {id(item.tensor) for item, _ in step.composites}
     if any(id(part) not in moved for _, composite in step.composites for part in composite.parts):
         return None
     types: dict[torch.dtype, torch.dtype] = {}
     for group in step.groups:
-        if not has_data(group):
+        if not has_data(group.pieces[0].tensor):
             return None
         for piece in group.pieces:
             old = piece.tensor.dtype
@@ -287,26 +183,21 @@ class _WayBack:
         if self.is_done:
             return
         plan = plan_of(self._found)
-        step = MoveStep(self._found, plan.groups, plan.composites, [])
         changes = Changes([attribute_set(self, "is_done", True, False)])
-        _change(step, Target(self._origin.device, None), self._fill, changes)
+        _change(plan, Target(self._origin.device, None), self._fill, changes)
 
     def _fill(self, group: Group, device: torch.device) -> dict[int, torch.Tensor]:
         types = {
             piece.tensor.dtype: self._origin.types[piece.tensor.dtype] for piece in group.pieces
         }
-        return new_tensors(group, device, cast_by(group, types))
+        return views_in(new_buffers(group, device, False, cast_by(group, types)))
 
 
 def _take_back(done: list[tuple[list[Found], Step]], stranded: list[Found]) -> None:
     """Take back what was done, the last step first, and as much of it as is possible.
 
-    Parameters
-    ----------
-    done : list of (list of Found, step)
-        Emptied on the way. A step may be taken again if it was interrupted.
-    stranded : list of Found
-        Gets the tensors whose step failed.
+    The list is emptied on the way; a step may be taken again if it was interrupted. The tensors of
+    steps that fail are added to `stranded`.
     """
     while done:
         found, step = done[-1]

@@ -2,76 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import torch
 
 from .._views._footprint import Footprint
 from .._views._layout import Layout
 from .._views._pairs import layout_pairs
-from ._buffers import Span, spans_of
-from ._compact import Grid, grid_of
-from ._disjoint import DisjointSets
-from ._plan import Group
+from ._buffers import Buffer, Part, Span, copied, spans_of
+from ._cast import Cast, CastSpan
+from ._compact import box_of
+from ._plan import Group, Piece, components
 
-Gaps: TypeAlias = Literal["keep", "split", "close"]
-"""What becomes of the bytes between views: ``keep`` copies them along, so that all views of a
-storage share one; ``split`` leaves out what lies between views whose bounds do not meet; ``close``
-also moves views closer together that step over bytes nobody touches."""
-
-
-def check_gaps(gaps: str) -> None:
-    """Check that something says what becomes of gaps.
-
-    Parameters
-    ----------
-    gaps : str
-        Anything.
-
-    Raises
-    ------
-    ValueError
-        If it is no value of `Gaps`.
-    """
-    if gaps not in get_args(Gaps):
-        raise ValueError(
-            f"ModuleMemoryMap: gaps must be one of {', '.join(get_args(Gaps))}, got {gaps!r}"
-        )
+Pack: TypeAlias = bool | Literal["close"]
+"""What becomes of the bytes between views: False copies them along, so that all views of a storage
+share one; True leaves out what lies between views whose bounds do not meet; ``close`` also moves
+views closer together that step over bytes nobody touches."""
 
 
-def parts_of(group: Group, gaps: Gaps) -> list[tuple[Span, Grid | None]]:
-    """What has to be copied of a group.
+def new_buffers(
+    group: Group,
+    device: torch.device,
+    pack: Pack,
+    cast: Cast | None = None,
+    non_blocking: bool = False,
+) -> list[Buffer]:
+    """Copies on a device of all that is needed of a group."""
+    parts = parts_of(group, pack, cast)
+    return [copied(part, group, device, non_blocking) for part in parts]
 
-    Parameters
-    ----------
-    group : Group
-        Pieces that share memory.
-    gaps : str
-        See `Gaps`.
 
-    Returns
-    -------
-    list of (Span, Grid or None)
-        Spans to be copied, in full or only a box in them.
-    """
-    if gaps != "close":
-        return [(span, None) for span in spans_of(group, pack=gaps == "split")]
-    parts: list[tuple[Span, Grid | None]] = []
+def parts_of(group: Group, pack: Pack, cast: Cast | None) -> Sequence[Part]:
+    """What has to be copied of a group; a cast moves nothing closer together."""
+    if cast is not None:
+        return [CastSpan(span, cast) for span in spans_of(group, bool(pack))]
+    if pack != "close":
+        return spans_of(group, pack)
+    parts: list[Part] = []
     for span in _joined(spans_of(group, pack=True)):
         closer = _closer(span, group)
-        saved = (
-            span.stop
-            - span.start
-            - sum(part.stop - part.start if grid is None else grid.nbytes for part, grid in closer)
-        )
         # What saves nothing would only take apart what lies together.
-        parts += closer if saved > 0 else [(span, None)]
+        saves = sum(part.nbytes for part in closer) < span.nbytes
+        parts += closer if saves else [span]
     return parts
 
 
 def _joined(spans: list[Span]) -> list[Span]:
-    """Spans with no gap between them as one."""
+    """Ascending spans with no gap between them as one."""
     joined: list[Span] = []
-    for span in sorted(spans, key=lambda span: span.start):
+    for span in spans:
         if joined and span.start <= joined[-1].stop:
             last = joined[-1]
             joined[-1] = Span(last.start, max(last.stop, span.stop), last.pieces + span.pieces)
@@ -80,34 +60,42 @@ def _joined(spans: list[Span]) -> list[Span]:
     return joined
 
 
-def _closer(span: Span, group: Group) -> list[tuple[Span, Grid | None]]:
+def _closer(span: Span, group: Group) -> list[Part]:
     """Views of a span as close together as their overlaps allow."""
-    pieces = [piece for piece in span.pieces if piece.view.layout() is not None]
-    layouts = [layout for piece in pieces if (layout := piece.view.layout()) is not None]
+    pieces: list[Piece] = []
+    layouts: list[Layout] = []
+    rest: list[Piece] = []
+    for piece in span.pieces:
+        layout = piece.view.layout()
+        if layout is None:
+            rest.append(piece)
+        else:
+            pieces.append(piece)
+            layouts.append(layout)
     touched = Footprint(group.space, layouts).nbytes
     if not pieces or touched == span.stop - min(layout.start for layout in layouts):
-        return [(span, None)]
-    parts: list[tuple[Span, Grid | None]] = []
-    rest = [piece for piece in span.pieces if piece.view.layout() is None]
-    for members in _components(layouts, group.start):
-        together = [pieces[member] for member in members]
+        return [span]
+    parts: list[Part] = []
+    for together in _overlapping(pieces, layouts, group.start):
         (part,) = spans_of(group._replace(pieces=together), pack=False)
-        grid = grid_of(part, group)
-        if grid is None:
+        box = box_of(part, group)
+        if box is None:
             rest += together
         else:
-            parts.append((part, grid))
-    parts += [(part, None) for part in spans_of(group._replace(pieces=rest), pack=True)]
-    return parts
+            parts.append(box)
+    return [*parts, *spans_of(group._replace(pieces=rest), pack=True)]
 
 
-def _components(layouts: Sequence[Layout], origin: int) -> Iterable[list[int]]:
-    """Positions of sets of bytes that overlap, directly or through others."""
-    sets = DisjointSets(len(layouts))
-    for first, second in layout_pairs(layouts, origin):
-        for a, b in zip(first.tolist(), second.tolist(), strict=True):
-            sets.join(a, b)
-    components: dict[int, list[int]] = {}
-    for position in range(len(layouts)):
-        components.setdefault(sets.find(position), []).append(position)
-    return components.values()
+def _overlapping(
+    pieces: Sequence[Piece], layouts: Sequence[Layout], origin: int
+) -> list[list[Piece]]:
+    """Pieces that overlap, directly or through others."""
+    pairs = (
+        pair
+        for first, second in layout_pairs(layouts, origin)
+        for pair in zip(first.tolist(), second.tolist(), strict=True)
+    )
+    found: dict[int, list[Piece]] = {}
+    for piece, component in zip(pieces, components(len(pieces), pairs), strict=True):
+        found.setdefault(component, []).append(piece)
+    return list(found.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,23 +14,10 @@ from .._modules._composite import Composite, take_apart
 from .._modules._traverse import Found, Path, path_text
 from .._views._address import view_of
 from .._views._view import View
-from ._grouping import group_views
 
 
 class Piece(NamedTuple):
-    """A strided tensor that is copied: one that was found, or a part of one.
-
-    Attributes
-    ----------
-    tensor : torch.Tensor
-        The tensor.
-    view : View
-        Where it lies.
-    path : Path
-        Where it was found.
-    owned : bool
-        As in `Found`.
-    """
+    """A strided tensor that is copied, one that was found or a part of one, and where it lies."""
 
     tensor: torch.Tensor
     view: View
@@ -48,7 +35,7 @@ class Group(NamedTuple):
     start, stop : int
         Addresses of the union of the storages.
     pieces : list of Piece
-        At least one.
+        At least one, in the order in which they were found.
     """
 
     space: Hashable
@@ -56,10 +43,20 @@ class Group(NamedTuple):
     stop: int
     pieces: list[Piece]
 
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.pieces[0].tensor.device
+
+    @property
+    def storages(self) -> list[int]:
+        """Identities of the storages of all pieces."""
+        return [piece.tensor.untyped_storage()._cdata for piece in self.pieces]
+
 
 @dataclass
 class Plan:
-    """Everything that a copy or a move has to do.
+    """What a copy has to do, a move, or one step of a move.
 
     Attributes
     ----------
@@ -78,21 +75,28 @@ class Plan:
     unknown: list[Found] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
 
+    @property
+    def pieces(self) -> list[Piece]:
+        """Those of all groups."""
+        return [piece for group in self.groups for piece in group.pieces]
+
+    def assemble(
+        self, plain: dict[int, torch.Tensor], remaining: Callable[[torch.Tensor], torch.Tensor]
+    ) -> None:
+        """Add composites to the new tensors of their parts, which are in `plain` by their ids.
+
+        For a part that has no new tensor, `remaining` gives one.
+        """
+        for item, composite in self.composites:
+            parts = [
+                plain[id(part)] if id(part) in plain else remaining(part)
+                for part in composite.parts
+            ]
+            plain[id(item.tensor)] = composite.assemble(parts)
+
 
 def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
-    """Pieces of tensors, grouped by the memory they share.
-
-    Parameters
-    ----------
-    found : iterable of Found
-        The tensors, each once.
-    detach : bool, optional
-        Whether tensors with a history are taken without it.
-
-    Returns
-    -------
-    Plan
-        Only groups in which something is owned.
+    """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor.
 
     Raises
     ------
@@ -102,7 +106,7 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
     Examples
     --------
     >>> x, y = torch.zeros(4), torch.zeros(4)
-    >>> found = [Found(t, None, True) for t in (x[:2], x[2:], y)]
+    >>> found = [Found(tensor, None) for tensor in (x[:2], x[2:], y)]
     >>> [len(group.pieces) for group in plan_of(found).groups]
     [2, 1]
     """
@@ -118,9 +122,8 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
             )
         plan.found.append(item)
         _add_pieces(item, pieces, plan)
-    plan.groups = [
-        group for group in _grouped(pieces) if any(piece.owned for piece in group.pieces)
-    ]
+    groups = _grouped(pieces)
+    plan.groups = [group for group in groups if any(piece.owned for piece in group.pieces)]
     return plan
 
 
@@ -142,13 +145,54 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
         plan.unknown.append(item)
         return
     for part, name in zip(composite.parts, composite.names, strict=True):
-        _add_pieces(Found(part, (item.path, f".{name}"), True), pieces, plan)
+        _add_pieces(Found(part, (item.path, f".{name}")), pieces, plan)
     # Inner composites come first, so that they are there when the outer one is assembled.
     plan.composites.append((item, composite))
 
 
 def _grouped(pieces: list[Piece]) -> Iterable[Group]:
-    """Union of pieces whose storages are one or have common bytes."""
-    views = [(piece.view, piece.tensor.untyped_storage()._cdata) for piece in pieces]
-    for space, start, stop, members in group_views(views):
-        yield Group(space, start, stop, [pieces[member] for member in members])
+    """Unions of pieces whose storages are one or have common bytes, directly or through others."""
+    numbers = [0] * len(pieces)
+    bounds: list[tuple[int, int]] = []
+    last: dict[Hashable, int] = {}
+    for position in sorted(range(len(pieces)), key=lambda at: pieces[at].view.storage_address):
+        tensor, view, *_ = pieces[position]
+        start, stop = view.storage_span
+        # A storage without bytes shares none, and is one with itself only.
+        key = view.space if start < stop else (view.space, start, tensor.untyped_storage()._cdata)
+        number = last.get(key)
+        if number is None or (start < stop and start >= bounds[number][1]):
+            number = last[key] = len(bounds)
+            bounds.append((start, stop))
+        bounds[number] = bounds[number][0], max(bounds[number][1], stop)
+        numbers[position] = number
+    groups: dict[int, Group] = {}
+    for piece, number in zip(pieces, numbers, strict=True):
+        group = groups.setdefault(number, Group(piece.view.space, *bounds[number], []))
+        group.pieces.append(piece)
+    return groups.values()
+
+
+def components(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
+    """For each of the numbers from 0 to n - 1 one that stands for all it is paired with.
+
+    References
+    ----------
+    R. E. Tarjan, "Efficiency of a good but not linear set union algorithm", Journal of the ACM 22
+    (1975), 215-225; with halved paths.
+
+    Examples
+    --------
+    >>> components(5, [(0, 2), (2, 3)])
+    [3, 1, 3, 3, 4]
+    """
+    following = list(range(n))
+
+    def last_of(number: int) -> int:
+        while following[number] != number:
+            following[number] = number = following[following[number]]
+        return number
+
+    for a, b in pairs:
+        following[last_of(a)] = last_of(b)
+    return [last_of(number) for number in range(n)]

@@ -31,16 +31,6 @@ def at_once(calls: Iterable[Call]) -> None:
     An interrupt is raised before the first call or after the last one. If a call fails, those
     before it have been made, and those after it have not.
 
-    Parameters
-    ----------
-    calls : iterable of Call
-        What to call. The results are dropped.
-
-    Raises
-    ------
-    Exception
-        What a call raises.
-
     Examples
     --------
     >>> numbers = []
@@ -64,22 +54,6 @@ def keeps_grad_mode(function: Callable[P, R]) -> Callable[P, R]:
     """Decorator: whether gradients are recorded is the same afterwards, whatever interrupts it.
 
     An interrupt inside of `torch.no_grad` can leave gradients switched off.
-
-    Parameters
-    ----------
-    function : callable
-        What to decorate.
-
-    Returns
-    -------
-    callable
-        Does the same.
-
-    Examples
-    --------
-    >>> keeps_grad_mode(torch._C._set_grad_enabled)(False)
-    >>> torch.is_grad_enabled()
-    True
     """
 
     @wraps(function)
@@ -94,21 +68,6 @@ def keeps_grad_mode(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def attribute_set(owner: object, name: str, new: object, old: object) -> tuple[Call, Call]:
-    """The calls that set an attribute, and that set it back.
-
-    Parameters
-    ----------
-    owner : object
-        Any object; ``__setattr__`` of its class is not called.
-    name : str
-        Name of the attribute.
-    new, old : object
-        The values.
-
-    Returns
-    -------
-    tuple of Call
-        To do, and to take back.
-    """
+    """The calls that set an attribute, and that set it back; no ``__setattr__`` is called."""
     set_attribute = object.__setattr__
     return partial(set_attribute, owner, name, new), partial(set_attribute, owner, name, old)

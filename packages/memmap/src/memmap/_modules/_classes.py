@@ -1,4 +1,4 @@
-"""What a class says of how its instances are copied, asked once for as long as it lives."""
+"""How the instances of a class are copied: its kind, its state, and what it is made again from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -35,25 +35,7 @@ _REDUCERS = ("__reduce_ex__", "__reduce__")
 
 
 def asked_once(question: Callable[[type[Any]], Answer]) -> Callable[[type[Any]], Answer]:
-    """A question about classes, answered once for each; a class is not kept alive by its answer.
-
-    Parameters
-    ----------
-    question : callable
-        Of a class, with an answer that is always the same.
-
-    Returns
-    -------
-    callable
-        The same question.
-
-    Examples
-    --------
-    >>> n_bases = asked_once(lambda cls: print("asked") or len(cls.__mro__))
-    >>> n_bases(int), n_bases(int)
-    asked
-    (2, 2)
-    """
+    """A question about classes, answered once for each; no class is kept alive by its answer."""
     answers: dict[int, Answer] = {}
 
     @wraps(question)
@@ -71,23 +53,7 @@ def asked_once(question: Callable[[type[Any]], Answer]) -> Callable[[type[Any]],
 
 @asked_once
 def kind_of(cls: type[Any]) -> int:
-    """The kind of the instances of a class.
-
-    Parameters
-    ----------
-    cls : type
-        Any class.
-
-    Returns
-    -------
-    int
-        One of the constants of this module.
-
-    Examples
-    --------
-    >>> kind_of(torch.nn.Linear) == MODULE, kind_of(str) == ATOM
-    (True, True)
-    """
+    """The kind of the instances of a class, one of the constants above."""
     if issubclass(cls, torch.Tensor):
         return TENSOR
     if issubclass(cls, torch.jit.ScriptModule):
@@ -103,24 +69,13 @@ def kind_of(cls: type[Any]) -> int:
     return OPAQUE if hasattr(cls, "__deepcopy__") else OBJECT
 
 
+def slot_names(cls: type[Any]) -> list[str]:
+    """Names of the slots of a class and its bases."""
+    return cast(list[str], vars(copyreg)["_slotnames"](cls))
+
+
 def has_plain_state(cls: type[Any]) -> bool:
-    """Whether instances of a class are copied through their ``__dict__`` and nothing else.
-
-    Parameters
-    ----------
-    cls : type
-        Any class.
-
-    Returns
-    -------
-    bool
-        False if the class takes part in the reduce protocol in some way.
-
-    Examples
-    --------
-    >>> has_plain_state(torch.nn.Linear)
-    True
-    """
+    """Whether instances are copied through their ``__dict__`` and nothing else."""
     # What is registered there may be registered late.
     return cls not in copyreg.dispatch_table and _takes_no_part_in_reduce(cls)
 
@@ -135,29 +90,28 @@ def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
         and all(getattr(cls, name) is getattr(object, name) for name in _REDUCERS)
         and not hasattr(cls, "__getnewargs_ex__")
         and not hasattr(cls, "__getnewargs__")
-        and not copyreg._slotnames(cls)  # type: ignore[attr-defined]  # not in the stubs
+        and not slot_names(cls)
         and not issubclass(cls, (list, dict))
     )
 
 
 def copies_itself(cls: type[Any]) -> bool:
-    """Whether torch has written a ``__deepcopy__`` for a class of modules: graphs, TorchScript.
-
-    Parameters
-    ----------
-    cls : type
-        A class of modules.
-
-    Returns
-    -------
-    bool
-        False for classes whose ``__deepcopy__`` comes from elsewhere: it may call this package.
-
-    Examples
-    --------
-    >>> copies_itself(torch.fx.GraphModule), copies_itself(torch.nn.Linear)
-    (True, False)
-    """
+    """Whether torch has written a ``__deepcopy__`` for a class of modules: graphs, TorchScript."""
     home = getattr(getattr(cls, "__deepcopy__", None), "__module__", None) or ""
     # What a parametrized module says of itself is what is done for every module.
     return home.startswith("torch.") and home != _PARAMETRIZED
+
+
+def reduced(value: Any) -> tuple[Any, ...] | None:
+    """What a copy of an object is made from: function, arguments, state, items and pairs.
+
+    None if a copy of the object is the object itself.
+    """
+    cls = type(value)
+    if has_plain_state(cls):
+        attributes = getattr(value, "__dict__", {})
+        state = {name: part for name, part in attributes.items() if name != NO_STATE}
+        return cls.__new__, (cls,), state, None, None
+    reducer = copyreg.dispatch_table.get(cls)
+    found = reducer(value) if reducer else value.__reduce_ex__(4)
+    return (*found, None, None, None)[:5] if isinstance(found, tuple) else None

@@ -13,7 +13,7 @@ from torch.utils.hooks import RemovableHandle
 
 from .._errors import MoveError
 from ._at_once import Call, at_once, attribute_set
-from ._counters import Counters
+from ._counters import Counters, is_counted
 from ._rebuild import dressed
 from ._refcounts import known_uses, n_uses_inside
 from ._traverse import Found, path_text
@@ -24,16 +24,10 @@ _swap = torch._C._swap_tensor_impl
 
 
 def commit(found: Sequence[Found], plain: Mapping[int, torch.Tensor], changes: Changes) -> None:
-    """Give tensors new memory in place.
+    """Give tensors, gradients included, new memory in place.
 
-    Parameters
-    ----------
-    found : sequence of Found
-        Tensors, gradients included.
-    plain : mapping of int to torch.Tensor
-        By the id of a tensor: what it is to be from now on. Those without an entry stay.
-    changes : Changes
-        Gets what is changed, so that the caller can take it back.
+    By the id of a tensor, `plain` has what it is to be from now on; those without an entry stay.
+    What is changed is noted in `changes`, so that the caller can take it back.
 
     Raises
     ------
@@ -97,7 +91,8 @@ def _counted(
     if not exchanged:
         return exchanged
     counters = Counters()
-    counters.add(pointed, pointed)  # they keep their counters
+    for tensor in filter(is_counted, pointed):
+        counters.add(tensor, tensor)  # they keep their counters
     plain = {id(tensor): new for tensor, new in exchanged}
     counters.share([tensor for tensor, _ in exchanged], plain)
     return [(tensor, plain[id(tensor)]) for tensor, _ in exchanged]
@@ -139,13 +134,8 @@ class Changes:
     """Changes of tensors in place, prepared one by one, and made and taken back all at once.
 
     An interrupt may come between any two instructions of Python. So what it takes is computed
-    before anything changes, and nothing is computed between the changes.
-
-    Parameters
-    ----------
-    further : iterable of pairs of Call
-        What else is to be done with the changes, each with what takes it back, even if it was not
-        done yet.
+    before anything changes, and nothing is computed between the changes. What else is to be done
+    with them is in `further`, each call with what takes it back, even if it was not done yet.
     """
 
     def __init__(self, further: Iterable[tuple[Call, Call]] = ()) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-_ROW_COMPRESSED = (torch.sparse_csr, torch.sparse_bsr)
-_COLUMN_COMPRESSED = (torch.sparse_csc, torch.sparse_bsc)
+_COMPRESSED = {
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
 
 
 class Composite(NamedTuple):
@@ -19,7 +23,7 @@ class Composite(NamedTuple):
     ----------
     parts : list of torch.Tensor
         They share the memory of the whole.
-    names : list of str
+    names : sequence of str
         What each part is called in its whole.
     assemble : callable
         Makes a tensor like the whole from other parts, which it does not copy.
@@ -29,77 +33,61 @@ class Composite(NamedTuple):
     """
 
     parts: list[torch.Tensor]
-    names: list[str]
+    names: Sequence[str]
     assemble: Callable[[Sequence[torch.Tensor]], torch.Tensor]
     has_own: bool
 
 
 def take_apart(tensor: torch.Tensor) -> Composite | None:
-    """Parts of a tensor that has no strided memory of its own.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        Sparse in any layout, nested, a wrapper subclass with ``__tensor_flatten__``, or one of the
-        zeros of automatic differentiation, which have no memory.
-
-    Returns
-    -------
-    Composite or None
-        None if nothing is known about how the tensor lies in memory.
+    """Parts of a tensor without strided memory of its own; None if it cannot be taken apart.
 
     Examples
     --------
     >>> take_apart(torch.eye(3).to_sparse()).names
-    ['indices', 'values']
+    ('indices', 'values')
     """
     if is_traceable_wrapper_subclass(tensor):
         return _take_apart_wrapper(tensor)
     if tensor.layout is torch.sparse_coo:
         return _take_apart_coordinates(tensor)
-    if tensor.layout in (*_ROW_COMPRESSED, *_COLUMN_COMPRESSED):
+    if tensor.layout in _COMPRESSED:
         return _take_apart_compressed(tensor)
     if tensor.is_nested:
         return _take_apart_nested(tensor)
     if tensor._is_zerotensor():
-        return _take_apart_zeros(tensor)
+        # The zeros of automatic differentiation have no memory that could be shared.
+        return Composite([tensor.detach().clone()], ("zeros",), lambda parts: parts[0], False)
     return None
 
 
-def _take_apart_wrapper(tensor: torch.Tensor) -> Composite:
-    names, context = tensor.__tensor_flatten__()  # type: ignore[attr-defined]  # just checked
+def _take_apart_wrapper(tensor: Any) -> Composite:
+    names, context = tensor.__tensor_flatten__()
     sizes, strides = tensor.size(), tensor.stride()
 
     def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
         inner = dict(zip(names, parts, strict=True))
-        made: torch.Tensor = type(tensor).__tensor_unflatten__(  # type: ignore[attr-defined]  # just checked
-            inner, context, sizes, strides
-        )
+        made: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, sizes, strides)
         return made
 
-    return Composite([getattr(tensor, name) for name in names], list(names), assemble, False)
+    return Composite([getattr(tensor, name) for name in names], names, assemble, False)
 
 
 def _take_apart_coordinates(tensor: torch.Tensor) -> Composite:
     def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        indices, values = parts
         return torch.sparse_coo_tensor(
-            parts[0],
-            parts[1],
+            indices,
+            values,
             tensor.shape,
             is_coalesced=tensor.is_coalesced(),
             check_invariants=False,
         )
 
     parts = [tensor._indices(), tensor._values()]
-    return Composite(parts, ["indices", "values"], assemble, True)
+    return Composite(parts, ("indices", "values"), assemble, True)
 
 
 def _take_apart_compressed(tensor: torch.Tensor) -> Composite:
-    if tensor.layout in _ROW_COMPRESSED:
-        names = ["crow_indices", "col_indices", "values"]
-    else:
-        names = ["ccol_indices", "row_indices", "values"]
-
     def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
         compressed, plain, values = parts
         return torch.sparse_compressed_tensor(
@@ -111,6 +99,7 @@ def _take_apart_compressed(tensor: torch.Tensor) -> Composite:
             check_invariants=False,
         )
 
+    names = _COMPRESSED[tensor.layout]
     # As differentiable views, the parts would hold the whole, which then could not be exchanged.
     parts = [getattr(tensor, name)().data for name in names]
     return Composite(parts, names, assemble, True)
@@ -125,9 +114,4 @@ def _take_apart_nested(tensor: torch.Tensor) -> Composite:
     def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch._nested_view_from_buffer(parts[0], sizes, strides, offsets)
 
-    return Composite([tensor.values().data], ["values"], assemble, True)
-
-
-def _take_apart_zeros(tensor: torch.Tensor) -> Composite:
-    # There is no memory that could be shared; what torch makes of such zeros is ordinary ones.
-    return Composite([tensor.detach().clone()], ["zeros"], lambda parts: parts[0], False)
+    return Composite([tensor.values().data], ("values",), assemble, True)

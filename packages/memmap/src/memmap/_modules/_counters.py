@@ -15,7 +15,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ._at_once import at_once
-from ._rebuild import counted_with
 
 _set_versions = torch._C._autograd._unsafe_set_version_counter
 _version_of = vars(torch._C.TensorBase)["_version"].__get__
@@ -26,61 +25,39 @@ class Counters:
 
     def __init__(self) -> None:
         self._pairs: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
-        self._later: list[tuple[Iterable[torch.Tensor], Iterable[torch.Tensor]]] = []
 
     def copy(self) -> Counters:
         """The same pairs; what is added to the copy is not here."""
         made = Counters()
         made._pairs = {storage: pairs.copy() for storage, pairs in self._pairs.items()}
-        made._later = self._later.copy()
         return made
 
-    def add(self, sources: Iterable[torch.Tensor], made: Iterable[torch.Tensor]) -> None:
-        """Note copies that are there already, and keep the counters that they have.
-
-        Parameters
-        ----------
-        sources, made : iterable of torch.Tensor
-            The tensors and their copies.
-        """
-        self._later.append((sources, made))  # most are never asked for
+    def add(self, source: torch.Tensor, made: torch.Tensor) -> None:
+        """Note a copy that is there already, and keeps the counter that it has."""
+        self._pairs.setdefault(source.untyped_storage()._cdata, []).append((source, made))
 
     def share(self, sources: Iterable[torch.Tensor], plain: dict[int, torch.Tensor]) -> None:
-        """Make copies again so that they share counters with one another as their sources do.
+        """Make the copies of some tensors again so that they share counters as their sources do.
 
-        Parameters
-        ----------
-        sources : iterable of torch.Tensor
-            The tensors.
-        plain : dict of int to torch.Tensor
-            Their copies, by the id of the source; changed.
+        The copies are in `plain`, by the id of their source.
         """
         by_storage: dict[int, list[torch.Tensor]] = {}
         for source in sources:
-            if _is_counted(source) and _is_counted(plain[id(source)]):
+            if is_counted(source) and is_counted(plain[id(source)]):
                 by_storage.setdefault(source.untyped_storage()._cdata, []).append(source)
-        if not by_storage:
-            return
-        for known, made in self._later:
-            for pair in zip(known, made, strict=True):
-                if all(map(_is_counted, pair)):
-                    storage = pair[0].untyped_storage()._cdata
-                    self._pairs.setdefault(storage, []).append(pair)
-        self._later.clear()
         for storage, members in by_storage.items():
-            pairs = self._pairs.setdefault(storage, [])
+            pairs = [pair for pair in self._pairs.get(storage, ()) if all(map(is_counted, pair))]
             labels = _labels([source for source, _ in pairs] + members)
             first = {label: made for label, (_, made) in zip(labels, pairs, strict=False)}
             for source, label in zip(members, labels[len(pairs) :], strict=True):
-                anchor = first.get(label)
-                if anchor is None:
-                    first[label] = plain[id(source)]
-                    pairs.append((source, plain[id(source)]))
+                anchor = first.setdefault(label, plain[id(source)])
+                if anchor is plain[id(source)]:
+                    self.add(source, anchor)
                 else:
-                    plain[id(source)] = counted_with(plain[id(source)], anchor)
+                    plain[id(source)] = _counted_with(plain[id(source)], anchor)
 
 
-def _is_counted(tensor: torch.Tensor) -> bool:
+def is_counted(tensor: torch.Tensor) -> bool:
     """Whether torch counts writes to a tensor, and its copies can be made to count along."""
     return (
         tensor.layout is torch.strided
@@ -89,6 +66,16 @@ def _is_counted(tensor: torch.Tensor) -> bool:
         and not isinstance(tensor, FakeTensor)
         and not is_traceable_wrapper_subclass(tensor)
     )
+
+
+def _counted_with(plain: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
+    """The same tensor, with writes to it counted together with those to another one."""
+    if not torch._has_compatible_shallow_copy_type(anchor, plain):
+        return plain  # one of them is on meta: such two cannot share a counter
+    # Not detach(): torch would refuse to resize what it returns.
+    made = torch.Tensor._make_subclass(torch.Tensor, anchor, False)
+    made.data = plain
+    return made
 
 
 def _labels(tensors: Sequence[torch.Tensor]) -> list[int]:

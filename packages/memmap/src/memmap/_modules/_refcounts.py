@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,26 +17,17 @@ _INTEGERS = {1: torch.uint8, 4: torch.int32}  # what quantized numbers are kept 
 def outside_references(
     known: Iterable[torch.Tensor], inner: Iterable[torch.Tensor] = ()
 ) -> dict[int, int]:
-    """How many tensors hold the storages of some tensors, beside these.
+    """How many tensors hold the storages of some strided tensors, beside these.
+
+    The result is by the identity (``_cdata``) of a storage, for those with any: the number of
+    tensors, saved tensors of graphs, exports to NumPy and the like. What lent its memory to torch
+    (a NumPy array, say) is not counted. For every further tensor that may hold a storage of the
+    known ones, `inner` has some tensor there.
 
     A view keeps the tensor that it is a view of; if numbers are read differently through it
     (conjugated, as reals), it keeps the tensors between the two as well. What is kept in this way
     and held by nobody else is not counted. Tensors between are told from others by their number
     only: if somebody else holds one of them, it is overlooked.
-
-    Parameters
-    ----------
-    known : iterable of torch.Tensor
-        Strided tensors.
-    inner : iterable of torch.Tensor
-        For every further tensor that may hold a storage of the known ones, some tensor there.
-
-    Returns
-    -------
-    dict of int to int
-        By the identity (``_cdata``) of a storage, for those with any: the number of tensors, saved
-        tensors of graphs, exports to NumPy and the like. What lent its memory to torch (a NumPy
-        array, say) is not counted.
 
     Examples
     --------
@@ -77,19 +68,15 @@ def outside_references(
     return {identity: number for identity, number in n_others.items() if number > 0}
 
 
+def may_be_held_outside(tensor: torch.Tensor) -> bool:
+    """Whether more holds a storage than one tensor and the Python object of the storage."""
+    return _use_count(tensor.untyped_storage()._cdata) != 2
+
+
 def held_bases(known: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """Tensors that some tensors are views of, and that are held in Python besides.
+    """Tensors that some strided tensors are views of, and that are held in Python besides.
 
-    Parameters
-    ----------
-    known : iterable of torch.Tensor
-        Strided tensors. Those that do not know what they are views of (parameters, ``x.data``) are
-        passed over.
-
-    Returns
-    -------
-    list of torch.Tensor
-        Each once; none of the known ones.
+    Those that do not know what they are views of (parameters, ``x.data``) are passed over.
 
     Examples
     --------
@@ -108,17 +95,7 @@ def held_bases(known: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def known_uses(tensors: Sequence[torch.Tensor]) -> Counter[int]:
-    """How often some tensors are used by one another: bases by their views, gradients.
-
-    Parameters
-    ----------
-    tensors : sequence of torch.Tensor
-        Each once.
-
-    Returns
-    -------
-    Counter of int
-        By the identity (``_cdata``) of a tensor: references from inside of torch.
+    """How often some tensors are used by one another, by their ``_cdata``: as bases, as gradients.
 
     Examples
     --------
@@ -129,18 +106,8 @@ def known_uses(tensors: Sequence[torch.Tensor]) -> Counter[int]:
     return _with_gradients(_uses_of_bases(tensors), tensors)
 
 
-def n_uses_inside(tensor: torch.Tensor) -> int:
+def n_uses_inside(tensor: Any) -> int:
     """References to a tensor from inside of torch: views of it, graphs, exports by DLPack.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        Any tensor.
-
-    Returns
-    -------
-    int
-        Without the reference of the Python object.
 
     Examples
     --------
@@ -149,8 +116,8 @@ def n_uses_inside(tensor: torch.Tensor) -> int:
     >>> n_uses_inside(x), n_uses_inside(view)
     (1, 0)
     """
-    number: int = tensor._use_count()  # type: ignore[attr-defined]  # not in the stubs
-    return number - 1
+    number: int = tensor._use_count()
+    return number - 1  # that of the Python object
 
 
 class _Uses(NamedTuple):
@@ -166,9 +133,7 @@ class _Uses(NamedTuple):
 
     def has_other_uses(self) -> bool:
         """Whether anything inside of torch but these views uses the tensor."""
-        base = self.view._base
-        assert base is not None
-        return n_uses_inside(base) > self.number
+        return n_uses_inside(self.view._base) > self.number
 
 
 def _uses_of_bases(tensors: Iterable[torch.Tensor]) -> dict[int, _Uses]:
