@@ -120,7 +120,10 @@ def memory_aware_deepcopy(
     memo.setdefault(id(memo), []).append((reached, plan))
     # Clones come first: parts of sparse tensors may be views of them.
     sources = [item.tensor for item in unshared]
-    _clone([source for source in sources if id(source) not in cloned], memo, storages)
+    with torch.no_grad():
+        for source in sources:
+            if id(source) not in cloned:
+                memo[id(source)] = storages.clone(source)
     plain: dict[int, torch.Tensor] = {}
     for group in plan.groups:
         plain |= storages.copy_group(group, pack)
@@ -188,15 +191,6 @@ def _cloned_by_torch(
     }
     # Here `copy.deepcopy` keeps what it has copied, as long as the memo lives.
     return known & {id(kept) for kept in memo.get(id(memo), ())} if known else known
-
-
-def _clone(sources: list[torch.Tensor], memo: dict[int, Any], storages: CopiedStorages) -> None:
-    """Put clones of unshared tensors into the memo."""
-    with torch.no_grad():
-        for source in sources:
-            made = memo[id(source)] = dressed(source.clone(), source)
-            storages[source.untyped_storage()._cdata] = made.untyped_storage()
-            storages.counters.add(source, made)
 
 
 def copy_attachments(

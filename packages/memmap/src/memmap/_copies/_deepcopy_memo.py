@@ -16,7 +16,7 @@ import torch
 
 from .._errors import StorageError
 from .._modules._counters import Counters
-from .._modules._rebuild import bytes_of, view_like
+from .._modules._rebuild import bytes_of, dressed, view_like
 from .._modules._traverse import path_text
 from ._buffers import Span, copied
 from ._packing import Pack
@@ -45,6 +45,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         self.reached: set[int] = set()
         self.made: dict[int, torch.Tensor] = {}
         self.counters = Counters()
+        self._cloned: dict[object, torch.Tensor] = {}
         self._regions = Regions()
         self._pieces: dict[Region, list[Piece]] = {}
 
@@ -57,6 +58,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         return known
 
     def __contains__(self, identity: object) -> bool:
+        self._note_clone(identity)
         if super().__contains__(identity):
             return True
         region = self._regions.at(identity)
@@ -67,7 +69,13 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
 
     def is_empty(self) -> bool:
         """Whether nothing was copied before."""
-        return not (self or self._pieces)
+        return not (self or self._cloned or self._pieces)
+
+    def clone(self, source: torch.Tensor) -> torch.Tensor:
+        """The copy of a tensor that fills its storage, which is copied with it."""
+        made = self.made[id(source)] = dressed(source.clone(), source)
+        self._cloned[source.untyped_storage()._cdata] = source
+        return made
 
     def copy_group(self, group: Group, pack: Pack) -> dict[int, torch.Tensor]:
         """Copies of all pieces of a group, by their ids; what was copied before is found again."""
@@ -93,13 +101,23 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         """Views of the full copies there are, and the pieces without one."""
         plain, rest = {}, []
         for piece in pieces:
-            storage = self.get(piece.tensor.untyped_storage()._cdata)
+            identity = piece.tensor.untyped_storage()._cdata
+            self._note_clone(identity)
+            storage = self.get(identity)
             if storage is None:
                 rest.append(piece)
             else:
                 data = bytes_of(storage, 0, storage.nbytes())
                 plain[id(piece.tensor)] = view_like(piece.tensor, data, piece.view.offset)
         return plain, rest
+
+    def _note_clone(self, identity: object) -> None:
+        """Add the full copy of a storage that was cloned: of most, nobody asks for it again."""
+        source = self._cloned.pop(identity, None)
+        if source is not None:
+            made = self.made[id(source)]
+            self[source.untyped_storage()._cdata] = made.untyped_storage()
+            self.counters.add(source, made)
 
     def _complete(self, region: Region, more: list[Piece]) -> None:
         """Copy in full the storages of a region and of more pieces that share memory with it."""

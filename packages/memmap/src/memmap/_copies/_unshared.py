@@ -53,7 +53,7 @@ def _fills(tensor: torch.Tensor, nbytes: int) -> bool:
         and tensor.is_leaf
         and tensor.is_contiguous()
         and not tensor.is_neg()
-        and not tensor.is_conj()
+        and not (tensor.dtype.is_complex and tensor.is_conj())
         and not tensor.is_quantized
         and tensor.dtype not in SUB_BYTE_DTYPES
     )

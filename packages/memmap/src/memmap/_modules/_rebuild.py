@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -102,8 +102,6 @@ def dressed(plain: torch.Tensor, source: T) -> T:
     <class 'torch.nn.parameter.Parameter'>
     """
     cls = type(source)
-    if not isinstance(plain, cls) or type(plain) is not cls:
+    if type(plain) is not cls:
         return torch.Tensor._make_subclass(cls, plain, source.requires_grad)
-    if source.requires_grad:
-        plain.requires_grad_()
-    return plain
+    return cast(T, plain.requires_grad_() if source.requires_grad else plain)
