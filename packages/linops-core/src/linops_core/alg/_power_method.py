@@ -232,15 +232,11 @@ def operator_norm(
     if is_moderate(unit):
         unit, normal = 1.0, pair.normal()
     else:  # squares may leave the range of the dtype
-        normal = partial(_scaled_normal, pair, unit)
+        normal = pair.in_unit(unit).normal()
         callback = callback and partial(_tell_in_own_unit, callback, unit)
     progress = Progress("power_method", max_iters, tqdm_kwargs, callback)
     steps = _steps(normal, v, tol, BatchedVectors(), dtype)
     return progress.follow(steps, partial(_shown, dtype))[1].sqrt() * unit
-
-
-def _scaled_normal(pair: OperatorPair, unit: float, x: Tensor) -> Tensor:
-    return pair.adjoint(pair.forward(x) / unit) / unit
 
 
 def _tell_in_own_unit(callback: Callback, unit: float, step: Step) -> None:

@@ -29,6 +29,15 @@ class OperatorPair:
         self.forward = applied_in_half(owner, A, dtype, name)
         self.adjoint = applied_in_half(owner, adjoint, dtype, "the adjoint")
 
+    def in_unit(self, unit: float) -> OperatorPair:
+        """Return A over a number, without a normal in closed form."""
+        return OperatorPair(
+            self.owner,
+            lambda x: self.forward(x) / unit,
+            lambda y: self.adjoint(y) / unit,
+            torch.float32 if self.dtype in _WIDE else self.dtype,
+        )
+
     def normal(self) -> Operator:
         """Return A^H A: that of a NamedLinop, which may have a closed form, or the product."""
         if self.has_normal and isinstance(self.A, NamedLinop):

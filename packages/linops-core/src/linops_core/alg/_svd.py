@@ -139,9 +139,13 @@ class _Blocks:
     """The spaces that are spanned by A and its adjoint, applied in turn."""
 
     def __init__(self, A: OperatorPair, like: Tensor, generator: torch.Generator) -> None:
-        self.A, self.generator = A, generator
-        self.output = A.forward(like)
+        self.generator, self.dtype = generator, A.dtype
+        self.output = A.forward(random_like(like, torch.Generator().manual_seed(0)))
         self.like = like.to(torch.promote_types(like.dtype, self.output.dtype))
+        self.unit = unit_of(_NAME, self.output, is_output=True)
+        check_scale(_NAME, self.unit, narrowed(self.output, A.dtype).dtype)
+        self.unit = 1.0 if is_moderate(self.unit) else self.unit
+        self.A = A if self.unit == 1.0 else A.in_unit(self.unit)
         self.most = min(self.like.numel(), self.output.numel())
         self.left = _Basis(self.output.numel())
         self.right = _Basis(self.like.numel())
@@ -151,13 +155,10 @@ class _Blocks:
         A, left, right, like = self.A, self.left, self.right, self.like
         matrix = like.new_zeros(0, 0)
         yield (matrix, matrix, matrix), {}, None
-        scale, unit = 0.0, 0.0
-        noise = 2 * rounding_of(A.dtype)  # of A and of its adjoint
+        scale, noise = 0.0, 2 * rounding_of(self.dtype)  # of A and of its adjoint
         newest = right.extend(random_like(like, self.generator, min(width, self.most)), 0.0)
         while True:
             images = torch.stack([A.forward(row.reshape(like.shape)).flatten() for row in newest])
-            unit = unit or _unit(images, A.dtype)
-            images = _divided(images, unit)
             scale = max(scale, finite(_NAME, norm(images).item(), images.dtype))
             first = left.count
             new_left = left.extend(images, scale)
@@ -171,7 +172,7 @@ class _Blocks:
             residual, newest = 0.0, newest[:0]
             if len(new_left):
                 rows = [A.adjoint(row.reshape(self.output.shape)).flatten() for row in new_left]
-                images = _divided(torch.stack(rows), unit)
+                images = torch.stack(rows)
                 finite(_NAME, norm(images).item(), images.dtype)
                 newest = right.extend(images, scale)
                 rest = images @ newest.mH
@@ -183,19 +184,8 @@ class _Blocks:
                 reason = StopReason.CONVERGED
             elif len(S) >= k and (relative <= noise or not len(newest)):
                 reason = StopReason.ROUNDING
-            values = {"norm": float(S[0]) * unit, "residual": relative}
-            yield (P, S[:k] * unit, Qh), values, reason
-
-
-def _unit(images: Tensor, dtype: torch.dtype) -> float:
-    """Return a unit of A in which squares are within the range; 1 unless A is extreme."""
-    unit = unit_of(_NAME, images, is_output=True)
-    check_scale(_NAME, unit, narrowed(images, dtype).dtype)
-    return 1.0 if is_moderate(unit) else unit
-
-
-def _divided(images: Tensor, unit: float) -> Tensor:
-    return images if unit == 1.0 else images.div_(unit)
+            values = {"norm": float(S[0]) * self.unit, "residual": relative}
+            yield (P, S[:k] * self.unit, Qh), values, reason
 
 
 class _Basis:
