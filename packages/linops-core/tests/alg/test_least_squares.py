@@ -18,6 +18,7 @@ from linops_core.alg import ConvergenceWarning, Record, Step, StopReason, lsmr, 
 from linops_core.alg._bidiagonal import Bidiagonalization
 from linops_core.alg._lsmr import LSMR
 from linops_core.alg._lsqr import LSQR
+from linops_core.alg._precision import OperatorPair
 
 METHODS = pytest.mark.parametrize("method", [lsqr, lsmr])
 SCIPY = {lsqr: scipy.sparse.linalg.lsqr, lsmr: scipy.sparse.linalg.lsmr}
@@ -139,7 +140,8 @@ def test_a_step_reports_the_true_norms(method: Any) -> None:
 def test_the_length_of_x_is_that_of_the_recurrence(recurrence: Any, damp: float) -> None:
     """LSMR knows it one step later."""
     matrix, y = matrix_of_rank(9, 6, 6, torch.float64, 5), vector(9, torch.float64, 5)
-    state = recurrence(Bidiagonalization("test", matrix.mv, matrix.mH.mv, y.clone()), damp)
+    pair = OperatorPair("test", matrix.mv, matrix.mH.mv, torch.float64)
+    state = recurrence(Bidiagonalization(pair, y.clone()), damp, 1.0)
     x = torch.zeros(6, dtype=torch.float64)
     for _ in range(5):
         before = float(x.norm())

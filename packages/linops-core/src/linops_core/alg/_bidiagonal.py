@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from ._checks import Operator, check_like, check_scale, finite
+from ._checks import check_like, check_scale, finite
+from ._precision import OperatorPair
 from ._random import random_like
 from ._vectors import norm, unit_of
 
@@ -17,7 +18,7 @@ class Bidiagonalization:
 
     Keeps one u and one v, and waits for the device once in a step. Of A, it is in a unit in which
     the first A v is near 1; a power of two, so that it rounds nothing. The first u times the first
-    beta is y, which is overwritten. A rounds as numbers of ``dtype``, by default that of y, do.
+    beta is y, which is overwritten.
 
     References
     ----------
@@ -25,20 +26,12 @@ class Bidiagonalization:
     SIAM Journal on Numerical Analysis 2 (1965), section 4.
     """
 
-    def __init__(
-        self,
-        owner: str,
-        A: Operator,
-        adjoint: Operator,
-        y: Tensor,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        self.owner, self.A, self.adjoint = owner, A, adjoint
-        self.u, self.dtype = y, dtype or y.dtype
+    def __init__(self, A: OperatorPair, y: Tensor) -> None:
+        self.A, self.u, self.dtype = A, y, A.dtype
         beta = _normalize(self.u)
-        self.v = adjoint(self.u).clone()
-        self.unit = unit_of(owner, self.v, is_output=True)
-        check_scale(owner, self.unit, self.dtype)
+        self.v = A.adjoint(self.u).clone()
+        self.unit = unit_of(A.owner, self.v, is_output=True)
+        check_scale(A.owner, self.unit, self.dtype)
         alpha = _normalize(self.v.div_(self.unit))
         self.alpha, self.beta = self._numbers(alpha, beta)
         self.norm = 0.0
@@ -51,16 +44,11 @@ class Bidiagonalization:
         """Apply A to the first v, which its first step needs, and choose the unit of A by it.
 
         Where A^H u shows itself to be nothing but rounding, alpha is 0 from then on.
-
-        Raises
-        ------
-        ValueError
-            If what A returns is not what its adjoint said of it.
         """
-        image = self._image = self.A(self.v)
-        check_like(self.owner, "the output of A", image, "y", self.u)
-        unit = unit_of(self.owner, image, is_output=True)
-        check_scale(self.owner, unit, self.dtype)
+        image = self._image = self.A.forward(self.v)
+        check_like(self.A.owner, "the output of A", image, "y", self.u)
+        unit = unit_of(self.A.owner, image, is_output=True)
+        check_scale(self.A.owner, unit, self.dtype)
         self.alpha *= self.unit / unit
         self.unit = unit
         self._check_adjoint(image)
@@ -78,14 +66,13 @@ class Bidiagonalization:
             return
         # A^H u may be nothing but rounding, of which v is any direction, one that A hardly sees
         # too. How much that is, a random vector tells.
-        generator = torch.Generator().manual_seed(0)
-        other = random_like(self.v, generator)
-        size = norm(self.A(other / norm(other)) / self.unit).item()
+        other = random_like(self.v, torch.Generator().manual_seed(0))
+        size = norm(self.A.forward(other / norm(other)) / self.unit).item()
         size *= math.sqrt(other.numel())
         rounding = noise * size
         if not apart <= max(rounding, precision ** (1 / 3) * length):
             raise ValueError(
-                f"{self.owner}: the adjoint must be that of A (dottest compares them), got "
+                f"{self.A.owner}: the adjoint must be that of A (dottest compares them), got "
                 f"<A^H u, v> = {self.alpha * self.unit:.6g} and <u, A v> = "
                 f"{complex(*numbers) * self.unit:.6g} for the first u and v"
             )
@@ -95,10 +82,12 @@ class Bidiagonalization:
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors on this occasion."""
         image, self._image = self._image, None
-        self._move(self.u, -self.alpha, self.A(self.v) if image is None else image, "A", "y")
+        self._move(
+            self.u, -self.alpha, self.A.forward(self.v) if image is None else image, "A", "y"
+        )
         del image  # as early as that, because what the adjoint returns needs the memory
         beta = _normalize(self.u)
-        self._move(self.v, -beta, self.adjoint(self.u), "the adjoint", "that before")
+        self._move(self.v, -beta, self.A.adjoint(self.u), "the adjoint", "that before")
         alpha = _normalize(self.v)
         norms = map(norm, others)
         before = self.alpha
@@ -108,11 +97,13 @@ class Bidiagonalization:
 
     def _move(self, x: Tensor, factor: Tensor | float, image: Tensor, name: str, kind: str) -> None:
         """Multiply x and add the image, in place."""
-        check_like(self.owner, f"the output of {name}", image, kind, x)
+        check_like(self.A.owner, f"the output of {name}", image, kind, x)
         x.mul_(factor).add_(image, alpha=1 / self.unit)
 
     def _numbers(self, *scalars: Tensor) -> list[float]:
-        return [finite(self.owner, value, self.u.dtype) for value in torch.stack(scalars).tolist()]
+        return [
+            finite(self.A.owner, value, self.u.dtype) for value in torch.stack(scalars).tolist()
+        ]
 
 
 def _normalize(x: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,13 +24,7 @@ class Weights:
         self.states = [[*map(TensorState, _tensors_of(operator))] for operator in operators]
 
     def check(self) -> None:
-        """Refuse other weights than those of the start.
-
-        Raises
-        ------
-        RuntimeError
-            If a weight was replaced, or written to in a way that autograd counts.
-        """
+        """Refuse weights that were replaced, or written to in a way that autograd counts."""
         for operator, states in zip(self.operators, self.states, strict=True):
             tensors = _tensors_of(operator)
             if len(states) == len(tensors) and all(map(TensorState.is_current, states, tensors)):
@@ -53,34 +47,22 @@ def _tensors_of(operator: Operator) -> list[Tensor]:
 
 
 class _Solved(torch.autograd.Function):
-    """x with the gradient of ``S b``, for a linear solver S whose adjoint is given."""
+    """x, of which ``back`` returns the gradient to b for that to x."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        b: Tensor,
-        x: Tensor,
-        adjoint: Callable[[Tensor], Tensor],
-        owner: str,
-        operators: Sequence[Operator],
-    ) -> Tensor:
-        if ctx.needs_input_grad[0]:
-            ctx.weights = Weights(owner, operators)
-        ctx.adjoint = adjoint
+    def forward(ctx: Any, b: Tensor, x: Tensor, back: Operator) -> Tensor:
+        ctx.back = back
         ctx.save_for_backward(b)
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
-        ctx.weights.check()
-        with torch.no_grad():
-            solved = ctx.adjoint(gradient.detach())
-        if not torch.is_grad_enabled():
-            return solved, None, None, None, None
-        # A graph of the gradients is made, in which this one would pass for a constant. It hangs
-        # on b, and so on all that it depends on: else autograd would not even come by.
-        last = _Last.apply(solved, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
-        return last, None, None, None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        solved = ctx.back(gradient)
+        if torch.is_grad_enabled():
+            # A graph of the gradients is made, in which this one would pass for a constant. It
+            # hangs on b, and so on all that it depends on: else autograd would not come by.
+            solved = _Last.apply(solved, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
+        return solved, None, None
 
 
 class _Last(torch.autograd.Function):
@@ -99,11 +81,7 @@ class _Last(torch.autograd.Function):
 
 
 def attach(
-    x: Tensor,
-    defect: Tensor,
-    adjoint: Callable[[Tensor], Tensor],
-    owner: str,
-    operators: Sequence[Operator],
+    x: Tensor, defect: Tensor, adjoint: Operator, owner: str, operators: Sequence[Operator]
 ) -> Tensor:
     r"""Return the solution x of a linear problem with the gradient that its equation gives.
 
@@ -118,14 +96,20 @@ def attach(
         b, in which x is a constant and autograd follows everything else: so gradients reach
         whatever the operator was made of.
     adjoint : function
-        The adjoint of :math:`M^{-1}`. It is called without autograd, so a second derivative is
-        refused.
+        The adjoint of :math:`M^{-1}`, called without autograd.
     owner : str
         The solver, for errors.
     operators : sequence of operators
-        What ``adjoint`` applies. It reads their weights in the backward pass, so other ones than
-        now are refused then.
+        What ``adjoint`` applies, with the weights of now: others are refused in the backward pass.
     """
-    arguments = (defect, x, adjoint, owner, operators)
-    solution: Tensor = _Solved.apply(*arguments)  # type: ignore[no-untyped-call]
+    if not defect.requires_grad:
+        return x
+    weights = Weights(owner, operators)
+
+    @torch.no_grad()
+    def back(gradient: Tensor) -> Tensor:
+        weights.check()
+        return adjoint(gradient.detach())
+
+    solution: Tensor = _Solved.apply(defect, x, back)  # type: ignore[no-untyped-call]
     return solution

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -42,30 +42,30 @@ class Problem:
     damp: float = 0.0
 
 
-@dataclass(frozen=True)
-class Norms:
+class Norms(NamedTuple):
     """Norms of a step, or of an x; those of the damped problem where it is damped."""
 
-    residual: float
-    """|r|"""
-    gradient: float
-    """|A^H r|"""
-    norm: float
-    """|A|, the largest length of A v for a unit vector v so far"""
-    condition: float
-    """|A| |A^+|"""
-    x: float
-    """|x|"""
+    residual: float  # |r|
+    gradient: float  # |A^H r|
+    norm: float  # |A|, the largest length of A v for a unit vector v so far
+    condition: float  # |A| |A^+|
+    x: float  # |x|
+
+    @property
+    def relative_gradient(self) -> float:
+        """|A^H r| / (|A| |r|); 0 where r is."""
+        under = self.norm * self.residual
+        return self.gradient / under if under else 0.0
 
 
 class Recurrence(Protocol):
-    """How a method goes on from the bidiagonalisation to x."""
+    """A step of the bidiagonalisation that moves x, in place."""
 
-    def __init__(self, pair: Bidiagonalization, damp: float, gain: float = 1.0) -> None:
-        """Begin; the x that ``step`` moves is the solution times the gain."""
+    def step(self, x: Tensor) -> Norms: ...
 
-    def step(self, x: Tensor) -> Norms:
-        """Do one step of the bidiagonalisation and move x, in place."""
+
+Method: TypeAlias = Callable[[Bidiagonalization, float, float], Recurrence]
+"""Begins with u and v; takes damp, and what the x that is moved is times the solution."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Tolerances:
         # What a recurrence says below the precision, the vectors do not follow.
         if norms.residual <= goal and goal >= precision * size:
             return StopReason.CONVERGED
-        if relative_gradient(norms) <= self.atol and self.atol >= precision:
+        if norms.relative_gradient <= self.atol and self.atol >= precision:
             return StopReason.LEAST_SQUARES
         return None
 
@@ -104,18 +104,12 @@ class Tolerances:
         if self.conlim and norms.condition >= self.conlim:
             return StopReason.ILL_CONDITIONED
         residual = norms.residual / (norms.norm * norms.x + y)
-        smallest = min(relative_gradient(norms), 1 / max(norms.condition, 1.0), residual)
+        smallest = min(norms.relative_gradient, 1 / max(norms.condition, 1.0), residual)
         return StopReason.ROUNDING if smallest <= precision else None
 
 
-def relative_gradient(norms: Norms) -> float:
-    """Return |A^H r| / (|A| |r|); 0 where r is."""
-    under = norms.norm * norms.residual
-    return norms.gradient / under if under else 0.0
-
-
 def least_squares(
-    method: type[Recurrence],
+    method: Method,
     problem: Problem,
     tolerances: Tolerances,
     max_num_iters: int | None,
@@ -178,7 +172,7 @@ def _augmented(problem: Problem, adjoint: Operator, x: Tensor) -> tuple[Operator
 class _Run:
     """One run, in units in which y - A x0 and A are near 1."""
 
-    def __init__(self, problem: Problem, method: type[Recurrence], tolerances: Tolerances) -> None:
+    def __init__(self, problem: Problem, method: Method, tolerances: Tolerances) -> None:
         self.owner, self.damp, self.dtype = problem.owner, problem.damp, problem.y.dtype
         self.method, self.tolerances = method, tolerances
         self.precision = torch.finfo(self.dtype).eps
@@ -188,9 +182,7 @@ class _Run:
         residual = self.y.clone() if self.x0 is None else self.y - self.A.forward(self.x0)
         check_like(self.owner, "the output of A", residual, "y", self.y)
         self.unit = unit_of(self.owner, residual)
-        self.pair = Bidiagonalization(
-            self.owner, self.A.forward, self.A.adjoint, residual.div_(self.unit), self.dtype
-        )
+        self.pair = Bidiagonalization(self.A, residual.div_(self.unit))
         if self.x0 is not None:
             check_like(self.owner, "x0", self.x0, "the output of the adjoint", self.pair.v)
         self.x = torch.zeros_like(self.pair.v)
@@ -234,7 +226,7 @@ class _Run:
             norms, reason = self.judged(recurrence.step(self.x), y)
             values = {
                 "residual": norms.residual / y,
-                "gradient": relative_gradient(norms),
+                "gradient": norms.relative_gradient,
                 "condition": norms.condition,
             }
             yield self, values, reason
@@ -256,7 +248,7 @@ class _Run:
         """
         claim = self.tolerances.claim(norms, y, self.precision)
         if claim is not None:
-            said = norms.residual if claim is StopReason.CONVERGED else relative_gradient(norms)
+            said = norms.residual if claim is StopReason.CONVERGED else norms.relative_gradient
             if said <= 0.5 * self.denied[claim]:
                 found, rounding = self.measured(norms, claim is StopReason.LEAST_SQUARES)
                 if self.confirms(claim, found, rounding, y):
@@ -287,8 +279,7 @@ class _Run:
             vectors.append(gradient.sub_(self.x, alpha=damping**2 / self.gain))
         length, moved, size, *slopes = magnitudes(self.owner, *vectors)
         moved /= self.gain
-        found = dataclasses.replace(
-            norms,
+        found = norms._replace(
             residual=math.hypot(length, damping * moved),
             x=moved,
             gradient=slopes[0] if with_gradient else norms.gradient,
@@ -300,7 +291,7 @@ class _Run:
         """Note what a user has to be told who does not ask why the solver stopped."""
         coarse = math.sqrt(self.precision)
         atol, btol = max(self.tolerances.atol, coarse), max(self.tolerances.btol, coarse)
-        gradient = relative_gradient(found)
+        gradient = found.relative_gradient
         if found.residual > btol * y + atol * found.norm * found.x and gradient > atol:
             self.complaint = (
                 f"{self.owner}: the residual r must fall to btol |y| + atol |A| |x|, or |A^H r| to "

@@ -81,7 +81,7 @@ def lsmr(
 class LSMR:
     """The recurrences of Fong and Saunders; names as in their sections 2 and 3."""
 
-    def __init__(self, pair: Bidiagonalization, damp: float, gain: float = 1.0) -> None:
+    def __init__(self, pair: Bidiagonalization, damp: float, gain: float) -> None:
         self.pair, self.damp, self.gain = pair, damp, gain
         self.h, self.h_bar = pair.v.clone(), torch.zeros_like(pair.v)
         self.alpha_bar, self.zeta_bar = pair.alpha, pair.alpha * pair.beta

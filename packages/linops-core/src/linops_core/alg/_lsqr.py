@@ -119,7 +119,7 @@ def lsqr(
 class LSQR:
     """The recurrences of Paige and Saunders; names as in their section 4 and 5."""
 
-    def __init__(self, pair: Bidiagonalization, damp: float, gain: float = 1.0) -> None:
+    def __init__(self, pair: Bidiagonalization, damp: float, gain: float) -> None:
         self.pair, self.damp, self.gain = pair, damp, gain
         self.w = pair.v.clone()
         self.phi_bar, self.rho_bar = pair.beta, pair.alpha
