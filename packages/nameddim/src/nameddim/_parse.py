@@ -1,10 +1,10 @@
-"""Several dimensions written in one string."""
+"""Tuples of dimensions: read from text, and checked."""
 
 import re
 from collections.abc import Iterable
 
-from nameddim._dimension import ELLIPSES, NamedDimension
-from nameddim._errors import pointing_at
+from nameddim._dimension import ANY, ELLIPSES, NamedDimension
+from nameddim._errors import pointing_at, written
 
 Dims = tuple[NamedDimension, ...]
 
@@ -89,3 +89,18 @@ def as_dims(shape: Iterable[str]) -> Dims:
     if isinstance(shape, str):
         return Dim(shape)
     return NamedDimension.infer(shape)
+
+
+def check_distinct(key: str, dims: Dims) -> None:
+    """Refuse `dims`, which is called `key`, if it has a name twice or a second ellipsis."""
+    if len(set(dims)) == len(dims):
+        return
+    for position, dim in enumerate(dims):
+        if dim != ANY and dim in dims[:position]:
+            what = "at most one ellipsis" if dim == ELLIPSES else "different dimensions"
+            before = written(dims[:position])
+            raise ValueError(
+                f"NamedShape: {key} must have {what}, got a second {dim!r} "
+                f"at position {position} of {written(dims)}"
+                + pointing_at(written(dims), len(before) + len(", ") - len(")"))
+            )

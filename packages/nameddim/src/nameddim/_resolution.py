@@ -8,10 +8,9 @@ from itertools import product
 
 from nameddim._alignment import Alignment, runs_of
 from nameddim._dimension import ANY, RUN, NamedDimension, is_any
-from nameddim._distinct import check_distinct
 from nameddim._errors import written
 from nameddim._names import partition
-from nameddim._parse import Dims
+from nameddim._parse import Dims, check_distinct
 
 Parts = dict[str, Dims]
 

@@ -5,9 +5,8 @@ from types import MappingProxyType
 from typing import NoReturn, Self, TypeVar, final
 
 from nameddim._dimension import ELLIPSES, NamedDimension, is_wildcard
-from nameddim._distinct import check_distinct
 from nameddim._errors import written
-from nameddim._parse import Dims, as_dims
+from nameddim._parse import Dims, as_dims, check_distinct
 from nameddim._resolution import resolutions
 
 # A mapping from dimensions is, to a type checker, no mapping from strings: its keys may be either.

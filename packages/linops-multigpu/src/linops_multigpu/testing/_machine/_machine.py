@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._device._registration import DEVICE_TYPE
-from .._order._bytes import bytes_of
+from .._order._shadow import bytes_of
 from ._host import HostMemory, HostStorage
 from ._memory import Block, DeviceMemory
 from ._schedules import Schedule

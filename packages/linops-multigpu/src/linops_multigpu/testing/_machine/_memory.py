@@ -103,8 +103,8 @@ class DeviceMemory:
     def _allocated(self, stream: SimStream, nbytes: int) -> Block:
         """Return memory that nobody uses, as if ``stream`` had written it."""
         for block in self._free:
-            is_unused = all(point.done for point in block.awaits)
-            if block.stream is stream and block.nbytes == nbytes and is_unused:
+            fits = block.stream is stream and block.nbytes == nbytes
+            if fits and all(point.done for point in block.awaits):
                 self._free.remove(block)
                 self._scheduler.give(stream, Task(run=partial(block.memory.fill_, POISON)))
                 break

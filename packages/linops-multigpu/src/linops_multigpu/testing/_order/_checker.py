@@ -6,9 +6,8 @@ finds the same races under every schedule.
 
 from __future__ import annotations
 
-from ._bytes import Bytes
 from ._clock import Actor, Clock, learn
-from ._shadow import Shadow
+from ._shadow import Bytes, Shadow
 from ._source import calling_line
 
 
