@@ -11,6 +11,7 @@ from ._algebra._chain import Chain as Chain
 from ._algebra._composite import Composite as Composite
 from ._algebra._identity import Identity as Identity
 from ._algebra._normal import Normal as Normal
+from ._algebra._same_space import same_space as same_space
 from ._algebra._row import Row as Row
 from ._algebra._row import rows as rows
 from ._algebra._scalar import Scalar as Scalar

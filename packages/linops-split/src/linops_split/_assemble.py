@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linops_core import Add, Concat, NamedLinop, SplitError
-from nameddim import ND, NamedDimension
+from linops_core import NamedLinop, SplitError, same_space
+from nameddim import ND, NamedDimension, NamedShape
+
+from ._tiled import Tiled
+from ._tiles import Part, Tiles, without_zeros
 
 
 def assemble(
@@ -27,16 +31,24 @@ def assemble(
     linops : ndarray of NamedLinop
         One axis per dimension that was cut.
     batch_dims : sequence of dimensions
-        Their names, in the order of the axes. The last is put together first.
+        Their names, in the order of the axes. Results are summed in the order of the array.
     lengths : mapping of dimension to sequence of int, optional
         How long the tiles are along each dimension; needed where they do not know it.
+
+    Returns
+    -------
+    NamedLinop
+        The tile itself if there is one, else a :class:`Tiled`.
 
     Raises
     ------
     SplitError
-        If the number of names is not that of the axes, or there are no tiles.
+        If the number of names is not that of the axes, there are no tiles, or the length of a tile
+        is not known.
     TypeError
         If the tiles are in no array, or one is no operator.
+    ValueError
+        If the tiles do not have one shape, or their sizes do not fit.
 
     Examples
     --------
@@ -56,19 +68,50 @@ def assemble(
             f"assemble: there must be one axis of tiles per dimension of "
             f"({', '.join(map(str, dims))}), got tiles of shape {linops.shape}"
         )
-    if not dims:
-        whole = linops.item()
-        if not isinstance(whole, NamedLinop):
-            raise TypeError(f"assemble: tiles must be NamedLinops, got {whole!r}")
-        return whole
-    # linops[k, ...] and not linops[k]: the last axis is to end in an array too.
-    tiles = [assemble(linops[k, ...], dims[1:], lengths=lengths) for k in range(len(linops))]
+    tiles = same_space("assemble", [*linops.flat], frozenset(dims))
     if len(tiles) == 1:
         return tiles[0]
-    dim = dims[0]
-    sizes = (lengths or {}).get(dim)
-    idim = dim if dim in tiles[0].ishape else None
-    odim = dim if dim in tiles[0].oshape else None
-    if idim is None and odim is None:
-        return Add(*tiles)
-    return Concat(*tiles, idim=idim, odim=odim, isizes=sizes, osizes=sizes)
+    grid = np.empty(linops.size, dtype=object)
+    grid[:] = tiles
+    grid = grid.reshape(linops.shape)
+    pieces = {}
+    for axis, dim in enumerate(dims):
+        if grid.shape[axis] > 1 and (along := _slices(dim, grid, axis, (lengths or {}).get(dim))):
+            pieces[dim] = along
+    parts = [
+        Part(
+            tile,
+            {dim: pieces[dim][position[axis]] for axis, dim in enumerate(dims) if pieces.get(dim)},
+        )
+        for position, tile in np.ndenumerate(grid)
+    ]
+    whole = {dim: along[-1].stop for dim, along in pieces.items()}
+    shape = NamedShape(tiles[0].ishape, tiles[0].oshape)
+    return Tiled(Tiles(shape, without_zeros(parts), whole))
+
+
+def _slices(
+    dim: NamedDimension, grid: NDArray[np.object_], axis: int, given: Sequence[int] | None
+) -> list[slice]:
+    """Return the slice of each tile along a dimension; none for one inside that nobody knows."""
+    rows = np.moveaxis(grid, axis, 0).reshape(grid.shape[axis], -1)
+    lengths = list[int]()
+    for number, row in enumerate(rows):
+        known = {size for tile in row if (size := tile.size(dim)) is not None}
+        if given is not None:
+            known.add(given[number])
+        if len(known) > 1:
+            raise ValueError(
+                f"assemble: {dim} must have one size in all tiles at position {number} along it, "
+                f"got {sorted(known)}"
+            )
+        lengths += known
+    first = grid.flat[0]
+    if len(lengths) < len(rows):
+        if dim not in first.shape.dims:
+            return []
+        raise SplitError(
+            f"assemble: the size of {dim} in each tile must be known, got {first.signature} that "
+            f"does not say it; give it, as in lengths={{'{dim}': [4, 4]}}"
+        )
+    return [slice(stop - n, stop) for n, stop in zip(lengths, accumulate(lengths), strict=True)]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
-
-import numpy as np
 
 from linops_core import NamedLinop
 from nameddim import ND
 
-from ._assemble import assemble
-from ._cutting import cut_along
-from ._narrowed import narrowed
+from ._cutting import cut_into_parts
 from ._slices import Sizes, slices_along
 from ._tiled import Tiled, check_tqdm_kwargs
+from ._tiles import Part, Tiles
 
 
 def batch_linop(
@@ -36,7 +32,7 @@ def batch_linop(
         As in :func:`split_linop`; the first dimension is the outermost loop.
     tqdm_kwargs : mapping, optional
         Options of a progress bar over the tiles of each call, as in ``{"leave": False}``; none is
-        shown by default, and none where autograd keeps what the tiles return.
+        shown by default.
 
     Returns
     -------
@@ -58,15 +54,9 @@ def batch_linop(
     tensor([0., 1., 2.])
     """
     pieces = slices_along(linop, batch_sizes, sizes)
-    check_tqdm_kwargs(linop, tqdm_kwargs)
-    tiles = cut_along(linop, pieces)
+    check_tqdm_kwargs(f"{linop.signature}: batch_linop", tqdm_kwargs)
     given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    if tiles.size == 1:
-        return Tiled(linop, tqdm_kwargs, given) if given else linop
-    for position in np.ndindex(tiles.shape):
-        tiles[position] = narrowed(cast(NamedLinop, tiles[position]))
-    lengths = {dim: [piece.stop - piece.start for piece in along] for dim, along in pieces.items()}
-    whole = assemble(tiles, tuple(pieces), lengths=lengths)
-    if linop.is_endomorphism:
-        whole = whole.as_endomorphism()
-    return Tiled(whole, tqdm_kwargs, given)
+    if all(len(along) == 1 for along in pieces.values()):
+        return Tiled(Tiles(linop.shape, [Part(linop)], {}), tqdm_kwargs, given) if given else linop
+    tiled = Tiled(cut_into_parts(linop, pieces), tqdm_kwargs, given)
+    return tiled.as_endomorphism() if linop.is_endomorphism else tiled

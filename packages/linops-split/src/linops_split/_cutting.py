@@ -1,9 +1,11 @@
-"""Cutting an operator along several dimensions, one after the other."""
+"""Cutting an operator along several dimensions, one after the other, into a table of parts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +13,45 @@ from numpy.typing import NDArray
 from linops_core import NamedLinop, Window, tile_of
 from nameddim import NamedDimension
 
+from ._narrowed import narrowed
+from ._tiles import Part, Tiles, without_zeros
 
-def cut_along(
-    linop: NamedLinop, pieces: Mapping[NamedDimension, Sequence[slice]]
-) -> NDArray[np.object_]:
+Pieces: TypeAlias = Mapping[NamedDimension, Sequence[slice]]
+"""Into which slices each dimension is cut."""
+
+
+def cut_into_parts(linop: NamedLinop, pieces: Pieces) -> Tiles:
+    """Return the table of the tiles of ``linop``, each on no more than it reads and writes.
+
+    Raises
+    ------
+    SplitError
+        As :func:`cut_along`.
+    """
+    found = []
+    lengths = {dim: along[-1].stop for dim, along in pieces.items()}
+    windows = product(*(along if len(along) > 1 else (None,) for along in pieces.values()))
+    for tile, window in zip(_tiles(linop, {}, list(pieces.items())), windows, strict=True):
+        cut = zip(pieces, window, strict=True)
+        part = placed_within(
+            {dim: piece for dim, piece in cut if piece is not None}, narrowed(tile)
+        )
+        lengths |= {dim: linop.size(dim) for dim in part.window if dim not in lengths}
+        found.append(part)
+    return Tiles(linop.shape, without_zeros(found), lengths)
+
+
+def placed_within(outer: Window, part: Part) -> Part:
+    """Return a part of a tile as a part of the whole, in which the tile is ``outer``."""
+    starts = {dim: piece.start for dim, piece in outer.items()}
+    inside = {
+        dim: slice(starts.get(dim, 0) + piece.start, starts.get(dim, 0) + piece.stop)
+        for dim, piece in part.window.items()
+    }
+    return Part(part.linop, {**outer, **inside}, part.place)
+
+
+def cut_along(linop: NamedLinop, pieces: Pieces) -> NDArray[np.object_]:
     """Return the tiles of ``linop`` between the slices of each dimension.
 
     A row of tiles is cut off along the first dimension, and then along the next, so that what a
@@ -35,9 +72,7 @@ def cut_along(
     return grid_of(_tiles(linop, {}, list(pieces.items())), pieces)
 
 
-def grid_of(
-    values: Iterable[object], pieces: Mapping[NamedDimension, Sequence[slice]]
-) -> NDArray[np.object_]:
+def grid_of(values: Iterable[object], pieces: Pieces) -> NDArray[np.object_]:
     """Return an array of one value per tile, with one axis for each dimension of ``pieces``."""
     shape = [len(along) for along in pieces.values()]
     grid = np.empty(prod(shape), dtype=object)

@@ -1,56 +1,154 @@
-"""How one tensor is handed to many tiles: each gets a view of its own."""
+"""Where the slices of one tensor are that the parts of a table read, or write."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from math import prod
+from typing import TypeAlias
 
-import torch
 from torch import Tensor
 
+from linops_core import Window
+from nameddim import ELLIPSES, NamedDimension
 
-class Layout(Protocol):
-    """Views of a tensor, one for each of some tiles."""
-
-    def hand_out(self, tensor: Tensor, views: list[Tensor]) -> None:
-        """Append the view that each tile has of ``tensor``, in the order of the tiles."""
-
-
-@dataclass(frozen=True)
-class Within:
-    """One tile, which has what is within slices of some axes."""
-
-    slices: tuple[tuple[int, slice], ...] = ()
-
-    def hand_out(self, tensor: Tensor, views: list[Tensor]) -> None:
-        """Append that part."""
-        for axis, piece in self.slices:
-            tensor = tensor.narrow(axis, piece.start, piece.stop - piece.start)
-        views.append(tensor)
+Slices: TypeAlias = tuple[tuple[NamedDimension, int, int], ...]
+"""A window as a value: each dimension with the start and the stop of its slice."""
 
 
-@dataclass(frozen=True)
-class Shared:
-    """Several layouts, each of the whole tensor."""
+class Layout:
+    """The slice of a tensor that belongs to each part of a table.
 
-    layouts: tuple[Layout, ...] = ()
+    Parameters
+    ----------
+    names : tuple of NamedDimension
+        Of the tensor.
+    windows : sequence of Window
+        Of each part, the slices along those dimensions of which it has no more than a slice.
+    lengths : mapping of NamedDimension to int
+        How long the tensor is along those dimensions.
+    """
 
-    def hand_out(self, tensor: Tensor, views: list[Tensor]) -> None:
-        """Append what each makes of the tensor."""
-        for layout in self.layouts:
-            layout.hand_out(tensor, views)
+    def __init__(
+        self,
+        names: tuple[NamedDimension, ...],
+        windows: Sequence[Window],
+        lengths: Mapping[NamedDimension, int],
+    ) -> None:
+        self.axes = {dim: _axis_of(dim, names) for dim in names if dim in lengths}
+        self.windows: list[Window] = [
+            {dim: piece for dim, piece in window.items() if dim in self.axes} for window in windows
+        ]
+        self.lengths = lengths
+
+    def views(self, tensor: Tensor) -> list[Tensor]:
+        """Return the view of ``tensor`` that belongs to each part."""
+        found = []
+        for steps in self._steps:
+            view = tensor
+            for axis, start, length in steps:
+                view = view.narrow(axis, start, length)
+            found.append(view)
+        return found
+
+    def shape(self, of_part: Sequence[int]) -> list[int]:
+        """Return the shape of the tensor, given that of the slice of a part."""
+        shape = list(of_part)
+        for dim, axis in self.axes.items():
+            shape[axis] = self.lengths[dim]
+        return shape
+
+    @cached_property
+    def groups(self) -> list[list[int]]:
+        """The numbers of the parts whose slices have elements in common, in groups.
+
+        Slices are told apart by cuts, each through all that are left. What cannot be told apart so
+        is in one group.
+        """
+        numbers: dict[Slices, list[int]] = defaultdict(list)
+        for number, key in enumerate(self.keys):
+            numbers[key].append(number)
+        groups = _told_apart(list(numbers), [*self.axes])
+        return [sorted(n for key in group for n in numbers[key]) for group in groups]
+
+    @cached_property
+    def keys(self) -> list[Slices]:
+        """The slices of each part, as values that compare."""
+        axes = self.axes
+        return [
+            tuple([(dim, window[dim].start, window[dim].stop) for dim in axes if dim in window])
+            for window in self.windows
+        ]
+
+    @cached_property
+    def overlaps(self) -> bool:
+        """Whether slices that are not the same may have elements in common."""
+        return any(len({self.keys[n] for n in group}) > 1 for group in self.groups)
+
+    @cached_property
+    def is_summed(self) -> bool:
+        """Whether an element may belong to several parts."""
+        return len(self.groups) < len(self.windows)
+
+    @cached_property
+    def adds(self) -> list[bool]:
+        """Whether each part, in order, adds to what earlier ones have written, or to zeros."""
+        first = set() if self.overlaps else {group[0] for group in self.groups}
+        return [number not in first for number in range(len(self.windows))]
+
+    @cached_property
+    def fills(self) -> bool:
+        """Whether the first part of each group writes it all, so that no zeros are needed."""
+        total = prod(self.lengths[dim] for dim in self.axes)
+        firsts = [self.windows[group[0]] for group in self.groups]
+        return not self.overlaps and total == sum(map(self._volume, firsts))
+
+    def _volume(self, window: Window) -> int:
+        lengths = {dim: piece.stop - piece.start for dim, piece in window.items()}
+        return prod(lengths.get(dim, self.lengths[dim]) for dim in self.axes)
+
+    @cached_property
+    def _steps(self) -> list[list[tuple[int, int, int]]]:
+        return [
+            [(self.axes[dim], p.start, p.stop - p.start) for dim, p in window.items()]
+            for window in self.windows
+        ]
 
 
-@dataclass(frozen=True)
-class Divided:
-    """Several layouts, each of a block: the blocks stand side by side along an axis."""
+def _axis_of(dim: NamedDimension, names: tuple[NamedDimension, ...]) -> int:
+    position = names.index(dim)
+    return position - len(names) if ELLIPSES in names[:position] else position
 
-    layouts: tuple[Layout, ...]
-    axis: int
-    sizes: tuple[int, ...]
 
-    def hand_out(self, tensor: Tensor, views: list[Tensor]) -> None:
-        """Append what each makes of its block."""
-        blocks = torch.split(tensor, list(self.sizes), self.axis)
-        for layout, block in zip(self.layouts, blocks, strict=True):
-            layout.hand_out(block, views)
+def cut_apart(
+    keys: Sequence[Slices], dims: Iterable[NamedDimension]
+) -> tuple[NamedDimension, list[list[Slices]]] | None:
+    """Return a dimension with cuts through none of the slices, and the slices between the cuts.
+
+    None if there is no such dimension.
+    """
+    for dim in dims:
+        ends = {key: (a, b) for key in keys for name, a, b in key if name == dim}
+        if len(ends) < len(keys):
+            continue  # one has all of it
+        groups: list[list[Slices]] = []
+        stop = 0
+        for key in sorted(keys, key=ends.__getitem__):
+            if not groups or ends[key][0] >= stop:
+                groups.append([])
+            groups[-1].append(key)
+            stop = max(stop, ends[key][1])
+        if len(groups) > 1:
+            return dim, groups
+    return None
+
+
+def _told_apart(keys: list[Slices], dims: Sequence[NamedDimension]) -> Iterator[list[Slices]]:
+    """Yield the slices in groups between which there are cuts."""
+    found = cut_apart(keys, dims)
+    if found is None:
+        yield keys
+    else:
+        for group in found[1]:
+            yield from _told_apart(group, dims)

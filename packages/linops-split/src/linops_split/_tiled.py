@@ -1,143 +1,145 @@
-"""An operator that is run tile by tile."""
+"""An operator that is run part by part."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from tqdm.auto import tqdm
 
-from linops_core import (
-    Add,
-    Composite,
-    Concat,
-    NamedLinop,
-    Side,
-    hooks_are_possible,
-    writing_is_safe,
-)
-from nameddim import ND, NamedDimension
+from linops_core import Composite, NamedLinop, Side, SplitError, Zero, writing_is_safe
+from nameddim import ND, NamedDimension, NamedShape
 
-from ._tiling import Tiling
+from ._execution import Forward, RecordedByAutograd, Work, run_in_order
+from ._out_of_place import applied_out_of_place
+from ._tiles import Part, Tiles
+from ._training._recording import Recording, recorded
+from ._training._repeatable import is_autocast, random_states
 
-_PLAIN = torch.empty(0)
 T = TypeVar("T")
 
 
 class Tiled(Composite):
-    r"""An operator put together of tiles, run one tile after the other on one device.
+    r"""An operator that is a table of parts, run one after the other on one device.
 
     The output is allocated once, and each result goes where it belongs as soon as it is there:
-    beside input and output there is the workspace of one tile. Where autograd has to keep what the
-    tiles return, or under a transform of ``torch.func`` or a compiler, the operands are called as
-    they are, with the same result.
+    beside input and output there is the workspace of one part. The backward pass runs each part
+    again, so that a training step needs the workspace of one part, too. An operator of your own
+    must return the same when it is called again with the same input.
+
+    Under a transform of ``torch.func``, forward derivatives or a compiler, and for second
+    derivatives, autocast and operators that draw random numbers, the parts are run under torch's
+    own graph, with the same result and more memory.
 
     Parameters
     ----------
-    whole : NamedLinop
-        Of tiles put together by Add and Concat.
+    tiles : Tiles
     tqdm_kwargs : mapping, optional
-        Options of a progress bar over the tiles; none is shown by default.
+        Options of a progress bar over the parts; none is shown by default.
     sizes : mapping of dimension to int, optional
-        Of dimensions that no tile knows; inputs are checked against them.
+        Of dimensions that no part knows; inputs are checked against them.
 
     Raises
     ------
     TypeError
-        If ``whole`` is no operator, or ``tqdm_kwargs`` no mapping.
-
-    Examples
-    --------
-    >>> from linops_core import Diagonal
-    >>> A = Diagonal(torch.arange(2.0), ("N",))
-    >>> Tiled(Concat(A, A, idim="N", odim="N"))(torch.ones(4))
-    tensor([0., 1., 0., 1.])
+        If ``tiles`` is no table, or ``tqdm_kwargs`` no mapping.
     """
 
     _is_side_by_side = True
 
     def __init__(
         self,
-        whole: NamedLinop,
+        tiles: Tiles,
         tqdm_kwargs: Mapping[str, object] | None = None,
         sizes: Mapping[NamedDimension, int] | None = None,
     ) -> None:
-        if not isinstance(whole, NamedLinop):
-            raise TypeError(f"Tiled: what is run must be a NamedLinop, got {type(whole)}")
-        check_tqdm_kwargs(whole, tqdm_kwargs)
-        super().__init__(whole.shape, [whole])
+        if not isinstance(tiles, Tiles):
+            raise TypeError(f"{type(self).__name__}: tiles must be Tiles, got {type(tiles)}")
+        check_tqdm_kwargs(type(self).__name__, tqdm_kwargs)
+        super().__init__(tiles.shape, [part.linop for part in tiles.parts])
+        for part in tiles.parts:
+            part.linop._has_relatives = True  # their dimensions must not change
         self._sizes = dict(sizes or {})
-        self._is_endomorphism = whole.is_endomorphism
         self._tqdm_kwargs = tqdm_kwargs
-        self._tiling: Tiling | None = None
+        self._lay_out(tiles)
+
+    def _lay_out(self, tiles: Tiles) -> None:
+        self._tiles: Tiles | None = tiles
+        self._rows = [(part.window, part.place) for part in tiles.parts]
+        self._lengths = tiles.lengths
 
     @property
-    def whole(self) -> NamedLinop:
-        """The tiles, put together by Add and Concat."""
-        return self.linops[0]
+    def tiles(self) -> Tiles:
+        """The table."""
+        if self._tiles is None:
+            pairs = zip(self.linops, self._rows, strict=True)
+            parts = [Part(linop, window, place) for linop, (window, place) in pairs]
+            self._tiles = Tiles(self.shape, parts, self._lengths)
+        return self._tiles
 
-    def tiling(self) -> Tiling:
-        """Return the tiles in a row."""
-        tiling = self._tiling
-        if tiling is None or not tiling.is_of(self.whole):
-            tiling = Tiling(self.whole)
-            vars(self)["_tiling"] = tiling
-        return tiling
+    def with_tiles(self, tiles: Tiles) -> Self:
+        """Return an operator like this one, of another table."""
+        other = self.with_operands([part.linop for part in tiles.parts], tiles.shape)
+        other._lay_out(tiles)
+        return other
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
-        """Return A x, of one tile after the other."""
+        """Return A x, of one part after the other."""
         return linop.run(x)  # type: ignore[no-any-return]
 
-    adj_fn = fn  # what an adjoint is put together of are adjoints
+    adj_fn = fn  # the parts of an adjoint are adjoints
 
     def run(self, x: Tensor) -> Tensor:
-        """Return A x: written into one output where that can be, or as the tree returns it."""
-        y: Tensor | None = None
-        # Without data the same is to happen as with data, so that memory can be planned.
-        plain = _PLAIN if type(x) is FakeTensor else x
-        if writing_is_safe() and not hooks_are_possible(plain):
-            recorded = torch.is_grad_enabled() and (
-                x.requires_grad or self.tiling().has_recorded_weights()
-            )
-            y = None if recorded else self.written(x)
-        return self.whole(x) if y is None else y
+        """Return A x, written into one output where nothing but autograd follows tensors."""
+        is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
+        if not is_plain or not writing_is_safe():
+            return applied_out_of_place(self.tiles, x)
+        try:
+            if not torch.is_grad_enabled() or not (x.requires_grad or self._is_trained()):
+                return self._result(Forward(self.tiles, x))
+            return self._recorded(x)
+        except RecordedByAutograd:
+            return applied_out_of_place(self.tiles, x)
 
-    def written(self, x: Tensor) -> Tensor | None:
-        """Return A x, written into one output, or None where that cannot be done.
+    def _is_trained(self) -> bool:
+        """Whether autograd follows a weight."""
+        return any(
+            tensor is not None and tensor.requires_grad
+            for tensors in self.tiles.tensors
+            for tensor in tensors.values()
+        )
 
-        Where autograd has to keep what a tile returns, it must not be written into.
-        """
-        tiling = self.tiling()
-        results = tiling.results(tiling.inputs(x))
-        y: Tensor | None = None
-        for number, part in enumerate(self.watched(tiling.parts)):
-            result, is_first = next(results)
-            if is_first:
-                if result.requires_grad or not tiling.may_add(result):
-                    return None
-                if tiling.fills and len(tiling.parts) == 1:
-                    return result  # which is the whole output
-                if y is None:
-                    y = tiling.output_for(result)
-                    places = tiling.outputs(y)
-                elif (dtype := torch.promote_types(y.dtype, result.dtype)) != y.dtype:
-                    y = y.to(dtype)
-                    places = tiling.outputs(y)
-                if result.shape != (shape := places[number].shape):
-                    raise ValueError(
-                        f"{part.linop.signature}: a tile must return shape {tuple(shape)}, "
-                        f"got {tuple(result.shape)}"
-                    )
-            if part.adds:
-                places[number].add_(result)
-            else:
-                places[number].copy_(result)
-            del result  # before the next one is made
+    def _recorded(self, x: Tensor) -> Tensor:
+        """Return A x as a function of the input and of the weights."""
+        devices = self._devices()
+        if forward_ad._current_level >= 0 or is_autocast(devices) or isinstance(x, FakeTensor):
+            raise RecordedByAutograd
+        recording, states = self._recording(), random_states(devices)
+        y = self._result(Forward(self.tiles, x.detach(), recording.linops))
+        if not all(map(torch.equal, states, random_states(devices))):
+            raise RecordedByAutograd
+        return recorded(y, recording, x)
+
+    def _recording(self) -> Recording:
+        return Recording(self.signature, self.tiles, self.execute)
+
+    def _devices(self) -> Sequence[torch.device]:
+        """Return the devices that work."""
+        return self.input_devices
+
+    def _result(self, work: Work) -> Tensor:
+        y = self.execute(work)
+        assert y is not None
         return y
+
+    def execute(self, work: Work) -> Tensor | None:
+        """Return what the parts make, with a bar that moves over them if one is wanted."""
+        return run_in_order(work, self.watched)
 
     def watched(self, steps: Sequence[T]) -> Iterable[T]:
         """Return the steps of a call, with a bar that moves over them if one is wanted."""
@@ -148,70 +150,112 @@ class Tiled(Composite):
         return bar
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, as the tiles know it or as it was given."""
+        """Return the length of ``dim``, as the table knows it or as it was given."""
+        dim = ND.infer(dim)
+        if dim in self.tiles.lengths:
+            return self.tiles.lengths[dim]
         known = super().size(dim)
-        return self._sizes.get(ND.infer(dim)) if known is None else known
+        return self._sizes.get(dim) if known is None else known
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the length of each dimension of one side, known to the tiles or given."""
+        """Return the length of each dimension of one side, known to the parts or given."""
         names = self.ishape if side == "input" else self.oshape
-        known = zip(names, super().sizes(side), strict=True)
-        return tuple([self._sizes.get(dim) if size is None else size for dim, size in known])
+        known = [self.tiles.length(side, position) for position in range(len(names))]
+        return tuple(
+            [
+                self._sizes.get(dim) if size is None else size
+                for dim, size in zip(names, known, strict=True)
+            ]
+        )
+
+    def linked_positions(self) -> Sequence[tuple[int, int]]:
+        """Return the positions in the input and in the output that are one dimension."""
+        return self.tiles.linked_positions()
+
+    _source = NamedLinop._source
+    _check_sizes = NamedLinop._check_sizes
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""
-        other = super().renamed(names)
-        if other is not self:
-            sizes = {names.get(dim, dim): size for dim, size in self._sizes.items()}
-            vars(other)["_sizes"] = sizes
+        if not self._is_renamed_by(names):
+            return self
+        other = self.with_tiles(self.tiles.renamed(names))
+        other._sizes = {names.get(dim, dim): size for dim, size in self._sizes.items()}
         return other
 
-    def _check_sizes(self, shape: torch.Size) -> None:
-        NamedLinop._check_sizes(self, shape)
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, which is its own with wildcards replaced."""
+        sides = {"ishape": shape.ishape, "oshape": shape.oshape}
+        return self.with_tiles(self.tiles.mapped(lambda linop: linop.resolved(**sides), shape))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without what is made again."""
-        return {**super().__getstate__(), "_tiling": None}
+        return {**super().__getstate__(), "_tiles": None}
 
     def adjoint(self) -> NamedLinop:
-        """Return the adjoint, tile by tile."""
-        return self.with_operands([self.whole.H], self.shape.H)
+        """Return the adjoint, part by part."""
+        return self.with_tiles(self.tiles.H)
 
     def conj(self) -> NamedLinop:
-        """Return the conjugate, tile by tile."""
-        return self.with_operands([self.whole.conj()], self.shape)
+        """Return the conjugate, part by part."""
+        return self.with_tiles(self.tiles.mapped(NamedLinop.conj))
 
     def own_normal(self) -> NamedLinop:
-        """Return the normal operator: of normals of the tiles, or as there and back by tiles."""
-        normal = self.whole.N
-        is_one_tile = type(self.whole) not in (Add, Concat)
-        if is_one_tile or type(normal) in (Add, Concat):
-            return self.with_operands([normal], normal.shape)
-        return super().own_normal()
+        """Return the normal operator: of normals of the parts, or as there and back by parts."""
+        normal = self.tiles.normal(self._normal_of_group)
+        return super().own_normal() if normal is None else self.with_tiles(normal)
+
+    def _normal_of_group(self, tiles: Tiles) -> Part:
+        """Return the normal operator of some of the parts, which are to be run together."""
+        return Part(self.with_tiles(tiles).own_normal())
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator for data whose centre is first."""
-        whole = self.whole.without_fftshift(dims)
-        return None if whole is None else self.with_operands([whole], self.shape)
+        """Return the operator for data whose centre is first.
+
+        See :meth:`NamedLinop.without_fftshift`.
+        """
+        dims = list(dims)
+        if any(dim in self.tiles.lengths for dim in dims):
+            return None
+        found = [linop.without_fftshift(dims) for linop in self.linops]
+        shifted = iter([linop for linop in found if linop is not None])
+        if None in found:
+            return None
+        return self.with_tiles(self.tiles.mapped(lambda _: next(shifted)))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: as in the whole."""
-        return self.whole.why_opaque(dim)
+        """Return why ``dim`` cannot be sliced: as in the parts."""
+        having = [linop for linop in self.linops if dim in linop.dims]
+        reasons = (linop.why_opaque(dim) for linop in having)
+        return next((reason for reason in reasons if reason is not None), None)
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the part of the whole between slices; see :meth:`NamedLinop.split`."""
-        whole = linop.whole
-        return whole.split(whole, linop.own_window(tile))  # type: ignore[no-any-return]
+        """Return the part of the operator between slices; see :meth:`NamedLinop.split`."""
+        window = linop.own_window(tile)
+        return linop._cut(window) if window else linop  # type: ignore[no-any-return]
 
-    _split_of_row = split
+    def _cut(self, window: Mapping[NamedDimension, slice]) -> NamedLinop:
+        tiles = self.tiles.split(window)
+        if tiles is None:
+            zero = Zero.like(self)
+            if zero is None or not zero.is_complete:
+                raise SplitError(
+                    f"{self.signature}: it cannot be cut at {dict(window)}, where the operator is "
+                    "zero: the size of each dimension that only the input or only the output "
+                    f"has must be known, got input sizes {self.sizes('input')} and output "
+                    f"sizes {self.sizes('output')}"
+                )
+            return zero.split(zero, window)
+        other = self.with_tiles(tiles)
+        other._is_endomorphism = False
+        other._sizes = {dim: size for dim, size in self._sizes.items() if dim not in window}
+        (first, *others) = tiles.parts
+        is_whole = not others and not first.window and first.place is None and not other._sizes
+        return first.linop if is_whole else other
 
-    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
-        """Return the part of the whole for each of the slices."""
-        return self.whole.tiles_along(dim, pieces)
 
-
-def check_tqdm_kwargs(linop: NamedLinop, tqdm_kwargs: Mapping[str, object] | None) -> None:
+def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> None:
     """Refuse what are no options of a progress bar.
 
     Raises
@@ -220,6 +264,4 @@ def check_tqdm_kwargs(linop: NamedLinop, tqdm_kwargs: Mapping[str, object] | Non
         If they are no mapping.
     """
     if not isinstance(tqdm_kwargs, (Mapping, type(None))):
-        raise TypeError(
-            f"{linop.signature}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}"
-        )
+        raise TypeError(f"{owner}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}")

@@ -24,8 +24,8 @@ from linops_core import (
     Sampling,
 )
 from linops_split import batch_linop
-from linops_split._peak import peak_nbytes
-from linops_split._plan import plan_batches
+from linops_split._planning._peak import peak_nbytes
+from linops_split._planning._plan import plan_batches
 
 Function = Callable[..., Tensor]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from linops_core.testing.strategies import trees
-from linops_split._peak import peak_nbytes
+from linops_split._planning._peak import peak_nbytes
 
 CPU = torch.device("cpu")
 N = 1000

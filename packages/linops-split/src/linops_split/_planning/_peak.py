@@ -24,8 +24,8 @@ def peak_nbytes(work: Callable[[], object], limit: int | None = None) -> dict[to
 
     What is counted are storages, each once however many views there are of it, from the
     operation that makes or enlarges it until nothing refers to it any more; and what is known of
-    what operations allocate inside (:mod:`linops_split._peak_inside`). Works on real tensors and
-    on those without data, fake and meta ones.
+    what operations allocate inside (:mod:`linops_split._planning._peak_inside`). Works on real
+    tensors and on those without data, fake and meta ones.
 
     Parameters
     ----------

@@ -13,11 +13,11 @@ from torch import Tensor
 from linops_core import NamedLinop, SplitError
 from nameddim import NamedDimension
 
+from .._slices import Sizes, slices_along
 from ._plan_budget import budget_on, bytes_text
 from ._plan_input import device_of, dims_to_cut, input_of
 from ._plan_search import Search
 from ._plan_trial import WORKS, Trial
-from ._slices import Sizes, slices_along
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,9 @@ def plan_batches(
 
     Notes
     -----
-    The search measures and supposes nothing (:class:`linops_split._plan_search.Search`): from the
-    whole operator on, again and again that dimension is cut into twice as many tiles that leaves
-    the lowest peak, until it fits; then the tiles are made as few as fit along each dimension. So
-    the plan fits and is locally the best one; that no other combination has fewer tiles is
-    not proved.
+    Starting with the whole operator, the search repeatedly halves the tiles of the dimension that
+    lowers the peak most, until the work fits. Then it makes the tiles of each dimension as few as
+    fit. The plan is a local optimum: another combination may have fewer tiles.
 
     Examples
     --------

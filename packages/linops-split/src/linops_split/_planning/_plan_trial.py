@@ -14,10 +14,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from linops_core import NamedLinop
 from nameddim import NamedDimension
 
-from ._batch import batch_linop
+from .._batch import batch_linop
+from .._slices import Sizes
 from ._peak import peak_nbytes
 from ._plan_input import refuse_several
-from ._slices import Sizes
 
 WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
     "forward": lambda linop: linop,

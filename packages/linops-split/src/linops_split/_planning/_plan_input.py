@@ -13,7 +13,7 @@ from torch import Tensor
 from linops_core import NamedLinop, Role
 from nameddim import ELLIPSES, ND, NamedDimension
 
-from ._slices import Sizes, slices_along
+from .._slices import Sizes, slices_along
 
 
 def device_of(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from linops_split._plan_search import Search
+from linops_split._planning._plan_search import Search
 
 SIZES = st.lists(st.integers(2, 40), max_size=3)
 

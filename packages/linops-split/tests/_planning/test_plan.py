@@ -28,8 +28,8 @@ from linops_core import (
 )
 from linops_core.testing.strategies import Known, trees
 from linops_split import BatchPlan, batch_linop, plan_batches
-from linops_split._peak import peak_nbytes
-from linops_split._plan_budget import bytes_text
+from linops_split._planning._peak import peak_nbytes
+from linops_split._planning._plan_budget import bytes_text
 from nameddim import ND, NamedShape
 
 CPU = torch.device("cpu")
@@ -219,10 +219,10 @@ def test_without_a_budget_it_is_what_is_free(
 ) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:  9 kB\nMemAvailable:   21 kB\nHugePages_Total:       0\n")
-    monkeypatch.setattr("linops_split._plan_budget._MEMINFO", meminfo)
+    monkeypatch.setattr("linops_split._planning._plan_budget._MEMINFO", meminfo)
     for memory in (None, CPU):
         assert plan_batches(coils(), memory, work="adjoint").budget == 21 * 1024
-    monkeypatch.setattr("linops_split._plan_budget._MEMINFO", tmp_path / "none")
+    monkeypatch.setattr("linops_split._planning._plan_budget._MEMINFO", tmp_path / "none")
     with pytest.raises(ValueError, match="must be given in bytes where nobody says what is free"):
         plan_batches(coils())
 

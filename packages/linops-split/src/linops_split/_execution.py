@@ -1,0 +1,156 @@
+"""Running the parts of a table: the contract that all executors fulfil, and the simplest of them.
+
+An executor computes each part of a `Work` and gives the result to an `Output`. Where a part runs,
+and in which order, is for the executor to say; what is computed, the dtype of the output, sums of
+integers and where a result is written are decided here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from linops_core import NamedLinop
+
+from ._layout import Layout
+from ._tiles import Tiles
+
+
+class RecordedByAutograd(Exception):
+    """Autograd follows the result of a part, from a tensor that is no weight of it."""
+
+
+class Work(ABC):
+    """What is computed by running the parts of a table: an output, or gradients.
+
+    Attributes
+    ----------
+    layout : Layout
+        Which slice of the output each part writes.
+    """
+
+    layout: Layout
+
+    @abstractmethod
+    def operands(self) -> Sequence[Sequence[Tensor]]:
+        """Return, for each tensor that parts read, the slice that each part reads."""
+
+    @abstractmethod
+    def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
+        """Return the result of a part for what it reads, or None if nothing is to be collected."""
+
+    @abstractmethod
+    def signature(self, number: int) -> str:
+        """Return the name and shape of a part, for messages."""
+
+
+class Forward(Work):
+    """The output A x.
+
+    Parameters
+    ----------
+    tiles : Tiles
+    x : Tensor
+    linops : sequence of NamedLinop, optional
+        What to call for each part; its operator by default.
+    """
+
+    def __init__(self, tiles: Tiles, x: Tensor, linops: Sequence[NamedLinop] | None = None) -> None:
+        self.tiles, self.x, self.layout = tiles, x, tiles.output
+        self.linops = [part.linop for part in tiles.parts] if linops is None else linops
+
+    def operands(self) -> Sequence[Sequence[Tensor]]:
+        """Return the slice of x that each part reads."""
+        return [self.tiles.input.views(self.x)]
+
+    def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor:
+        """Return what a part returns; refuse it if autograd follows it."""
+        (x,) = operands
+        result = self.linops[number](x)
+        if result.requires_grad:
+            raise RecordedByAutograd
+        return result
+
+    def signature(self, number: int) -> str:
+        """Return that of the part's operator."""
+        return self.tiles.parts[number].linop.signature
+
+
+class Output:
+    """The memory of an output, made for the first result.
+
+    Its dtype is that of the results, promoted where they differ. Integers and booleans are summed
+    in int64, as by `Add`.
+
+    Parameters
+    ----------
+    work : Work
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work, self.layout = work, work.layout
+        self.y: Tensor | None = None
+        self._slices: list[Tensor] = []
+
+    def put(self, number: int, result: Tensor) -> None:
+        """Write the result of a part where it belongs, or add it to what is there."""
+        place = self.slice_for(number, result)
+        if self.layout.adds[number]:
+            place.add_(result)
+        else:
+            place.copy_(result)
+
+    def slice_for(self, number: int, result: Tensor) -> Tensor:
+        """Return the slice of the output to which the result of a part belongs.
+
+        Raises
+        ------
+        ValueError
+            If it has another shape.
+        """
+        dtype = sum_dtype(result.dtype) if self.layout.is_summed else result.dtype
+        if self.y is None:
+            make = result.new_empty if self.layout.fills else result.new_zeros
+            self._use(make(self.layout.shape(result.shape), dtype=dtype))
+        elif self.y.dtype != dtype:
+            self._use(self.y.to(torch.promote_types(self.y.dtype, dtype)))
+        place = self._slices[number]
+        if result.shape != place.shape:
+            raise ValueError(
+                f"{self._work.signature(number)}: a tile must return shape {tuple(place.shape)}, "
+                f"got {tuple(result.shape)}"
+            )
+        return place
+
+    def _use(self, y: Tensor) -> None:
+        self.y, self._slices = y, self.layout.views(y)
+
+
+def sum_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype in which values of ``dtype`` are summed."""
+    return dtype if dtype.is_floating_point or dtype.is_complex else torch.int64
+
+
+Watched = Callable[[Sequence[int]], Iterable[int]]
+
+
+def run_in_order(work: Work, watched: Watched = iter) -> Tensor | None:
+    """Return what the parts make, computed one after the other; None if that is nothing.
+
+    Parameters
+    ----------
+    work : Work
+    watched : function, optional
+        Returns the numbers of the parts as they are to be run, for a progress bar.
+    """
+    operands = work.operands()
+    output = Output(work)
+    for number in watched(range(len(operands[0]))):
+        result = work.compute(number, [views[number] for views in operands])
+        if result is not None:
+            output.put(number, result)
+        del result  # before the next one is made
+    return output.y

@@ -1,0 +1,55 @@
+"""Putting results together by operations that return new tensors, for all that follows tensors.
+
+Transforms of ``torch.func``, forward derivatives, compilers and subclasses of tensors see what
+happens, and nothing is written into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import torch
+from torch import Tensor
+
+from ._execution import sum_dtype
+from ._layout import Layout, Slices, cut_apart
+from ._tiles import Tiles
+
+
+def applied_out_of_place(tiles: Tiles, x: Tensor) -> Tensor:
+    """Return A x, put together of what the parts return."""
+    views = tiles.input.views(x)
+    results = [part.linop(view) for part, view in zip(tiles.parts, views, strict=True)]
+    return put_together(results, tiles.output)
+
+
+def put_together(results: Sequence[Tensor], layout: Layout) -> Tensor:
+    """Return the tensor of which each result is a slice; where slices overlap, their sum."""
+    sums: dict[Slices, Tensor] = {}
+    for result, key in zip(results, layout.keys, strict=True):
+        if layout.is_summed:
+            result = result.to(sum_dtype(result.dtype))
+        sums[key] = sums[key] + result if key in sums else result
+    if layout.fills:
+        return _joined(sums, list(sums), layout)
+    return reduce(torch.add, (_padded(result, key, layout) for key, result in sums.items()))
+
+
+def _joined(results: Mapping[Slices, Tensor], keys: Sequence[Slices], layout: Layout) -> Tensor:
+    """Return the results side by side, which fill the box that they are in."""
+    if len(keys) == 1:
+        return results[keys[0]]
+    found = cut_apart(keys, layout.axes)
+    assert found is not None
+    dim, groups = found
+    return torch.cat([_joined(results, group, layout) for group in groups], layout.axes[dim])
+
+
+def _padded(result: Tensor, key: Slices, layout: Layout) -> Tensor:
+    """Return a result with zeros around it."""
+    widths = [0] * 2 * result.ndim
+    for dim, start, stop in key:
+        from_last = result.ndim - 1 - layout.axes[dim] % result.ndim
+        widths[2 * from_last : 2 * from_last + 2] = [start, layout.lengths[dim] - stop]
+    return torch.nn.functional.pad(result, widths)
