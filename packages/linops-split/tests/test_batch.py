@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from linops_core import FFT, Add, Concat, Dense, Diagonal, NamedLinop, Scalar, SplitError
 from linops_core.testing.strategies import Known, trees
-from linops_split import Tiled, Tiling, batch_linop, split_linop
+from linops_split import Tiled, batch_linop, split_linop
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes, cuttable_dims
 from nameddim import ND, NamedDimension
 
@@ -238,10 +238,3 @@ def test_sizes_that_were_given_have_the_names_of_the_operator() -> None:
 def test_options_of_a_bar_must_be_a_mapping(length: int) -> None:
     with pytest.raises(TypeError, match="tqdm_kwargs must be a mapping of options, got True"):
         batch_linop(Diagonal(torch.rand(3), ("N",)), {"N": length}, tqdm_kwargs=True)  # type: ignore[arg-type]
-
-
-def test_what_is_run_in_tiles_must_be_an_operator() -> None:
-    with pytest.raises(TypeError, match="what is run must be a NamedLinop"):
-        Tiled(torch.rand(3))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="what is taken apart must be a NamedLinop"):
-        Tiling(torch.rand(3))  # type: ignore[arg-type]

@@ -89,12 +89,13 @@ WORK: dict[str, tuple[Callable[[int], NamedLinop], Callable[[NamedLinop], object
     "matrices into tiles": (matrices, lambda A: batch_linop(A, {A.oshape[0]: 1})),
     "one name of a chain": (matrices, lambda A: batch_linop(A, {"N1": 2})),
     "the slices alone": (block_diagonal, lambda A: tile_grid(A, {"Nx": 1})),
-    "the tiles in a row": (tiles_that_overlap, lambda A: tiling_of(A)),
+    "groups of tiles": (tiles, lambda A: groups_of(A)),
+    "the normal of tiles": (tiles, lambda A: A.N),
 }
 
 
-def tiling_of(linop: Any) -> object:
-    return linop.tiling().rows
+def groups_of(linop: Any) -> object:
+    return linop.tiles.output.groups
 
 
 @pytest.mark.parametrize("name", WORK)

@@ -11,9 +11,9 @@ from ._algebra._chain import Chain as Chain
 from ._algebra._composite import Composite as Composite
 from ._algebra._identity import Identity as Identity
 from ._algebra._normal import Normal as Normal
-from ._algebra._same_space import same_space as same_space
 from ._algebra._row import Row as Row
 from ._algebra._row import rows as rows
+from ._algebra._same_space import same_space as same_space
 from ._algebra._scalar import Scalar as Scalar
 from ._algebra._wrapper import Wrapper as Wrapper
 from ._algebra._zero import Zero as Zero
@@ -29,6 +29,7 @@ from ._base._slicing import tile_of as tile_of
 from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
+from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
 from ._operators._blocks import BlocksToArray as BlocksToArray
 from ._operators._concat import Concat as Concat
@@ -87,6 +88,7 @@ __all__ = [
     "alg",
     "applied",
     "config",
+    "constant_when_compiled",
     "from_pylops",
     "from_scipy",
     "from_sigpy",
@@ -94,6 +96,7 @@ __all__ = [
     "hooks_are_possible",
     "n_hooks_registered",
     "rows",
+    "same_space",
     "tile_of",
     "to_pylops",
     "to_sigpy",

@@ -71,9 +71,8 @@ def assemble(
     tiles = same_space("assemble", [*linops.flat], frozenset(dims))
     if len(tiles) == 1:
         return tiles[0]
-    grid = np.empty(linops.size, dtype=object)
-    grid[:] = tiles
-    grid = grid.reshape(linops.shape)
+    grid = np.empty(linops.shape, dtype=object)
+    grid.flat[:] = tiles
     pieces = {}
     for axis, dim in enumerate(dims):
         if grid.shape[axis] > 1 and (along := _slices(dim, grid, axis, (lengths or {}).get(dim))):
@@ -106,7 +105,7 @@ def _slices(
                 f"got {sorted(known)}"
             )
         lengths += known
-    first = grid.flat[0]
+    first: NamedLinop = grid.item(0)
     if len(lengths) < len(rows):
         if dim not in first.shape.dims:
             return []

@@ -45,7 +45,7 @@ class Layout:
     def views(self, tensor: Tensor) -> list[Tensor]:
         """Return the view of ``tensor`` that belongs to each part."""
         found = []
-        for steps in self._steps:
+        for steps in self.steps:
             view = tensor
             for axis, start, length in steps:
                 view = view.narrow(axis, start, length)
@@ -109,7 +109,8 @@ class Layout:
         return prod(lengths.get(dim, self.lengths[dim]) for dim in self.axes)
 
     @cached_property
-    def _steps(self) -> list[list[tuple[int, int, int]]]:
+    def steps(self) -> list[list[tuple[int, int, int]]]:
+        """The axis, the start and the length of each slice of each part."""
         return [
             [(self.axes[dim], p.start, p.stop - p.start) for dim, p in window.items()]
             for window in self.windows

@@ -11,12 +11,22 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from tqdm.auto import tqdm
 
-from linops_core import Composite, NamedLinop, Side, SplitError, Zero, writing_is_safe
+from linops_core import (
+    Composite,
+    NamedLinop,
+    Side,
+    SplitError,
+    Window,
+    Zero,
+    constant_when_compiled,
+    writing_is_safe,
+)
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._execution import Forward, RecordedByAutograd, Work, run_in_order
 from ._out_of_place import applied_out_of_place
 from ._tiles import Part, Tiles
+from ._training._part_copies import PartCopies
 from ._training._recording import Recording, recorded
 from ._training._repeatable import is_autocast, random_states
 
@@ -69,6 +79,7 @@ class Tiled(Composite):
 
     def _lay_out(self, tiles: Tiles) -> None:
         self._tiles: Tiles | None = tiles
+        self._copies: PartCopies | None = None
         self._rows = [(part.window, part.place) for part in tiles.parts]
         self._lengths = tiles.lengths
 
@@ -98,6 +109,7 @@ class Tiled(Composite):
         """Return A x, written into one output where nothing but autograd follows tensors."""
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
         if not is_plain or not writing_is_safe():
+            self._lay_out_slices()
             return applied_out_of_place(self.tiles, x)
         try:
             if not torch.is_grad_enabled() or not (x.requires_grad or self._is_trained()):
@@ -105,6 +117,11 @@ class Tiled(Composite):
             return self._recorded(x)
         except RecordedByAutograd:
             return applied_out_of_place(self.tiles, x)
+
+    @constant_when_compiled
+    def _lay_out_slices(self) -> None:
+        """Find where slices are: that is Python's, and no compiler is to trace it."""
+        self.tiles.lay_out()
 
     def _is_trained(self) -> bool:
         """Whether autograd follows a weight."""
@@ -119,14 +136,23 @@ class Tiled(Composite):
         devices = self._devices()
         if forward_ad._current_level >= 0 or is_autocast(devices) or isinstance(x, FakeTensor):
             raise RecordedByAutograd
-        recording, states = self._recording(), random_states(devices)
-        y = self._result(Forward(self.tiles, x.detach(), recording.linops))
+        copies, states = self._current_copies(), random_states(devices)
+        recording = Recording(self.signature, self.tiles, copies, self.execute)
+        y = self._result(Forward(self.tiles, x.detach(), copies.frozen))
         if not all(map(torch.equal, states, random_states(devices))):
             raise RecordedByAutograd
         return recorded(y, recording, x)
 
-    def _recording(self) -> Recording:
-        return Recording(self.signature, self.tiles, self.execute)
+    def _current_copies(self) -> PartCopies:
+        """Return copies of the parts as they are now."""
+        copies = self._copies
+        if copies is None or not copies.are_current(self.tiles):
+            self._copies = copies = self._new_copies()
+        copies.follow_hooks()
+        return copies
+
+    def _new_copies(self) -> PartCopies:
+        return PartCopies(self.tiles)
 
     def _devices(self) -> Sequence[torch.device]:
         """Return the devices that work."""
@@ -190,7 +216,7 @@ class Tiled(Composite):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without what is made again."""
-        return {**super().__getstate__(), "_tiles": None}
+        return {**super().__getstate__(), "_tiles": None, "_copies": None}
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, part by part."""
@@ -223,6 +249,11 @@ class Tiled(Composite):
             return None
         return self.with_tiles(self.tiles.mapped(lambda _: next(shifted)))
 
+    def support(self, dim: NamedDimension | str) -> slice | None:
+        """Return the part of ``dim`` that is used; None where it is all, or not known."""
+        found = self.tiles.hull(ND.infer(dim))
+        return None if found == slice(0, self.size(dim)) else found
+
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: as in the parts."""
         having = [linop for linop in self.linops if dim in linop.dims]
@@ -233,10 +264,16 @@ class Tiled(Composite):
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the part of the operator between slices; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        return linop._cut(window) if window else linop  # type: ignore[no-any-return]
+        return linop._cut_out(linop.tiles.split(window), window) if window else linop  # type: ignore[no-any-return]
 
-    def _cut(self, window: Mapping[NamedDimension, slice]) -> NamedLinop:
-        tiles = self.tiles.split(window)
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return the part of the operator for each of the slices."""
+        for piece, tiles in zip(pieces, self.tiles.along(dim, pieces), strict=True):
+            yield self._cut_out(tiles, {dim: piece})
+
+    def _cut_out(self, tiles: Tiles | None, window: Window) -> NamedLinop:
         if tiles is None:
             zero = Zero.like(self)
             if zero is None or not zero.is_complete:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -75,7 +76,7 @@ class Tiles:
     def __init__(
         self, shape: NamedShape, parts: Sequence[Part], lengths: Mapping[NamedDimension, int]
     ) -> None:
-        self.shape, self.parts, self.lengths = shape, tuple(parts), lengths
+        self.shape, self.parts, self.lengths = shape, tuple(parts), dict(lengths)
 
     @cached_property
     def input(self) -> Layout:
@@ -86,6 +87,11 @@ class Tiles:
     def output(self) -> Layout:
         """Which slice of the output each part writes."""
         return Layout(self.shape.oshape, [part.window for part in self.parts], self.lengths)
+
+    def lay_out(self) -> None:
+        """Find all that a call needs to know of the slices."""
+        for layout in (self.input, self.output):
+            _ = layout.steps, layout.adds, layout.fills, layout.is_summed
 
     @cached_property
     def tensors(self) -> list[Mapping[str, Tensor | None]]:
@@ -145,29 +151,48 @@ class Tiles:
         tile : Window
             Explicit slices.
         """
-        parts = [cut for part in self.parts if (cut := self._cut(part, tile)) is not None]
-        lengths = {
-            dim: tile[dim].stop - tile[dim].start if dim in tile else length
-            for dim, length in self.lengths.items()
-        }
-        return Tiles(self.shape, parts, lengths) if parts else None
+        tiles: Tiles | None = self
+        for dim, piece in tile.items():
+            if tiles is not None:
+                (tiles,) = tiles.along(dim, [piece])
+        return tiles
 
-    def _cut(self, part: Part, tile: Window) -> Part | None:
-        window, inside = dict(part.window), dict[NamedDimension, slice]()
-        for dim, cut in tile.items():
-            if dim not in window:
-                if dim not in part.linop.dims and cut.start > 0:
-                    return None  # what does not have a dimension inside belongs to its beginning
-                inside[dim] = cut
-                continue
-            own = window.pop(dim)
-            start, stop = max(own.start, cut.start), min(own.stop, cut.stop)
-            if start >= stop:
-                return None
-            inside[dim] = slice(start - own.start, stop - own.start)
-            if stop - start < cut.stop - cut.start:
-                window[dim] = slice(start - cut.start, stop - cut.start)
-        return Part(part.linop.split(part.linop, inside), window, part.place)
+    def along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[Tiles | None]:
+        """Return the table of each of some slices of one dimension, as `split` does."""
+        rows: list[list[Part]] = [[] for _ in pieces]
+        starts, stops = [piece.start for piece in pieces], [piece.stop for piece in pieces]
+        in_order = starts == sorted(starts) and stops == sorted(stops)
+        for part in self.parts:
+            own = part.window.get(dim)
+            touched = list(range(len(pieces)))
+            if own is not None and in_order:
+                touched = touched[bisect_right(stops, own.start) : bisect_left(starts, own.stop)]
+            both = [(number, _in_both(own, pieces[number])) for number in touched]
+            found = [(number, *inside) for number, inside in both if inside is not None]
+            if dim in part.linop.dims:
+                linops = part.linop.tiles_along(dim, [inside for _, inside, _ in found])
+            else:  # what does not have a dimension inside belongs to its beginning
+                found = [
+                    (number, inside, left) for number, inside, left in found if not inside.start
+                ]
+                linops = [part.linop] * len(found)
+            for linop, (number, _, left) in zip(linops, found, strict=True):
+                window = {name: piece for name, piece in part.window.items() if name != dim}
+                if left is not None:
+                    window[dim] = left
+                rows[number].append(Part(linop, window, part.place))
+        return [
+            Tiles(self.shape, row, self.lengths | {dim: piece.stop - piece.start}) if row else None
+            for row, piece in zip(rows, pieces, strict=True)
+        ]
+
+    def hull(self, dim: NamedDimension) -> slice | None:
+        """Return the shortest slice that holds those of all parts; None where one has all."""
+        pieces = [part.window.get(dim) for part in self.parts]
+        found = [piece for piece in pieces if piece is not None]
+        if len(found) < len(pieces):
+            return None
+        return slice(min(p.start for p in found), max(p.stop for p in found))
 
     def normal(self, of_group: Callable[[Tiles], Part]) -> Tiles | None:
         """Return the table of A^H A, or None where A has to be applied there and back.
@@ -203,12 +228,13 @@ class Tiles:
         return Tiles(NamedShape(lead.ishape, lead.oshape), parts, lengths)
 
     def _normal_of_group(self, parts: Sequence[Part], of_group: Callable[[Tiles], Part]) -> Part:
-        hull: dict[NamedDimension, slice] = {}
-        for dim in set(parts[0].window).intersection(*(part.window for part in parts)):
-            pieces = [part.window[dim] for part in parts]
-            start, stop = min(p.start for p in pieces), max(p.stop for p in pieces)
-            if stop - start < self.lengths[dim]:
-                hull[dim] = slice(start, stop)
+        group = Tiles(self.shape, parts, self.lengths)
+        hulls = {dim: group.hull(dim) for dim in parts[0].window}
+        hull = {
+            dim: piece
+            for dim, piece in hulls.items()
+            if piece is not None and piece.stop - piece.start < self.lengths[dim]
+        }
         lengths = dict(self.lengths) | {dim: p.stop - p.start for dim, p in hull.items()}
         inside = [
             Part(part.linop, dict(_within(part.window, hull, lengths)), part.place)
@@ -216,6 +242,21 @@ class Tiles:
         ]
         normal = of_group(Tiles(self.shape, inside, lengths))
         return Part(normal.linop, hull, normal.place)
+
+
+def _in_both(own: slice | None, cut: slice) -> tuple[slice, slice | None] | None:
+    """Return what a cut takes of a slice, counted from its start, and where in the cut that is.
+
+    None for the second where it is all of the cut. None where the cut takes nothing.
+    """
+    if own is None:
+        return cut, None
+    start, stop = max(own.start, cut.start), min(own.stop, cut.stop)
+    if start >= stop:
+        return None
+    is_all = stop - start == cut.stop - cut.start
+    left = None if is_all else slice(start - cut.start, stop - cut.start)
+    return slice(start - own.start, stop - own.start), left
 
 
 def _within(

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function, FunctionCtx
 
-from linops_core import NamedLinop, writing_is_safe
+from linops_core import writing_is_safe
 
 from .._execution import Work
 from .._tiles import Tiles
 from ._gradient_sums import GradientSums
-from ._hooks import has_hooks, with_hooks_of
-from ._weight_parts import WeightParts, weight_of
-from ._weights import read_by, reading
+from ._hooks import has_hooks
+from ._part_copies import PartCopies
 
 Run = Callable[[Work], "Tensor | None"]
 """An executor."""
@@ -33,77 +32,24 @@ class Recording:
     signature : str
         Names the operator in errors.
     tiles : Tiles
+    copies : PartCopies
+        What is called.
     run : function
         The executor.
-
-    Attributes
-    ----------
-    weights : list of Tensor
-        Those that autograd follows.
-    linops : list of NamedLinop
-        The operator of each part, on weights without history.
     """
 
-    def __init__(self, signature: str, tiles: Tiles, run: Run) -> None:
-        self.signature, self.tiles, self.run = signature, tiles, run
-        self.weights: list[Tensor] = []
-        self.parts = WeightParts()
-        self.linops: list[NamedLinop] = []
-        self._leaves: list[Tensor] = []  # of each part of a weight
-        self._numbers: list[list[int]] = []  # of each part of the table, the parts of weights
-        self._read = [self._source_of(number) for number in range(len(tiles.parts))]
-        for number, (source, tensors, copies) in enumerate(self._read):
-            pairs = zip(tensors, copies, strict=True)
-            found = [self._number_of(tensor, copy) for tensor, copy in pairs]
-            self._numbers.append(sorted({n for n in found if n is not None}))
-            self.linops.append(
-                reading(
-                    source,
-                    [
-                        copy if n is None else self._leaves[n]
-                        for n, copy in zip(found, copies, strict=True)
-                    ],
-                )
-            )
-            with_hooks_of(self.linops[-1], tiles.parts[number].linop)
-        self._versions = self._versions_now()
+    def __init__(self, signature: str, tiles: Tiles, copies: PartCopies, run: Run) -> None:
+        self.signature, self.tiles, self.copies, self.run = signature, tiles, copies, run
+        self._versions = copies.versions()
 
-    def _source_of(self, number: int) -> tuple[NamedLinop, list[Tensor], list[Tensor]]:
-        """Return the operator of a part, what it reads, and where the part reads it."""
-        linop = self.tiles.parts[number].linop
-        tensors = read_by(linop)
-        return linop, tensors, tensors
-
-    def _number_of(self, tensor: Tensor, copy: Tensor) -> int | None:
-        """Return the number of the part of a weight that is read, None where it is not followed."""
-        if not tensor.requires_grad:
-            return None
-        weight, n_weights = weight_of(tensor), len(self.parts.roots)
-        if weight is None:
-            number = self.parts.add_alone(tensor, copy)
-        else:
-            number = self.parts.add(weight, tensor, copy)
-        if len(self.parts.roots) > n_weights:
-            self.weights.append(tensor if weight is None else weight)
-        if number == len(self._leaves):
-            self._leaves.append(copy.detach())
-        return number
-
-    def _versions_now(self) -> list[int]:
-        """Return how often each tensor that is read was written to."""
-        return [
-            -1 if copy.is_inference() else copy._version
-            for _, _, copies in self._read
-            for copy in copies
-        ]
-
-    def leaves(self, number: int) -> dict[int, Tensor]:
-        """Return, by their numbers, the parts of weights that a part reads."""
-        return {n: self._leaves[n].requires_grad_() for n in self._numbers[number]}
+    @property
+    def weights(self) -> list[Tensor]:
+        """The weights that autograd follows."""
+        return self.copies.weights
 
     def check(self) -> None:
         """Refuse weights that were written to since the forward pass."""
-        if self._versions_now() != self._versions:
+        if self.copies.versions() != self._versions:
             raise RuntimeError(
                 f"{self.signature}: weights must stay as they are until the gradient was "
                 "computed, got some that were written to, replaced or moved"
@@ -120,15 +66,11 @@ class Recording:
         """Return the gradients of the weights, by their numbers."""
         return work.sums.shaped()
 
-    def recorded_linops(self) -> list[NamedLinop]:
-        """Return the operators of the parts, from whose weights autograd reaches ours."""
-        return [reading(source, tensors) for source, tensors, _ in self._read]
-
     def recorded_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor | None]:
         """Return the gradients by torch's own graph, so that autograd follows them."""
         with torch.enable_grad():
             views = self.tiles.input.views(x)
-            linops = self.recorded_linops()
+            linops = self.copies.recorded()
             results = [linop(view) for linop, view in zip(linops, views, strict=True)]
         slices = self.tiles.output.views(gradient)
         pairs = [
@@ -164,7 +106,7 @@ class Backward(Work):
     def __init__(self, recording: Recording, x: Tensor, gradient: Tensor, of_input: bool) -> None:
         self.recording, self.x, self.gradient = recording, x, gradient
         self.of_input, self.layout = of_input, recording.tiles.input
-        self.sums = GradientSums(recording.parts)
+        self.sums = GradientSums(recording.copies.parts)
 
     def operands(self) -> Sequence[Sequence[Tensor]]:
         """Return the gradient to what each part wrote, and what it read."""
@@ -174,7 +116,7 @@ class Backward(Work):
     def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
         """Return the gradient to what a part read; add up those to its weights."""
         gradient, x = operands
-        leaves = self.recording.leaves(number)
+        leaves = self.recording.copies.leaves(number)
         if not leaves and not self.of_input:
             return None
         part = self.recording.tiles.parts[number].linop
@@ -185,7 +127,7 @@ class Backward(Work):
                 pass  # autograd finds the adjoint that the operator does not have
         with torch.enable_grad():
             x = x.detach().requires_grad_(self.of_input)
-            y = self.recording.linops[number](x)
+            y = self.recording.copies.trained[number](x)
         wanted = [x, *leaves.values()] if self.of_input else [*leaves.values()]
         found: Sequence[Tensor | None] = [None] * len(wanted)
         if y.requires_grad:
