@@ -12,19 +12,17 @@ from ._execution._plan import Kind as Kind
 from ._execution._plan import Plan as Plan
 from ._execution._timeline import Span as Span
 from ._execution._timeline import Timeline as Timeline
-from ._weights._placed import Placed as Placed
-from ._weights._remote import Remote as Remote
+from ._weights._device_replica import DeviceReplica as DeviceReplica
 
 __all__ = [
     "Action",
     "BatchSpec",
     "BatchedLinop",
     "DeviceMatrix",
+    "DeviceReplica",
     "DeviceSpec",
     "Kind",
-    "Placed",
     "Plan",
-    "Remote",
     "RepeatedEvent",
     "Span",
     "Timeline",

@@ -14,7 +14,7 @@ from linops_core import NamedLinop, Window, tile_of
 from nameddim import NamedDimension
 
 from ._narrowed import narrowed
-from ._tiles import Part, Tiles, without_zeros
+from ._tiles import Tiles, placed_within, without_zeros
 
 Pieces: TypeAlias = Mapping[NamedDimension, Sequence[slice]]
 """Into which slices each dimension is cut."""
@@ -39,16 +39,6 @@ def cut_into_parts(linop: NamedLinop, pieces: Pieces) -> Tiles:
         lengths |= {dim: linop.size(dim) for dim in part.window if dim not in lengths}
         found.append(part)
     return Tiles(linop.shape, without_zeros(found), lengths)
-
-
-def placed_within(outer: Window, part: Part) -> Part:
-    """Return a part of a tile as a part of the whole, in which the tile is ``outer``."""
-    starts = {dim: piece.start for dim, piece in outer.items()}
-    inside = {
-        dim: slice(starts.get(dim, 0) + piece.start, starts.get(dim, 0) + piece.stop)
-        for dim, piece in part.window.items()
-    }
-    return Part(part.linop, {**outer, **inside}, part.place)
 
 
 def cut_along(linop: NamedLinop, pieces: Pieces) -> NDArray[np.object_]:

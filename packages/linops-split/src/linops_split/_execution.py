@@ -28,11 +28,17 @@ class Work(ABC):
 
     Attributes
     ----------
+    reads : sequence of Layout
+        Which slice each part reads of each tensor.
     layout : Layout
         Which slice of the output each part writes.
+    collects : bool
+        Whether there is an output.
     """
 
+    reads: Sequence[Layout]
     layout: Layout
+    collects: bool = True
 
     @abstractmethod
     def operands(self) -> Sequence[Sequence[Tensor]]:
@@ -59,7 +65,8 @@ class Forward(Work):
     """
 
     def __init__(self, tiles: Tiles, x: Tensor, linops: Sequence[NamedLinop] | None = None) -> None:
-        self.tiles, self.x, self.layout = tiles, x, tiles.output
+        self.tiles, self.x = tiles, x
+        self.reads, self.layout = [tiles.input], tiles.output
         self.linops = [part.linop for part in tiles.parts] if linops is None else linops
 
     def operands(self) -> Sequence[Sequence[Tensor]]:
@@ -91,9 +98,9 @@ class Output:
     """
 
     def __init__(self, work: Work) -> None:
-        self._work, self.layout = work, work.layout
+        self.work, self.layout = work, work.layout
         self.y: Tensor | None = None
-        self._slices: list[Tensor] = []
+        self.slices: list[Tensor] = []
 
     def put(self, number: int, result: Tensor) -> None:
         """Write the result of a part where it belongs, or add it to what is there."""
@@ -113,20 +120,28 @@ class Output:
         """
         dtype = sum_dtype(result.dtype) if self.layout.is_summed else result.dtype
         if self.y is None:
-            make = result.new_empty if self.layout.fills else result.new_zeros
-            self._use(make(self.layout.shape(result.shape), dtype=dtype))
-        elif self.y.dtype != dtype:
-            self._use(self.y.to(torch.promote_types(self.y.dtype, dtype)))
-        place = self._slices[number]
+            self._use(self.make(result, dtype))
+        elif (common := torch.promote_types(self.y.dtype, dtype)) != self.y.dtype:
+            self._use(self.promoted(self.y, common))
+        place = self.slices[number]
         if result.shape != place.shape:
             raise ValueError(
-                f"{self._work.signature(number)}: a tile must return shape {tuple(place.shape)}, "
+                f"{self.work.signature(number)}: a tile must return shape {tuple(place.shape)}, "
                 f"got {tuple(result.shape)}"
             )
         return place
 
+    def make(self, like: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return memory for the output, given the first result."""
+        make = like.new_empty if self.layout.fills else like.new_zeros
+        return make(self.layout.shape(like.shape), dtype=dtype)
+
+    def promoted(self, y: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the output so far in a wider dtype."""
+        return y.to(dtype)
+
     def _use(self, y: Tensor) -> None:
-        self.y, self._slices = y, self.layout.views(y)
+        self.y, self.slices = y, self.layout.views(y)
 
 
 def sum_dtype(dtype: torch.dtype) -> torch.dtype:

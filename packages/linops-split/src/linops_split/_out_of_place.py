@@ -6,7 +6,7 @@ happens, and nothing is written into.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 import torch
@@ -14,13 +14,27 @@ from torch import Tensor
 
 from ._execution import sum_dtype
 from ._layout import Layout, Slices, cut_apart
-from ._tiles import Tiles
+from ._tiles import Part, Tiles
 
 
-def applied_out_of_place(tiles: Tiles, x: Tensor) -> Tensor:
-    """Return A x, put together of what the parts return."""
+def applied_out_of_place(
+    tiles: Tiles, x: Tensor, called: Callable[[Part, Tensor], Tensor] | None = None
+) -> Tensor:
+    """Return A x, put together of what the parts return.
+
+    Parameters
+    ----------
+    tiles : Tiles
+    x : Tensor
+    called : function, optional
+        Returns what a part returns for its slice of x; the operator of the part is called by
+        default.
+    """
     views = tiles.input.views(x)
-    results = [part.linop(view) for part, view in zip(tiles.parts, views, strict=True)]
+    if called is None:
+        results = [part.linop(view) for part, view in zip(tiles.parts, views, strict=True)]
+    else:
+        results = [called(part, view) for part, view in zip(tiles.parts, views, strict=True)]
     return put_together(results, tiles.output)
 
 

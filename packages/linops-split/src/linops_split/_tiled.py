@@ -110,13 +110,17 @@ class Tiled(Composite):
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
         if not is_plain or not writing_is_safe():
             self._lay_out_slices()
-            return applied_out_of_place(self.tiles, x)
+            return self.out_of_place(x)
         try:
             if not torch.is_grad_enabled() or not (x.requires_grad or self._is_trained()):
-                return self._result(Forward(self.tiles, x))
+                return self._result(self._forward(x))
             return self._recorded(x)
         except RecordedByAutograd:
-            return applied_out_of_place(self.tiles, x)
+            return self.out_of_place(x)
+
+    def out_of_place(self, x: Tensor) -> Tensor:
+        """Return A x, put together by operations that all that follows tensors can follow."""
+        return applied_out_of_place(self.tiles, x)
 
     @constant_when_compiled
     def _lay_out_slices(self) -> None:
@@ -137,8 +141,8 @@ class Tiled(Composite):
         if forward_ad._current_level >= 0 or is_autocast(devices) or isinstance(x, FakeTensor):
             raise RecordedByAutograd
         copies, states = self._current_copies(), random_states(devices)
-        recording = Recording(self.signature, self.tiles, copies, self.execute)
-        y = self._result(Forward(self.tiles, x.detach(), copies.frozen))
+        recording = self._recording(copies)
+        y = self._result(self._forward(x.detach(), copies))
         if not all(map(torch.equal, states, random_states(devices))):
             raise RecordedByAutograd
         return recorded(y, recording, x)
@@ -150,6 +154,12 @@ class Tiled(Composite):
             self._copies = copies = self._new_copies()
         copies.follow_hooks()
         return copies
+
+    def _recording(self, copies: PartCopies) -> Recording:
+        return Recording(self.signature, self.tiles, copies, self.execute, self.out_of_place)
+
+    def _forward(self, x: Tensor, copies: PartCopies | None = None) -> Forward:
+        return Forward(self.tiles, x, None if copies is None else copies.frozen)
 
     def _new_copies(self) -> PartCopies:
         return PartCopies(self.tiles)

@@ -278,3 +278,13 @@ def _renamed(
 def without_zeros(parts: Sequence[Part]) -> Sequence[Part]:
     """Return the parts without those that add nothing; the first where none adds anything."""
     return [part for part in parts if not isinstance(part.linop, Zero)] or parts[:1]
+
+
+def placed_within(outer: Window, part: Part) -> Part:
+    """Return a part of a tile as a part of the whole, in which the tile is ``outer``."""
+    starts = {dim: piece.start for dim, piece in outer.items()}
+    inside = {
+        dim: slice(starts.get(dim, 0) + piece.start, starts.get(dim, 0) + piece.stop)
+        for dim, piece in part.window.items()
+    }
+    return Part(part.linop, {**outer, **inside}, part.place)

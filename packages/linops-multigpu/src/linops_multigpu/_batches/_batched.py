@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
 import torch
-from torch import Tensor, nn
-from torch.autograd import forward_ad
-from torch.autograd.function import Function, FunctionCtx
+from torch import Tensor
 
-from linops_core import NamedLinop, hooks_are_possible, writing_is_safe
-from linops_split import Tiled, Tiling
-from nameddim import NamedDimension, NamedShape
+from linops_core import NamedLinop
+from linops_split import Part, Tiled, Tiles
+from linops_split.execution import (
+    Forward,
+    PartCopies,
+    Recording,
+    Work,
+    applied_out_of_place,
+)
+from nameddim import NamedDimension
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._events import RepeatedEvent
+from .._devices._stream_pool import follow_caller, let_caller_follow, streams_on
 from .._devices._to_device import ToDevice
 from .._execution._call import one_call
-from .._execution._execute import CannotBeWritten, Forward, execute
+from .._execution._device_tiles import DevicePair, DeviceTiles
+from .._execution._execute import execute
 from .._execution._plan import Kind, Plan
 from .._execution._planner import check_window, planned
 from .._execution._timeline import Timeline, timeline
-from .._execution._training import (
-    TrainedCall,
-    TrainedTiles,
-    attached,
-    can_be_repeated,
-    random_states,
-    trained_tiles,
-)
-from .._weights._crew import Crew, crew_of
-from .._weights._placed import Placed
-from .._weights._remote import Remote
-from .._weights._replica import given
-from .._weights._snapshot import Snapshot
+from .._weights._training import MOVING, DeviceCopies, DeviceForward, DeviceRecording
 
 
 class BatchedLinop(Tiled):
-    r"""An operator put together of tiles, each on its device, that work at the same time.
+    r"""An operator that is a table of parts, each on its device, that work at the same time.
 
     What tiles read is sent from the base device, and what they return is collected there, by
     streams for copies, while others compute. All transfers start at an event that is recorded when
@@ -46,8 +41,8 @@ class BatchedLinop(Tiled):
 
     Parameters
     ----------
-    whole : NamedLinop
-        Tiles put together by Add and Concat; of those on other devices :class:`Remote`.
+    tiles : Tiles
+        The place of a part is a DevicePair, or None for the base device.
     base : DeviceSpec
         Where input and output are.
     max_in_flight : int
@@ -61,7 +56,7 @@ class BatchedLinop(Tiled):
     Raises
     ------
     TypeError
-        If ``whole`` is no operator, ``base`` no DeviceSpec, ``max_in_flight`` no integer or
+        If ``tiles`` is no table, ``base`` no DeviceSpec, ``max_in_flight`` no integer or
         ``tqdm_kwargs`` no mapping.
     ValueError
         If ``max_in_flight`` is not positive.
@@ -72,25 +67,24 @@ class BatchedLinop(Tiled):
         The event at which the transfers of the last call could start.
     """
 
+    start_event: RepeatedEvent
+    _where: DeviceTiles | None
+    _plans: dict[object, Plan]
+
     def __init__(
         self,
-        whole: NamedLinop,
+        tiles: Tiles,
         base: DeviceSpec,
         max_in_flight: int = 2,
         sizes: Mapping[NamedDimension, int] | None = None,
         tqdm_kwargs: Mapping[str, object] | None = None,
     ) -> None:
-        if not isinstance(whole, NamedLinop):
-            raise TypeError(f"BatchedLinop: whole must be a NamedLinop, got {type(whole)}")
         if not isinstance(base, DeviceSpec):
             raise TypeError(f"BatchedLinop: base must be a DeviceSpec, got {base!r}")
         check_window("BatchedLinop", max_in_flight)
-        super().__init__(whole, tqdm_kwargs, sizes)
+        self.__dict__["base"] = base
+        super().__init__(tiles, tqdm_kwargs, sizes)
         self.base, self.max_in_flight = base, max_in_flight
-        self.start_event = RepeatedEvent(base.device)
-        self._plan: tuple[Tiling, Plan, Crew] | None = None
-        self._tiles: tuple[Tiling, TrainedTiles | None] | None = None
-        self._holders: list[nn.Module] | None = None
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
@@ -115,7 +109,7 @@ class BatchedLinop(Tiled):
            4  compute  tile 1    meta     x[N 2:4]  after 3
            5  collect  tile 1    meta     y[N 2:4]  after 4
         """
-        return self._made_plan()[1]
+        return self._plan_of(self._forward(torch.empty(0)))
 
     def timeline(
         self, *, send: float = 1.0, compute: float = 1.0, collect: float = 1.0, add: float = 0.0
@@ -155,15 +149,22 @@ class BatchedLinop(Tiled):
                 )
         return timeline(plan.actions, str(plan.base), durations)
 
-    def _made_plan(self) -> tuple[Tiling, Plan, Crew]:
-        tiling = self.tiling()
-        made = self._plan
-        if made is None or made[0] is not tiling:
-            crew = crew_of([part.linop for part in tiling.parts], self.base)
-            plan = planned(tiling, crew.devices, self.base.device, self.max_in_flight, crew.lanes)
-            made = tiling, plan, crew
-            vars(self)["_plan"] = made
-        return made
+    @property
+    def where(self) -> DeviceTiles:
+        """The parts and their devices."""
+        where = self._where
+        if where is None or where.tiles is not self.tiles:
+            self._where = where = DeviceTiles(self.tiles, self.base)
+            self._plans = {}
+        return where
+
+    def _plan_of(self, work: Work) -> Plan:
+        where, key = self.where, (type(work), work.collects)
+        if key not in self._plans:
+            self._plans[key] = planned(
+                work, where.devices, self.base.device, self.max_in_flight, where.lanes
+            )
+        return self._plans[key]
 
     def run(self, x: Tensor) -> Tensor:
         """Return A x, computed on all devices."""
@@ -171,147 +172,95 @@ class BatchedLinop(Tiled):
             raise ValueError(
                 f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
             )
-        with one_call():  # so what tiles share is looked at, and sent, once
+        with one_call():  # so what parts share is looked at, and sent, once
             try:
-                return self._computed(x)
+                return super().run(x)
             except RuntimeError as error:
                 self._check_weights_stayed(error)
                 raise
 
     def _check_weights_stayed(self, error: RuntimeError) -> None:
-        """Refuse weights that a tile reads where they were, and that were moved since."""
-        for part in self.tiling().parts:
-            tile = part.linop
-            device = tile.device.device if isinstance(tile, Remote) else self.base.device
-            tile = tile.there if isinstance(tile, Remote) else tile
-            if any(isinstance(m, (Placed, Remote, Tiled, ToDevice)) for m in tile.modules()):
+        """Refuse weights that a part reads where they were, and that were moved since."""
+        for part, device in zip(self.tiles.parts, self.where.devices, strict=True):
+            if any(isinstance(module, MOVING) for module in part.linop.modules()):
                 continue  # it follows its weights, or looks at them itself
-            now = {str(t.device) for t in (*tile.parameters(), *tile.buffers())} - {str(device)}
+            tensors = (*part.linop.parameters(), *part.linop.buffers())
+            now = {str(tensor.device) for tensor in tensors} - {str(device)}
             if now:
                 raise ValueError(
-                    f"{self.signature}: the weights of {tile.signature} must stay on {device}, "
-                    "where they were when it was batched, got weights on "
+                    f"{self.signature}: the weights of {part.linop.signature} must stay on "
+                    f"{device}, where they were when it was batched, got weights on "
                     f"{', '.join(sorted(now))}; call create_batched_linop again for the operator "
                     "that was moved"
                 ) from error
 
-    def _computed(self, x: Tensor) -> Tensor:
-        if forward_ad._current_level >= 0 or not writing_is_safe():
-            return self.whole(x)
-        is_trained = self.has_recorded_weights()
-        if not is_trained and not (x.requires_grad and torch.is_grad_enabled()):
-            return super().run(x)
-        if hooks_are_possible(x.detach()):
-            return self.whole(x)  # somebody wants to see each call
-        y = self._trained(x) if is_trained else self._followed(x)
-        # If there is none, autograd follows something that is no weight of ours.
-        return self.whole(x) if y is None else y
+    def execute(self, work: Work) -> Tensor | None:
+        """Return what the parts make, each on its device."""
+        if not self.where.pairs:
+            return super().execute(work)
+        plan = self._plan_of(work)
+        with one_call():
+            return execute(plan, work, self.where, self.start_event.record, self.watched)
 
-    def _followed(self, x: Tensor) -> Tensor | None:
-        """Return A x as a function of the input: the gradient is by A^H."""
-        if not self._made_plan()[2].places:
-            return None  # all tiles are here
-        y = self.written(x.detach())
-        return None if y is None else cast(Tensor, _Attached.apply(x, y, self))  # type: ignore[no-untyped-call]
+    def out_of_place(self, x: Tensor) -> Tensor:
+        """Return A x, put together by operations that all that follows tensors can follow."""
+        with one_call():
+            return applied_out_of_place(self.tiles, x, applied_on_device)
 
-    def _trained(self, x: Tensor) -> Tensor | None:
-        """Return A x as a function of the input and of the weights: gradients are by tiles."""
-        tiling, plan, crew = self._made_plan()
-        made = self._tiles
-        if made is None or made[0] is not tiling:
-            tiles = trained_tiles(tiling, self.base, self.max_in_flight)
-            made = tiling, tiles
-            vars(self)["_tiles"] = made
-        tiles = made[1]
-        devices = [self.base.device, *crew.devices]
-        if tiles is None or tiles.are_hooked() or not can_be_repeated(x, devices):
-            return None
-        call, states = TrainedCall(self.signature, tiles), random_states(devices)
-        try:
-            with given(call.frozen()):
-                work = Forward(plan, tiling, tiles.crew, x.detach())
-                y = execute(plan, work, self.start_event.record, self.watched)
-        except CannotBeWritten:
-            return None
-        is_repeatable = all(map(torch.equal, states, random_states(devices)))
-        return attached(cast(Tensor, y), call, x) if is_repeatable else None
+    def _forward(self, x: Tensor, copies: PartCopies | None = None) -> Forward:
+        return DeviceForward(self.tiles, x, cast(DeviceCopies | None, copies))
 
-    def has_recorded_weights(self) -> bool:
-        """Whether autograd follows a weight, and is to."""
-        if not torch.is_grad_enabled():
-            return False
-        return any(
-            tensor is not None and tensor.requires_grad
-            for module in self.holders()
-            for tensor in (*module._parameters.values(), *module._buffers.values())
-        )
+    def _current_copies(self) -> PartCopies:
+        copies = cast(DeviceCopies | None, self._copies)
+        if copies is None or not copies.are_those_of(self.where):
+            self._copies = copies = DeviceCopies(self.where)
+        copies.follow_hooks()
+        return copies
 
-    def holders(self) -> list[nn.Module]:
-        """Return the modules in which weights are, those of tiles that share theirs once."""
-        if self._holders is None:
-            holders = [m for m in self.modules() if m._parameters or m._buffers]
-            vars(self)["_holders"] = holders
-        return cast(list[nn.Module], self._holders)
+    def _recording(self, copies: PartCopies) -> Recording:
+        own = self.signature, self.tiles, copies, self.execute, self.out_of_place
+        return DeviceRecording(self.where, *own)
 
-    def written(self, x: Tensor) -> Tensor | None:
-        """Return A x as the plan says, or None where that cannot be done; see :class:`Tiled`."""
-        tiling, plan, crew = self._made_plan()
-        if not crew.places:
-            return super().written(x)
-        if crew.passes_by_hooks():
-            return None
-        try:
-            work = Forward(plan, tiling, crew, x)
-            return execute(plan, work, self.start_event.record, self.watched)
-        except CannotBeWritten:
-            return None
+    def _devices(self) -> Sequence[torch.device]:
+        return [self.base.device, *self.where.devices]
 
-    def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
-        """Return the same of other tiles."""
-        return super().with_operands(linops, shape)._unplanned()
+    def _normal_of_group(self, tiles: Tiles) -> Part:
+        """Return the normal operator of some of the parts, on their device if it is one."""
+        first, *others = {part.place for part in tiles.parts}
+        if others:
+            return super()._normal_of_group(tiles)
+        parts = [Part(part.linop, part.window) for part in tiles.parts]
+        own = Tiles(tiles.shape, parts, tiles.lengths)
+        return Part(Tiled(own).own_normal(), place=first)
+
+    def _lay_out(self, tiles: Tiles) -> None:
+        """Be an operator of this table, about which nothing was found out yet."""
+        super()._lay_out(tiles)
+        self._where, self._plans = None, {}
+        self.__dict__["start_event"] = RepeatedEvent(self.base.device)
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
-        return cast(Self, super().with_weights(change))._unplanned()
-
-    def _unplanned(self) -> Self:
-        """Forget what was found out about the operator that this is a copy of."""
-        vars(self).update(
-            _plan=None, _tiles=None, _holders=None, start_event=RepeatedEvent(self.base.device)
-        )
-        return self
+        other = cast(Self, super().with_weights(change))
+        other._lay_out(other.tiles)
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without what is made again."""
-        return {**super().__getstate__(), "_plan": None, "_tiles": None, "_holders": None}
+        return {**super().__getstate__(), "_where": None, "_plans": {}}
 
 
-class _Attached(Function):
-    """The result of a batched operator as a function of its input: the gradient is by A^H."""
-
-    @staticmethod
-    def forward(x: Tensor, y: Tensor, linop: BatchedLinop) -> Tensor:
-        return y
-
-    @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, y, linop = inputs
-        ctx.mark_dirty(y)  # it becomes the output, and nobody else has it
-        ctx.linop, ctx.weights = linop, Snapshot(linop.holders())  # type: ignore[attr-defined]
-        ctx.is_real = not x.is_complex()  # type: ignore[attr-defined]
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        with one_call():  # so the weights are looked at once
-            return _Attached.followed(ctx, gradient)
-
-    @staticmethod
-    def followed(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """Return the gradient to the input."""
-        if not ctx.weights.shows():
-            raise RuntimeError(
-                f"{ctx.linop.signature}: weights must stay as they are until the gradient to the "
-                "input was computed, got some that were written to, replaced or moved"
-            )
-        of_x = ctx.linop.H(gradient)
-        return of_x.real if ctx.is_real and of_x.is_complex() else of_x, None, None
+def applied_on_device(part: Part, x: Tensor) -> Tensor:
+    """Return what a part returns, which is on the base device as x is."""
+    if part.place is None:
+        return part.linop(x)
+    pair = cast(DevicePair, part.place)
+    base, device = pair.base, pair.device
+    sending, receiving = base.transfer_stream, device.transfer_stream
+    there = ToDevice(base.device, device.device, istream=sending, ostream=receiving)
+    streams = streams_on(device.device, device)
+    follow_caller(streams)
+    with streams.backend.using(streams.compute):
+        y: Tensor = there.H(part.linop(there(x)))
+    let_caller_follow(streams)
+    return y

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from linops_core import Composite, Identity, NamedLinop
+from linops_split import Part, Tiled, Tiles
 from nameddim import ND, NamedDimension
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._devices import probed
 from .._devices._to_device import ToDevice
+from .._execution._device_tiles import DeviceTiles
 from .._execution._planner import check_window
-from .._weights._placed import Placed, placed_together
-from .._weights._remote import Remote
+from .._weights._device_replica import DeviceReplica, replicated_together
+from .._weights._training import MOVING
 from ._batch_spec import BatchSpec
 from ._batched import BatchedLinop
-from ._grid import Leaf, cut
-
-_MOVES = (Placed, Remote, ToDevice)
+from ._cutting import cut_over_devices
 
 
 def create_batched_linop(
@@ -101,14 +102,11 @@ def create_batched_linop(
     if base is None:
         base = DeviceSpec(_device_of(linop) if default_device is None else default_device)
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    whole = cut(linop, specs, base, known, max_in_flight)
-    for device in {base.device, *whole.devices()}:
+    tiles = cut_over_devices(linop, specs, base, known)
+    for device in {base.device, *DeviceTiles(tiles, base).devices}:
         probed(device)
-    _place(whole.leaves())
-    together = whole.put_together(base)
-    if linop.is_endomorphism:
-        together = together.as_endomorphism()
-    return BatchedLinop(together, base, max_in_flight, known, tqdm_kwargs)
+    batched = BatchedLinop(_placed(tiles, base), base, max_in_flight, known, tqdm_kwargs)
+    return cast(BatchedLinop, batched.as_endomorphism()) if linop.is_endomorphism else batched
 
 
 def _specs_in(batch_specs: object) -> list[BatchSpec]:
@@ -125,40 +123,42 @@ def _specs_in(batch_specs: object) -> list[BatchSpec]:
     return list(found)
 
 
-def _place(leaves: Iterable[Leaf]) -> None:
-    """Give every tile whose weights are elsewhere a copy of what it reads on its device.
+def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
+    """Return the table in which each part whose weights are elsewhere has copies on its device.
 
-    All tiles of a device are sent together, so that what they share is sent once.
+    All parts of a device are sent together, so that what they share is sent once.
     """
-    elsewhere: dict[torch.device, list[Leaf]] = {}
-    for leaf in leaves:
-        device = leaf.device.device
-        if any(tensor.device != device for tensor in _all_tensors(leaf.linop)):
-            elsewhere.setdefault(device, []).append(leaf)
-    for leaf in (leaf for members in elsewhere.values() for leaf in members):
-        leaf.linop = _in_one_place(leaf.linop)
-        if any(isinstance(part, _MOVES) for part in leaf.linop.modules()):
+    linops = [part.linop for part in tiles.parts]
+    elsewhere: dict[torch.device, list[int]] = {}
+    for number, device in enumerate(DeviceTiles(tiles, base).devices):
+        if any(tensor.device != device for tensor in _all_tensors(linops[number])):
+            elsewhere.setdefault(device, []).append(number)
+    for number in (number for members in elsewhere.values() for number in members):
+        linops[number] = linop = _in_one_place(linops[number])
+        if any(isinstance(module, MOVING) for module in linop.modules()):
             raise ValueError(
-                f"create_batched_linop: {leaf.linop.signature} moves between devices inside an "
+                f"create_batched_linop: {linop.signature} moves between devices inside an "
                 "operator that is no composition, so it cannot work on another device; give the "
                 "operator before it was placed, with all specs in one list"
             )
     for device, members in elsewhere.items():
-        placed = placed_together([leaf.linop for leaf in members], device)
-        for leaf, linop in zip(members, placed, strict=True):
-            leaf.linop = linop
+        copies = replicated_together([linops[number] for number in members], device)
+        for number, linop in zip(members, copies, strict=True):
+            linops[number] = linop
+    found = iter(linops)
+    return tiles.mapped(lambda _: next(found))
 
 
 def _in_one_place(linop: NamedLinop) -> NamedLinop:
     """Return the operator without the moves between devices, to be placed as a whole."""
-    if isinstance(linop, Placed):
+    if isinstance(linop, DeviceReplica):
         return linop.source
     if isinstance(linop, ToDevice):
         return Identity(linop.ishape)
-    if isinstance(linop, (Remote, BatchedLinop)):
-        (inner,) = linop.linops
-        return _in_one_place(inner)
-    if isinstance(linop, Composite) and any(isinstance(p, _MOVES) for p in linop.modules()):
+    if isinstance(linop, Tiled):
+        parts = [Part(_in_one_place(part.linop), part.window) for part in linop.tiles.parts]
+        return Tiled(Tiles(linop.shape, parts, linop.tiles.lengths))
+    if isinstance(linop, Composite) and any(isinstance(p, MOVING) for p in linop.modules()):
         return linop.with_operands(map(_in_one_place, linop.linops), linop.shape)
     return linop
 

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .._weights._weight_parts import memory_order
+from linops_split.execution import memory_order
+
 from ._staging import pieces, staging_of
 from ._stream_pool import DeviceStreams
 from ._streams import Event, HostBackend, recorded_on

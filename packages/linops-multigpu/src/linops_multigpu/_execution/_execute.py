@@ -2,104 +2,30 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor
 
-from linops_split import Tiling
+from linops_split.execution import Work
 
-from .._devices._stream_pool import DeviceStreams, follow_caller, let_caller_follow, streams_on
-from .._devices._streams import Event, HostBackend, HostEvent, Stream, recorded_on
+from .._devices._stream_pool import follow_caller, let_caller_follow, streams_on
+from .._devices._streams import Event, HostBackend, HostEvent, Stream, backend_of, recorded_on
 from .._devices._transfer import Transfer, issue
-from .._weights._crew import Crew
-from ._output import Lane, Output, output_on
+from ._device_tiles import DeviceTiles
+from ._output import DeviceOutput, Lane, WiderDtype, output_on
 from ._plan import Action, Kind, Plan
-
-
-class CannotBeWritten(Exception):
-    """A result does not go into an output like those before: its dtype, or autograd follows it."""
-
-
-class Work(ABC):
-    """What is computed by an execution: the output of an operator, or its gradients.
-
-    Parameters
-    ----------
-    tiling : Tiling
-    crew : Crew
-        The tiles of the tiling.
-    """
-
-    def __init__(self, tiling: Tiling, crew: Crew) -> None:
-        self.tiling, self.crew = tiling, crew
-
-    @abstractmethod
-    def operands(self) -> Sequence[Sequence[Tensor]]:
-        """Return, of each tensor that tiles read, the view that each tile reads."""
-
-    @abstractmethod
-    def compute(
-        self, tile: int, operands: Sequence[Tensor], streams: DeviceStreams
-    ) -> Tensor | None:
-        """Return the result of a tile for what it reads, or None if nothing is to be collected.
-
-        The stream that computes is current.
-        """
-
-    @abstractmethod
-    def output(self, first: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
-        """Return memory for the output, and the view of it that each tile writes.
-
-        It is made for the first result, which says of what kind it is.
-        """
-
-
-class Forward(Work):
-    """The output of an operator.
-
-    Parameters
-    ----------
-    plan : Plan
-    tiling : Tiling
-    crew : Crew
-    x : Tensor
-        The input, on the base device.
-    """
-
-    def __init__(self, plan: Plan, tiling: Tiling, crew: Crew, x: Tensor) -> None:
-        super().__init__(tiling, crew)
-        self.plan, self.x = plan, x
-
-    def operands(self) -> Sequence[Sequence[Tensor]]:
-        """Return the view of the input that each tile reads."""
-        # Once for all tiles: what copies bytes knows nothing of signs.
-        return [self.tiling.inputs(self.x.resolve_conj().resolve_neg())]
-
-    def compute(self, tile: int, operands: Sequence[Tensor], streams: DeviceStreams) -> Tensor:
-        """Return what a tile returns; refuse it if autograd follows it or it must not be added."""
-        result = self.crew.workers[tile].apply(*operands)
-        if result.requires_grad or not self.tiling.may_add(result):
-            raise CannotBeWritten
-        return result
-
-    def output(self, first: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
-        """Return memory of the dtype of the first result."""
-        make = torch.empty if self.plan.fills else torch.zeros
-        shape = self.tiling.output_shape(first.shape)
-        y = make(shape, dtype=first.dtype, device=self.plan.base)
-        return y, self.tiling.outputs(y)
 
 
 def execute(
     plan: Plan,
     work: Work,
+    where: DeviceTiles,
     record_start: Callable[[Stream], Event],
     watched: Callable[[Sequence[Action]], Iterable[Action]] = iter,
 ) -> Tensor | None:
-    """Return what the tiles put together, as the plan says; None if they return nothing.
+    """Return what the parts make, as the plan says; None if they return nothing.
 
     The result may be used on the current stream of the base device, or by the host if that is it.
     What a call has to remember is its own, so that several threads may apply one operator at once.
@@ -108,6 +34,7 @@ def execute(
     ----------
     plan : Plan
     work : Work
+    where : DeviceTiles
     record_start : function
         Returns an event, recorded on the stream it is given: all transfers start at it.
     watched : function, optional
@@ -115,20 +42,24 @@ def execute(
 
     Raises
     ------
-    CannotBeWritten
-        If autograd follows a result, or they are of several dtypes.
     ValueError
-        If a tile returns another shape than what it writes has.
+        If a part returns another shape than what it writes has.
     """
-    execution = _Execution(plan, work, record_start)
-    try:
-        for number, action in enumerate(watched(plan.actions)):
-            execution.carry_out(number, action)
-        return execution.joined()
-    except BaseException:
-        # What is dropped now may still be in use anywhere.
-        execution.synchronize()
-        raise
+    dtype: torch.dtype | None = None
+    while True:
+        execution = _Execution(plan, work, where, record_start, dtype)
+        try:
+            for number, action in enumerate(watched(plan.actions)):
+                execution.carry_out(number, action)
+            return execution.joined()
+        except WiderDtype as wider:
+            # What was collected is in memory of another dtype: all is computed again.
+            execution.synchronize()
+            dtype = wider.dtype
+        except BaseException:
+            # What is dropped now may still be in use anywhere.
+            execution.synchronize()
+            raise
 
 
 class _Execution:
@@ -139,25 +70,32 @@ class _Execution:
     stream has been told to wait for all that use it.
     """
 
-    def __init__(self, plan: Plan, work: Work, record_start: Callable[[Stream], Event]) -> None:
-        self.plan, self.work, crew = plan, work, work.crew
-        self.workers = crew.workers
-        self.base = streams_on(plan.base, crew.base)
+    def __init__(
+        self,
+        plan: Plan,
+        work: Work,
+        where: DeviceTiles,
+        record_start: Callable[[Stream], Event],
+        dtype: torch.dtype | None,
+    ) -> None:
+        self.plan, self.work, self.dtype = plan, work, dtype
+        self.lane_of, pairs = where.lanes, where.pairs
+        self.base = streams_on(plan.base, where.base)
         self.lanes = [
             Lane(
-                streams_on(plan.base, place.base, place.device.device),
-                streams_on(place.device.device, place.device, plan.base),
+                streams_on(plan.base, pair.base, pair.device.device),
+                streams_on(pair.device.device, pair.device, plan.base),
             )
-            for place in crew.places
+            for pair in pairs
         ]
-        given = [(self.base, crew.base)]
-        given += [(lane.there, p.device) for lane, p in zip(self.lanes, crew.places, strict=True)]
+        given = [(self.base, where.base)]
+        given += [(lane.there, p.device) for lane, p in zip(self.lanes, pairs, strict=True)]
         self.given = [streams for streams, spec in given if spec.compute_stream is not None]
         for streams in self.given:
             follow_caller(streams)
         with self.base.backend.using(self.base.compute):
             self.operands = work.operands()
-        self.output: Output | None = None
+        self.output: DeviceOutput | None = None
         self.results: dict[int, Tensor] = {}
         self.transfers: dict[int, Transfer] = {}
         self.done: dict[int, Event] = {}
@@ -190,10 +128,10 @@ class _Execution:
         self.prepare(there.compute, action)
         operands = [self.transfers[source].copy for source in action.uses]
         with there.backend.using(there.compute):
-            result = self.work.compute(action.tile, operands, there)
+            result = self.work.compute(action.tile, operands)
             if result is not None:
-                self.admit(result, action)
-                keep_view_of(operands, result, there)
+                result = self.admit(result, action)
+                keep_view_of(operands, result)
                 if action.onto is not None:
                     result = self.summed(action.onto, result)
                 self.results[number] = result
@@ -223,13 +161,16 @@ class _Execution:
     def compute_here(self, action: Action) -> None:
         operands = [views[action.tile] for views in self.operands]
         with self.base.backend.using(self.base.compute):
-            result = self.work.compute(action.tile, operands, self.base)
+            result = self.work.compute(action.tile, operands)
+            if result is not None:
+                result = self.admit(result, action)
         if result is not None:
+            assert self.output is not None
             after = [self.done[n] for n in action.after if n in self.done]
-            self.admit(result, action).take(result, action, after)
+            self.output.take(result, action, after)
 
     def lane(self, action: Action) -> Lane:
-        return self.lanes[cast(int, self.workers[action.tile].place)]
+        return self.lanes[cast(int, self.lane_of[action.tile])]
 
     def note(self, number: int, event: Event | None) -> None:
         """Remember when an action is done, if it is not already: what a host did is."""
@@ -250,21 +191,11 @@ class _Execution:
         if not isinstance(self.base.backend, HostBackend):
             self.prepare(stream, action)
 
-    def admit(self, result: Tensor, action: Action) -> Output:
-        """Return the output, made for the first result; refuse one that does not go into it."""
+    def admit(self, result: Tensor, action: Action) -> Tensor:
+        """Return a result in the dtype of the output, which is made for the first one."""
         if self.output is None:
-            with self.base.backend.using(self.base.compute):
-                y, places = self.work.output(result)
-            self.output = output_on(self.base)(self.plan, self.base, y, places)
-        if self.output.y.dtype != result.dtype:
-            raise CannotBeWritten
-        shape = self.output.places[action.tile].shape
-        if result.shape != shape:
-            raise ValueError(
-                f"{self.work.tiling.parts[action.tile].linop.signature}: a tile must return shape "
-                f"{tuple(shape)}, got {tuple(result.shape)}"
-            )
-        return self.output
+            self.output = output_on(self.base)(self.plan, self.base, self.work, self.dtype)
+        return self.output.admitted(action.tile, result)
 
     def joined(self) -> Tensor | None:
         """Return the output, for which the caller's stream on the base device waits.
@@ -295,12 +226,13 @@ class _Execution:
         self.base.compute.synchronize()
 
 
-def keep_view_of(operands: Sequence[Tensor], result: Tensor, there: DeviceStreams) -> None:
-    """Keep the memory of a result that is a view of what its tile reads.
+def keep_view_of(operands: Sequence[Tensor], result: Tensor) -> None:
+    """Keep the memory of a result that is a view of what its part reads.
 
     It belongs to the stream for what comes in, and outlives what the result is a view of. The
-    stream that computes waits for all other users before the result is dropped.
+    stream that computes, which is current, waits for all other users before the result is dropped.
     """
     storage = result.untyped_storage()._cdata
     if any(operand.untyped_storage()._cdata == storage for operand in operands):
-        there.backend.record_use(result, there.compute)
+        backend = backend_of(result.device)
+        backend.record_use(result, backend.current_stream(result.device))

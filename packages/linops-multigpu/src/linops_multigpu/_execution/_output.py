@@ -7,7 +7,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+from linops_split.execution import Output, Work
 
 from .._devices._stream_pool import DeviceStreams
 from .._devices._streams import Event, HostBackend, recorded_on
@@ -23,35 +26,75 @@ class Lane:
     there: DeviceStreams
 
 
-class Output(ABC):
-    """The output, and the part of it that each tile writes.
+class WiderDtype(Exception):
+    """A result does not go into the output, which must be of a wider dtype."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__(dtype)
+        self.dtype = dtype
+
+
+class DeviceOutput(Output, ABC):
+    """The output on the base device, and how results get there.
 
     Parameters
     ----------
     plan : Plan
     base : DeviceStreams
-    y : Tensor
-        Memory for it, made on the stream that computes on the base device.
-    places : sequence of Tensor
-        Of each tile the view of ``y`` that it writes.
+    work : Work
+    dtype : torch.dtype, optional
+        The least that the output must have.
     """
 
     def __init__(
-        self, plan: Plan, base: DeviceStreams, y: Tensor, places: Sequence[Tensor]
+        self, plan: Plan, base: DeviceStreams, work: Work, dtype: torch.dtype | None
     ) -> None:
-        self.plan, self.base, self.y, self.places = plan, base, y, places
+        super().__init__(work)
+        self.plan, self.base, self.dtype = plan, base, dtype
+
+    def admitted(self, number: int, result: Tensor) -> Tensor:
+        """Return a result in the dtype of the output, which is made for the first one.
+
+        Raises
+        ------
+        ValueError
+            If it has another shape than what the part writes.
+        WiderDtype
+            If the output must be made anew.
+        """
+        with self.base.backend.using(self.base.compute):
+            first = self.y is None
+            self.slice_for(number, result)
+            if first:
+                self.prepare()
+        assert self.y is not None
+        return result.to(self.y.dtype)
+
+    def make(self, like: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return memory on the base device."""
+        if self.dtype is not None:
+            dtype = torch.promote_types(dtype, self.dtype)
+        new = torch.empty if self.layout.fills else torch.zeros
+        return new(self.layout.shape(like.shape), dtype=dtype, device=self.plan.base)
+
+    def promoted(self, y: Tensor, dtype: torch.dtype) -> Tensor:
+        """Refuse to go on: results may be on their way."""
+        raise WiderDtype(dtype)
+
+    def prepare(self) -> None:
+        """Make what else is needed, once there is memory for the output."""
 
     @abstractmethod
     def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
         """Put a result of the base device where it belongs, once all of ``after`` have happened."""
 
-    def put(self, result: Tensor, action: Action) -> None:
+    def write(self, result: Tensor, action: Action) -> None:
         """Write or add to the output, on the stream that computes on the base device."""
         with self.base.backend.using(self.base.compute):
             if action.adds:
-                self.places[action.tile].add_(result)
+                self.slices[action.tile].add_(result)
             else:
-                self.places[action.tile].copy_(result)
+                self.slices[action.tile].copy_(result)
 
     @abstractmethod
     def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
@@ -66,47 +109,46 @@ class Output(ABC):
         """Wait until all is there that was collected."""
 
 
-class DeviceOutput(Output):
+class AcceleratorOutput(DeviceOutput):
     """An output on a device: results are copied to their places, or to buffers to be added."""
 
-    def __init__(
-        self, plan: Plan, base: DeviceStreams, y: Tensor, places: Sequence[Tensor]
-    ) -> None:
-        super().__init__(plan, base, y, places)
-        lengths = [0] * plan.n_slots
-        for action in plan.actions:
+    def prepare(self) -> None:
+        """Make the buffers."""
+        assert self.y is not None
+        lengths = [0] * self.plan.n_slots
+        for action in self.plan.actions:
             if action.slot is not None:
-                lengths[action.slot] = max(lengths[action.slot], self.places[action.tile].numel())
-        with base.backend.using(base.compute):
-            self.slots = [self.y.new_empty(length) for length in lengths]
-        self.vacant = recorded_on(base.compute, base.backend)
+                length = self.slices[action.tile].numel()
+                lengths[action.slot] = max(lengths[action.slot], length)
+        self.slots = [self.y.new_empty(length) for length in lengths]
+        self.vacant = recorded_on(self.base.compute, self.base.backend)
 
     def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
         """Start the way of a result to its place, or to a buffer."""
-        into = self.places[action.tile] if action.slot is None else self.buffer(action)
+        into = self.slices[action.tile] if action.slot is None else self.buffer(action)
         return issue(result, lane.there, lane.here, ready=ready, into=into, vacant=self.vacant)
 
     def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
         """Put a result of the base device where it belongs, after what was collected there."""
         for event in after:
             self.base.compute.wait_event(event)
-        self.put(result, action)
+        self.write(result, action)
 
     def buffer(self, action: Action) -> Tensor:
         """Return the part of a buffer that holds what is to be added."""
         assert action.slot is not None
-        place = self.places[action.tile]
+        place = self.slices[action.tile]
         return self.slots[action.slot][: place.numel()].view(place.shape)
 
     def add(self, action: Action) -> None:
         """Add what is in the buffer."""
-        self.put(self.buffer(action), action)
+        self.write(self.buffer(action), action)
 
     def finish(self) -> None:
         """Do nothing: who uses the output waits for the copies to it."""
 
 
-class HostOutput(Output):
+class HostOutput(DeviceOutput):
     """An output on the host, which puts what arrives where it belongs, in the order of the plan.
 
     It does so as late as it can, for it has to wait then: when so many results are on their way
@@ -114,9 +156,9 @@ class HostOutput(Output):
     """
 
     def __init__(
-        self, plan: Plan, base: DeviceStreams, y: Tensor, places: Sequence[Tensor]
+        self, plan: Plan, base: DeviceStreams, work: Work, dtype: torch.dtype | None
     ) -> None:
-        super().__init__(plan, base, y, places)
+        super().__init__(plan, base, work, dtype)
         # No transfers, which would keep the memory of the devices.
         self.on_the_way: deque[tuple[Tensor, Event | None, Action]] = deque()
         self.n_at_most = plan.n_lanes * plan.max_in_flight
@@ -134,7 +176,7 @@ class HostOutput(Output):
             self.make_room()
             self.on_the_way.append((result, None, action))
         else:
-            self.put(result, action)
+            self.write(result, action)
 
     def make_room(self) -> None:
         """Have at most so many results on the way that one more may be."""
@@ -146,7 +188,7 @@ class HostOutput(Output):
         result, arrived, action = self.on_the_way.popleft()
         if arrived is not None:
             arrived.synchronize()
-        self.put(result, action)
+        self.write(result, action)
 
     def add(self, action: Action) -> None:
         """Do nothing: it is added in its turn, when it is there."""
@@ -157,6 +199,6 @@ class HostOutput(Output):
             self.land()
 
 
-def output_on(base: DeviceStreams) -> type[Output]:
+def output_on(base: DeviceStreams) -> type[DeviceOutput]:
     """Return the kind of output for a base device."""
-    return HostOutput if isinstance(base.backend, HostBackend) else DeviceOutput
+    return HostOutput if isinstance(base.backend, HostBackend) else AcceleratorOutput

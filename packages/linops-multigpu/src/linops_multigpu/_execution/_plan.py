@@ -66,8 +66,6 @@ class Plan:
     actions : tuple of Action
     base : torch.device
         Where the input is and the output goes.
-    fills : bool
-        Whether the output needs no zeros to begin with.
     n_slots : int
         How many buffers on the base device hold what was collected and is to be added.
     max_in_flight : int
@@ -78,7 +76,6 @@ class Plan:
 
     actions: tuple[Action, ...]
     base: torch.device
-    fills: bool
     n_slots: int
     max_in_flight: int
     n_lanes: int

@@ -6,70 +6,40 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import TypeAlias
 
 import torch
 
 from linops_core import Window
-from linops_split import Tiling
-from nameddim import NamedDimension
+from linops_split.execution import Slices, Work
 
 from ._plan import Action, Kind, Plan
 
-Key: TypeAlias = frozenset[tuple[NamedDimension, int, int]]
-"""A window as a value."""
-
 
 def planned(
-    tiling: Tiling,
+    work: Work,
     devices: Sequence[torch.device],
     base: torch.device,
     max_in_flight: int,
     lanes: Sequence[Hashable] | None = None,
 ) -> Plan:
-    """Return the plan of applying the tiles of ``tiling``, each on its device.
+    """Return the plan of computing the parts of a table, each on its device.
 
-    What several tiles of a device read is sent to it once; what several of them add up is added
+    What several parts on a device read is sent to it once; what several of them add up is added
     there and collected once. On each device there are at most ``max_in_flight`` inputs and as many
-    results at a time, beside those that later tiles still need.
+    results at a time, beside those that later parts still need.
 
     Parameters
     ----------
-    tiling : Tiling
+    work : Work
     devices : sequence of torch.device
-        Of each tile.
+        Of each part.
     base : torch.device
     max_in_flight : int
     lanes : sequence, optional
-        What is the same for tiles that compute on the same stream of the same device. By default
+        What is the same for parts that compute on the same stream of the same device. By default
         their devices are; where one has several, each counts as a device here.
     """
-    reads, writes = _windows(tiling)
-    planner = _Planner([reads], writes, True, devices, base, max_in_flight, lanes)
-    return planner.plan(fills=tiling.fills)
-
-
-def planned_backward(
-    tiling: Tiling,
-    devices: Sequence[torch.device],
-    base: torch.device,
-    max_in_flight: int,
-    lanes: Sequence[Hashable] | None = None,
-    *,
-    collects: bool = True,
-) -> Plan:
-    """Return the plan of a backward pass: of each tile the gradient and the input are sent.
-
-    What is collected are the gradients to the input, where ``collects`` is set. Each is sent and
-    collected as in :func:`planned`, whose parameters these are.
-    """
-    reads, writes = _windows(tiling)
-    planner = _Planner([writes, reads], reads, collects, devices, base, max_in_flight, lanes)
-    return planner.plan(fills=False)
-
-
-def _windows(tiling: Tiling) -> tuple[list[Window], list[Window]]:
-    return [part.reads for part in tiling.parts], [part.writes for part in tiling.parts]
+    return _Planner(work, devices, base, max_in_flight, lanes).plan()
 
 
 def check_window(what: str, max_in_flight: object) -> None:
@@ -92,9 +62,9 @@ def check_window(what: str, max_in_flight: object) -> None:
 class _Lane:
     """What is on one device while a plan is made."""
 
-    sent: list[dict[Key, int]]
+    sent: list[dict[Slices, int]]
     """Of each operand, the actions that send what tiles read, of what is there."""
-    sums: dict[Key, int] = field(default_factory=dict)
+    sums: dict[Slices, int] = field(default_factory=dict)
     """The action that computed the last of the results that are added up."""
     collected: list[int] = field(default_factory=list)
     """The actions that collect the results that are there, oldest first."""
@@ -105,34 +75,26 @@ class _Planner:
 
     Parameters
     ----------
-    operands : sequence of sequence of Window
-        Of each tensor that tiles read, which window each tile reads.
-    writes : sequence of Window
-        Which window of the output each tile writes.
-    collects : bool
-        Whether there is an output.
-    devices, base, max_in_flight, lanes
+    work, devices, base, max_in_flight, lanes
         As in :func:`planned`.
     """
 
     def __init__(
         self,
-        operands: Sequence[Sequence[Window]],
-        writes: Sequence[Window],
-        collects: bool,
+        work: Work,
         devices: Sequence[torch.device],
         base: torch.device,
         max_in_flight: int,
         lanes: Sequence[Hashable] | None,
     ) -> None:
-        self.operands, self.writes, self.collects = operands, writes, collects
+        self.operands, self.writes = [layout.windows for layout in work.reads], work.layout.windows
+        self.collects = work.collects
         self.devices, self.base, self.max_in_flight = devices, base, max_in_flight
         self.lane_of: Sequence[Hashable] = lanes or devices
-        self.read_keys = [[_key(window) for window in windows] for windows in operands]
-        self.write_keys = [_key(window) for window in writes]
-        # Where tiles write parts of what others do, who comes first would matter: all are added.
-        distinct = dict(zip(self.write_keys, writes, strict=True)).values()
-        self.overlaps = not _are_disjoint([*distinct])
+        self.read_keys = [layout.keys for layout in work.reads]
+        self.write_keys = work.layout.keys
+        # Where parts write slices of what others do, who comes first would matter: all are added.
+        self.overlaps = work.layout.overlaps
         self.last_reader = [
             {place: tile for tile, place in enumerate(zip(self.lane_of, keys, strict=True))}
             for keys in self.read_keys
@@ -141,11 +103,11 @@ class _Planner:
         self.actions: list[Action] = []
         self.lanes: dict[Hashable, _Lane] = {}
         self.computed: dict[int, int] = {}
-        self.written: dict[Key, tuple[int, ...]] = {}
+        self.written: dict[Slices, tuple[int, ...]] = {}
         self.slots: list[int] = []
 
-    def plan(self, fills: bool) -> Plan:
-        """Return the plan; ``fills`` says whether tiles write all of the output."""
+    def plan(self) -> Plan:
+        """Return the plan."""
         for tile in sorted(range(len(self.devices)), key=self.turn):
             if self.devices[tile] == self.base:
                 self.compute_here(tile)
@@ -155,7 +117,6 @@ class _Planner:
         return Plan(
             tuple(self.actions),
             self.base,
-            fills and not self.overlaps,
             n_slots,
             self.max_in_flight,
             n_lanes=len(self.lanes),
@@ -276,27 +237,3 @@ class _Planner:
         else:
             self.written[key] = (number,)
         return number
-
-
-def _are_disjoint(windows: Sequence[Window]) -> bool:
-    """Whether windows can be told apart by cuts, each through all that are left.
-
-    If not, some may have elements in common.
-    """
-    if len(windows) < 2:
-        return True
-    for dim in set(windows[0]).intersection(*windows):
-        groups = list[list[Window]]()
-        stop = 0
-        for window in sorted(windows, key=lambda window: window[dim].start):
-            if not groups or window[dim].start >= stop:
-                groups.append([])
-            groups[-1].append(window)
-            stop = max(stop, window[dim].stop)
-        if len(groups) > 1:
-            return all(map(_are_disjoint, groups))
-    return False
-
-
-def _key(window: Window) -> Key:
-    return frozenset((dim, piece.start, piece.stop) for dim, piece in window.items())

@@ -8,15 +8,16 @@ from itertools import chain
 
 from torch import Tensor
 
+from linops_split.execution import Root, WeightPart, WeightParts
+
 from .._devices._stream_pool import streams_on
 from .._devices._transfer import Transfer, issue
-from ._weight_parts import Part, Root, WeightParts
 
 _N_UNDER_WAY = 4
 """How many gradients are on their way to the weights at a time, at most."""
 
 
-class GradientSums:
+class DeviceGradientSums:
     """Sums of gradients, over the parts of weights that one stream of a device computes with.
 
     Of parts that overlap each element is summed once. Parts of a weight that is on the device of
@@ -71,7 +72,7 @@ class _Total:
 
     values: Tensor
 
-    def __init__(self, root: Root, parts: list[Part]) -> None:
+    def __init__(self, root: Root, parts: list[WeightPart]) -> None:
         self.root, self.parts = root, parts
         self._n_added = 0
         starts = [part.copy.storage_offset() for part in parts]
@@ -83,7 +84,7 @@ class _Total:
         ]
         self._start, self._length = min(starts), max(stops) - min(starts)
 
-    def add(self, part: Part, gradient: Tensor) -> None:
+    def add(self, part: WeightPart, gradient: Tensor) -> None:
         """Add the gradient of a part."""
         self._n_added += 1
         if len(self.parts) > 1:
@@ -97,7 +98,7 @@ class _Total:
         else:
             self.values.add_(gradient)
 
-    def of(self, part: Part, values: Tensor) -> Tensor:
+    def of(self, part: WeightPart, values: Tensor) -> Tensor:
         """Return what ``values``, which are like those of the sum, are for a part."""
         if len(self.parts) == 1:
             return values
@@ -111,14 +112,14 @@ class _Total:
         return len(self.parts) == 1 and own == (self.root.shape, self.root.stride, 0)
 
 
-def returned(sums: Sequence[tuple[GradientSums, Sequence[int]]]) -> dict[int, Tensor]:
+def returned(sums: Sequence[tuple[DeviceGradientSums, Sequence[int]]]) -> dict[int, Tensor]:
     """Return the gradients of weights, each on the device of its weight, in its layout.
 
     It works on the streams that are current.
 
     Parameters
     ----------
-    sums : sequence of (GradientSums, sequence of int)
+    sums : sequence of (DeviceGradientSums, sequence of int)
         With a number for each weight that the sums are of: those of one number are added up.
     """
     found = _Returned()

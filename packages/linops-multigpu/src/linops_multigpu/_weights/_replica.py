@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
+from linops_split.execution import read_by, reading
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on
 from .._execution._call import once_a_call, one_call
-from ._followed import Followed, is_transformed, sent_by_itself
+from ._broadcast import Broadcast, is_transformed, sent_by_itself
 from ._snapshot import Snapshot
-from ._weights import read_by, reading
 
 # One at a time: what two threads find to be outdated is sent once.
 _SENDING = threading.RLock()
@@ -56,8 +53,6 @@ class Replica:
 
         Whether they are those that were sent is found out once a call (:func:`one_call`) for all.
         """
-        if (given := _GIVEN.get().get(self)) is not None:
-            return given.linop(position)
         if is_transformed():
             return sent_by_itself(self._sources[position], self._device)
         # For each stream: it waits for what was sent, and what is sent now is sent on it.
@@ -74,7 +69,7 @@ class Replica:
         """Return the copies of all sources, up to date."""
         return self._up_to_date(range(len(self._sources)))
 
-    def followed(self, copies: Copies) -> Followed:
+    def followed(self, copies: Copies) -> Broadcast:
         """Return how gradients of copies reach what autograd follows of the sources."""
         return copies.followed(self._sources, range(len(self._sources)))
 
@@ -126,7 +121,7 @@ class Copies:
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]
-        self._followed: dict[tuple[object, ...], Followed] = {}
+        self._broadcast: dict[tuple[object, ...], Broadcast] = {}
 
     def show(self, positions: Sequence[int]) -> bool:
         """Whether what some of the operators read is as it was."""
@@ -138,17 +133,17 @@ class Copies:
         """Return of each tensor of the operators whether autograd follows it now."""
         return self._snapshot.recorded()
 
-    def followed(self, sources: Sequence[NamedLinop], positions: Sequence[int]) -> Followed:
+    def followed(self, sources: Sequence[NamedLinop], positions: Sequence[int]) -> Broadcast:
         """Return how gradients of the copies reach what the sources read."""
         key = tuple(positions), self.recorded()
-        found = self._followed.get(key)
+        found = self._broadcast.get(key)
         if found is None:
-            found = Followed(
+            found = Broadcast(
                 [sources[position] for position in positions],
                 [self.tensors[position] for position in positions],
             )
             if found.can_be_kept:
-                self._followed[key] = found
+                self._broadcast[key] = found
         return found
 
     def shows_all(self) -> bool:
@@ -236,28 +231,3 @@ class ReplicaPart:
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without what was derived."""
         return type(self), (self.replica, self.position, self._derive)
-
-
-class Given:
-    """Operators that stand for the copies of a replica while :func:`given` lasts."""
-
-    def __init__(self, copies: Copies, linops: Sequence[NamedLinop]) -> None:
-        self._copies, self._linops = copies, linops
-
-    def linop(self, position: int) -> NamedLinop:
-        """Return one of them, for work on the stream that is current."""
-        self._copies.use()
-        return self._linops[position]
-
-
-_GIVEN: ContextVar[Mapping[Replica, Given]] = ContextVar("given", default=MappingProxyType({}))
-
-
-@contextmanager
-def given(linops: Mapping[Replica, Given]) -> Iterator[None]:
-    """Let other operators stand for the copies of replicas, in this thread."""
-    token = _GIVEN.set(linops)
-    try:
-        yield
-    finally:
-        _GIVEN.reset(token)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from linops_split.execution import modules_of
+
 from ._contents import fingerprint, has_contents
-from ._weights import modules_of
 
 
 class Snapshot:

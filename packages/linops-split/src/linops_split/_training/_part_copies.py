@@ -9,7 +9,7 @@ from torch import Tensor
 from linops_core import NamedLinop
 
 from .._tiles import Tiles
-from ._hooks import with_hooks_of
+from ._hooks import add_hooks_of, with_hooks_of
 from ._weight_parts import WeightParts, weight_of
 from ._weights import read_by, reading
 
@@ -96,26 +96,20 @@ class PartCopies:
     def follow_hooks(self) -> None:
         """Have the hooks that the parts have now be called for their copies."""
         for linops in (self.frozen, self.trained):
-            for copy, linop in zip(linops, self._called, strict=True):
-                with_hooks_of(copy, linop)
+            for copy, source, called in zip(linops, self._sources, self._called, strict=True):
+                with_hooks_of(copy, source)
+                if called is not source:
+                    add_hooks_of(copy, called)
 
     def versions(self) -> list[int]:
         """Return how often each tensor that is read was written to."""
-        return [
-            -1 if copy.is_inference() else copy._version for own in self._copies for copy in own
-        ]
+        read = [tensor for tensors in (*self._copies, self.weights) for tensor in tensors]
+        return [-1 if tensor.is_inference() else tensor._version for tensor in read]
 
     def leaves(self, number: int) -> dict[int, Tensor]:
         """Return, by their numbers, the parts of weights that a part reads."""
         numbers = {n for n in self._numbers[number] if n is not None}
         return {n: self._leaves[n] for n in sorted(numbers)}
-
-    def recorded(self) -> list[NamedLinop]:
-        """Return the operators of the parts, from whose weights autograd reaches ours."""
-        return [
-            reading(source, tensors)
-            for source, tensors in zip(self._sources, self._read, strict=True)
-        ]
 
 
 def look_of(tensor: Tensor) -> tuple[object, ...]:

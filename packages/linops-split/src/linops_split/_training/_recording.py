@@ -36,10 +36,20 @@ class Recording:
         What is called.
     run : function
         The executor.
+    again : function
+        Returns A x by torch's own graph.
     """
 
-    def __init__(self, signature: str, tiles: Tiles, copies: PartCopies, run: Run) -> None:
-        self.signature, self.tiles, self.copies, self.run = signature, tiles, copies, run
+    def __init__(
+        self,
+        signature: str,
+        tiles: Tiles,
+        copies: PartCopies,
+        run: Run,
+        again: Callable[[Tensor], Tensor],
+    ) -> None:
+        self.signature, self.tiles, self.copies = signature, tiles, copies
+        self.run, self.again = run, again
         self._versions = copies.versions()
 
     @property
@@ -57,10 +67,14 @@ class Recording:
 
     def gradients(self, x: Tensor, gradient: Tensor, of_input: bool) -> list[Tensor | None]:
         """Return the gradients to the input and to the weights, computed part by part."""
-        work = Backward(self, x.detach(), gradient.detach(), of_input)
+        work = self.backward(x.detach(), gradient.detach(), of_input)
         of_x = self.run(work)
         found = self.returned(work)
         return [of_x, *(found.get(number) for number in range(len(self.weights)))]
+
+    def backward(self, x: Tensor, gradient: Tensor, of_input: bool) -> Backward:
+        """Return what is computed for the gradients."""
+        return Backward(self, x, gradient, of_input)
 
     def returned(self, work: Backward) -> dict[int, Tensor]:
         """Return the gradients of the weights, by their numbers."""
@@ -69,23 +83,11 @@ class Recording:
     def recorded_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor | None]:
         """Return the gradients by torch's own graph, so that autograd follows them."""
         with torch.enable_grad():
-            views = self.tiles.input.views(x)
-            linops = self.copies.recorded()
-            results = [linop(view) for linop, view in zip(linops, views, strict=True)]
-        slices = self.tiles.output.views(gradient)
-        pairs = [
-            (result, like(of_result, result))
-            for result, of_result in zip(results, slices, strict=True)
-            if result.requires_grad
-        ]
+            y = self.again(x)
         wanted = [tensor for tensor in (x, *self.weights) if tensor.requires_grad]
         found = iter(
             torch.autograd.grad(
-                [result for result, _ in pairs],
-                wanted,
-                [of_result for _, of_result in pairs],
-                create_graph=torch.is_grad_enabled(),
-                allow_unused=True,
+                y, wanted, gradient, create_graph=torch.is_grad_enabled(), allow_unused=True
             )
         )
         return [next(found) if tensor.requires_grad else None for tensor in (x, *self.weights)]
@@ -105,7 +107,9 @@ class Backward(Work):
 
     def __init__(self, recording: Recording, x: Tensor, gradient: Tensor, of_input: bool) -> None:
         self.recording, self.x, self.gradient = recording, x, gradient
-        self.of_input, self.layout = of_input, recording.tiles.input
+        tiles = recording.tiles
+        self.reads, self.layout = [tiles.output, tiles.input], tiles.input
+        self.of_input = self.collects = of_input
         self.sums = GradientSums(recording.copies.parts)
 
     def operands(self) -> Sequence[Sequence[Tensor]]:
@@ -174,8 +178,8 @@ class _Recorded(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, *_ = ctx.saved_tensors
         ctx.recording.check()
+        x, *_ = ctx.saved_tensors
         # Autograd is to follow the gradients, or many of them are wanted at once.
         if torch.is_grad_enabled() or not writing_is_safe() or _is_batch(gradient):
             found = ctx.recording.recorded_gradients(x, gradient)

@@ -32,7 +32,7 @@ class Root:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class WeightPart:
     """A part of a weight, as a strided view of its flat memory, and a copy of that part."""
 
     root: int
@@ -53,12 +53,12 @@ class WeightParts:
     ----------
     roots : list of Root
         The weights whose parts they are.
-    parts : list of Part
+    parts : list of WeightPart
     """
 
     def __init__(self) -> None:
         self.roots: list[Root] = []
-        self.parts: list[Part] = []
+        self.parts: list[WeightPart] = []
         self._root_of: dict[int, int] = {}
         self._part_at: dict[tuple[object, ...], int] = {}
         self._groups: list[list[int]] | None = None
@@ -81,19 +81,19 @@ class WeightParts:
             self.roots.append(Root(weight.device, weight.shape, weight.stride(), order))
         offset = int(tensor.storage_offset() - weight.storage_offset())
         place = root, tensor.shape, tensor.stride(), offset
-        number = self._part_at.setdefault(place, len(self.parts))
+        number = self._part_at.setdefault((*place, copy.device), len(self.parts))
         if number == len(self.parts):
-            self._append(Part(*place, copy))
+            self._append(WeightPart(*place, copy))
         return number
 
     def add_alone(self, tensor: Tensor, copy: Tensor) -> int:
         """Return the number of a part that is all of a weight, whatever its memory looks like."""
         stride = torch.empty(tensor.shape, device="meta").stride()
         self.roots.append(Root(tensor.device, tensor.shape, stride, list(range(tensor.ndim))))
-        self._append(Part(len(self.roots) - 1, tensor.shape, stride, 0, copy))
+        self._append(WeightPart(len(self.roots) - 1, tensor.shape, stride, 0, copy))
         return len(self.parts) - 1
 
-    def _append(self, part: Part) -> None:
+    def _append(self, part: WeightPart) -> None:
         self.parts.append(part)
         self._groups = None
 

@@ -14,15 +14,14 @@ from torch import Tensor
 from torch.autograd.function import Function, FunctionCtx
 
 from linops_core import NamedLinop
+from linops_split.execution import WeightParts, read_by, reading, weight_of
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import sent
-from ._gradient_sums import GradientSums, returned
-from ._weight_parts import WeightParts, weight_of
-from ._weights import read_by, reading
+from ._gradient_sums import DeviceGradientSums, returned
 
 
-class Followed:
+class Broadcast:
     """Operators on copies of what they read, with gradients that reach what they read.
 
     Parameters
@@ -51,7 +50,7 @@ class Followed:
     def linops(self) -> list[NamedLinop]:
         """Return operators whose gradients reach the weights, which belong to one call."""
         own = self.weights
-        return self.reading(_Follow.apply(self.parts, *own) if own else ())  # type: ignore[no-untyped-call]
+        return self.reading(_BroadcastWeights.apply(self.parts, *own) if own else ())  # type: ignore[no-untyped-call]
 
     def reading(self, parts: Sequence[Tensor]) -> list[NamedLinop]:
         """Return operators that read the given tensors in the place of the parts of weights."""
@@ -95,7 +94,7 @@ def _sent(tensor: Tensor, here: torch.device, there: torch.device) -> Tensor:
     return sent(tensor, DeviceSpec(here), DeviceSpec(there))
 
 
-class _Follow(Function):
+class _BroadcastWeights(Function):
     """From weights to the copies of their parts, which have been sent."""
 
     @staticmethod
@@ -109,15 +108,15 @@ class _Follow(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        return None, *_Return.apply(ctx.parts, *gradients)  # type: ignore[no-untyped-call]
+        return None, *_ReduceAdd.apply(ctx.parts, *gradients)  # type: ignore[no-untyped-call]
 
 
-class _Return(Function):
-    """From gradients of the copies to gradients of the weights; the adjoint of `_Follow`."""
+class _ReduceAdd(Function):
+    """From gradients of the copies to gradients of the weights."""
 
     @staticmethod
     def forward(parts: WeightParts, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        sums = GradientSums(parts)
+        sums = DeviceGradientSums(parts)
         for number, gradient in enumerate(gradients):
             if gradient is not None:
                 sums.add(number, gradient)

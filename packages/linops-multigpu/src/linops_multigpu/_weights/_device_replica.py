@@ -17,7 +17,7 @@ from .._devices._devices import as_device, probed
 from ._replica import Replica, ReplicaPart
 
 
-class Placed(Composite):
+class DeviceReplica(Composite):
     r"""An operator that computes on another device, on copies that follow its weights.
 
     The operator as it was given, the source, stays where it is: its parameters are those of
@@ -50,7 +50,7 @@ class Placed(Composite):
     --------
     >>> from linops_core import Diagonal
     >>> A = Diagonal(torch.ones(2), ("N",))
-    >>> Placed(A, torch.device("meta"))(torch.empty(2, device="meta"))
+    >>> DeviceReplica(A, torch.device("meta"))(torch.empty(2, device="meta"))
     tensor(..., device='meta', size=(2,))
     """
 
@@ -63,7 +63,7 @@ class Placed(Composite):
         copy: ReplicaPart | None = None,
     ) -> None:
         if not isinstance(source, NamedLinop):
-            raise TypeError(f"Placed: source must be a NamedLinop, got {type(source)}")
+            raise TypeError(f"DeviceReplica: source must be a NamedLinop, got {type(source)}")
         super().__init__(source.shape, [source])
         self.device = as_device(device)
         if copy is None:
@@ -96,8 +96,8 @@ class Placed(Composite):
         """Return the operator on the device, with the values that its weights have now."""
         return self.copy()
 
-    def _derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> Placed:
-        return Placed(derive(self.source), self.device, self.copy.derived(derive))
+    def _derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> DeviceReplica:
+        return DeviceReplica(derive(self.source), self.device, self.copy.derived(derive))
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, on the same device and with the same copies."""
@@ -128,14 +128,15 @@ class Placed(Composite):
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
-        return Placed(self.source.with_weights(change), self.device)
+        return DeviceReplica(self.source.with_weights(change), self.device)
 
 
-def placed_together(sources: Sequence[NamedLinop], device: torch.device) -> list[Placed]:
+def replicated_together(sources: Sequence[NamedLinop], device: torch.device) -> list[DeviceReplica]:
     """Return the operators at work on ``device``, where they share what they share here."""
     replica = Replica(sources, device)
     return [
-        Placed(source, device, replica.part(position)) for position, source in enumerate(sources)
+        DeviceReplica(source, device, replica.part(position))
+        for position, source in enumerate(sources)
     ]
 
 
