@@ -1,13 +1,25 @@
-"""From a list of operations to the hazards between them."""
+"""From a list of operations to the hazards between them.
+
+Bytes are not visited one by one. An access is kept as its view, together with the later writes
+that overwrote some of it, its holes; bytes are counted only where views overlap in part.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
-from ._accesses import Access, Memory, Standing
+import numpy as np
+
+from .._views._coverage import n_touched
+from .._views._layout import Layout
+from .._views._overlap import layouts_overlap
+from .._views._runs import Runs, intersect, layout_runs, merge, n_bytes
+from .._views._view import View
 from ._graph import DependencyGraph
 from ._hazards import Dependency, HazardKind, SelfHazard
+from ._layout_index import LayoutIndex
 from ._operation import Operation
 from ._tensors import MemoryView
 
@@ -56,7 +68,7 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
             f"analyze_dependencies: operations must be iterable, got {type(operations).__name__}"
         )
     program = tuple(operations)
-    memory = Memory()
+    memory = _Memory()
     edges: list[Dependency] = []
     self_hazards: list[SelfHazard] = []
     for index, operation in enumerate(program):
@@ -69,40 +81,150 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
         reads = memory.accesses(index, operation.input_views)
         writes = memory.accesses(index, operation.output_views)
         for access in reads:
-            _, writers = memory.readers_and_writers(access)
-            _note(found, HazardKind.RAW, writers, access)
+            _note(found, HazardKind.RAW, access.standing.writes, access)
         for access in writes:
-            readers, writers = memory.readers_and_writers(access)
-            _note(found, HazardKind.WAR, readers, access)
-            _note(found, HazardKind.WAW, writers, access)
+            _note(found, HazardKind.WAR, access.standing.reads, access)
+            _note(found, HazardKind.WAW, access.standing.writes, access)
         # The operation reads before it writes: its own writes end its reads too.
         for access in reads:
-            readers, _ = memory.readers_and_writers(access)
-            readers.add(access)
+            access.standing.reads.add(access.region.layout, access)
         for access in writes:
-            readers, writers = memory.readers_and_writers(access)
-            readers.overwrite(access.region)
-            writers.overwrite(access.region)
-            writers.add(access)
-        edges += _edges(found, program, index)
+            _overwrite(access.standing.reads, access.region)
+            _overwrite(access.standing.writes, access.region)
+            access.standing.writes.add(access.region.layout, access)
+        edges += [
+            Dependency(program[earlier], operation, earlier, index, kind, tuple(pairs.values()))
+            for (earlier, kind), pairs in sorted(found.items(), key=lambda item: item[0])
+        ]
         self_hazards += operation.self_hazards()
     return DependencyGraph(program, edges, self_hazards)
 
 
-_Pair: TypeAlias = tuple[MemoryView, MemoryView]
-_Found: TypeAlias = dict[tuple[int, HazardKind], dict[tuple[int, int], _Pair]]
+class _Region:
+    """The bytes of a view."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    @cached_property
+    def runs(self) -> Runs:
+        return layout_runs(self.layout)
+
+    @cached_property
+    def nbytes(self) -> int:
+        return n_touched([self.layout])
+
+    def surely_contains(self, other: _Region) -> bool:
+        """Whether every byte of another region belongs to this one, if that is easy to see."""
+        mine, its = self.layout, other.layout
+        return mine == its or (mine.is_run and mine.start <= its.start and its.stop <= mine.stop)
+
+    def n_common(self, other: _Region) -> int:
+        if self.surely_contains(other):
+            return other.nbytes
+        if other.surely_contains(self):
+            return self.nbytes
+        return n_bytes(intersect(self.runs, other.runs))
+
+
+class _Access:
+    """One view that one operation reads or writes."""
+
+    __slots__ = ("_holes", "_n_left", "index", "region", "standing", "view")
+
+    def __init__(self, index: int, view: MemoryView, region: _Region, standing: _Standing) -> None:
+        self.index = index
+        self.view = view
+        self.region = region
+        self.standing = standing
+        self._holes: LayoutIndex[_Region] | None = None
+        self._n_left = 0
+
+    def still_meets(self, other: _Region) -> bool:
+        """Whether some byte of a region is still as this access left it."""
+        if not layouts_overlap(self.region.layout, other.layout):
+            return False
+        return self._holes is None or self._n_left_in(other, self._holes) > 0
+
+    def is_ended_by(self, write: _Region) -> bool:
+        """Take away the bytes of a write; whether none is left then."""
+        if write.surely_contains(self.region):
+            return True
+        if self._holes is None:
+            self._holes = LayoutIndex()
+            self._n_left = self.region.nbytes
+        n_taken = self._n_left_in(write, self._holes)
+        if n_taken:
+            self._n_left -= n_taken
+            self._holes.add(write.layout, write)
+        return self._n_left == 0
+
+    def _n_left_in(self, other: _Region, holes: LayoutIndex[_Region]) -> int:
+        """Number of bytes of a region that are still as this access left them."""
+        met = [
+            hole
+            for hole in holes.may_meet(other.layout)
+            if layouts_overlap(hole.layout, other.layout)
+        ]
+        if any(hole.surely_contains(other) for hole in met):
+            return 0
+        if not met:
+            return self.region.n_common(other)
+        common = intersect(self.region.runs, other.runs)
+        covered = merge(np.concatenate([hole.runs for hole in met]))
+        return n_bytes(common) - n_bytes(intersect(common, covered))
+
+
+class _Standing(NamedTuple):
+    """The accesses that still matter in one address space: reads and writes that stand."""
+
+    reads: LayoutIndex[_Access]
+    writes: LayoutIndex[_Access]
+
+
+class _Memory:
+    """All address spaces of a program."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[Hashable, _Standing] = {}
+        self._regions: dict[View, _Region | None] = {}
+
+    def accesses(self, index: int, views: Iterable[MemoryView]) -> list[_Access]:
+        """One access, which stands nowhere yet, for each different view that is not empty."""
+        made = []
+        for view in {id(view): view for view in views}.values():
+            memory = view.memory
+            if memory not in self._regions:
+                layout = memory.layout()
+                self._regions[memory] = None if layout is None else _Region(layout)
+            region = self._regions[memory]
+            if region is not None:
+                if memory.space not in self._spaces:
+                    self._spaces[memory.space] = _Standing(LayoutIndex(), LayoutIndex())
+                made.append(_Access(index, view, region, self._spaces[memory.space]))
+        return made
+
+
+def _meeting(standing: LayoutIndex[_Access], region: _Region) -> list[_Access]:
+    """Accesses that left some byte of a region as it is."""
+    return [access for access in standing.may_meet(region.layout) if access.still_meets(region)]
+
+
+def _overwrite(standing: LayoutIndex[_Access], region: _Region) -> None:
+    """Take the bytes of a write away from all accesses."""
+    for access in _meeting(standing, region):
+        if access.is_ended_by(region):
+            standing.discard(access.region.layout, access)
+
+
+_Found: TypeAlias = dict[
+    tuple[int, HazardKind], dict[tuple[int, int], tuple[MemoryView, MemoryView]]
+]
 """Pairs of views, by the identity of both, by earlier operation and kind."""
 
 
-def _note(found: _Found, kind: HazardKind, standing: Standing, access: Access) -> None:
+def _note(found: _Found, kind: HazardKind, standing: LayoutIndex[_Access], access: _Access) -> None:
     """Note the hazards of one kind between what stands and what one operation does now."""
-    for earlier in standing.meeting(access.region):
+    for earlier in _meeting(standing, access.region):
         pairs = found.setdefault((earlier.index, kind), {})
         pairs[id(earlier.view), id(access.view)] = earlier.view, access.view
-
-
-def _edges(found: _Found, program: Sequence[Operation], later: int) -> list[Dependency]:
-    return [
-        Dependency(program[earlier], program[later], earlier, later, kind, tuple(pairs.values()))
-        for (earlier, kind), pairs in sorted(found.items(), key=lambda item: item[0])
-    ]

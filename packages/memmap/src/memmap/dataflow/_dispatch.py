@@ -17,20 +17,7 @@ class OperatorMode(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]  # 
 
     @abstractmethod
     def run(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Run one operator.
-
-        Parameters
-        ----------
-        func : torch._ops.OpOverload
-            The operator.
-        args, kwargs : sequence and mapping
-            What it is called with.
-
-        Returns
-        -------
-        object
-            What it returns; ``NotImplemented`` to be asked again for the tensors in a wrapper.
-        """
+        """Run one operator; ``NotImplemented`` asks again for the tensors in a wrapper."""
 
     def __torch_dispatch__(
         self,

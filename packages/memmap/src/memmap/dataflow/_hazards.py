@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from .._views._overlap import overlaps
+from .._views._overlap import has_internal_overlap, overlaps
 from .._views._view import View
+from ._layout_index import LayoutIndex
 from ._tensors import MemoryView
 
 if TYPE_CHECKING:
@@ -106,34 +109,57 @@ class SelfHazard:
         )
 
 
-def is_unsafe_in_place(read: View, written: View) -> bool:
-    """Whether two views overlap in another way than element for element.
+class ViewUse(NamedTuple):
+    """One view that an operation reads or writes: the argument, and its place in a list of views.
 
-    Parameters
-    ----------
-    read, written : View
-        What an operation reads, and what it writes.
-
-    Returns
-    -------
-    bool
-        False for disjoint views, and for views whose elements of equal index are the same bytes.
+    What is written element for element where it is read has the same place.
     """
-    return not is_same_place(read, written) and overlaps(read, written)
+
+    view: MemoryView
+    argument: str
+    item: int | None = None
+
+
+def hazards_inside(
+    operation: str, reads: Iterable[ViewUse], writes: Iterable[ViewUse], is_elementwise: bool
+) -> list[SelfHazard]:
+    """Overlaps of different arguments of an operation where one of them is written.
+
+    An argument that is read and written is in both. In an elementwise operation, an input that is
+    exactly the output is safe.
+    """
+    found = []
+    # By address space, since in a trace the addresses of every memory start at 0.
+    touched: defaultdict[Hashable, LayoutIndex[tuple[ViewUse, bool]]] = defaultdict(LayoutIndex)
+    for use in reads:
+        layout = use.view.memory.layout()
+        if layout is not None:
+            touched[use.view.memory.space].add(layout, (use, False))
+    for use in writes:
+        memory = use.view.memory
+        layout = memory.layout()
+        if layout is None:
+            continue
+        if has_internal_overlap(memory):
+            found.append(SelfHazard(operation, use.view, use.view, "write"))
+        for other, is_written in touched[memory.space].may_meet(layout):
+            is_in_place = (
+                not is_written
+                and is_elementwise
+                and other.item == use.item
+                and is_same_place(memory, other.view.memory)
+            )
+            if other[1:] != use[1:] and not is_in_place and overlaps(memory, other.view.memory):
+                other_is: Literal["read", "write"] = "write" if is_written else "read"
+                found.append(SelfHazard(operation, use.view, other.view, other_is))
+        touched[memory.space].add(layout, (use, True))
+    return found
 
 
 def is_same_place(a: View, b: View) -> bool:
-    """Whether elements of equal index are the same bytes in both views.
+    """Whether elements of equal index are the same bytes in both views, whatever the conj bits.
 
-    Parameters
-    ----------
-    a, b : View
-        Two views; their conj and neg bits do not matter.
-
-    Returns
-    -------
-    bool
-        True also if the two belong to different storages that alias.
+    True also if the two belong to different storages that alias.
     """
     return (a.space, a.address, a.sizes, a.strides, a.itemsize) == (
         b.space, b.address, b.sizes, b.strides, b.itemsize,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort_right
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 from .._views._layout import Layout
-from ._spans import SpanIndex
 
 Item = TypeVar("Item")
+
+_start = itemgetter(0)
 
 
 class LayoutIndex(Generic[Item]):
@@ -15,7 +18,8 @@ class LayoutIndex(Generic[Item]):
 
     Spans alone do not tell the columns of a matrix from one another. Items whose layout repeats
     with a period are therefore kept by their place within the period (their columns), all others
-    by their span.
+    by their span. Items of about one length are sorted by start, so that a look-up visits about as
+    many as it returns, whatever the mixture of lengths.
 
     Examples
     --------
@@ -27,74 +31,62 @@ class LayoutIndex(Generic[Item]):
     ([1], [0, 1])
     """
 
-    __slots__ = ("__weakref__", "_by_column", "_by_span")
+    __slots__ = ("_classes",)
 
     def __init__(self) -> None:
-        self._by_span: SpanIndex[Item] = SpanIndex()
-        self._by_column: dict[int, SpanIndex[Item]] = {}
+        # By period (0 for spans) and bits of the length: an interrupt finds an item in a list or
+        # not, and never a part of it.
+        self._classes: dict[tuple[int, int], list[tuple[int, int, Item]]] = {}
 
     def add(self, layout: Layout, item: Item) -> None:
-        """Add an item.
-
-        Parameters
-        ----------
-        layout : Layout
-            The bytes it touches.
-        item : object
-            Compared by identity when it is discarded.
-        """
-        index, start, stop = self._place(layout)
-        index.add(start, stop, item)
+        """Add an item."""
+        key, start, stop = _place(layout)
+        insort_right(self._classes.setdefault(key, []), (start, stop, item), key=_start)
 
     def discard(self, layout: Layout, item: Item) -> None:
-        """Remove an item, if it is there.
-
-        Parameters
-        ----------
-        layout : Layout
-            The layout with which it was added.
-        item : object
-            The item itself.
-        """
-        index, start, stop = self._place(layout)
-        index.discard(start, stop, item)
+        """Remove this very item, if it was added with this layout."""
+        key, start, _ = _place(layout)
+        entries = self._classes.get(key, [])
+        for place in range(bisect_left(entries, start, key=_start), len(entries)):
+            if entries[place][0] != start:
+                return
+            if entries[place][2] is item:
+                del entries[place]
+                return
 
     def may_meet(self, layout: Layout) -> list[Item]:
-        """Items that may share a byte with a layout; those left out certainly share none.
+        """Items that may share a byte with a layout, each once; those left out share none."""
+        found: dict[int, Item] = {}
+        for (period, bits), entries in self._classes.items():
+            for start, stop in _stretches(layout, period):
+                first = bisect_right(entries, start - (1 << bits), key=_start)
+                for place in range(first, bisect_left(entries, stop, key=_start)):
+                    _, item_stop, item = entries[place]
+                    if item_stop > start:
+                        found[id(item)] = item
+        return list(found.values())
 
-        Parameters
-        ----------
-        layout : Layout
-            Some bytes.
 
-        Returns
-        -------
-        list
-            In no particular order.
-        """
-        found = self._by_span.meeting(layout.start, layout.stop)
-        for period, index in self._by_column.items():
-            first = layout.start % period
-            past = first + _width(layout, period)
-            if past - first >= period:
-                found += index.meeting(0, period)
-            else:
-                met = index.meeting(first, min(past, period))
-                if past > period:  # the layout goes on at the start of the next period
-                    met += index.meeting(0, past - period)
-                    met = list({id(item): item for item in met}.values())
-                found += met
-        return found
+def _place(layout: Layout) -> tuple[tuple[int, int], int, int]:
+    """Class, start and stop of an item."""
+    period, count = layout.dims[-1]
+    if count > 1 and period > 1:
+        start = layout.start % period
+        stop = start + _width(layout, period)
+        if stop <= period:
+            return (period, (stop - start).bit_length()), start, stop
+    return (0, (layout.stop - layout.start).bit_length()), layout.start, layout.stop
 
-    def _place(self, layout: Layout) -> tuple[SpanIndex[Item], int, int]:
-        """Where an item of this layout is kept."""
-        period, count = layout.dims[-1]
-        if count > 1 and period > 1:
-            first = layout.start % period
-            past = first + _width(layout, period)
-            if past <= period:
-                return self._by_column.setdefault(period, SpanIndex()), first, past
-        return self._by_span, layout.start, layout.stop
+
+def _stretches(layout: Layout, period: int) -> list[tuple[int, int]]:
+    """Where in a period a layout may touch a byte."""
+    if period == 0:
+        return [(layout.start, layout.stop)]
+    start = layout.start % period
+    stop = start + _width(layout, period)
+    if stop - start >= period:
+        return [(0, period)]
+    return [(start, stop)] if stop <= period else [(start, period), (0, stop - period)]
 
 
 def _width(layout: Layout, period: int) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Self
 
-from .._views._overlap import has_internal_overlap, overlaps
-from ._hazards import SelfHazard, is_unsafe_in_place
+from ._hazards import SelfHazard, ViewUse, hazards_inside
 from ._tensors import MemoryView, check_is_view
 
 
@@ -118,23 +116,9 @@ class Operation:
         >>> print(*Operation("shift").set_inputs(head).set_outputs(tail).self_hazards())
         shift: writes tail, which overlaps head that it reads
         """
-        found = [
-            SelfHazard(self.name, written, read, "read")
-            for written in self.output_views
-            for read in self.input_views
-            if is_unsafe_in_place(read.memory, written.memory)
-        ]
-        found += [
-            SelfHazard(self.name, written, written, "write")
-            for written in self.output_views
-            if has_internal_overlap(written.memory)
-        ]
-        found += [
-            SelfHazard(self.name, first, second, "write")
-            for first, second in combinations(self.output_views, 2)
-            if overlaps(first.memory, second.memory)
-        ]
-        return tuple(found)
+        reads = [ViewUse(view, f"input {i}") for i, view in enumerate(self.input_views)]
+        writes = [ViewUse(view, f"output {i}") for i, view in enumerate(self.output_views)]
+        return tuple(hazards_inside(self.name, reads, reversed(writes), is_elementwise=True))
 
     def _checked(self, views: tuple[MemoryView, ...]) -> tuple[MemoryView, ...]:
         for view in views:

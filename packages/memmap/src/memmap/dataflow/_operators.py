@@ -74,23 +74,10 @@ class ArgumentUse(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorUse:
-    """What an operator does with its arguments and results.
+    """What an operator does with its arguments (in the order of its schema) and results.
 
-    Attributes
-    ----------
-    arguments : tuple of ArgumentUse
-        In the order of the schema.
-    moves_data : bool
-        False for views and for changes of sizes and strides.
-    fills_results : bool
-        False if new results are left as the memory came.
-    is_elementwise : bool
-        Whether an element of a result depends only on the elements of equal index, so that it
-        may be written where they were read.
-    writes_one_value : bool
-        Whether every element that is written gets the same value.
-    may_draw : bool
-        Whether it may draw random numbers.
+    Views and changes of sizes and strides move no data. An elementwise operator may write an
+    element of its result where the elements of equal index were read.
     """
 
     arguments: tuple[ArgumentUse, ...]
@@ -116,22 +103,7 @@ class TensorArgument(NamedTuple):
 
 @cache
 def use_of(function: OpOverload) -> OperatorUse:
-    """What an operator does with its arguments and results.
-
-    Parameters
-    ----------
-    function : torch._ops.OpOverload
-        One overload of one operator.
-
-    Returns
-    -------
-    OperatorUse
-        Remembered for each overload.
-
-    Raises
-    ------
-    NotImplementedError
-        If the operator is a collective.
+    """What an operator does with its arguments and results; collectives are refused.
 
     Examples
     --------
@@ -175,20 +147,7 @@ def use_of(function: OpOverload) -> OperatorUse:
 def tensor_arguments(
     function: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Iterator[TensorArgument]:
-    """The tensors that an operator is called with, and what it does with each.
-
-    Parameters
-    ----------
-    function : torch._ops.OpOverload
-        The operator.
-    args, kwargs : sequence and mapping
-        As the dispatcher gives them.
-
-    Yields
-    ------
-    TensorArgument
-        In the order of the schema; lists of tensors item by item.
-    """
+    """The tensors that an operator is called with, those in lists item by item."""
     given = dict(zip([use.name for use in use_of(function).arguments], args, strict=False))
     given.update(kwargs)
     for use in use_of(function).arguments:

@@ -13,39 +13,12 @@ from ._operators import TensorArgument
 class Randomness:
     """Whether a call draws random numbers: dropout of nothing, for one, does not.
 
-    Parameters
-    ----------
-    source : torch.Generator or torch.device
-        The generator; or the device, where torch does not show its generator.
+    The source is a generator; or a device, where torch does not show its generator.
     """
 
     def __init__(self, source: torch.Generator | torch.device) -> None:
         self.source = source
         self._before = self._state()
-
-    @classmethod
-    def of(
-        cls,
-        arguments: Sequence[TensorArgument],
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-    ) -> Randomness | None:
-        """Watch a call that is about to be made.
-
-        Parameters
-        ----------
-        arguments : sequence of TensorArgument
-            The tensors of the call.
-        args, kwargs : sequence and mapping
-            As the dispatcher gives them.
-
-        Returns
-        -------
-        Randomness or None
-            None where nothing can be drawn, because the tensors are meta or fake.
-        """
-        source = _source(arguments, args, kwargs)
-        return None if source is None else cls(source)
 
     def was_drawn(self) -> bool:
         """Whether numbers were drawn since; True where the generator cannot be asked."""
@@ -61,9 +34,10 @@ class Randomness:
             return state
 
 
-def _source(
+def random_source(
     arguments: Sequence[TensorArgument], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> torch.Generator | torch.device | None:
+    """Where a call may draw from; None where it cannot, because its tensors are meta or fake."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Generator):
             return value

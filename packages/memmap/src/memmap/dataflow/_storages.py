@@ -13,18 +13,13 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._views._address import view_of
+from .._views._layout import run_layout
 from .._views._view import StorageSpace, View
-from ._spans import SpanIndex
+from ._layout_index import LayoutIndex
 
 
 class TracedMemory:
-    """Some memory during a trace; an address space of its own.
-
-    Parameters
-    ----------
-    name : str
-        Name to show.
-    """
+    """Some memory during a trace; an address space of its own."""
 
     __slots__ = ("_joined", "_shift", "name")
 
@@ -34,30 +29,14 @@ class TracedMemory:
         self._shift = 0
 
     def resolve(self) -> tuple[TracedMemory, int]:
-        """The memory that this one turned out to be part of.
-
-        Returns
-        -------
-        memory : TracedMemory
-            Itself, if it was not joined to other memory.
-        shift : int
-            What to add to an address of this one to get an address of that one.
-        """
+        """The memory that this one turned out to be part of, and the shift of addresses to it."""
         memory, shift = self, 0
         while memory._joined is not None:
             memory, shift = memory._joined, shift + memory._shift
         return memory, shift
 
     def join(self, other: TracedMemory, shift: int) -> None:
-        """Make this memory a part of another one.
-
-        Parameters
-        ----------
-        other : TracedMemory
-            The memory to keep. Neither has been joined to a third one.
-        shift : int
-            What to add to an address of this one to get an address of the other.
-        """
+        """Make this memory a part of another one; neither is joined to a third one yet."""
         self._joined, self._shift = other, shift
 
     def __repr__(self) -> str:
@@ -67,7 +46,7 @@ class TracedMemory:
 class _Storage:
     """One storage object: where it really lies, and where in its traced memory."""
 
-    __slots__ = ("address", "foreign", "memory", "nbytes", "reference", "space")
+    __slots__ = ("foreign", "memory", "reference", "span")
 
     def __init__(self, storage: torch.UntypedStorage, name: str) -> None:
         # While a weak reference exists, no other storage object can get this one's identity.
@@ -76,8 +55,7 @@ class _Storage:
         # it is kept for as long as the trace lasts, so that its addresses cannot be used again.
         self.foreign = None if storage.resizable() else storage
         self.memory = TracedMemory(name)
-        self.space: Hashable = None
-        self.address = self.nbytes = 0
+        self.span: tuple[Hashable, int, int] | None = None
 
 
 class StorageTable:
@@ -93,63 +71,49 @@ class StorageTable:
 
     def __init__(self) -> None:
         self._storages: dict[int, _Storage] = {}
-        self._living: dict[Hashable, SpanIndex[_Storage]] = {}
+        self._living: dict[Hashable, LayoutIndex[_Storage]] = {}
 
     def locate(self, tensor: torch.Tensor, name: str) -> View:
-        """Where a tensor lies.
-
-        Parameters
-        ----------
-        tensor : torch.Tensor
-            A strided tensor.
-        name : str
-            Name of its memory, if it is met for the first time.
-
-        Returns
-        -------
-        View
-            Its space is a `TracedMemory`, and its addresses count from the start of that.
-
-        Raises
-        ------
-        TypeError
-            If the tensor has no strided memory.
-        """
+        """View of a `TracedMemory`, of this name if it is met for the first time."""
         view = view_of(tensor)
         storage = tensor.untyped_storage()
         known = self._storages.get(storage._cdata)
         if known is None:
             known = self._storages[storage._cdata] = _Storage(storage, name)
-        if (known.space, known.address, known.nbytes) != view[:3]:
-            self._place(known, view)
+        # A StorageSpace would keep the storage alive; storages in such a space are never joined.
+        has_addresses = view.storage_nbytes and not isinstance(view.space, StorageSpace)
+        span = (view.space, *view.storage_span) if has_addresses else None
+        if span != known.span:
+            self._move(known, span)
         memory, shift = known.memory.resolve()
         return view._replace(space=memory, storage_address=shift)
 
-    def _place(self, storage: _Storage, view: View) -> None:
+    def _move(self, storage: _Storage, span: tuple[Hashable, int, int] | None) -> None:
         """Note where a storage lies, at first and when it was resized."""
-        if storage.space in self._living:
-            self._living[storage.space].discard(
-                storage.address, storage.address + storage.nbytes, storage
-            )
-        storage.space, storage.address, storage.nbytes = view[:3]
-        if storage.nbytes == 0 or isinstance(storage.space, StorageSpace):
-            # A StorageSpace would keep the storage alive.
-            storage.space = type(storage.space)
+        self._discard(storage)
+        storage.span = span
+        if span is None:
             return
-        living = self._living.setdefault(storage.space, SpanIndex())
-        span = view.storage_span
-        for other in living.meeting(*span):
+        space, start, stop = span
+        living = self._living.setdefault(space, LayoutIndex())
+        for other in living.may_meet(run_layout(start, stop)):
             if other.reference.expired():  # type: ignore[no-untyped-call]  # torch's
-                living.discard(other.address, other.address + other.nbytes, other)
+                self._discard(other)
             else:
                 _join(storage, other)
-        living.add(*span, storage)
+        living.add(run_layout(start, stop), storage)
+
+    def _discard(self, storage: _Storage) -> None:
+        if storage.span is not None:
+            space, start, stop = storage.span
+            self._living[space].discard(run_layout(start, stop), storage)
 
 
 def _join(storage: _Storage, other: _Storage) -> None:
     """Note that two living storages share addresses."""
+    assert storage.span is not None and other.span is not None
     memory, position = storage.memory.resolve()
     kept, other_position = other.memory.resolve()
     if memory is not kept:
         # Byte 0 of a storage has the address `position` in its traced memory.
-        memory.join(kept, storage.address - other.address + other_position - position)
+        memory.join(kept, storage.span[1] - other.span[1] + other_position - position)

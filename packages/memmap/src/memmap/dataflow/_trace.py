@@ -14,11 +14,11 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._views._view import View
-from ._call_hazards import call_hazards
 from ._dispatch import OperatorMode
+from ._hazards import ViewUse, hazards_inside
 from ._operation import Operation
-from ._operators import tensor_arguments, use_of
-from ._randomness import Randomness
+from ._operators import TensorArgument, tensor_arguments, use_of
+from ._randomness import Randomness, random_source
 from ._storages import StorageTable
 from ._traced import Replay, TracedOperation, TracedView
 
@@ -104,16 +104,16 @@ class _Recorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
         arguments = list(tensor_arguments(func, args, kwargs))
         given = {self._locate(name, a.tensor, a.name).space for a in arguments}
         # Before the call, because it may resize what it writes.
-        reads = [(a, self._view(name, a.tensor, a.name)) for a in arguments if a.reads]
-        random = Randomness.of(arguments, args, kwargs) if use.may_draw else None
+        reads = [self._used(name, a) for a in arguments if a.reads]
+        source = random_source(arguments, args, kwargs) if use.may_draw else None
+        random = None if source is None else Randomness(source)
         result = func(*args, **kwargs)
-        writes = [(a, self._view(name, a.tensor, a.name)) for a in arguments if a.writes]
+        writes = [self._used(name, a) for a in arguments if a.writes]
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         is_new = [self._locate(name, tensor).space not in given for tensor in results]
         if results and not any(is_new) and not writes:
             return result  # a view that is not marked as one
-        inputs = [view for _, view in reads]
-        outputs = [view for _, view in writes]
+        inputs, outputs = [used.view for used in reads], [used.view for used in writes]
         if use.fills_results:
             outputs += [self._view(name, tensor) for tensor in compress(results, is_new)]
         if random is not None and random.was_drawn():
@@ -122,11 +122,12 @@ class _Recorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
             outputs.append(state)
         if not inputs and not outputs:
             return result
+        hazards = hazards_inside(name, reads, writes, use.is_elementwise)
         operation = TracedOperation(
             name,
             func,
             _location(),
-            call_hazards(name, use, reads, writes),
+            () if use.writes_one_value else hazards,
             Replay(name, func, args, kwargs, results, is_new) if self._replayable else None,
         )
         self.operations.append(operation.set_inputs(*inputs).set_outputs(*outputs))
@@ -141,6 +142,10 @@ class _Recorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
                 f"trace: the tensors of {operation} must be strided: {error}"
             ) from error
 
+    def _used(self, operation: str, argument: TensorArgument) -> ViewUse:
+        view = self._view(operation, argument.tensor, argument.name)
+        return ViewUse(view, argument.name, argument.item)
+
     def _view(self, operation: str, tensor: torch.Tensor, argument: str = "") -> TracedView:
         return self._unique(self._locate(operation, tensor, argument))
 
@@ -151,7 +156,7 @@ class _Recorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
 def _named_tensors(
     fn: Callable[..., object], args: Iterable[object]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors that a function is given, named after where they are found."""
+    """Tensors that a function is given, with names that tell where they are found."""
     if isinstance(fn, torch.nn.Module):
         yield from _named_members(fn)
     for position, argument in enumerate(args):

@@ -3,9 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memmap._views._layout import Layout, normalise
+from memmap._views._layout import Layout, normalise, run_layout
 from memmap.dataflow._layout_index import LayoutIndex
-from memmap.dataflow._spans import SpanIndex
 
 SPANS = st.builds(
     lambda start, length: (start, start + length), st.integers(0, 60), st.integers(1, 40)
@@ -34,19 +33,19 @@ def bytes_of(layout: Layout) -> set[int]:
 def test_the_spans_found_are_exactly_those_that_meet(
     spans: list[tuple[int, int]], query: tuple[int, int], removed: set[int]
 ) -> None:
-    index: SpanIndex[int] = SpanIndex()
+    index: LayoutIndex[int] = LayoutIndex()
     for item, span in enumerate(spans):
-        index.add(*span, item)
+        index.add(run_layout(*span), item)
     removed &= set(range(len(spans)))
     for item in removed:
-        index.discard(*spans[item], item)
-        index.discard(*spans[item], item)  # a second time does nothing
+        index.discard(run_layout(*spans[item]), item)
+        index.discard(run_layout(*spans[item]), item)  # a second time does nothing
     expected = [
         item
         for item, (start, stop) in enumerate(spans)
         if item not in removed and max(start, query[0]) < min(stop, query[1])
     ]
-    assert sorted(index.meeting(*query)) == expected
+    assert sorted(index.may_meet(run_layout(*query))) == expected
 
 
 @given(st.lists(layouts(), max_size=12), layouts(), st.sets(st.integers(0, 11)))
@@ -77,8 +76,8 @@ def test_columns_of_a_matrix_are_told_apart() -> None:
 
 
 def test_short_spans_are_found_beside_long_ones_without_a_scan() -> None:
-    index: SpanIndex[str] = SpanIndex()
-    index.add(0, 10**9, "long")
+    index: LayoutIndex[str] = LayoutIndex()
+    index.add(run_layout(0, 10**9), "long")
     for start in range(0, 10_000, 2):
-        index.add(start, start + 2, f"short {start}")
-    assert sorted(index.meeting(5000, 5001)) == ["long", "short 5000"]
+        index.add(run_layout(start, start + 2), f"short {start}")
+    assert sorted(index.may_meet(run_layout(5000, 5001))) == ["long", "short 5000"]
