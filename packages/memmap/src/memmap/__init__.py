@@ -17,12 +17,12 @@ from ._views._address import same_storage as same_storage
 from ._views._address import view_of as view_of
 from ._views._footprint import Footprint as Footprint
 from ._views._footprint import footprint as footprint
+from ._views._footprint import tensor_memory_span as tensor_memory_span
 from ._views._footprint import union_nbytes as union_nbytes
 from ._views._layout import Layout as Layout
 from ._views._overlap import has_internal_overlap as has_internal_overlap
 from ._views._overlap import overlaps as overlaps
 from ._views._pairs import overlapping_pairs as overlapping_pairs
-from ._views._span import tensor_memory_span as tensor_memory_span
 from ._views._view import View as View
 
 __all__ = [

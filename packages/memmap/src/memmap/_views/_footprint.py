@@ -1,4 +1,4 @@
-"""The bytes that one or more views touch, as a set: count, runs, union, intersection."""
+"""The bytes that one or more views touch, as a set: count, span, runs, union, intersection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ._address import place_of, places_of
+from ._address import place_of, places_of, view_of
 from ._arrays import Array
 from ._coverage import n_touched
 from ._layout import Layout, run_layout
@@ -188,10 +188,8 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
 
     Raises
     ------
-    TypeError
-        If an argument has no strided memory (see `view_of`).
-    ValueError
-        If an element lies outside its storage.
+    TypeError, ValueError
+        As for `footprint`.
 
     Examples
     --------
@@ -203,6 +201,44 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
     for _, space, _, layout in places_of(tensors):
         layouts.setdefault(space, []).append(layout)
     return sum(Footprint(space, parts).nbytes for space, parts in layouts.items())
+
+
+def tensor_memory_span(tensor: torch.Tensor | Array | View) -> tuple[int, int] | None:
+    """First and last element of its storage that a tensor touches.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor, numpy.ndarray or View
+        One strided tensor.
+
+    Returns
+    -------
+    tuple of int or None
+        Positions of the first and of the last element, both inclusive, counted in elements of the
+        tensor's type from the start of its storage; None for a tensor without elements.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `footprint`; also if the first byte is no whole number of elements from the start.
+
+    Examples
+    --------
+    >>> x = torch.zeros(4, 5)
+    >>> tensor_memory_span(x[1:3, ::2]), tensor_memory_span(x[:0])
+    ((5, 14), None)
+    """
+    view = view_of(tensor)
+    span = view.span
+    if span is None:
+        return None
+    first, stop = span[0] - view.storage_address, span[1] - view.storage_address
+    if first % view.itemsize:
+        raise ValueError(
+            f"tensor_memory_span: elements must lie whole elements from the start of their "
+            f"storage, got a view of {view.itemsize}-byte elements at byte {first}"
+        )
+    return first // view.itemsize, stop // view.itemsize - 1
 
 
 def _components(layouts: Iterable[Layout]) -> Iterable[list[Layout]]:

@@ -33,10 +33,8 @@ def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> 
 
     Raises
     ------
-    TypeError
-        If an argument has no strided memory (see `view_of`).
-    ValueError
-        If an element lies outside its storage.
+    TypeError, ValueError
+        As for `footprint`.
 
     Examples
     --------
@@ -66,10 +64,8 @@ def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
 
     Raises
     ------
-    TypeError
-        If the argument has no strided memory (see `view_of`).
-    ValueError
-        If an element lies outside its storage.
+    TypeError, ValueError
+        As for `footprint`.
 
     Examples
     --------

@@ -37,10 +37,8 @@ def overlapping_pairs(
 
     Raises
     ------
-    TypeError
-        If an argument has no strided memory (see `view_of`).
-    ValueError
-        If an element lies outside its storage.
+    TypeError, ValueError
+        As for `footprint`.
 
     Examples
     --------

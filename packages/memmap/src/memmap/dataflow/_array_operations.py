@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeAlias
 
@@ -14,8 +13,7 @@ from ._hazards import SelfHazard
 from ._operation import Operation
 from ._tensors import MemoryView, TensorView
 
-UnaryFunction: TypeAlias = Callable[[Array], Array]
-BinaryFunction: TypeAlias = Callable[[Array, Array], Array]
+Function: TypeAlias = Callable[..., Array]
 
 
 class FillOperation(Operation):
@@ -56,36 +54,25 @@ class FillOperation(Operation):
             output[...] = _converted(self.name, self.fill_value, output.dtype)
 
     def self_hazards(self) -> tuple[SelfHazard, ...]:
-        """None: all elements get one value, so the order does not matter.
-
-        Returns
-        -------
-        tuple of SelfHazard
-            Empty.
-        """
+        """None: all elements get one value, so the order does not matter."""
         return ()
 
 
-class _ComputingOperation(Operation, ABC):
-    """``output[...] = compute(*inputs)``, for every output; without one the operation only reads.
-
-    Attributes
-    ----------
-    n_inputs : int
-        How many inputs it must have.
-    result : numpy.ndarray or None
-        If there is no output, what the last execution computed, as a copy.
-    """
+class _ComputingOperation(Operation):
+    """``output[...] = compute(*inputs)``, for every output, of which there may be none."""
 
     n_inputs: ClassVar[int] = 1
+    result: Array | None
+    """If there is no output, what the last execution computed, as a copy."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, function: Function) -> None:
         super().__init__(name)
-        self.result: Array | None = None
+        self.function = function
+        self.result = None
 
-    @abstractmethod
     def compute(self, *inputs: Array) -> Array:
         """Compute the result from the inputs, which are read-only."""
+        return self.function(*inputs)
 
     def execute(self) -> None:
         """Compute the result and write it to every output.
@@ -125,19 +112,12 @@ class TransformOperation(_ComputingOperation):
     [1.0, 3.0, 6.0]
     """
 
-    def __init__(self, name: str, function: UnaryFunction = np.asarray) -> None:
-        super().__init__(name)
-        self.function = function
-
-    def compute(self, *inputs: Array) -> Array:
-        """Transform the input."""
-        return self.function(*inputs)
+    def __init__(self, name: str, function: Function = np.asarray) -> None:
+        super().__init__(name, function)
 
 
 class ReduceOperation(_ComputingOperation):
-    """``output[...] = function(input, axis=axis)``, for every output.
-
-    Without an output the operation only reads, and keeps what it computed as its ``result``.
+    """``output[...] = function(input, axis=axis)``; see `TransformOperation`.
 
     Parameters
     ----------
@@ -159,10 +139,9 @@ class ReduceOperation(_ComputingOperation):
     [6.0, 15.0]
     """
 
-    def __init__(self, name: str, axis: int = -1, function: Callable[..., Array] = np.sum) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, axis: int = -1, function: Function = np.sum) -> None:
+        super().__init__(name, function)
         self.axis = axis
-        self.function = function
 
     def compute(self, *inputs: Array) -> Array:
         """Reduce the input."""
@@ -170,9 +149,7 @@ class ReduceOperation(_ComputingOperation):
 
 
 class BinaryOperation(_ComputingOperation):
-    """``output[...] = function(input_1, input_2)``, for every output.
-
-    Without an output the operation only reads, and keeps what it computed as its ``result``.
+    """``output[...] = function(input_1, input_2)``; see `TransformOperation`.
 
     Parameters
     ----------
@@ -193,13 +170,8 @@ class BinaryOperation(_ComputingOperation):
 
     n_inputs = 2
 
-    def __init__(self, name: str, function: BinaryFunction = np.add) -> None:
-        super().__init__(name)
-        self.function = function
-
-    def compute(self, *inputs: Array) -> Array:
-        """Combine both inputs."""
-        return self.function(*inputs)
+    def __init__(self, name: str, function: Function = np.add) -> None:
+        super().__init__(name, function)
 
 
 def _arrays(

@@ -23,13 +23,9 @@ class DependencyGraph:
 
     Attributes
     ----------
-    operations : tuple of Operation
-        In the order of the program.
-    edges : tuple of Dependency
-        Ordered by the later operation, then the earlier one, then the kind. Two operations may
-        be joined by several edges, one of each kind.
-    self_hazards : tuple of SelfHazard
-        In the order of the program.
+    operations, edges, self_hazards : tuple
+        In the order of the program; edges by the later operation, then the earlier one, then the
+        kind. Two operations may be joined by several edges, one of each kind.
 
     Examples
     --------
@@ -140,10 +136,7 @@ class DependencyGraph:
         levels = self._levels()
         rows = [("wave", "operation", "waits for")]
         for operation, level, earlier in zip(self.operations, levels, waits, strict=True):
-            reasons = [
-                f"{self.operations[index].name} ({', '.join(hazards)})"
-                for index, hazards in earlier.items()
-            ]
+            reasons = [f"{self.operations[i].name} ({', '.join(h)})" for i, h in earlier.items()]
             rows.append((str(level + 1), operation.name, "; ".join(reasons)))
         widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
         lines = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from ._hazards import SelfHazard, ViewUse, hazards_inside
-from ._tensors import MemoryView, check_is_view
+from ._tensors import MemoryView, check_are_views
 
 
 class Operation:
@@ -21,8 +21,6 @@ class Operation:
 
     Attributes
     ----------
-    name : str
-        Name to show.
     input_views : list of TensorView
         What it reads.
     output_views : list of TensorView
@@ -59,38 +57,22 @@ class Operation:
         TypeError
             If an argument is not a view, for example a `Tensor`.
         """
-        self.input_views.extend(self._checked(views))
+        self.input_views.extend(check_are_views(self.name, views))
         return self
 
     def set_outputs(self, *views: MemoryView) -> Self:
-        """Add views that the operation writes.
-
-        Parameters
-        ----------
-        *views : TensorView
-            Added after those that are there.
+        """Add views that the operation writes, as `set_inputs` adds those that it reads.
 
         Returns
         -------
         Operation
-            The operation itself, so that calls can be chained.
-
-        Raises
-        ------
-        TypeError
-            If an argument is not a view, for example a `Tensor`.
+            The operation itself.
         """
-        self.output_views.extend(self._checked(views))
+        self.output_views.extend(check_are_views(self.name, views))
         return self
 
     def execute(self) -> None:
-        """Read the inputs, compute, write the outputs.
-
-        Raises
-        ------
-        NotImplementedError
-            If the class does not say what it computes.
-        """
+        """Read the inputs, compute, write the outputs: defined by a subclass."""
         raise NotImplementedError(
             f"{self.name}: execute must be defined by a subclass, got {type(self).__name__}"
         )
@@ -106,7 +88,7 @@ class Operation:
         Returns
         -------
         tuple of SelfHazard
-            One for each pair of views, empty if there is none.
+            One for each pair of views.
 
         Examples
         --------
@@ -119,11 +101,6 @@ class Operation:
         reads = [ViewUse(view, f"input {i}") for i, view in enumerate(self.input_views)]
         writes = [ViewUse(view, f"output {i}") for i, view in enumerate(self.output_views)]
         return tuple(hazards_inside(self.name, reads, reversed(writes), is_elementwise=True))
-
-    def _checked(self, views: tuple[MemoryView, ...]) -> tuple[MemoryView, ...]:
-        for view in views:
-            check_is_view(self.name, view)
-        return views
 
     def __repr__(self) -> str:
         reads = [view.name for view in self.input_views]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from operator import index
 from typing import Protocol
 
@@ -43,9 +44,6 @@ class Tensor:
     ----------
     name : str
         Name to show.
-    data : numpy.ndarray
-        The values, C-contiguous. Write into it freely; it cannot be replaced, because every
-        view of the tensor looks at this memory.
 
     Raises
     ------
@@ -74,7 +72,10 @@ class Tensor:
 
     @property
     def data(self) -> Array:
-        """The values themselves, not a copy."""
+        """The values themselves, C-contiguous, to be written freely.
+
+        They cannot be replaced, because every view of the tensor looks at this memory.
+        """
         return self._data
 
     @property
@@ -95,17 +96,9 @@ class Tensor:
     def get_storage_size(self) -> int:
         """Number of elements of the memory.
 
-        Returns
-        -------
-        int
-            The same as `size`: a tensor owns exactly what it needs.
-
-        Examples
-        --------
-        >>> Tensor("A", (3, 5)).get_storage_size()
-        15
+        It is the same as `size`: a tensor owns exactly what it needs.
         """
-        return self._data.size
+        return self.size
 
     def __repr__(self) -> str:
         return f"Tensor({self.name!r}, shape={self.shape}, dtype={self.dtype!r})"
@@ -157,10 +150,8 @@ class TensorView:
         self._name = name
         self._tensor = tensor
         (self._offset,) = _integers(f"view {name}: offset", [offset])
-        if shape is None:
-            self._shape = tensor.shape
-        else:
-            self._shape = _integers(f"view {name}: shape", shape)
+        sizes = tensor.shape if shape is None else shape
+        self._shape = _integers(f"view {name}: shape", sizes)
         if stride is None:
             self._stride = self._compute_default_stride()
         else:
@@ -204,11 +195,6 @@ class TensorView:
         ----------
         indices : sequence of int
             One index per dimension, ``0 <= indices[j] < shape[j]``.
-
-        Returns
-        -------
-        int
-            Index into the tensor's flat memory.
 
         Raises
         ------
@@ -255,12 +241,7 @@ class TensorView:
         )
 
     def _compute_default_stride(self) -> tuple[int, ...]:
-        strides: list[int] = []
-        step = 1
-        for size in reversed(self._shape):
-            strides.append(step)
-            step *= size
-        return tuple(reversed(strides))
+        return tuple([prod(self._shape[axis + 1 :]) for axis in range(len(self._shape))])
 
     def _place(self) -> View:
         data = self._tensor.data
@@ -330,11 +311,6 @@ def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
     view1, view2 : TensorView or TracedView
         Any views; those of different tensors share nothing.
 
-    Returns
-    -------
-    bool
-        True if some byte belongs to both.
-
     Raises
     ------
     TypeError
@@ -348,30 +324,18 @@ def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
     >>> check_memory_overlap(even, odd), check_memory_overlap(even, even)
     (False, True)
     """
-    for view in (view1, view2):
-        check_is_view("check_memory_overlap", view)
+    check_are_views("check_memory_overlap", (view1, view2))
     return overlaps(view1.memory, view2.memory)
 
 
-def check_is_view(what: str, view: object) -> None:
-    """Check that something is a view.
-
-    Parameters
-    ----------
-    what : str
-        What it is for, to begin an error with.
-    view : object
-        Anything.
-
-    Raises
-    ------
-    TypeError
-        If it is no view, for example a `Tensor`.
-    """
-    if not hasattr(view, "memory"):
-        raise TypeError(
-            f"{what}: memory must be reached through a TensorView, got {type(view).__name__}"
-        )
+def check_are_views(what: str, views: tuple[MemoryView, ...]) -> tuple[MemoryView, ...]:
+    """The views, unless something in them is none, for example a `Tensor`."""
+    for view in views:
+        if not hasattr(view, "memory"):
+            raise TypeError(
+                f"{what}: memory must be reached through a TensorView, got {type(view).__name__}"
+            )
+    return views
 
 
 def _integers(what: str, numbers: Sequence[int]) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from ._operation import Operation
 from ._operators import TensorArgument, tensor_arguments, use_of
 from ._randomness import Randomness, random_source
 from ._storages import StorageTable
-from ._traced import Replay, TracedOperation, TracedView
+from ._traced import TracedOperation, TracedView, replay_of
 
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -128,7 +128,7 @@ class _Recorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
             func,
             _location(),
             () if use.writes_one_value else hazards,
-            Replay(name, func, args, kwargs, results, is_new) if self._replayable else None,
+            replay_of(name, func, args, kwargs, results, is_new) if self._replayable else None,
         )
         self.operations.append(operation.set_inputs(*inputs).set_outputs(*outputs))
         return result

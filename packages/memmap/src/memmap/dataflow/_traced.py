@@ -25,8 +25,6 @@ class TracedView:
     ----------
     name : str
         Name of the memory; with the bytes from its start, if the view is not all of it.
-    memory : View
-        Where it lies, in bytes, in an address space that is the memory's own.
     """
 
     __slots__ = ("_place", "name")
@@ -40,7 +38,7 @@ class TracedView:
 
     @property
     def memory(self) -> View:
-        """Where the view lies, in bytes."""
+        """Where the view lies, in bytes, in an address space that is the memory's own."""
         space = self._place.space
         if isinstance(space, TracedMemory):
             memory, shift = space.resolve()
@@ -69,13 +67,6 @@ class TracedOperation(Operation):
         Overlaps between its own arguments that PyTorch promises nothing about.
     replay : callable, optional
         Does it again, on the same memory.
-
-    Attributes
-    ----------
-    function : torch._ops.OpOverload
-        The operator.
-    location : str
-        File and line that called it, outside PyTorch.
     """
 
     def __init__(
@@ -113,46 +104,35 @@ class TracedOperation(Operation):
 
         Overlaps that are meant are none: an in-place operator and its ``self``, an elementwise
         one whose input is its output.
-
-        Returns
-        -------
-        tuple of SelfHazard
-            Empty, if the operation is safe.
         """
         return self._hazards
 
 
-class Replay:
-    """An operator with its arguments and results, to be called again on the same memory."""
+def replay_of(
+    name: str,
+    function: OpOverload,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    results: Sequence[torch.Tensor],
+    is_new: Sequence[bool],
+) -> Callable[[], None]:
+    """A call of an operator once more, with the same memory for its arguments and new results."""
+    # Detached tensors share the memory, but not later changes of sizes and strides.
+    args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs))
+    kept = [tensor.detach() for tensor in compress(results, is_new)]
+    # Some operators return more for a backward pass.
+    records_gradients = torch.is_grad_enabled()
 
-    def __init__(
-        self,
-        name: str,
-        function: OpOverload,
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-        results: Sequence[torch.Tensor],
-        is_new: Sequence[bool],
-    ) -> None:
-        self._name = name
-        self._function = function
-        # Detached tensors share the memory, but not later changes of sizes and strides.
-        self._args, self._kwargs = pytree.tree_map_only(
-            torch.Tensor, torch.Tensor.detach, (args, kwargs)
-        )
-        # Some operators return more for a backward pass.
-        self._records_gradients = torch.is_grad_enabled()
-        self._results = [tensor.detach() for tensor in compress(results, is_new)]
-        self._is_new = is_new
-
-    def __call__(self) -> None:
-        with torch.set_grad_enabled(self._records_gradients):
-            result = self._function(*self._args, **self._kwargs)
+    def replay() -> None:
+        with torch.set_grad_enabled(records_gradients):
+            result = function(*args, **kwargs)
         again = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        for old, new in zip(self._results, compress(again, self._is_new), strict=True):
+        for old, new in zip(kept, compress(again, is_new), strict=True):
             if old.shape != new.shape:
                 raise RuntimeError(
-                    f"{self._name}: a replayed result must have the shape {tuple(old.shape)}, "
+                    f"{name}: a replayed result must have the shape {tuple(old.shape)}, "
                     f"got {tuple(new.shape)}"
                 )
             old.copy_(new)
+
+    return replay

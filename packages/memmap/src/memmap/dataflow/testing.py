@@ -11,12 +11,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from .._views._overlap import has_internal_overlap
+from ..testing._views import views
 from ._operation import Operation
 from ._tensors import Tensor, TensorView
 
 __all__ = ["MixOperation", "programs", "tensor_views"]
-
-MAX_SIDE = 4
 
 
 class MixOperation(Operation):
@@ -70,8 +69,6 @@ def tensor_views(
 
     Parameters
     ----------
-    draw : callable
-        Given by hypothesis.
     tensor : Tensor
         The memory, of at least one element.
     name : str, optional
@@ -81,29 +78,18 @@ def tensor_views(
 
     Returns
     -------
-    TensorView
-        A view that stays inside the tensor.
+    SearchStrategy of TensorView
+        None of them leaves the tensor.
 
     Examples
     --------
-    >>> views = tensor_views(Tensor("A", (4, 4)))
+    >>> strategy = tensor_views(Tensor("A", (4, 4)))
     """
-    shape: list[int] = []
-    stride: list[int] = []
-    lowest = highest = 0
-    for _ in range(draw(st.integers(0, 3))):
-        step = draw(st.integers(-tensor.size, tensor.size).filter(lambda s: overlap_itself or s))
-        room = tensor.size - 1 - (highest - lowest)
-        side = draw(st.integers(0, min(MAX_SIDE, 1 + room // abs(step)) if step else MAX_SIDE))
-        shape.append(side)
-        stride.append(step)
-        lowest += min(0, step * max(side - 1, 0))
-        highest += max(0, step * max(side - 1, 0))
-    offset = draw(st.integers(-lowest, tensor.size - 1 - highest))
-    view = TensorView(name, tensor, offset, shape, stride)
-    if not overlap_itself and has_internal_overlap(view.memory):
-        return TensorView(name, tensor, offset, (1,), (1,))
-    return view
+    # A view in which an element of the tensor is one byte.
+    drawn = draw(views(tensor.size, itemsizes=(1,)))
+    if not overlap_itself and has_internal_overlap(drawn):
+        return TensorView(name, tensor, drawn.offset, (1,), (1,))
+    return TensorView(name, tensor, drawn.offset, drawn.sizes, drawn.strides)
 
 
 @st.composite
@@ -112,19 +98,17 @@ def programs(draw: st.DrawFn, max_operations: int = 8) -> list[MixOperation]:
 
     Parameters
     ----------
-    draw : callable
-        Given by hypothesis.
     max_operations : int, optional
         Largest number of operations.
 
     Returns
     -------
-    list of MixOperation
+    SearchStrategy of list of MixOperation
         Each reads and writes up to two views; no output overlaps itself.
 
     Examples
     --------
-    >>> short = programs(max_operations=3)
+    >>> strategy = programs(max_operations=3)
     """
     tensors = [
         Tensor(f"tensor{i}", (draw(st.integers(1, 12)),), "int64")
