@@ -123,7 +123,11 @@ class _Cells(Coverage):
         self._owners = owners
         self._weights = weights
         sides = list(zip(boxes.low.T, boxes.high.T, strict=True))
-        self._borders = [np.unique(np.concatenate(ends)) for ends in sides]
+        self._borders = []
+        for ends in sides:
+            # Sorting is faster here than `numpy.unique`, which hashes integers.
+            borders = np.sort(np.concatenate(ends))
+            self._borders.append(borders[np.diff(borders, prepend=borders[0] - 1) > 0])
         self._sides = [
             (np.searchsorted(borders, low), np.searchsorted(borders, high))
             for borders, (low, high) in zip(self._borders, sides, strict=True)
@@ -133,9 +137,12 @@ class _Cells(Coverage):
 
     @cached_property
     def depth(self) -> Array:
-        steps = np.zeros(self._shape, np.int32)
+        weights = self._weights[self._owners]
+        flat = np.zeros(prod(self._shape))
         for sign, corner in self._corners():
-            np.add.at(steps, corner, sign * self._weights[self._owners])
+            places = np.ravel_multi_index(corner, self._shape)
+            flat += np.bincount(places, sign * weights, minlength=flat.size)
+        steps = flat.astype(np.int32).reshape(self._shape)
         for axis in range(steps.ndim):
             np.cumsum(steps, axis=axis, out=steps)
         return steps[(slice(-1),) * steps.ndim]
@@ -155,12 +162,12 @@ class _Cells(Coverage):
         sums[(slice(1, None),) * sums.ndim] = np.where(self.depth > 1, self._cell_nbytes, 0)
         for axis in range(sums.ndim):
             np.cumsum(sums, axis=axis, out=sums)
-        even = (-1) ** sums.ndim
-        counts = np.zeros(len(self._weights), np.int64)
+        counts = np.zeros(len(self._owners), np.int64)
         for sign, corner in self._corners():
-            np.add.at(counts, self._owners, even * sign * sums[corner])
-        listed: list[int] = counts.tolist()
-        return listed
+            counts += (-1) ** sums.ndim * sign * sums[corner]
+        first = np.searchsorted(self._owners, np.arange(len(self._weights)))
+        of_owners: list[int] = np.add.reduceat(counts, first).tolist()
+        return of_owners
 
     def shared_part(self) -> list[Layout]:
         first, *others = self._borders
