@@ -23,19 +23,10 @@ _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 
 
 class ExternalMatrix:
-    """A matrix in the hands of another library, which multiplies rows of NumPy arrays with it.
+    """An operator of another library, with functions that multiply the rows of NumPy arrays.
 
-    Parameters
-    ----------
-    library : str
-        Its name, for messages.
-    operator : object
-    shape : (M, N)
-    is_complex : bool
-        Whether it has complex entries. If so it is handed complex vectors, else real ones.
-    forward, adjoint : function
-        Return A x for each row x of an array (B, N), and A^H y for each row of (B, M). They are
-        given the operator and the array.
+    ``forward`` and ``adjoint`` are given the operator and (B, N) or (B, M): complex vectors where
+    it is complex, else real ones.
     """
 
     def __init__(

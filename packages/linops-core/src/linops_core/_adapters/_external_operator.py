@@ -20,14 +20,8 @@ Names: TypeAlias = Sequence[NamedDimension | str]
 class ExternalOperator(SliceableLinop):
     """An operator that calls another library, on the CPU, in the precision of its input.
 
-    Parameters
-    ----------
-    matrix : ExternalMatrix
-    ishape, oshape : sequences of dimensions
-        A ``...`` at the front of both stands for a batch of vectors.
-    lengths : (input sizes, output sizes)
-        Of all dimensions but the ``...``.
-    name : str
+    A ``...`` at the front of both shapes stands for a batch of vectors; ``lengths`` are the sizes
+    of all other dimensions, of the input and of the output.
     """
 
     def __init__(

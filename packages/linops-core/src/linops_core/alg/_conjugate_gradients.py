@@ -319,9 +319,9 @@ class Run:
         if not is_moderate(numbers):
             self.unit_of_A = torch.where(unit > 0, unit, 1)
             self.x = self.x * self.unit_of_A
-            self.check.change_unit(on_host(self.unit_of_A)[0].real)
+            self.check.loss = self.check.loss * on_host(self.unit_of_A)[0].real
         if self.is_guessed:
-            self.check.know_guess(on_host(self.batch.norm(self.x))[0].real)
+            self.check.length = on_host(self.batch.norm(self.x))[0].real
 
     def norm(self) -> float:
         """Return the largest |A p| / |p| of the steps of a single system; 0 if there were none."""

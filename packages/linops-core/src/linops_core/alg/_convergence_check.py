@@ -39,36 +39,19 @@ class ConvergenceCheck:
     ``CONVERGED`` is said where it is proved: the residual of the recurrence, and a bound of how far
     the residual itself may be from it, are together below the tolerance. Where only the first is,
     the system waits until its residual is computed anew, and goes on if that is too large.
-
-    Parameters
-    ----------
-    size, loss, residual : float or Tensor
-        |y| of each system, and f and |A x - y| at the first guess.
-    image : float or Tensor
-        |A| |x| there, or |A x| where the residual is above the tolerance.
-    gtol, ltol : float
-        As of the solver.
-    precision : float
-        Of what A returns.
-    rounding : float
-        Of A x, relative to |A| |x|.
-    noise : float
-        How large p^H A p may be where it is 0, relative to |A| |p|^2.
-    is_preconditioned : bool
-        Whether a direction that is wrong may be so because of a preconditioner.
     """
 
     def __init__(
         self,
-        size: Numbers,
-        loss: Numbers,
-        residual: Numbers,
-        image: Numbers,
+        size: Numbers,  # |y|
+        loss: Numbers,  # f at the first guess
+        residual: Numbers,  # |A x - y| there
+        image: Numbers,  # |A| |x| there, or |A x| where the residual is above the tolerance
         gtol: float,
         ltol: float,
-        precision: float,
-        rounding: float,
-        noise: float,
+        precision: float,  # of what A returns
+        rounding: float,  # of A x, relative to |A| |x|
+        noise: float,  # how large p^H A p may be where it is 0, relative to |A| |p|^2
         is_preconditioned: bool,
     ) -> None:
         _check_finite(size, loss, residual, image)
@@ -114,15 +97,6 @@ class ConvergenceCheck:
         _check_finite(energy, searched)
         self._check_energy(energy, searched)
         self.energy, self.searched = energy.real, searched
-
-    def change_unit(self, unit: Numbers) -> None:
-        """Take A in another unit from here on: x and f are multiplied by it, |A x - y| is not."""
-        self.loss = self.loss * unit
-
-    def know_guess(self, length: Numbers) -> None:
-        """Take note of |x| at the first guess, in the unit in which the steps will be."""
-        _check_finite(length)
-        self.length = length
 
     def step(self, measured: Measured) -> None:
         """Check what a step tells of A and the preconditioner, and which systems are solved."""
@@ -222,7 +196,7 @@ class ConvergenceCheck:
 
     def _check_curvature(self, measured: Measured) -> None:
         curvature, cross = measured.curvature, measured.cross
-        _check_finite(curvature, cross, measured.direction, measured.image)
+        _check_finite(curvature, cross, measured.direction, measured.image, self.length)
         # The rounding of an inner product is far below the root of the precision.
         size = measured.direction * measured.image
         root = self.precision**0.5

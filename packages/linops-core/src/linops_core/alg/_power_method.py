@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -22,7 +21,7 @@ from ._checks import (
 from ._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
 from ._progress import Iterate, Progress
 from ._random import input_or_random, seeded
-from ._step import Callback, Step, StopReason
+from ._step import Callback, StopReason
 from ._vectors import is_moderate, unit_of
 
 
@@ -113,9 +112,14 @@ def _shown(dtype: torch.dtype, found: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _steps(
-    A: Operator, v: Tensor, tol: float, batch: BatchedVectors, dtype: torch.dtype
+    A: Operator,
+    v: Tensor,
+    tol: float,
+    batch: BatchedVectors,
+    dtype: torch.dtype,
+    unit: float = 1.0,
 ) -> Iterator[Iterate[tuple[Tensor, Tensor]]]:
-    """Yield v and the eigenvalue; A rounds as numbers of the dtype are."""
+    """Yield v and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
     owner = "power_method"
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
     eigenvalue, numbers = batch.magnitude(v)
@@ -143,7 +147,7 @@ def _steps(
             for proved, still in zip(is_proved.tolist(), is_still.tolist(), strict=True)
         ]
         values = {
-            "eigenvalue": float(numbers.max()) if len(numbers) else 0.0,
+            "eigenvalue": float(numbers.max()) * unit * unit if len(numbers) else 0.0,
             "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
         }
         yield (v, eigenvalue), values, reasons
@@ -230,16 +234,9 @@ def operator_norm(
         v = v.to(back.dtype)
     check_scale(owner, unit, narrowed(back, dtype).dtype)
     if is_moderate(unit):
-        unit, normal = 1.0, pair.normal()
+        unit = 1.0
     else:  # squares may leave the range of the dtype
-        normal = pair.in_unit(unit).normal()
-        callback = callback and partial(_tell_in_own_unit, callback, unit)
+        pair = pair.in_unit(unit)
     progress = Progress("power_method", max_iters, tqdm_kwargs, callback)
-    steps = _steps(normal, v, tol, BatchedVectors(), dtype)
+    steps = _steps(pair.normal(), v, tol, BatchedVectors(), dtype, unit)
     return progress.follow(steps, partial(_shown, dtype))[1].sqrt() * unit
-
-
-def _tell_in_own_unit(callback: Callback, unit: float, step: Step) -> None:
-    """Report the square of the norm, which may be too large, or too small, for any number."""
-    values = {**step.values, "eigenvalue": step.values["eigenvalue"] * unit * unit}
-    callback(dataclasses.replace(step, values=values))
