@@ -772,6 +772,41 @@ def test_inside_a_larger_copy_views_of_parameters_met_before_stay_views(whole: b
     assert_copied([module.w, module.view, module.v2], [made.w, made.view, made.v2])
 
 
+def test_inside_a_larger_copy_parameters_that_overlap_and_were_met_before_do_so_again() -> None:
+    flat = torch.arange(8.0)
+    module = Copier(p=torch.nn.Parameter(flat[:5]), q=torch.nn.Parameter(flat[3:]))
+    first, second, made = copy.deepcopy([module.p, module.q, module])
+    assert made.p is first and made.q is second
+    assert_copied([module.p, module.q], [made.p, made.q])
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_inside_a_larger_copy_hooks_of_parameters_met_before_are_copied_once(size: int) -> None:
+    class Hooked(Holder):
+        def __deepcopy__(self, memo: dict[int, Any]) -> "Hooked":
+            return memory_aware_deepcopy(self, memo, hooks=True)
+
+    calls = []
+    weight: Any = torch.nn.Parameter(torch.ones(size)[:3])
+    weight.register_hook(lambda gradient: calls.append("hook"))
+    made, *holders = copy.deepcopy([weight, Hooked(w=weight), Hooked(w=weight)])
+    assert all(holder.w is made for holder in holders)
+    made.sum().backward()
+    assert calls == ["hook"]
+
+
+def test_parts_of_unknown_layout_are_copied_with_their_whole() -> None:
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    halves = [torch.empty(4, dtype=vars(torch)["uint4"]) for _ in range(2)]
+    module = Copier(two=TwoTensor(*halves))  # type: ignore[no-untyped-call]
+    made = memory_aware_deepcopy(module)
+    assert type(made.two) is TwoTensor and made.two.a.dtype == halves[0].dtype
+    assert made.two.a.untyped_storage()._cdata != halves[0].untyped_storage()._cdata
+    memory_aware_to(module, "meta")
+    assert module.two.a.is_meta and module.two.device.type == "meta"
+
+
 def test_memo_what_somebody_put_there_stands_as_it_is() -> None:
     flat = torch.zeros(4)
     module = Copier(w=torch.nn.Parameter(flat[:3]), view=flat[1:])

@@ -639,7 +639,9 @@ def test_a_gradient_that_does_not_fit_its_tensor_is_refused_by_path() -> None:
 class Interrupt:
     """Raises `KeyboardInterrupt` before one line that is executed in some files of the package."""
 
-    def __init__(self, line: int, files: tuple[str, ...] = ("_commit.py", "_turns.py")) -> None:
+    def __init__(
+        self, line: int, files: tuple[str, ...] = ("_commit.py", "_move_steps.py")
+    ) -> None:
         self.left = line
         self._files = files
 

@@ -1,1 +1,1 @@
-"""Modules as they are in memory: the tensors that they hold, and how they are replaced."""
+"""Modules and their tensors: found, taken apart, made again, counted, changed all at once."""
