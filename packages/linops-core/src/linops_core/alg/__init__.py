@@ -1,4 +1,17 @@
-"""Solvers that need nothing of an operator but to apply it, and maybe its adjoint."""
+"""Solvers that need nothing of an operator but to apply it, and maybe its adjoint.
+
+What holds for all of them:
+
+- A is a NamedLinop, or a function. A function comes with ``adjoint=`` where its adjoint is needed,
+  and with a vector where the space of its input has to be known.
+- Vectors in half precision are kept in single precision, and what is given is applied in half.
+- With ``tqdm_kwargs``, a mapping, there is a progress bar. ``callback`` is called with a
+  :class:`Step` after every step; each solver says what the ``values`` of its steps are.
+- TypeError is raised if a vector is neither floating nor complex, an argument is of a wrong type
+  or a function comes without its adjoint; ValueError if shapes, dtypes or sizes do not fit, or a
+  number is out of its range; ArithmeticError if the iteration meets NaN or infinity, or the scale
+  of A or of the solution leaves the range of the dtype.
+"""
 
 from ._admm import admm as admm
 from ._conjugate_gradients import conjugate_gradients as conjugate_gradients

@@ -52,8 +52,7 @@ def admm(
     ask for; A and L must have no common null space.
 
     It takes the memory of ten vectors of the input (six of them for conjugate gradients) and four
-    of the output of L. In half precision the vectors are in single precision, and what is given is
-    applied in half. Gradients flow through the steps, all of which autograd then keeps.
+    of the output of L. Gradients flow through the steps, all of which autograd then keeps.
 
     Parameters
     ----------
@@ -86,11 +85,9 @@ def admm(
         Number of steps of conjugate gradients for one x'.
     adjoint, L_adjoint : function, optional
         The adjoints, where A and L are functions and not NamedLinops.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every step. Its ``values`` are "primal" and "dual", the
-        residuals divided by what eps_rel is multiplied with, and "rho".
+    tqdm_kwargs, callback : optional
+        The ``values`` of a step are "primal" and "dual", the residuals divided by what eps_rel is
+        multiplied with, and "rho".
 
     Returns
     -------
@@ -99,12 +96,8 @@ def admm(
 
     Raises
     ------
-    TypeError
-        If y is neither floating nor complex, or A or L is a function without adjoint.
-    ValueError
-        If shapes or dtypes do not fit, or a number is out of its range.
-    ArithmeticError
-        If the iteration meets NaN or infinity.
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`.
 
     References
     ----------

@@ -52,8 +52,7 @@ def conjugate_gradients(
     found is then the one nearest to x0 (without a preconditioner).
 
     It keeps four vectors (x, residual, direction, and what A returns), a fifth with a
-    preconditioner, and waits for the device once in a step. In half precision the vectors are kept
-    in single precision, and A and the preconditioner are applied in half.
+    preconditioner, and waits for the device once in a step.
 
     Parameters
     ----------
@@ -101,15 +100,10 @@ def conjugate_gradients(
 
     Raises
     ------
-    TypeError
-        If y is neither floating nor complex, batch_dims are names and A is a function, or an
-        option is of a wrong type.
-    ValueError
-        If an option is negative, infinite or NaN, A or the preconditioner returns another shape or
-        dtype, x0 has another, A or the preconditioner shows itself not to be Hermitian positive
-        definite, or A has no such batch dimensions.
-    ArithmeticError
-        If the iteration meets NaN or infinity, or the scale of A leaves the range of the dtype.
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`. TypeError also if batch_dims are names and A
+        is a function, ValueError if A or the preconditioner shows itself not to be Hermitian
+        positive definite, or A has no such batch dimensions.
 
     Warns
     -----

@@ -62,11 +62,9 @@ def estimate_trace(
         Sizes of the input's dimensions that the operator does not know, without ``like``.
     seed : int
         Of the random numbers.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every sample; its ``x`` is the estimate so far, its
-        ``values`` are "size", the magnitude of x, and "standard_error".
+    tqdm_kwargs, callback : optional
+        A step is a sample. Its ``x`` is the estimate so far, its ``values`` are "size", the
+        magnitude of x, and "standard_error".
 
     Returns
     -------
@@ -75,12 +73,8 @@ def estimate_trace(
 
     Raises
     ------
-    TypeError
-        If A is a function and ``like`` is not given.
-    ValueError
-        If the method is unknown, there are too few samples, or A returns another shape or dtype.
-    ArithmeticError
-        If values are NaN or infinite.
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`. ValueError also if there are too few samples.
 
     References
     ----------
@@ -153,11 +147,9 @@ def estimate_diagonal(
         Sizes of the input's dimensions that the operator does not know, without ``like``.
     seed : int
         Of the random numbers.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every sample; its ``x`` is the estimate so far, its
-        ``values`` are "size", the norm of x, and "standard_error", the norm of that.
+    tqdm_kwargs, callback : optional
+        A step is a sample. Its ``x`` is the estimate so far, its ``values`` are "size", the norm of
+        x, and "standard_error", the norm of that.
 
     Returns
     -------
@@ -166,12 +158,8 @@ def estimate_diagonal(
 
     Raises
     ------
-    TypeError
-        If A is a function and ``like`` is not given.
-    ValueError
-        If there are too few samples, or A returns another shape or dtype.
-    ArithmeticError
-        If values are NaN or infinite.
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`. ValueError also if there are too few samples.
 
     References
     ----------

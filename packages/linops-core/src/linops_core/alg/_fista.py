@@ -40,7 +40,6 @@ def fista(
 
     It takes the memory of seven vectors of the input and six of the output at most, with what
     A, its adjoint and the proximal map return, and waits for the device once in a step.
-    In half precision the vectors are in single precision, and what is given is applied in half.
     Gradients flow through the steps, all of which autograd then keeps; the length of a step and
     the momentum are taken for constants.
 
@@ -69,11 +68,9 @@ def fista(
         is strongly convex near the minimum.
     adjoint : function, optional
         The adjoint, where A is a function and not a NamedLinop.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every step. Its ``values`` are "change", what ``tol`` is
-        compared with, "residual", :math:`|A x - y| / |y|`, and "step".
+    tqdm_kwargs, callback : optional
+        The ``values`` of a step are "change", what ``tol`` is compared with, "residual",
+        :math:`|A x - y| / |y|`, and "step".
 
     Returns
     -------
@@ -82,13 +79,9 @@ def fista(
 
     Raises
     ------
-    TypeError
-        If y is neither floating nor complex, or A is a function without adjoint.
-    ValueError
-        If shapes or dtypes do not fit, a number is out of its range, or the step that was given
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`. ValueError also if the step that was given
         shows itself to be too long.
-    ArithmeticError
-        If the iteration meets NaN or infinity.
 
     References
     ----------

@@ -37,8 +37,7 @@ def lsqr(
     :math:`A^H A`, but here rounding grows with the condition of A, not with its square.
 
     It keeps three vectors of the input (x, v and the direction) and one of the output (u), and
-    what A and its adjoint return, one at a time; it waits for the device once in a step. In half
-    precision the vectors are in single precision, and A and its adjoint are applied in half.
+    what A and its adjoint return, one at a time; it waits for the device once in a step.
     Gradients are those of the exact solution, by the implicit function theorem: no step is
     kept, A and its adjoint are solved once more each in the backward pass, gradients reach y
     (and not x0) and whatever A is made of, provided that the columns of A are independent or
@@ -68,13 +67,10 @@ def lsqr(
         and steps go on for too long; 0 for no limit.
     adjoint : function, optional
         The adjoint, where A is a function and not a NamedLinop.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every step. Its ``values`` are "residual",
-        :math:`|r| / |y|`, "gradient", :math:`|A^H r| / (|A| |r|)`, and "condition", of the
-        (damped) A; all as the recurrence has them, with y - A x0 for y, and in the last step
-        those of x itself.
+    tqdm_kwargs, callback : optional
+        The ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
+        :math:`|A^H r| / (|A| |r|)`, and "condition", of the (damped) A; all as the recurrence has
+        them, with y - A x0 for y, and in the last step those of x itself.
 
     Returns
     -------
@@ -83,14 +79,9 @@ def lsqr(
 
     Raises
     ------
-    TypeError
-        If y is neither floating nor complex, or A is a function without adjoint.
-    ValueError
-        If shapes or dtypes do not fit, a number is out of its range, or the adjoint shows itself
-        not to be that of A.
-    ArithmeticError
-        If the iteration meets NaN or infinity, or the scale of A, of damp or of the solution
-        leaves the range of the dtype.
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`. ValueError also if the adjoint shows itself
+        not to be that of A, ArithmeticError if the scale of damp leaves the range of the dtype.
 
     Warns
     -----

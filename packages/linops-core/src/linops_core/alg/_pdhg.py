@@ -46,8 +46,7 @@ def pdhg(
     which converges where :math:`\tau \sigma |K|^2 \le 1`. It applies K and its adjoint once.
 
     It takes the memory of five vectors of the input and six of the output at most, with what K,
-    its adjoint and the proximal maps return, and waits for the device once in a step. In half
-    precision the vectors are in single precision, and what is given is applied in half. Gradients
+    its adjoint and the proximal maps return, and waits for the device once in a step. Gradients
     flow through the steps, all of which autograd then keeps; tau and sigma are taken for
     constants.
 
@@ -75,11 +74,9 @@ def pdhg(
         more than the tolerance, it is ``ROUNDING``.
     adjoint : function, optional
         The adjoint, where K is a function and not a NamedLinop.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every step. Its ``values`` are "primal" and "dual", the
-        lengths of the first and of the second of these vectors, "tau" and "sigma".
+    tqdm_kwargs, callback : optional
+        The ``values`` of a step are "primal" and "dual", the lengths of the first and of the second
+        of these vectors, "tau" and "sigma".
 
     Returns
     -------
@@ -88,13 +85,9 @@ def pdhg(
 
     Raises
     ------
-    TypeError
-        If x0 is neither floating nor complex, or K is a function without adjoint.
-    ValueError
-        If shapes or dtypes do not fit, a number is out of its range, or tau and sigma that were
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`. ValueError also if tau and sigma that were
         both given show themselves to be too long.
-    ArithmeticError
-        If the iteration meets NaN or infinity.
 
     References
     ----------

@@ -44,9 +44,8 @@ def power_method(
     closer the next magnitude, the smaller the steps: ``tol`` is about the change in a step, not
     about what is left.
 
-    It keeps v, the next one and what A returns, and waits for the device once in a step. In half
-    precision the vectors are in single precision, and A is applied in half. Gradients flow through
-    the steps.
+    It keeps v, the next one and what A returns, and waits for the device once in a step. Gradients
+    flow through the steps.
 
     Parameters
     ----------
@@ -62,11 +61,9 @@ def power_method(
     batch_dims : int, or dimensions
         How many first dimensions, or the names of which of A, number independent operators:
         each has its own vector, and all go on until the last has converged.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every step; its ``x`` is v, its ``values`` are
-        "eigenvalue" (the largest of all) and "change", relative (the largest).
+    tqdm_kwargs, callback : optional
+        The ``x`` of a step is v, its ``values`` are "eigenvalue" (the largest of all) and "change",
+        relative (the largest).
 
     Returns
     -------
@@ -78,12 +75,9 @@ def power_method(
 
     Raises
     ------
-    TypeError
-        If v_init is neither floating nor complex, or batch_dims are names and A is a function.
-    ValueError
-        If v_init is zero, or A returns another shape or dtype.
-    ArithmeticError
-        If the iteration meets NaN or infinity.
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`. TypeError also if batch_dims are names and A
+        is a function, ValueError if v_init is zero.
 
     References
     ----------
@@ -186,11 +180,8 @@ def operator_norm(
         Sizes of the input's dimensions that the operator does not know, without v_init.
     seed : int
         Of the random numbers.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every step, as by :func:`power_method`, whose
-        "eigenvalue" is the square of the norm.
+    tqdm_kwargs, callback : optional
+        As of :func:`power_method`, whose "eigenvalue" is the square of the norm.
 
     Returns
     -------
@@ -199,12 +190,8 @@ def operator_norm(
 
     Raises
     ------
-    TypeError
-        If A is a function and its adjoint or v_init is not given.
-    ValueError
-        If v_init is zero, a size is not known, or the adjoint returns another shape.
-    ArithmeticError
-        If the iteration meets NaN or infinity, or the scale of A leaves the range of the dtype.
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`. ValueError also if v_init is zero.
 
     References
     ----------

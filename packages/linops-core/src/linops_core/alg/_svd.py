@@ -55,8 +55,7 @@ def svd(
     all found, but for an accident of the random vectors.
 
     It keeps all blocks: b vectors of the input and b of the output for each iteration, and
-    applies A and its adjoint b times in each. In half precision the vectors are in single
-    precision, and A and its adjoint are applied in half. No gradients are recorded.
+    applies A and its adjoint b times in each. No gradients are recorded.
 
     Parameters
     ----------
@@ -78,11 +77,9 @@ def svd(
         Sizes of the input's dimensions that the operator does not know, without ``like``.
     seed : int
         Of the random numbers.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
-    callback : function, optional
-        Called with a :class:`Step` after every block; its ``x`` are the singular values so far,
-        its ``values`` are "norm", the largest, and "residual", the largest rest over it.
+    tqdm_kwargs, callback : optional
+        A step is a block. Its ``x`` are the singular values so far, its ``values`` are "norm", the
+        largest, and "residual", the largest rest over it.
 
     Returns
     -------
@@ -92,12 +89,8 @@ def svd(
 
     Raises
     ------
-    TypeError
-        If A is a function and its adjoint or ``like`` is not given.
-    ValueError
-        If k is more than there is, a number is out of its range, or a size is not known.
-    ArithmeticError
-        If values are NaN or infinite, or the scale of A leaves the range of the dtype.
+    TypeError, ValueError, ArithmeticError
+        As all solvers do, see :mod:`linops_core.alg`. ValueError also if k is more than there is.
 
     References
     ----------
