@@ -14,7 +14,10 @@ from nameddim._parse import Dims
 
 
 def intersection(own: Dims, other: Dims) -> list[Dims]:
-    """Return the pattern of the words of both; two of them, if no one has all; or none."""
+    """Return the one pattern that says what both have in common.
+
+    If no pattern does, return two of the ways in which they match; if they do not match, nothing.
+    """
     if own == other:
         return [own]
     ways = list(islice(Alignment(own, other).ways(), 100))
@@ -49,7 +52,7 @@ def _singles_first(dims: Dims) -> Dims:
 
 
 def _shortest(alignment: Alignment) -> Dims:
-    """Return the only pattern without ellipses that the shortest words can be those of."""
+    """Return the only pattern without ellipses that can have exactly the shortest words."""
     distance = {alignment.end: 0}
     for state, steps in alignment.live.items():
         if steps:

@@ -31,8 +31,8 @@ def Dim(text: str | None = None) -> Dims:
     TypeError
         If `text` is not a string.
     ValueError
-        If `text` is not made of dimensions, or has two ellipses side by side, of which nobody
-        could tell where one ends and the other begins. The message points at the place.
+        If `text` is not made of dimensions, or has two ellipses side by side, because it would
+        be unclear where the second begins. The message points at the place.
 
     Examples
     --------

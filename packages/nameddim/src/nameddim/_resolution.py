@@ -19,10 +19,10 @@ Variable = tuple[NamedDimension, int]
 
 
 def resolutions(parts: Parts, targets: Parts) -> tuple[list[Parts], str]:
-    """Return what `parts` can be if some of its tuples are `targets`.
+    """Return the shapes that `parts` can be if some of its tuples are `targets`; one if certain.
 
-    There is one shape if it is all that `parts` can be. The second value says which shape was left
-    out because two dimensions would have the same name; it may be empty.
+    The second value is the error of a shape that was left out because two of its dimensions would
+    have the same name, or is empty.
     """
     clashes: list[str] = []
     fewest: list[Parts] | None = None

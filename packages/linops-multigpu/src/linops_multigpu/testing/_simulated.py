@@ -37,7 +37,7 @@ def simulated(
     memory : int, optional
         Bytes that each device has. Any number by default.
     schedule : str
-        One of `SCHEDULES`: in which order streams get on.
+        One of `SCHEDULES`: the order in which streams work.
     seed : int
         Of the schedule ``random``.
     check : bool
@@ -56,17 +56,17 @@ def simulated(
         If torch is of a version in which this does not work, if there is another accelerator in
         this process, or if a machine is simulated already.
     ValueError
-        If there is no such schedule, not one device, or less than no memory.
+        If there is no such schedule, `n_devices` is less than one, or `memory` is negative.
 
     Notes
     -----
-    What is not seen: races between threads of the host, which count as one, and what goes past the
-    operators of torch, such as writes to the array that a tensor was made from.
+    Races between threads of the host are not seen, because all threads count as one. Neither is
+    what goes past the operators of torch, such as writes to the array that a tensor was made from.
 
-    A backward runs on the streams that are current where it is asked for; on a real device each
-    part of it runs on the stream of its forward. To check one across streams of your own, make
-    those of the forward current (:meth:`World.using`) around the call of ``backward``: otherwise
-    memory may count as freed too early which on a real device is not.
+    A backward pass runs on the streams that are current when it is called; on a real device each
+    part of it runs on the stream of its forward. If the forward ran on streams of your own, make
+    them current (:meth:`World.using`) around the call of ``backward``: otherwise a race may be
+    reported that a real device does not have.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class Machine:
         self._default_streams = [self.scheduler.new_stream(device) for device in self.devices]
 
     def entered(self) -> AbstractContextManager[None]:
-        """Be the only thread that is at it; what was released meanwhile is free."""
+        """Let no other thread inside of the block; what was released meanwhile is free."""
         return self.scheduler.entered()
 
     def index_of(self, device: torch.device | str) -> int:

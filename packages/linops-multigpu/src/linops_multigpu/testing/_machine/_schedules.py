@@ -1,4 +1,4 @@
-"""In which order the streams of a simulated machine get on with their work.
+"""In which order the streams of a simulated machine do their work.
 
 All that a program may rely on is the order within each stream and what events order between
 them. A schedule is one of the orders that are left.

@@ -19,10 +19,10 @@ from ._schedules import Schedule
 
 @dataclass(eq=False)
 class Task:
-    """What a stream is to do: work, or to be at a point that others wait for, or to wait for one.
+    """What a stream does when it gets to it: work, wait for another task, or just be waited for.
 
-    ``clock`` is what has happened at the point. The engine, name and duration are those of work
-    that takes time.
+    ``clock`` says what has happened when a task that others wait for is done. The engine, name
+    and duration are those of work that takes time.
     """
 
     run: Callable[[], object] | None = None
@@ -106,7 +106,7 @@ class SimEvent:
 
 
 class Scheduler:
-    """Keeps what all streams were given, and lets them get on in the order of a schedule.
+    """Keeps what all streams were given, and lets them work in the order of a schedule.
 
     ``given`` has all tasks in the order in which the host gave them; those of the stream None are
     the host's own waits.
@@ -122,14 +122,14 @@ class Scheduler:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Be the only thread that is at it."""
+        """Let no other thread inside of the block; what was left to do is done first."""
         with self._lock:
             while self._left:
                 self._left.popleft()()
             yield
 
     def leave(self, action: Callable[[], None]) -> None:
-        """Leave something to the next that enters: of any thread, and in the middle of anything."""
+        """Let the next thread that enters do something; safe anywhere, also in finalizers."""
         self._left.append(action)
 
     def check_own(self, thing: SimStream | SimEvent) -> None:
