@@ -22,10 +22,10 @@ from ._base._hooks import has_hooks as has_hooks
 from ._base._hooks import hooks_are_possible as hooks_are_possible
 from ._base._late_hooks import n_hooks_registered as n_hooks_registered
 from ._base._linop import NamedLinop as NamedLinop
+from ._base._linop import tile_of as tile_of
 from ._base._roles import Role as Role
 from ._base._sides import Side as Side
 from ._base._sliceable import SliceableLinop as SliceableLinop
-from ._base._slicing import tile_of as tile_of
 from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
 from ._kernels._accumulate import writing_is_safe as writing_is_safe

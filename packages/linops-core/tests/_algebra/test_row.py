@@ -21,6 +21,12 @@ N_TILES = 9
 LETTERS = ("C", "Nx", "Ny")
 
 
+def start_of(tile: SliceableLinop) -> int:
+    cut = tile._weights["weight"].cut
+    assert cut is not None
+    return int(cut[0].start)
+
+
 def random(*lengths: int) -> Tensor:
     return torch.rand(lengths, dtype=torch.complex128)
 
@@ -227,15 +233,15 @@ def test_what_a_class_does_otherwise_is_done() -> None:
     class Doubled(Diagonal):
         @staticmethod
         def fn(linop: Any, x: Tensor, /) -> Tensor:
-            return Diagonal.fn(linop, x) + int(linop._cuts["weight"][0].start)
+            return Diagonal.fn(linop, x) + start_of(linop)
 
     class Read(Diagonal):
         def weight_part(self, name: str) -> Tensor:
-            return super().weight_part(name) + int(self._cuts["weight"][0].start)
+            return super().weight_part(name) + start_of(self)
 
     class Called(Diagonal):
         def forward(self, x: Tensor) -> Tensor:
-            return super().forward(x) + int(self._cuts["weight"][0].start)
+            return super().forward(x) + start_of(self)
 
     class Own(SliceableLinop):
         def __init__(self, gain: Tensor, shape: tuple[str, ...]) -> None:

@@ -9,12 +9,11 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._linop import NamedLinop
+from .._base._linop import NamedLinop, tile_of
 from .._base._places import Joints, joints, side_by_side
-from .._base._slicing import row_of_operand, tile_of
 from .._base._tile import Supports
 from .._kernels._accumulate import accumulate
-from ._composite import Composite
+from ._composite import Composite, row_of_operand
 from ._endomorphism import landing_alike
 from ._same_space import check_operands, same_space, why_not_alike
 from ._support import support_of_one, supports_side_by_side

@@ -11,10 +11,9 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._hooks import applied, hooks_are_possible
-from .._base._linop import NamedLinop
+from .._base._linop import NamedLinop, tile_of
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._rules import rules
-from .._base._slicing import tile_of
 from .._base._tile import Supports, Window
 from ._chain_support import supports_along
 from ._composite import Composite

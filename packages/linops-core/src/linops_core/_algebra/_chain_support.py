@@ -9,9 +9,8 @@ from typing import TypeAlias
 
 from nameddim import NamedDimension
 
-from .._base._linop import NamedLinop
+from .._base._linop import NamedLinop, tile_of
 from .._base._roles import Role
-from .._base._slicing import tile_of
 from .._base._tile import Supports, Window, within
 from .._kernels._slices import common, is_empty
 from ._composite import Composite

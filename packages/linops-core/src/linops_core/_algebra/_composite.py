@@ -231,3 +231,16 @@ class Composite(NamedLinop):
         """Return the operator with ``shape``, and operands between the same spaces with it."""
         operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
         return self.with_operands(operands, shape)
+
+
+def row_of_operand(
+    linop: NamedLinop, dim: NamedDimension, pieces: Sequence[slice]
+) -> Sequence[NamedLinop | None]:
+    """Return the tiles of an operand of a sum, None where it adds nothing.
+
+    The tiles of an inner dimension add up to the whole, so an operand without that dimension
+    belongs to one tile alone: to the one that starts at 0.
+    """
+    if dim in linop.dims:
+        return linop.tiles_along(dim, pieces)
+    return [linop if piece.start == 0 else None for piece in pieces]

@@ -30,7 +30,7 @@ _WORTH_IT = 8
 """Number of tiles from which on a stand-in saves more time than it takes to make it."""
 
 _OWN = frozenset(
-    {"_cuts", "_indices", "_modules"}  # which are compared by what they mean
+    {"_weights", "_modules"}  # which are compared by what they mean
     | {"_found", "_has_relatives"}
 )
 """Attributes in which tiles may differ and be alike."""
@@ -99,7 +99,7 @@ class Row:
     def _views(self, operand: Any, move: Move) -> Sequence[Tensor]:
         """Return what each tile reads of a weight, which may be another one at each call."""
         name, axis, length = move
-        weight, cut = operand._weight(name), operand._cuts[name]
+        weight, cut = operand._weight(name), operand._weights[name].cut
         if axis is None:
             return [weight[cut]] * len(self.tiles)
         start = cut[axis].start
@@ -162,14 +162,15 @@ def _moves_of_weights(one: NamedLinop, other: NamedLinop) -> tuple[Move, ...] | 
     if one is other:
         return ()
     if not (
-        not one._ifftshifted
-        and one._cuts.keys() == other._cuts.keys() == one._weight_shapes.keys()
+        one._weights.keys() == other._weights.keys()
+        and all(part.cut and not part.shifted for part in one._weights.values())
+        and all(part.cut for part in other._weights.values())
         and _are_alike(one, other)
     ):
         return None
     found: list[Move] = []
-    for name, cut in one._cuts.items():
-        pairs = enumerate(zip(cut, other._cuts[name], strict=True))
+    for name, part in one._weights.items():
+        pairs = enumerate(zip(part.cut or (), other._weights[name].cut or (), strict=True))
         moved = [(axis, before, after) for axis, (before, after) in pairs if before != after]
         if not moved:
             found.append((name, None, 0))

@@ -79,7 +79,7 @@ class Scalar(SliceableLinop):
 
     def factor(self) -> Any:
         """Return w: Python's number, or the tensor that is there when it is asked for."""
-        return self.weight_part("weight") if self._weight_shapes else self.weight
+        return self.weight_part("weight") if self._weights else self.weight
 
     def extra_repr(self) -> str:
         """Return what ``repr`` says of the weight."""

@@ -7,8 +7,7 @@ from typing import Any
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._linop import NamedLinop
-from .._base._slicing import tile_of
+from .._base._linop import NamedLinop, tile_of
 from .._base._tile import Supports
 from ._composite import Composite
 from ._support import support_of_one

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from numbers import Complex, Integral
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypeGuard, overload
+from typing import TYPE_CHECKING, Literal, Self, SupportsIndex, TypeAlias, TypeGuard, overload
 
 from torch import Tensor
 
 from .._kernels._tracing import built
+from ._dimensions import DimensionedModule
 from ._rules import rules
 
 if TYPE_CHECKING:
@@ -44,85 +45,45 @@ _INSTEAD: dict[tuple[Sign, str], str] = {
 }
 
 
-_NEVER_OPERANDS = (str, bytes, type(None), Mapping, Set)
-
-
 def is_scalar(value: object) -> TypeGuard[complex | Tensor]:
     """Whether ``value`` is a number: of Python, of NumPy, or a tensor without dimensions."""
     return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Complex)
 
 
-def _refused(linop: Any, sign: Sign, other: object) -> NamedLinop:
-    """Refuse an operand that somebody may well write, and say what to write instead.
-
-    Returns
-    -------
-    NotImplemented
-        For operands of other kinds, which may know what to do with an operator.
-
-    Raises
-    ------
-    TypeError
-        If it is an operator, a number, a tensor, an array, a list, None, text, a mapping or a set.
-    """
-    if isinstance(other, Arithmetic):
-        kind = "operator"
-    elif isinstance(other, Complex) or (isinstance(other, Tensor) and other.ndim == 0):
-        kind = "number"
-    elif isinstance(other, (Tensor, list, tuple)) or hasattr(other, "__array_interface__"):
-        kind = "array"
-    elif isinstance(other, _NEVER_OPERANDS):
-        kind = "other"
-    else:
-        return NotImplemented  # type: ignore[no-any-return]
-    instead = _INSTEAD.get((sign, kind), "")
-    names = "".join(f"{str(dim)!r}, " for dim in linop.ishape)
-    advice = f"; {instead.format(names=f'({names.strip()})')}" if instead else ""
-    shown = getattr(other, "signature", None) or (other if kind == "number" else type(other))
-    raise TypeError(
-        f"{linop.signature}: the operand of {sign} must be {_WANTED[sign]}, got {shown}{advice}"
-    )
+def _kind(value: object) -> str | None:
+    """Return what somebody may well write as an operand; None for what may know operators."""
+    if isinstance(value, Arithmetic):
+        return "operator"
+    if is_scalar(value):
+        return "number"
+    if isinstance(value, (Tensor, list, tuple)) or hasattr(value, "__array_interface__"):
+        return "array"
+    return "other" if isinstance(value, (str, bytes, type(None), Mapping, Set)) else None
 
 
-def _refused_behind(linop: Any, sign: Sign, other: object, rule: str, advice: str) -> NamedLinop:
-    """Refuse an operator that stands behind something else, as `_refused` refuses an operand."""
-    is_known = isinstance(other, (Complex, Tensor, list, tuple, *_NEVER_OPERANDS))
-    if not is_known and not hasattr(other, "__array_interface__"):
-        return NotImplemented  # type: ignore[no-any-return]
-    shown = other if isinstance(other, Complex) else type(other)
-    raise TypeError(f"{linop.signature}: an operator must {rule}, got {shown} {sign} A; {advice}")
-
-
-class Arithmetic:
-    """The arithmetic of operators, for :class:`NamedLinop` to inherit.
-
-    ``self`` is typed Any: it is always a NamedLinop, which a class that this one inherits from
-    cannot say.
-    """
+class Arithmetic(DimensionedModule):
+    """The arithmetic of operators, for :class:`NamedLinop` to inherit."""
 
     # NumPy is to leave its scalars to __rmul__, and not to spread an operator over an array.
     __array_ufunc__ = None
 
     @overload
-    def __matmul__(self: Any, other: Tensor) -> Tensor: ...
+    def __matmul__(self, other: Tensor) -> Tensor: ...
     @overload
-    def __matmul__(self: Any, other: NamedLinop) -> NamedLinop: ...
-    def __matmul__(self: Any, other: Tensor | NamedLinop) -> Tensor | NamedLinop:
+    def __matmul__(self, other: NamedLinop) -> NamedLinop: ...
+    def __matmul__(self, other: Tensor | NamedLinop) -> Tensor | NamedLinop:
         """Return A x for a tensor, the composition A B for an operator."""
-        result: Tensor | NamedLinop
         if isinstance(other, Tensor):
-            result = self(other)
-        else:
-            is_operator = isinstance(other, Arithmetic)
-            result = self.compose(other) if is_operator else _refused(self, "@", other)
-        return result
+            result: Tensor = self(other)
+            return result
+        return self.compose(other) if isinstance(other, Arithmetic) else self._refused("@", other)
 
-    def __rmatmul__(self: Any, other: object) -> NamedLinop:
+    def __rmatmul__(self, other: object) -> NamedLinop:
         """Refuse x @ A: an operator acts on what stands behind it."""
         rule, advice = "stand before what it acts on", "write A(x), A @ x or c * A"
-        return _refused_behind(self, "@", other, rule, advice)
+        return self._refused_behind("@", other, rule, advice)
 
-    def compose(self: Any, inner: NamedLinop) -> NamedLinop:
+    def compose(self, inner: NamedLinop) -> NamedLinop:
         """Return the operator that applies ``inner`` first, then this one.
 
         Identities and zeros vanish, numbers are collected into one, chains are flattened. What
@@ -135,59 +96,52 @@ class Arithmetic:
         """
         return built(rules.compose, inner, self)
 
-    def __add__(self: Any, other: NamedLinop) -> NamedLinop:
+    def __add__(self, other: NamedLinop) -> NamedLinop:
         """Return A + B.
 
         What is added to a normal operator (N -> N1) may speak of its output as N.
         """
-        is_operator = isinstance(other, Arithmetic)
-        return built(rules.add, self, other) if is_operator else _refused(self, "+", other)
+        if not isinstance(other, Arithmetic):
+            return self._refused("+", other)
+        return built(rules.add, self, other)
 
-    def __radd__(self: Any, other: object) -> NamedLinop:
+    def __radd__(self, other: object) -> Self | NamedLinop:
         """Return A for 0 + A, so that ``sum`` works."""
-        is_zero = isinstance(other, int) and other == 0
-        result: NamedLinop = self if is_zero else _refused(self, "+", other)
-        return result
+        return self if isinstance(other, int) and other == 0 else self._refused("+", other)
 
-    def __sub__(self: Any, other: NamedLinop) -> NamedLinop:
+    def __sub__(self, other: NamedLinop) -> NamedLinop:
         """Return A - B."""
-        is_operator = isinstance(other, Arithmetic)
-        result: NamedLinop = self + (-other) if is_operator else _refused(self, "-", other)
-        return result
+        return self + -other if isinstance(other, Arithmetic) else self._refused("-", other)
 
-    def __rsub__(self: Any, other: object) -> NamedLinop:
+    def __rsub__(self, other: object) -> NamedLinop:
         """Refuse c - A, and say what to write instead."""
-        return _refused(self, "-", other)
+        return self._refused("-", other)
 
-    def __neg__(self: Any) -> NamedLinop:
+    def __neg__(self) -> NamedLinop:
         """Return -A."""
-        result: NamedLinop = -1 * self
-        return result
+        return -1 * self
 
-    def __pos__(self: Any) -> NamedLinop:
+    def __pos__(self) -> Self:
         """Return A."""
-        result: NamedLinop = self
-        return result
+        return self
 
-    def __mul__(self: Any, scalar: complex | Tensor) -> NamedLinop:
+    def __mul__(self, scalar: complex | Tensor) -> NamedLinop:
         """Return the operator times a real or complex number."""
         if not is_scalar(scalar):
-            return _refused(self, "*", scalar)
+            return self._refused("*", scalar)
         return built(rules.scale, self, scalar)
 
     __rmul__ = __mul__
 
-    def __truediv__(self: Any, scalar: complex | Tensor) -> NamedLinop:
+    def __truediv__(self, scalar: complex | Tensor) -> NamedLinop:
         """Return the operator divided by a real or complex number."""
-        is_number = is_scalar(scalar)
-        result: NamedLinop = self * (1 / scalar) if is_number else _refused(self, "/", scalar)
-        return result
+        return self * (1 / scalar) if is_scalar(scalar) else self._refused("/", scalar)
 
-    def __rtruediv__(self: Any, other: object) -> NamedLinop:
+    def __rtruediv__(self, other: object) -> NamedLinop:
         """Refuse c / A: there is no inverse."""
-        return _refused_behind(self, "/", other, "not be a divisor", _NO_INVERSE)
+        return self._refused_behind("/", other, "not be a divisor", _NO_INVERSE)
 
-    def __pow__(self: Any, exponent: SupportsIndex) -> NamedLinop:
+    def __pow__(self, exponent: SupportsIndex) -> NamedLinop:
         """Return A applied ``exponent`` times.
 
         Raises
@@ -195,8 +149,39 @@ class Arithmetic:
         ValueError
             If the exponent is negative, or the operator does not map a space to itself.
         """
-        whole = isinstance(exponent, Integral)
-        if not whole:
-            return _refused(self, "**", exponent)
-        result: NamedLinop = built(rules.power, self, int(exponent))
-        return result
+        if not isinstance(exponent, Integral):
+            return self._refused("**", exponent)
+        return built(rules.power, self, int(exponent))
+
+    def _refused(self, sign: Sign, other: object) -> NamedLinop:
+        """Refuse an operand that somebody may well write, and say what to write instead.
+
+        Returns
+        -------
+        NotImplemented
+            For operands of other kinds, which may know what to do with an operator.
+
+        Raises
+        ------
+        TypeError
+            If it is an operator, a number, a tensor, an array, a list, None, text, a mapping or a
+            set.
+        """
+        if (kind := _kind(other)) is None:
+            return NotImplemented  # type: ignore[no-any-return]
+        names = "".join(f"{str(dim)!r}, " for dim in self.ishape)
+        instead = _INSTEAD.get((sign, kind), "").format(names=f"({names.strip()})")
+        shown = getattr(other, "signature", None) or (other if kind == "number" else type(other))
+        raise TypeError(
+            f"{self.signature}: the operand of {sign} must be {_WANTED[sign]}, got {shown}"
+            f"{instead and f'; {instead}'}"
+        )
+
+    def _refused_behind(self, sign: Sign, other: object, rule: str, advice: str) -> NamedLinop:
+        """Refuse an operator that stands behind something else, as `_refused` an operand."""
+        if (kind := _kind(other)) is None:
+            return NotImplemented  # type: ignore[no-any-return]
+        shown = other if kind == "number" else type(other)
+        raise TypeError(
+            f"{self.signature}: an operator must {rule}, got {shown} {sign} A; {advice}"
+        )

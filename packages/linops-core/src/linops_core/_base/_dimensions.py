@@ -85,6 +85,14 @@ class DimensionedModule(OperatorModule):
         """
         return None
 
+    def size_of_side(self, dim: NamedDimension | str) -> int | None:
+        """Return what ``sizes`` say of ``dim`` in the input if it is there, else in the output."""
+        for side in SIDES:
+            names = dims_of(self.shape, side)
+            if dim in names:
+                return self.sizes(side)[names.index(dim)]
+        return None
+
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, None where the operator takes any.
 
@@ -217,14 +225,6 @@ class DimensionedModule(OperatorModule):
             if (reason := self.why_opaque(dim)) is not None:
                 raise SplitError(f"{self.signature}: {dim} cannot be split: {reason}")
         return explicit
-
-    def size_of_side(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim`` in the input if it is there, else in the output."""
-        for side in SIDES:
-            names = dims_of(self.shape, side)
-            if dim in names:
-                return self.sizes(side)[names.index(dim)]
-        return None
 
     def _size_to_cut(self, dim: NamedDimension) -> int | None:
         """Return the length of ``dim``, None also where it has another on the other side."""

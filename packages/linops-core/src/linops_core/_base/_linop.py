@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -16,22 +15,18 @@ from nameddim import NamedDimension, NamedShape
 from .. import config
 from .._kernels._tracing import built, may_be_remembered
 from ._arithmetic import Arithmetic
+from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
 from ._description import tensor_text
-from ._dimensions import DimensionedModule
 from ._hooks import called
 from ._inheritance import forget_what_no_longer_holds
 from ._rules import rules
-from ._sizes import input_lengths
-from ._tile import SplitError
-
-if TYPE_CHECKING:
-    from scipy.sparse.linalg import LinearOperator
+from ._tile import SplitError, Window
 
 _NOTHING = None, None
 
 
-class NamedLinop(Arithmetic, DimensionedModule):
+class NamedLinop(Arithmetic, Conversions):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
     To write one, subclass it, hand the shape to ``super().__init__`` and override the static
@@ -64,8 +59,8 @@ class NamedLinop(Arithmetic, DimensionedModule):
     """
 
     _is_stateless: ClassVar[bool] = False
-    """Whether ``fn`` and ``adj_fn`` keep nothing from one call to the next, and what they return is
-    of a shape and dtype that those of input and weights say."""
+    """Whether ``fn`` and ``adj_fn`` keep nothing between calls, and the shape and dtype of their
+    results follow from those of input and weights."""
 
     _is_real: ClassVar[bool] = False
     """Whether the operator is its own complex conjugate."""
@@ -75,11 +70,7 @@ class NamedLinop(Arithmetic, DimensionedModule):
         super().__init_subclass__(**kwargs)
         forget_what_no_longer_holds(cls, NamedLinop)
 
-    def __init__(self, shape: NamedShape, name: str | None = None) -> None:
-        super().__init__(shape, name)
-
-    # What a subclass says. `linop` is typed Any: a subclass narrows it to itself, which no
-    # other annotation of an overridden parameter allows.
+    # `linop` is typed Any, because a subclass narrows it to itself.
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -105,9 +96,7 @@ class NamedLinop(Arithmetic, DimensionedModule):
         """Return the operator, known to map a space to itself: for one who made it so."""
         if self.is_endomorphism:
             return self
-        other = linked(self)
-        vars(other)["_is_endomorphism"] = True
-        return other
+        return linked(self, None, _is_endomorphism=True)
 
     # Calls
 
@@ -198,10 +187,9 @@ class NamedLinop(Arithmetic, DimensionedModule):
         """
         if self.adj_fn is NamedLinop.adj_fn:
             self.adj_fn(self, torch.empty(0))  # which says what is missing
-        adjoint = linked(self, self._shape.H)
-        # Through vars: a static method set on an instance, which mypy and Module.__setattr__
-        # have no word for.
-        vars(adjoint).update(
+        return linked(
+            self,
+            self._shape.H,
             fn=self.adj_fn,
             adj_fn=self.fn,
             normal_fn=self.adj_normal_fn,
@@ -209,7 +197,6 @@ class NamedLinop(Arithmetic, DimensionedModule):
             split=self.adj_split,
             adj_split=self.split,
         )
-        return adjoint
 
     @property
     def T(self) -> NamedLinop:
@@ -379,17 +366,13 @@ class NamedLinop(Arithmetic, DimensionedModule):
         return linop.H.split(linop.H, tile).H  # type: ignore[no-any-return]
 
     def tiles_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
-        """Return the tile of each of the slices of one dimension.
-
-        What has to be checked of the whole is checked once, not once for each tile.
+        """Return the tile of each of the slices of one dimension; the whole is checked once.
 
         Raises
         ------
         SplitError
             As :func:`tile_of`.
         """
-        from ._slicing import tile_of
-
         if self.split is not self._split_of_row:
             return [tile_of(self, {dim: piece}) for piece in pieces]
         own = self.own_pieces(dim, pieces)
@@ -397,14 +380,10 @@ class NamedLinop(Arithmetic, DimensionedModule):
         return [self if piece is None else next(tiles) for piece in own]
 
     _split_of_row: ClassVar[Any] = None
-    """The ``split`` that does for one tile what ``_row`` does for many."""
+    """The ``split`` that does for one tile what ``_row``, overridden with it, does for many."""
 
     def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
-        """Return the tile of each of some slices, which are explicit and checked.
-
-        To be overridden, together with ``_split_of_row``, by operators that can do for all at once
-        what they do for each.
-        """
+        """Return the tile of each of some slices, which are explicit and checked."""
         raise NotImplementedError(f"{self.name}: the class must override _row to cut along {dim}")
 
     def split_forward(self, ibatch: Iterable[slice], obatch: Iterable[slice]) -> NamedLinop:
@@ -438,105 +417,29 @@ class NamedLinop(Arithmetic, DimensionedModule):
                     )
         return self.split(self, tile)
 
-    # Matrices and operators of other libraries
 
-    def to_dense(
-        self,
-        sizes: Mapping[str, int] | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        """Return the matrix of the operator.
+def tile_of(linop: Any, window: Window) -> NamedLinop:
+    """Return what the operator's ``split`` makes of explicit slices, if it can be a tile.
 
-        Parameters
-        ----------
-        sizes : mapping of dimension to int, optional
-            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
-            not given stands for no dimension.
-        dtype : torch.dtype, optional
-            Of the unit vectors that the operator is applied to: by default that of the weights,
-            float64 if there are none. The matrix has the dtype of what the operator returns for
-            them, which is complex for a Fourier transform.
-        device : torch.device or str, optional
-            Of the unit vectors; that of the operator's input by default.
-
-        Returns
-        -------
-        Tensor
-            Shape (product of output sizes, product of input sizes).
-
-        Raises
-        ------
-        TypeError
-            If ``sizes`` is no mapping.
-        ValueError
-            If the size of an input dimension is not known.
-
-        Examples
-        --------
-        >>> from linops_core import FFT, Diagonal
-        >>> Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_dense()
-        tensor([[2., 0.],
-                [0., 4.]])
-        >>> FFT(1).to_dense({"Nx": 2}).dtype
-        torch.complex128
-        """
-        lengths = input_lengths(self, sizes)
-        n_columns = torch.Size(lengths).numel()
-        if dtype is None:
-            tensors = (*self.parameters(), *self.buffers())
-            dtypes = [t.dtype for t in tensors if t.is_floating_point() or t.is_complex()]
-            dtype = reduce(torch.promote_types, dtypes) if dtypes else torch.float64
-        device = next(iter(self.input_devices), None) if device is None else device
-        # Where there are no columns, one empty vector tells the number and the dtype of the rows.
-        basis = torch.eye(max(n_columns, 1), n_columns, dtype=dtype, device=device)
-        columns = [self(row.reshape(lengths)).flatten() for row in basis]
-        return torch.stack(columns, dim=1)[:, :n_columns]
-
-    def to_scipy(
-        self,
-        sizes: Mapping[str, int] | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> LinearOperator:
-        """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
-
-        It has ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat``, so SciPy's solvers run on it.
-        The columns of a matrix go through the operator at once where its ``...`` is a batch
-        dimension. Weights are read in every call.
-
-        Parameters
-        ----------
-        sizes : mapping of dimension to int, optional
-            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
-            not given stands for no dimension.
-        dtype : torch.dtype, optional
-            What vectors are cast to, complex ones to the complex dtype of that precision; that
-            of the weights by default, double if there are none.
-        device : torch.device or str, optional
-            Where the operator is applied: the device of the weights by default. Vectors stay on
-            the CPU, and are copied there and back.
-
-        Returns
-        -------
-        scipy.sparse.linalg.LinearOperator
-            Shape (product of output sizes, product of input sizes). Its dtype is what the
-            operator makes of ``dtype``.
-
-        Raises
-        ------
-        ImportError
-            If SciPy is not installed (the extra ``scipy``).
-        TypeError
-            If dtype is not one of float32, float64, complex64 and complex128.
-        ValueError
-            If the size of a dimension is not known, or weights are on several devices.
-
-        Examples
-        --------
-        >>> from linops_core import Diagonal
-        >>> A = Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_scipy()
-        >>> A.shape, A.dtype
-        ((2, 2), dtype('float32'))
-        """
-        return rules.to_scipy(self, sizes, dtype, device)
+    Raises
+    ------
+    SplitError
+        As :meth:`NamedLinop.split`; also if it returns no operator, or one between other dimensions
+        or of other sizes.
+    """
+    tile = linop.split(linop, window)
+    if not isinstance(tile, NamedLinop):
+        raise SplitError(f"{linop.signature}: split must return a NamedLinop, got {tile!r}")
+    names, own = tile.shape, linop.shape
+    if names is not own and (names.ishape, names.oshape) != (own.ishape, own.oshape):
+        raise SplitError(
+            f"{linop.signature}: split must return an operator between the same dimensions, "
+            f"got {tile.signature}"
+        )
+    for dim, piece in window.items():
+        if dim in own.dims and tile.size(dim) not in (None, piece.stop - piece.start):
+            raise SplitError(
+                f"{linop.signature}: split must return an operator in which {dim} has the size "
+                f"{piece.stop - piece.start} of {piece}, got {tile.size(dim)}"
+            )
+    return tile

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from scipy.sparse.linalg import LinearOperator
-
     from ._linop import NamedLinop
 
 
@@ -28,8 +26,6 @@ class Rules:
     conjugate: Callable[[NamedLinop], NamedLinop]
     normal: Callable[[NamedLinop, NamedLinop | None], NamedLinop]
     """Of an operator and what is between it and its adjoint, if anything."""
-    to_scipy: Callable[..., LinearOperator]
-    """What the adapter of SciPy makes of an operator."""
 
 
 rules = Rules()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,44 @@ from ._roles import Role
 from ._tile import Window, within
 
 _ALL = slice(None)
+
+
+class WeightPart(NamedTuple):
+    """Which part of a weight an operator reads, and how."""
+
+    shape_key: str
+    """Under which the shape of the operator has the names of its axes."""
+    broadcast: tuple[int, ...]
+    """Axes of size 1 along which the one element stands for all."""
+    cut: tuple[slice, ...] | None = None
+    """What a tile reads."""
+    cut_from: torch.Size | None = None
+    """The shape that the weight must keep for that."""
+    shifted: tuple[int, ...] = ()
+    """Axes along which it is shifted when it is read: the centre comes first."""
+
+    def dims(self, shape: NamedShape) -> tuple[NamedDimension, ...]:
+        """Return the names of the axes."""
+        return shape.other_shapes[self.shape_key]
+
+    def axes_of(self, dims: Container[NamedDimension], shape: NamedShape) -> tuple[int, ...]:
+        """Return the axes of ``dims``, but for those that are broadcast."""
+        own = enumerate(self.dims(shape))
+        return tuple([at for at, dim in own if dim in dims and at not in self.broadcast])
+
+    def of(self, weight: Tensor) -> Tensor:
+        """Return the part of the weight."""
+        if not self.shifted:
+            return weight if self.cut is None else weight[self.cut]
+        cut = self.cut or (_ALL,) * weight.ndim
+        along = tuple(p if axis in self.shifted else _ALL for axis, p in enumerate(cut))
+        across = tuple(_ALL if axis in self.shifted else p for axis, p in enumerate(cut))
+        shifted: Tensor = torch.fft.ifftshift(weight[across], self.shifted)
+        return shifted[along]
+
+    def is_cut(self, axes: Iterable[int]) -> bool:
+        """Whether a tile reads a part along one of the axes."""
+        return self.cut is not None and any(self.cut[axis] != _ALL for axis in axes)
 
 
 class SliceableLinop(NamedLinop):
@@ -47,12 +85,7 @@ class SliceableLinop(NamedLinop):
 
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:
         super().__init__(shape, name)
-        self._weight_shapes: dict[str, str] = {}
-        self._cuts: dict[str, tuple[slice, ...]] = {}
-        self._indices: dict[str, slice | tuple[slice, ...]] = {}  # the same, as short as can be
-        self._cut_from: dict[str, torch.Size] = {}
-        self._broadcast: dict[str, tuple[int, ...]] = {}
-        self._ifftshifted: dict[str, tuple[int, ...]] = {}
+        self._weights: dict[str, WeightPart] = {}
 
     def register_weight(
         self,
@@ -102,8 +135,9 @@ class SliceableLinop(NamedLinop):
             self.register_parameter(name, weight)
         else:
             self.register_buffer(name, weight)
-        self._weight_shapes[name] = shape_key
-        self._broadcast[name] = tuple(dims.index(dim) for dim in broadcast_dims)
+        self._weights[name] = WeightPart(
+            shape_key, tuple(dims.index(dim) for dim in broadcast_dims)
+        )
 
     def __delattr__(self, name: str) -> None:
         """Delete an attribute; refused for weights, which all operators made of this one read.
@@ -113,7 +147,7 @@ class SliceableLinop(NamedLinop):
         RuntimeError
             If it is a weight. ``torch.nn.utils.parametrize`` begins so, and changes nothing then.
         """
-        if name in vars(self).get("_weight_shapes", ()):
+        if name in vars(self).get("_weights", ()):
             raise RuntimeError(
                 f"{self.name}: {name} must stay a tensor of the operator, got a request to delete "
                 "it, as by torch.nn.utils.parametrize; make the operator of the computed weight"
@@ -121,30 +155,32 @@ class SliceableLinop(NamedLinop):
         super().__delattr__(name)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
-        parameters, buffers = own["_parameters"], own["_buffers"]
-        return x.shape, *[
-            (parameters[name] if name in parameters else buffers[name]).shape
-            for name in own["_weight_shapes"]
-        ]
+        return x.shape, *[self._weight(name).shape for name in self._weights]
 
     def _check_input(self, x: Tensor) -> None:
         self._check_weights()
         super()._check_input(x)
 
     def _check_weights(self) -> None:
-        """Check that the weights, which may be replaced, are such as they were registered."""
-        for name, shape_key in self._weight_shapes.items():
-            weight, dims = self._weight(name), self._shape.other_shapes[shape_key]
-            if name in self._cuts:
-                if weight.shape != self._cut_from[name]:
+        """Check that the weights, which may be replaced, are such as they were registered.
+
+        Raises
+        ------
+        ValueError
+            If one has another number of dimensions, another size than 1 along a dimension to
+            broadcast, or, in a tile, another shape than it had when it was cut.
+        """
+        for name, part in self._weights.items():
+            weight, dims = self._weight(name), part.dims(self._shape)
+            if part.cut_from is not None:
+                if weight.shape != part.cut_from:
                     raise ValueError(
                         f"{self.name}: {name} of a tile must keep the shape that it was cut from, "
-                        f"{tuple(self._cut_from[name])}, got {tuple(weight.shape)}; "
+                        f"{tuple(part.cut_from)}, got {tuple(weight.shape)}; "
                         "cut the operator again"
                     )
             elif weight.ndim != len(dims) or any(
-                weight.shape[axis] != 1 for axis in self._broadcast[name]
+                weight.shape[axis] != 1 for axis in part.broadcast
             ):
                 raise ValueError(
                     f"{self.name}: {name} must be replaced by one of shape "
@@ -152,34 +188,13 @@ class SliceableLinop(NamedLinop):
                 )
 
     def _weight(self, name: str) -> Tensor:
-        # Not getattr: that is slow on a module.
-        weight: Tensor | None = self._parameters.get(name)
-        if weight is None:
-            weight = self._buffers[name]
-        assert weight is not None
-        return weight
+        own = self.__dict__  # not getattr, which is slow on a module
+        weight: Tensor | None = own["_parameters"].get(name)
+        return own["_buffers"][name] if weight is None else weight
 
     def weight_part(self, name: str) -> Tensor:
         """Return the weight as this operator reads it: all of it, or a tile's view."""
-        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
-        weight: Tensor | None = own["_parameters"].get(name)
-        if weight is None:
-            weight = own["_buffers"][name]
-        assert weight is not None
-        if own["_ifftshifted"]:
-            return self._shifted_part(name, weight)
-        index = own["_indices"].get(name)
-        return weight if index is None else weight[index]
-
-    def _shifted_part(self, name: str, weight: Tensor) -> Tensor:
-        cut, axes = self._cuts.get(name), self._ifftshifted.get(name)
-        if axes is None:
-            return weight if cut is None else weight[cut]
-        if cut is None:
-            return torch.fft.ifftshift(weight, axes)  # type: ignore[no-any-return]
-        along = tuple(p if axis in axes else _ALL for axis, p in enumerate(cut))
-        across = tuple(_ALL if axis in axes else p for axis, p in enumerate(cut))
-        return torch.fft.ifftshift(weight[across], axes)[along]  # type: ignore[no-any-return]
+        return self._weights[name].of(self._weight(name))
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the operator with shifted weights; see :meth:`NamedLinop.without_fftshift`.
@@ -192,48 +207,41 @@ class SliceableLinop(NamedLinop):
             return None  # a tile may know where it is by other means than its weights
         if not self._only_passes_on(concerned):
             return None
-        axes = {}
-        for name, shape_key in self._weight_shapes.items():
-            of_weight = enumerate(self._shape.other_shapes[shape_key])
-            found = {axis for axis, dim in of_weight if dim in concerned}
-            found.difference_update(self._broadcast[name])
-            if found:
-                axes[name] = tuple(sorted(found))
-        if not axes:
+        weights, is_cut = dict(self._weights), False
+        for name, part in self._weights.items():
+            axes = part.axes_of(concerned, self._shape)
+            weights[name] = part._replace(shifted=axes)
+            is_cut |= part.is_cut(axes)
+        if not any(part.shifted for part in weights.values()):
             return self
-        if self._ifftshifted or any(self._is_cut(name, found) for name, found in axes.items()):
+        if is_cut or any(part.shifted for part in self._weights.values()):
             return None
-        other = linked(self)
-        vars(other)["_ifftshifted"] = axes
-        return other
+        return linked(self, None, _weights=weights)
 
     def _only_passes_on(self, dims: Iterable[NamedDimension]) -> bool:
         """Whether the slices of all of ``dims`` that it has go through independently."""
         return all(self.role(dim) is Role.BATCH for dim in dims if dim in self.dims)
 
-    def _is_cut(self, name: str, axes: Iterable[int]) -> bool:
-        cut = self._cuts.get(name)
-        return cut is not None and any(cut[axis] != _ALL for axis in axes)
-
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim`` in the weights, or None where no weight has it."""
-        for name, shape_key in self._weight_shapes.items():
-            for axis, own in enumerate(self._shape.other_shapes[shape_key]):
-                if own == dim and axis not in self._broadcast[name]:
-                    cut = self._cuts.get(name)
-                    if cut is None or cut[axis] == _ALL:
+        for name, part in self._weights.items():
+            for axis, own in enumerate(part.dims(self._shape)):
+                if own == dim and axis not in part.broadcast:
+                    if part.cut is None or part.cut[axis] == _ALL:
                         return int(self._weight(name).shape[axis])
-                    return int(cut[axis].stop - cut[axis].start)
+                    return int(part.cut[axis].stop - part.cut[axis].start)
         return None
 
     def extra_repr(self) -> str:
         """Return what ``repr`` says of the weights, and which part of them a tile reads."""
-        texts = []
-        for name in self._weight_shapes:
-            cut = self._cuts.get(name, ())
-            part = slices_text(cut) if any(piece != _ALL for piece in cut) else ""
-            texts.append(tensor_text(name, self._weight(name), part))
-        return ", ".join(texts)
+        return ", ".join(
+            tensor_text(
+                name,
+                self._weight(name),
+                slices_text(part.cut) if part.cut and part.is_cut(range(len(part.cut))) else "",
+            )
+            for name, part in self._weights.items()
+        )
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
@@ -242,6 +250,8 @@ class SliceableLinop(NamedLinop):
         return linop._tiles([window])[0] if window else linop  # type: ignore[no-any-return]
 
     _split_of_row = split
+    # Weights are cut by name, and an adjoint has the same names: no detour through H.
+    adj_split = split
 
     def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
         """Return the tile of each of the slices."""
@@ -249,69 +259,35 @@ class SliceableLinop(NamedLinop):
 
     def _tiles(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the tile of each of the windows, which are all of the same dimensions."""
-        if not windows or not self._weight_shapes:
+        if not windows or not self._weights:
             return [self] * len(windows)
-        whole, axes = {}, {}
-        for name, shape_key in self._weight_shapes.items():
-            dims = self._shape.other_shapes[shape_key]
-            found = [(axis, dim) for axis, dim in enumerate(dims) if dim in windows[0]]
-            axes[name] = [each for each in found if each[0] not in self._broadcast[name]]
-            whole[name] = self._cuts.get(name) or (_ALL,) * len(dims)
-        shapes = self._shapes_to_keep()
-        attributes = attributes_of_linked(self)
-        attributes["_cut_from"] = shapes
-        tiles = []
+        whole = []
+        for name, part in self._weights.items():
+            weight, dims = self._weight(name), part.dims(self._shape)
+            axes = [(axis, dims[axis]) for axis in part.axes_of(windows[0], self._shape)]
+            cut, cut_from = part.cut or (_ALL,) * len(dims), part.cut_from or weight.shape
+            whole.append((name, part._replace(cut_from=cut_from), cut, axes))
+        attributes, tiles = attributes_of_linked(self), []
         for window in windows:
-            cuts, indices = {}, {}
-            for name, of_whole in whole.items():
-                cut = list(of_whole)
-                for axis, dim in axes[name]:
-                    cut[axis] = within(cut[axis], window[dim])
-                cuts[name] = tuple(cut)
-                if (index := _shortened(cuts[name])) != _ALL:
-                    indices[name] = index
-            own = attributes.copy()
-            own.update(_cuts=cuts, _indices=indices, _found={})
-            tiles.append(with_attributes(self, own))
+            weights = {}
+            for name, part, of_whole, axes in whole:
+                pieces = list(of_whole)
+                for axis, dim in axes:
+                    pieces[axis] = within(pieces[axis], window[dim])
+                weights[name] = part._replace(cut=tuple(pieces))
+            tiles.append(with_attributes(self, {**attributes, "_weights": weights, "_found": {}}))
         return tiles
-
-    def _shapes_to_keep(self) -> dict[str, torch.Size]:
-        """Return the shapes that the weights of a tile must have; all tiles share them."""
-        if not self._cuts:
-            shapes = {name: self._weight(name).shape for name in self._weight_shapes}
-            if shapes != self._cut_from:
-                vars(self)["_cut_from"] = shapes
-        return self._cut_from
-
-    # Weights are cut by name, and an adjoint has the same names: no detour through H.
-    adj_split = split
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
-        # Shifting copies: what tiles share stays shared if it is shifted when it is read.
-        shifted = {n: axes for n, axes in self._ifftshifted.items() if not self._is_cut(n, axes)}
-        parts = {}
         self._check_weights()
-        for name in {*self._cuts, *self._ifftshifted}:
-            if name in shifted:
-                weight, cut = self._weight(name), self._cuts.get(name)
-                parts[name] = weight if cut is None else weight[cut]
-            else:
-                parts[name] = self.weight_part(name)
-        other = with_changed_tensors(self, change, parts)
-        vars(other).update(_cuts={}, _indices={}, _ifftshifted=shifted)
+        read, weights = {}, {}
+        for name, part in self._weights.items():
+            # Shifting copies: what tiles share stays shared if it is shifted when it is read.
+            now = part._replace(shifted=()) if not part.is_cut(part.shifted) else part
+            read[name] = now.of(self._weight(name))
+            later = part.shifted if now is not part else ()
+            weights[name] = WeightPart(part.shape_key, part.broadcast, shifted=later)
+        other = with_changed_tensors(self, change, read)
+        other._weights = weights
         return other
-
-
-def _shortened(index: tuple[slice, ...]) -> slice | tuple[slice, ...]:
-    """Return ``index`` without the whole axes at its end, for each of which torch takes its time.
-
-    Examples
-    --------
-    >>> _shortened((slice(1, 2), slice(None))), _shortened((slice(None), slice(1, 2)))
-    (slice(1, 2, None), (slice(None, None, None), slice(1, 2, None)))
-    """
-    length = len(index)
-    while length > 1 and index[length - 1] == _ALL:
-        length -= 1
-    return index[0] if length == 1 else index[:length]

@@ -23,12 +23,11 @@ from .._algebra._same_space import same_space, why_not_alike
 from .._algebra._support import support_of_one, supports_side_by_side
 from .._algebra._threads import check_workers, combined
 from .._algebra._zero import Zero, zero_block, zero_tile
-from .._base._linop import NamedLinop
+from .._base._linop import NamedLinop, tile_of
 from .._base._places import WHOLE, Seam, side_by_side
 from .._base._roles import Role
 from .._base._sides import SIDES, Side, axis_of, dims_of
 from .._base._sizes import one_dimension, per_axis
-from .._base._slicing import tile_of
 from .._base._tile import Supports, Window
 from .._kernels._accumulate import accumulate as total
 from .._kernels._accumulate import concatenate

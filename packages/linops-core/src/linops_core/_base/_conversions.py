@@ -1,0 +1,130 @@
+"""Operators as matrices and as operators of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ._dimensions import DimensionedModule
+from ._sizes import input_lengths
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
+
+class Adapters:
+    """What adapters to other libraries make of an operator, which they fill in."""
+
+    to_scipy: Callable[..., LinearOperator]
+
+
+adapters = Adapters()
+
+
+class Conversions(DimensionedModule):
+    """What operators are turned into, for :class:`NamedLinop` to inherit."""
+
+    def to_dense(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Return the matrix of the operator.
+
+        Parameters
+        ----------
+        sizes : mapping of dimension to int, optional
+            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
+            not given stands for no dimension.
+        dtype : torch.dtype, optional
+            Of the unit vectors that the operator is applied to: by default that of the weights,
+            float64 if there are none. The matrix has the dtype of what the operator returns for
+            them, which is complex for a Fourier transform.
+        device : torch.device or str, optional
+            Of the unit vectors; that of the operator's input by default.
+
+        Returns
+        -------
+        Tensor
+            Shape (product of output sizes, product of input sizes).
+
+        Raises
+        ------
+        TypeError
+            If ``sizes`` is no mapping.
+        ValueError
+            If the size of an input dimension is not known.
+
+        Examples
+        --------
+        >>> from linops_core import FFT, Diagonal
+        >>> Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_dense()
+        tensor([[2., 0.],
+                [0., 4.]])
+        >>> FFT(1).to_dense({"Nx": 2}).dtype
+        torch.complex128
+        """
+        lengths = input_lengths(self, sizes)
+        n_columns = torch.Size(lengths).numel()
+        if dtype is None:
+            tensors = (*self.parameters(), *self.buffers())
+            dtypes = [t.dtype for t in tensors if t.is_floating_point() or t.is_complex()]
+            dtype = reduce(torch.promote_types, dtypes) if dtypes else torch.float64
+        device = next(iter(self.input_devices), None) if device is None else device
+        # Where there are no columns, one empty vector tells the number and the dtype of the rows.
+        basis = torch.eye(max(n_columns, 1), n_columns, dtype=dtype, device=device)
+        columns = [self(row.reshape(lengths)).flatten() for row in basis]
+        return torch.stack(columns, dim=1)[:, :n_columns]
+
+    def to_scipy(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> LinearOperator:
+        """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
+
+        It has ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat``, so SciPy's solvers run on it.
+        The columns of a matrix go through the operator at once where its ``...`` is a batch
+        dimension. Weights are read in every call.
+
+        Parameters
+        ----------
+        sizes : mapping of dimension to int, optional
+            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
+            not given stands for no dimension.
+        dtype : torch.dtype, optional
+            What vectors are cast to, complex ones to the complex dtype of that precision; that
+            of the weights by default, double if there are none.
+        device : torch.device or str, optional
+            Where the operator is applied: the device of the weights by default. Vectors stay on
+            the CPU, and are copied there and back.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator
+            Shape (product of output sizes, product of input sizes). Its dtype is what the
+            operator makes of ``dtype``.
+
+        Raises
+        ------
+        ImportError
+            If SciPy is not installed (the extra ``scipy``).
+        TypeError
+            If dtype is not one of float32, float64, complex64 and complex128.
+        ValueError
+            If the size of a dimension is not known, or weights are on several devices.
+
+        Examples
+        --------
+        >>> from linops_core import Diagonal
+        >>> A = Diagonal(torch.tensor([2.0, 4.0]), ("N",)).to_scipy()
+        >>> A.shape, A.dtype
+        ((2, 2), dtype('float32'))
+        """
+        return adapters.to_scipy(self, sizes, dtype, device)
