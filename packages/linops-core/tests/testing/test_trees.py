@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from linops_core import NamedLinop, Role
 from linops_core.testing.strategies import Known, LawError, check, trees
-from linops_core.testing.strategies._check import sizes_of
 
 
 def tensors(linop: NamedLinop) -> list[Tensor]:
@@ -27,7 +26,7 @@ def derived(known: Known) -> list[NamedLinop]:
     A = known.linop
     linops = [A, A.H, A.N, A.H.N]
     tiles = [
-        linop.split(linop, {dim: slice(sizes_of(linop, known)[dim] - 1, None)})
+        linop.split(linop, {dim: slice(known.sizes_of(linop)[dim] - 1, None)})
         for linop in linops
         for dim in linop.dims
         if linop.role(dim) is not Role.OPAQUE and linop.size(dim) is not None
@@ -51,7 +50,7 @@ def vector(known: Known, side: str, seed: int = 0) -> Tensor:
 
 def dense(linop: NamedLinop, known: Known) -> Tensor:
     with torch.no_grad():
-        return linop.to_dense(sizes_of(linop, known), torch.complex128)
+        return linop.to_dense(known.sizes_of(linop), torch.complex128)
 
 
 @settings(max_examples=2 * settings().max_examples)
@@ -83,7 +82,7 @@ def test_derived_operators_and_tiles_hold_the_very_tensors(known: Known) -> None
 def test_tiles_in_a_row_are_those_that_are_cut_one_by_one(known: Known, length: int) -> None:
     A = known.linop
     for linop in (A, A.H, A.N):
-        sizes = sizes_of(linop, known)
+        sizes = known.sizes_of(linop)
         for dim in linop.dims:
             if linop.role(dim) is Role.OPAQUE or linop.size(dim) is None:
                 continue
@@ -246,7 +245,7 @@ def test_gradients_reach_the_weights_alike_through_the_operator_its_adjoint_and_
     expected = gradients(torch.vdot(y.flatten(), A(x).flatten()))
     through_adjoint = gradients(torch.vdot(A.H(y).flatten(), x.flatten()))
     torch.testing.assert_close(through_adjoint, expected)
-    sizes = sizes_of(A, known)
+    sizes = known.sizes_of(A)
     for dim in A.dims:
         if A.role(dim) is Role.OPAQUE:
             continue
@@ -316,7 +315,7 @@ def test_a_deep_copy_and_its_derived_operators_are_independent_of_the_first(know
 def test_modes_without_gradients_change_no_value(mode: type, known: Known) -> None:
     with mode():
         torch.testing.assert_close(
-            known.linop.to_dense(sizes_of(known.linop, known), torch.complex128), known.matrix
+            known.linop.to_dense(known.sizes_of(known.linop), torch.complex128), known.matrix
         )
         x = vector(known, "ishape")
         y = known.linop.N(x)

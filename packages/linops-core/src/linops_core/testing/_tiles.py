@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,9 +11,70 @@ from torch import Tensor
 from nameddim import NamedDimension
 
 from .._base._linop import NamedLinop
+from .._base._roles import Role
 from .._base._tile import Window
 
-Tiles = Sequence[tuple[slice, NamedLinop]]
+Tiles: TypeAlias = Sequence[tuple[Window, NamedLinop]]
+Close: TypeAlias = Callable[[Tensor, Tensor], bool]
+
+
+class LawError(ValueError):
+    """An operator is not its matrix, or cannot be sliced for no known reason."""
+
+
+def sizes_of(linop: NamedLinop, given: Mapping[str, int]) -> dict[str, int]:
+    """Return the size of each dimension: the operator's own, or what is given for its name."""
+    own = {dim: linop.size(dim) for dim in linop.dims}
+    return {str(dim): given[dim.name] if size is None else size for dim, size in own.items()}
+
+
+def check_cuts(
+    linop: NamedLinop,
+    matrix: Tensor,
+    sizes: Mapping[str, int],
+    close: Close,
+    accepts: Callable[[NamedDimension, str], bool],
+) -> None:
+    """Check the supports of ``linop`` and its tiles of every length along every dimension.
+
+    Raises
+    ------
+    LawError
+        If a matrix is another, or a dimension is opaque for a reason that is not accepted.
+    """
+    check_supports(linop, sizes, close)
+    for dim in sorted(linop.dims):
+        if linop.role(dim) is Role.OPAQUE:
+            reason = linop.why_opaque(dim) or ""
+            if not accepts(dim, reason):
+                raise LawError(
+                    f"{linop!r}\n{dim}: an opaque dimension must have a reason, got {reason!r}"
+                )
+            continue
+        for length in range(1, sizes[dim] + 1):
+            tiles = tiles_of(linop, dim, length, sizes)
+            for window, tile in tiles:
+                check_supports(tile, {**sizes, dim: window[dim].stop - window[dim].start}, close)
+            whole = whole_of(tiles, linop, sizes)
+            check_matrix(whole, matrix, close, f"{linop!r}\n{dim} in tiles of {length}")
+
+
+def check_supports(linop: NamedLinop, sizes: Mapping[str, int], close: Close) -> None:
+    """Check that ``linop`` is its part within the supports that it knows, with zeros around it."""
+    supports = {dim: linop.support(dim) for dim in linop.dims}
+    window = {dim: piece for dim, piece in supports.items() if piece is not None}
+    if not window:
+        return
+    is_empty = any(piece.start >= piece.stop for piece in window.values())
+    part = [] if is_empty else [(window, linop.split(linop, window))]
+    found, matrix = whole_of(part, linop, sizes), linop.to_dense(sizes, torch.complex128)
+    check_matrix(found, matrix, close, f"{linop!r}\nthe part within {window}")
+
+
+def check_matrix(found: Tensor, matrix: Tensor, close: Close, what: str) -> None:
+    """Raise a LawError if two matrices differ."""
+    if found.shape != matrix.shape or not close(found, matrix):
+        raise LawError(f"{what}: the matrix must be\n{matrix}, got\n{found}")
 
 
 def tiles_of(
@@ -20,48 +82,21 @@ def tiles_of(
 ) -> Tiles:
     """Return the tiles of ``linop`` along ``dim``, each with its slice; the last may be shorter."""
     size = sizes[dim]
-    pieces = [slice(start, min(start + length, size)) for start in range(0, size, length)]
-    return [(piece, linop.split(linop, {dim: piece})) for piece in pieces]
+    windows = [{dim: slice(n, min(n + length, size))} for n in range(0, size, length)]
+    return [(window, linop.split(linop, window)) for window in windows]
 
 
-def whole_of(
-    tiles: Tiles, linop: NamedLinop, dim: NamedDimension, sizes: Mapping[str, int]
-) -> Tensor:
-    """Return the matrix that ``tiles`` make up by the role of ``dim`` in ``linop``."""
-    return sum(
-        (placed(tile, linop, {dim: piece}, sizes) for piece, tile in tiles),
-        start=torch.zeros((), dtype=torch.complex128),
-    )
-
-
-def placed(part: NamedLinop, linop: NamedLinop, window: Window, sizes: Mapping[str, int]) -> Tensor:
-    """Return the matrix of the part of ``linop`` between slices, with zeros around it."""
-    if (part.ishape, part.oshape) != (linop.ishape, linop.oshape):
-        raise ValueError(f"{linop.signature}: a tile must have that shape, got {part.shape}")
-    rows, columns = (_positions(side, window, sizes) for side in (linop.oshape, linop.ishape))
-    n_rows, n_columns = (
-        torch.Size([sizes[dim] for dim in side]).numel() for side in (linop.oshape, linop.ishape)
-    )
-    whole = torch.zeros(n_rows, n_columns, dtype=torch.complex128)
-    own = {str(dim): piece.stop - piece.start for dim, piece in window.items()}
-    whole[rows[:, None], columns] = part.to_dense({**sizes, **own}, whole.dtype)
+def whole_of(tiles: Tiles, linop: NamedLinop, sizes: Mapping[str, int]) -> Tensor:
+    """Return the sum of the matrices of parts of ``linop``, each with zeros around it."""
+    sides = [[sizes[dim] for dim in side] for side in (linop.oshape, linop.ishape)]
+    whole = torch.zeros([torch.Size(side).numel() for side in sides], dtype=torch.complex128)
+    for window, tile in tiles:
+        if (tile.ishape, tile.oshape) != (linop.ishape, linop.oshape):
+            raise ValueError(f"{linop.signature}: a tile must have that shape, got {tile.shape}")
+        rows, columns = (_positions(side, window, sizes) for side in (linop.oshape, linop.ishape))
+        own = {str(dim): piece.stop - piece.start for dim, piece in window.items()}
+        whole[rows[:, None], columns] += tile.to_dense({**sizes, **own}, whole.dtype)
     return whole
-
-
-def supports_of(linop: NamedLinop) -> Window:
-    """Return the support of each dimension along which it is known."""
-    supports = {dim: linop.support(dim) for dim in linop.dims}
-    return {dim: piece for dim, piece in supports.items() if piece is not None}
-
-
-def within_supports(linop: NamedLinop, window: Window, sizes: Mapping[str, int]) -> Tensor:
-    """Return the matrix of what is within the supports, with zeros around; zero if one is empty."""
-    if any(piece.start >= piece.stop for piece in window.values()):
-        rows, columns = (
-            torch.Size([sizes[d] for d in side]).numel() for side in (linop.oshape, linop.ishape)
-        )
-        return torch.zeros(rows, columns, dtype=torch.complex128)
-    return placed(linop.split(linop, window), linop, window, sizes)
 
 
 def _positions(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
-from nameddim import ELLIPSES, NamedDimension
+from nameddim import ELLIPSES
 
 from ..._base._batch import batch_axes
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
 from .._dottest import dottest
-from .._tiles import supports_of, tiles_of, whole_of, within_supports
+from .._tiles import check_cuts, check_supports
 from ._factories import LinopFactories
 
 
@@ -110,34 +108,14 @@ class MatrixLaws(LinopFactories):
     def test_tiles_make_up_the_whole_along_every_dimension_that_is_not_opaque(self) -> None:
         A = self.make_linop()
         for linop in (A, A.H, A.N):
-            for dim in sorted(linop.dims):
-                if linop.role(dim) is Role.OPAQUE:
-                    assert linop.why_opaque(dim)
-                else:
-                    self.check_tiles(linop, dim)
-
-    def check_tiles(self, linop: NamedLinop, dim: NamedDimension) -> None:
-        """Check that tiles of ``linop`` along ``dim`` make up the whole."""
-        known = self.all_sizes(linop)
-        for length in range(1, known[dim] + 1):
-            tiles = tiles_of(linop, dim, length, known)
-            for piece, tile in tiles:
-                self.check_supports(tile, {**known, dim: piece.stop - piece.start})
-            assert self.close(
-                whole_of(tiles, linop, dim, known), linop.to_dense(known, torch.complex128)
-            )
+            sizes = self.all_sizes(linop)
+            matrix = linop.to_dense(sizes, torch.complex128)
+            check_cuts(linop, matrix, sizes, self.close, accepts=lambda dim, reason: bool(reason))
 
     def test_nothing_is_read_or_written_outside_of_the_supports(self) -> None:
         A = self.make_linop()
         for linop in (A, A.H, A.N):  # and of all tiles, by the test above
-            self.check_supports(linop, self.all_sizes(linop))
-
-    def check_supports(self, linop: NamedLinop, sizes: Mapping[str, int]) -> None:
-        """Check that ``linop`` is its part within the supports, with zeros around it."""
-        window = supports_of(linop)
-        assert self.close(
-            within_supports(linop, window, sizes), linop.to_dense(sizes, torch.complex128)
-        )
+            check_supports(linop, self.all_sizes(linop), self.close)
 
 
 def check_refused(kind: type[Exception], linop: NamedLinop, x: object) -> None:

@@ -5,25 +5,25 @@ chains, sums, operators side by side, multiples, adjoints and normal operators, 
 own operator gets the same tests from a strategy of :class:`Known` and :func:`check`.
 """
 
+from ._blocks import blocks as blocks
 from ._check import LawError as LawError
 from ._check import check as check
-from ._grid_operators import blocks as blocks
+from ._grid_operators import centred_pads as centred_pads
 from ._grid_operators import convolutions as convolutions
 from ._grid_operators import interpolations as interpolations
+from ._grid_operators import samplings as samplings
+from ._grid_operators import transforms as transforms
 from ._known import Known as Known
 from ._leaves import LEAVES as LEAVES
-from ._leaves import dense_operators as dense_operators
-from ._leaves import diagonals as diagonals
-from ._leaves import identities as identities
 from ._leaves import leaves as leaves
-from ._leaves import opaque_operators as opaque_operators
-from ._leaves import samplings as samplings
-from ._leaves import scalars as scalars
-from ._leaves import transforms as transforms
-from ._leaves import zeros as zeros
-from ._shape_operators import centred_pads as centred_pads
+from ._matrices import dense_operators as dense_operators
+from ._matrices import diagonals as diagonals
+from ._matrices import identities as identities
+from ._matrices import opaque_operators as opaque_operators
+from ._matrices import plain_functions as plain_functions
+from ._matrices import scalars as scalars
+from ._matrices import zeros as zeros
 from ._shape_operators import end_pads as end_pads
-from ._shape_operators import plain_functions as plain_functions
 from ._shape_operators import rearrangements as rearrangements
 from ._shape_operators import repeats as repeats
 from ._shape_operators import sums as sums

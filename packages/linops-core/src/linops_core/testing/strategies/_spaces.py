@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from typing import TypeAlias
 
 from hypothesis import strategies as st
@@ -14,6 +16,9 @@ from ..._base._linop import NamedLinop
 
 Space: TypeAlias = tuple[str, ...]
 """Names of the dimensions of a tensor."""
+
+Index: TypeAlias = Mapping[str, int]
+"""A position along each dimension."""
 
 NAMES = "ABCDE"
 
@@ -26,7 +31,7 @@ class Spaces:
     oshape: Space
     sizes: Mapping[str, int]
 
-    def lengths(self, space: Space) -> list[int]:
+    def lengths(self, space: Sequence[str]) -> list[int]:
         """Return the size of each dimension of ``space``."""
         return [self.sizes[name] for name in space]
 
@@ -34,6 +39,81 @@ class Spaces:
     def reverse(self) -> Spaces:
         """The same, the other way round."""
         return Spaces(self.oshape, self.ishape, self.sizes)
+
+    @property
+    def both(self) -> list[str]:
+        """The dimensions of both spaces, in the order of the input."""
+        return [dim for dim in self.ishape if dim in self.oshape]
+
+
+@dataclass(frozen=True)
+class Grids(Spaces):
+    """Spaces whose first dimensions are a batch; an operator acts on the others."""
+
+    n_batch: int
+
+    @property
+    def batch(self) -> Space:
+        """The dimensions that both spaces begin with, or some of them."""
+        return self.ishape[: self.n_batch]
+
+    @property
+    def here(self) -> Space:
+        """The other dimensions of the input."""
+        return self.ishape[self.n_batch :]
+
+    @property
+    def there(self) -> Space:
+        """The other dimensions of the output."""
+        return self.oshape[self.n_batch :]
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether the operator acts between grids without a common name."""
+        return not {*self.here} & {*self.there}
+
+    def same_batch(self, o: Index, i: Index) -> bool:
+        """Whether two indices are in the same element of the batch."""
+        return all(o[dim] == i[dim] for dim in self.batch)
+
+
+def grids_of(where: Spaces) -> list[Grids]:
+    """Return each way to divide spaces into a batch and a grid of at least one axis."""
+    return [
+        Grids(where.ishape, where.oshape, where.sizes, n)
+        for n in range(len(where.ishape))
+        if where.ishape[:n] == where.oshape[:n]
+    ]
+
+
+@cache
+def small_spaces() -> tuple[Spaces, ...]:
+    """Return all pairs of spaces of at most three short dimensions, up to the names.
+
+    The names are not in the order of the alphabet: an operator must not rely on it.
+    """
+    found = []
+    for ndims in sorted(product(range(4), repeat=2), key=sum):
+        longest = {0: 1, 1: 5, 2: 4, 3: 2}[max(ndims)]
+        for lengths in product(range(1, longest + 1), repeat=ndims[0]):
+            ishape = tuple("CBA"[: ndims[0]])
+            for new, oshape in _others(ishape, ndims[1], longest):
+                sizes = dict(zip(ishape, lengths, strict=True)) | new
+                found.append(Spaces(ishape, oshape, sizes))
+    return tuple(found)
+
+
+def _others(ishape: Space, ndim: int, longest: int) -> Iterator[tuple[dict[str, int], Space]]:
+    """Yield the spaces of dimensions of ``ishape`` and new ones, and the lengths of those."""
+    for kept in product((None, *ishape), repeat=ndim):
+        old = [dim for dim in kept if dim is not None]
+        if len({*old}) < len(old):
+            continue
+        names = iter("ZYX")
+        oshape = tuple(next(names) if dim is None else dim for dim in kept)
+        new = [dim for dim in oshape if dim not in ishape]
+        for lengths in product(range(1, longest + 1), repeat=len(new)):
+            yield dict(zip(new, lengths, strict=True)), oshape
 
 
 def sides(max_ndim: int = 2, names: str = NAMES) -> st.SearchStrategy[Space]:
@@ -71,12 +151,7 @@ def spaces(
     return Spaces(ishape, ishape if same else draw(sides(max_ndim, names)), sizes)
 
 
-def sides_of_a_leaf(same: bool = False) -> st.SearchStrategy[Spaces]:
-    """Return long sides of short dimensions, or the other way round: matrices stay small."""
-    return spaces(3, 2, same=same) | spaces(2, 4, same=same)
-
-
-def hidden(draw: st.DrawFn, space: Space, shown: Sequence[str]) -> tuple[str, ...]:
+def hidden(draw: st.DrawFn, space: Space, shown: Sequence[str] = ()) -> Space:
     """Return ``space`` with some of its first dimensions behind a ``...``, none of ``shown``."""
     count = 0
     while count < len(space) and space[count] not in shown:

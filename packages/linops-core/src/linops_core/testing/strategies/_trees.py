@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -16,7 +17,8 @@ from nameddim import ND
 from ... import Add, Chain, Concat, Identity, Stack
 from ..._base._linop import NamedLinop
 from ._known import Known
-from ._leaves import dense_operators, leaves
+from ._leaves import leaves
+from ._matrices import dense_operators
 from ._spaces import Space, Spaces, sides, spaces
 
 Build: TypeAlias = Callable[[st.DrawFn, Spaces, int], Known]
@@ -48,7 +50,7 @@ def trees(draw: st.DrawFn, depth: int = 2, where: Spaces | None = None) -> Known
 def _nested(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     if depth == 0:
         return draw(leaves(where))
-    builds: list[Build] = [_leaf, _chain, _chain, _sum, _multiple, _adjoint, _transpose, _conjugate]
+    builds: list[Build] = [_leaf, _chain, _chain, _sum, _multiple, *[_derived] * 3]
     if any(where.sizes[dim] > 1 for dim in (*where.ishape, *where.oshape)):
         builds += [_concatenation, _concatenation]
     if where.ishape or where.oshape:
@@ -109,30 +111,23 @@ def _multiple(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     value = draw(st.sampled_from([2, -1, 0.5, 2 - 1j]))
     in_tensor = draw(st.booleans())
     number = torch.tensor(value, dtype=torch.complex128) if in_tensor else value
-    matrix = value * known.matrix
     how = draw(st.sampled_from(["left", "right", "divided", "negated"]))
-    if how == "left":
-        return replace(known, linop=number * known.linop, matrix=matrix)
-    if how == "right":
-        return replace(known, linop=known.linop * number, matrix=matrix)
     if how == "negated":
         return replace(known, linop=-known.linop, matrix=-known.matrix)
-    return replace(known, linop=known.linop / number, matrix=known.matrix / value)
+    if how == "divided":
+        return replace(known, linop=known.linop / number, matrix=known.matrix / value)
+    linop = number * known.linop if how == "left" else known.linop * number
+    return replace(known, linop=linop, matrix=value * known.matrix)
 
 
-def _adjoint(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _derived(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    attribute = draw(st.sampled_from(["H", "T", "conj"]))
+    if attribute == "conj":
+        known = _nested(draw, where, depth)
+        return replace(known, linop=known.linop.conj(), matrix=known.matrix.conj())
     known = _nested(draw, where.reverse, depth)
-    return replace(known, linop=known.linop.H, matrix=known.matrix.mH, spaces=where)
-
-
-def _transpose(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
-    known = _nested(draw, where.reverse, depth)
-    return replace(known, linop=known.linop.T, matrix=known.matrix.mT, spaces=where)
-
-
-def _conjugate(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
-    known = _nested(draw, where, depth)
-    return replace(known, linop=known.linop.conj(), matrix=known.matrix.conj())
+    linop = getattr(known.linop, attribute)
+    return replace(known, linop=linop, matrix=getattr(known.matrix, f"m{attribute}"), spaces=where)
 
 
 def _power(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -176,23 +171,11 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
 def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     names = sorted({*where.ishape, *where.oshape})
     dim = draw(st.sampled_from([name for name in names if where.sizes[name] > 1]))
+    idim, odim = divided = draw(_blocks_along(where, dim))
     lengths = draw(_lengths(where.sizes[dim]))
-    idim, odim = (dim if dim in side else None for side in (where.ishape, where.oshape))
-    others = [
-        name
-        for name in names
-        if name != dim
-        and where.sizes[name] == where.sizes[dim]
-        and (name in where.ishape) == (idim is None)
-        and (name in where.oshape) == (odim is None)
-    ]
-    if None in (idim, odim) and others and draw(st.booleans()):
-        other = draw(st.sampled_from(others))
-        idim, odim = (other, odim) if idim is None else (idim, other)
-    divided = {name for name in (idim, odim) if name is not None}
     blocks = []
     for length in lengths:
-        sizes = {**where.sizes, **dict.fromkeys(divided, length)}
+        sizes = {**where.sizes, **{name: length for name in divided if name is not None}}
         inside = Spaces(where.ishape, where.oshape, sizes)
         blocks.append(named(_nested(draw, inside, depth)))
     linop = Concat(
@@ -203,52 +186,20 @@ def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         osizes=lengths if odim else None,
         **_threads(draw),
     )
-    matrix = placed(blocks, where, idim, odim)
-    whole = combined(blocks, linop, matrix, where)
-    return replace(whole, side_by_side=whole.side_by_side | divided)
-
-
-def placed(blocks: Sequence[Known], where: Spaces, idim: str | None, odim: str | None) -> Tensor:
-    """Return the matrix that holds the matrices of ``blocks`` where they belong."""
-    rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
-    whole = torch.zeros([*rows, *columns], dtype=torch.complex128)
-    start = 0
-    for block in blocks:
-        own = block.spaces
-        part = block.matrix.reshape([*own.lengths(own.oshape), *own.lengths(own.ishape)])
-        length = own.sizes[str(idim or odim)]
-        there = whole
-        if odim is not None:
-            there = there.narrow(where.oshape.index(odim), start, length)
-        if idim is not None:
-            there = there.narrow(len(rows) + where.ishape.index(idim), start, length)
-        there += part
-        start += length
-    return whole.reshape(torch.Size(rows).numel(), torch.Size(columns).numel())
+    return side_by_side(blocks, linop, where, lengths, idim, odim)
 
 
 def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     dim = draw(st.sampled_from(sorted({*where.ishape, *where.oshape})))
-    idim, odim = (dim if dim in side else None for side in (where.ishape, where.oshape))
-    others = [
-        name
-        for name in (where.ishape if idim is None else where.oshape)
-        if name not in (where.oshape if idim is None else where.ishape)
-        and where.sizes[name] == where.sizes[dim]
-    ]
-    if None in (idim, odim) and others and draw(st.booleans()):
-        other = draw(st.sampled_from(others))
-        idim, odim = (other, odim) if idim is None else (idim, other)
-    new = {name for name in (idim, odim) if name is not None}
-    inside = Spaces(
-        tuple(name for name in where.ishape if name != idim),
-        tuple(name for name in where.oshape if name != odim),
-        where.sizes,
+    idim, odim = new = draw(_blocks_along(where, dim))
+    ishape, oshape = (
+        tuple(name for name in side if name not in new) for side in (where.ishape, where.oshape)
     )
+    inside = Spaces(ishape, oshape, where.sizes)
     operands = []
     for _ in range(where.sizes[dim]):
         operand = named(_nested(draw, inside, depth))
-        if new & dims_of(operand):  # the new dimension must be one that no operand has
+        if {*new} & dims_of(operand):  # the new dimension must be one that no operand has
             operand = named(draw(dense_operators(inside)))
         operands.append(operand)
     linop = Stack(
@@ -257,24 +208,45 @@ def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         odim_and_idx=(odim, None if odim is None else where.oshape.index(odim)),
         **_threads(draw),
     )
-    matrix = stacked(operands, where, idim, odim)
-    whole = combined(operands, linop, matrix, where)
-    return replace(whole, side_by_side=whole.side_by_side | new)
+    return side_by_side(operands, linop, where, [1] * len(operands), idim, odim)
 
 
-def stacked(operands: Sequence[Known], where: Spaces, idim: str | None, odim: str | None) -> Tensor:
-    """Return the matrix that holds those of ``operands`` at their index of the new dimensions."""
+@st.composite
+def _blocks_along(draw: st.DrawFn, where: Spaces, dim: str) -> tuple[str | None, str | None]:
+    """Along which dimensions of input and output blocks stand side by side; ``dim`` is one."""
+    idim, odim = (dim if dim in side else None for side in (where.ishape, where.oshape))
+    here, there = (where.ishape, where.oshape) if idim is None else (where.oshape, where.ishape)
+    others = [n for n in here if n not in there and where.sizes[n] == where.sizes[dim]]
+    if None in (idim, odim) and others and draw(st.booleans()):
+        other = draw(st.sampled_from(others))
+        return (other, odim) if idim is None else (idim, other)
+    return idim, odim
+
+
+def side_by_side(
+    blocks: Sequence[Known],
+    linop: NamedLinop,
+    where: Spaces,
+    lengths: Sequence[int],
+    idim: str | None,
+    odim: str | None,
+) -> Known:
+    """Return what is known of blocks of these lengths along a dimension of input or output."""
     rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
     whole = torch.zeros([*rows, *columns], dtype=torch.complex128)
-    for k, operand in enumerate(operands):
-        own = operand.spaces
+    start = 0
+    for block, length in zip(blocks, lengths, strict=True):
         there = whole
-        if idim is not None:
-            there = there.select(len(rows) + where.ishape.index(idim), k)
         if odim is not None:
-            there = there.select(where.oshape.index(odim), k)
-        there += operand.matrix.reshape([*own.lengths(own.oshape), *own.lengths(own.ishape)])
-    return whole.reshape(torch.Size(rows).numel(), torch.Size(columns).numel())
+            there = there.narrow(where.oshape.index(odim), start, length)
+        if idim is not None:
+            there = there.narrow(len(rows) + where.ishape.index(idim), start, length)
+        there += block.matrix.reshape(there.shape)
+        start += length
+    matrix = whole.reshape(math.prod(rows), math.prod(columns))
+    found = combined(blocks, linop, matrix, where)
+    divided = {name for name in (idim, odim) if name is not None}
+    return replace(found, side_by_side=found.side_by_side | divided)
 
 
 @st.composite

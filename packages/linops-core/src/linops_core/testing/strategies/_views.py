@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from ... import Stack
-from ._grid_operators import blocks
+from ._blocks import blocks
 from ._known import Known
-from ._leaves import dense_operators, identities
+from ._matrices import dense_operators, identities
 from ._shape_operators import end_pads, rearrangements
 from ._spaces import Spaces
-from ._trees import combined, named, stacked
+from ._trees import named, side_by_side
 
 
 @st.composite
@@ -35,7 +35,7 @@ def sums_of_views(draw: st.DrawFn) -> Known:
     operands = [named(draw((views if n else dense_operators)(inside))) for n in is_view]
     where = Spaces(("K", *inside.ishape), inside.oshape, {**inside.sizes, "K": n_operands})
     linop = Stack(*(operand.linop for operand in operands), idim_and_idx=("K", 0))
-    return combined(operands, linop, stacked(operands, where, "K", None), where)
+    return side_by_side(operands, linop, where, [1] * n_operands, "K", None)
 
 
 _SIZES = {"A": 4, "B": 4, "C": 3, "D": 2, "E": 2}

@@ -1,0 +1,179 @@
+"""Strategies for operators that act entry by entry, and for those that are a stored matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
+
+from ... import Dense, Diagonal, Identity, Scalar, SimpleLinop, Zero
+from ..._base._linop import NamedLinop
+from ._known import Known, between, leaf, matrix_of, same_space, tensors
+from ._spaces import Index, Spaces, hidden
+
+
+def along(value: Tensor, dims: Sequence[str], index: Index, broadcast: Sequence[str]) -> complex:
+    """Return the entry of ``value`` at the part of ``index`` that concerns it."""
+    position = tuple(0 if dim in broadcast else index[dim] for dim in dims)
+    return complex(value[position].item())
+
+
+@leaf(between(same_space))
+def diagonals(draw: st.DrawFn, where: Spaces) -> Known:
+    """Diagonal, its weight over some dimensions in any order, some of them of size 1."""
+    dims = draw(st.permutations(where.ishape))[: draw(st.integers(0, 3))]
+    broadcast = [dim for dim in dims if draw(st.booleans())]
+    weight = draw(tensors([1 if dim in broadcast else where.sizes[dim] for dim in dims]))
+    shape = hidden(draw, where.ishape, dims)
+    linop = Diagonal.from_weight(weight, dims, shape, broadcast_dims=broadcast)
+
+    def entry(o: Index, i: Index) -> complex:
+        return along(weight, dims, i, broadcast) if o == i else 0
+
+    return Known(linop, matrix_of(entry, where), where)
+
+
+@leaf(between(same_space))
+def scalars(draw: st.DrawFn, where: Spaces) -> Known:
+    """Scalar, of a number or of a tensor."""
+    number = complex(draw(st.integers(-2, 2)), draw(st.integers(-2, 2)))
+    weight = draw(st.sampled_from([number, number.real]) | tensors([]))
+    linop = Scalar(weight, hidden(draw, where.ishape))
+    value = complex(weight.item() if isinstance(weight, Tensor) else weight)
+    return Known(linop, matrix_of(lambda o, i: value * (o == i), where), where)
+
+
+@leaf(between(lambda where: where.lengths(where.ishape) == where.lengths(where.oshape)))
+def identities(draw: st.DrawFn, where: Spaces) -> Known:
+    """Identity, with other names in the output or not."""
+    if same_space(where):
+        linop = Identity(hidden(draw, where.ishape))
+    else:
+        linop = Identity(where.ishape, where.oshape)
+    pairs = list(zip(where.ishape, where.oshape, strict=True))
+
+    def entry(o: Index, i: Index) -> complex:
+        return all(i[here] == o[there] for here, there in pairs)
+
+    changed = frozenset(dim for pair in pairs if pair[0] != pair[1] for dim in pair)
+    return Known(linop, matrix_of(entry, where), where, changed)
+
+
+@leaf(lambda where: [where])
+def zeros(draw: st.DrawFn, where: Spaces) -> Known:
+    """Zero, between any spaces."""
+    names = draw(st.permutations(sorted({*where.ishape, *where.oshape})))
+    linop = Zero(where.ishape, where.oshape, sizes={name: where.sizes[name] for name in names})
+    return Known(linop, matrix_of(lambda o, i: 0, where), where)
+
+
+@leaf(lambda where: [where])
+def dense_operators(draw: st.DrawFn, where: Spaces) -> Known:
+    """Dense: matrices, batches of them, their dimensions in any order, some broadcast."""
+    both = where.both
+    one_side = [dim for dim in (*where.ishape, *where.oshape) if dim not in both]
+    shared = [dim for dim in both if draw(st.booleans())]
+    dims = draw(st.permutations([*one_side, *shared]))
+    broadcast = [dim for dim in shared if draw(st.booleans())]
+    weight = draw(tensors([1 if dim in broadcast else where.sizes[dim] for dim in dims]))
+    same = [here == there for here, there in zip(where.ishape, where.oshape, strict=False)]
+    n_same = (*same, False).index(False)
+    ishape = hidden(draw, where.ishape, [*where.ishape[n_same:], *dims])
+    oshape = where.oshape
+    if ishape[:1] == ("...",):
+        oshape = ("...", *oshape[len(where.ishape) - len(ishape) + 1 :])
+    linop = Dense(weight, dims, ishape, oshape, broadcast)
+
+    def entry(o: Index, i: Index) -> complex:
+        if any(o[dim] != i[dim] for dim in both):
+            return 0
+        return along(weight, dims, {**i, **o}, broadcast)
+
+    return Known(linop, matrix_of(entry, where), where)
+
+
+def product(matrix: Tensor, lengths: Sequence[int], x: Tensor) -> Tensor:
+    """Return the product of ``matrix`` and the flattened ``x``, of shape ``lengths``."""
+    dtype = torch.promote_types(matrix.dtype, x.dtype)
+    return (matrix.to(dtype) @ x.flatten().to(dtype)).reshape(list(lengths))
+
+
+@leaf(lambda where: [where])
+def plain_functions(draw: st.DrawFn, where: Spaces) -> Known:
+    """SimpleLinop of the products with a matrix, with or without a function for the normal."""
+    rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
+    matrix = draw(_matrices(where))
+    gram = partial(product, matrix.mH @ matrix, columns) if draw(st.booleans()) else None
+    linop = SimpleLinop(
+        partial(product, matrix, rows),
+        partial(product, matrix.mH, columns),
+        gram,
+        where.ishape,
+        where.oshape,
+        check=draw(st.booleans()),
+    )
+    return Known(linop, matrix.clone(), where, frozenset({*where.ishape, *where.oshape}))
+
+
+def _matrices(where: Spaces) -> st.SearchStrategy[Tensor]:
+    lengths = [math.prod(where.lengths(side)) for side in (where.oshape, where.ishape)]
+    return tensors(lengths, "complex").map(Tensor.detach)
+
+
+class OpaqueLinop(NamedLinop):
+    """A matrix, as somebody would write it who says nothing about dimensions."""
+
+    def __init__(self, matrix: Tensor, where: Spaces) -> None:
+        # The shape renames its sides together with ``columns`` and ``rows``.
+        shape = NamedShape(where.ishape, where.oshape, columns=where.ishape, rows=where.oshape)
+        super().__init__(shape)
+        self.register_buffer("matrix", matrix)
+        self.lengths = {side: where.lengths(getattr(shape, side)) for side in ("columns", "rows")}
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None where it is not in the shapes."""
+        for side, lengths in self.lengths.items():
+            names = self.shape.other_shapes[side]
+            if dim in names:
+                return lengths[names.index(dim)]
+        return None
+
+    def applied(self, matrix: Tensor, x: Tensor) -> Tensor:
+        """Return the product of ``matrix`` and x, in the output's shape."""
+        return product(matrix, [self.size(dim) or 0 for dim in self.oshape], x)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the matrix times x."""
+        y: Tensor = linop.applied(linop.matrix, x)
+        return y
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the conjugate transpose times x."""
+        y: Tensor = linop.applied(linop.matrix.mH, x)
+        return y
+
+
+class OpaqueWithNormal(OpaqueLinop):
+    """The same for somebody who also gives the normal operator."""
+
+    @staticmethod
+    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return the gram matrix times x."""
+        return product(linop.matrix.mH @ linop.matrix, x.shape, x)
+
+
+@leaf(lambda where: [where])
+def opaque_operators(draw: st.DrawFn, where: Spaces) -> Known:
+    """Operators derived from NamedLinop that do not say how to split them."""
+    matrix = draw(_matrices(where))
+    linop = draw(st.sampled_from([OpaqueLinop, OpaqueWithNormal]))(matrix, where)
+    return Known(linop, matrix.clone(), where, frozenset({*where.ishape, *where.oshape}))
