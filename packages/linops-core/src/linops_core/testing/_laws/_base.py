@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from ._compiler import CompilerLaws
 from ._copies import CopyLaws
+from ._derivatives import GradientLaws, TransformLaws
 from ._devices import DeviceLaws
 from ._freshness import FreshnessLaws
-from ._gradients import GradientLaws
 from ._matrix import MatrixLaws
 from ._modes import ModeLaws
-from ._transforms import TransformLaws
 
 
 class BaseNamedLinopTests(

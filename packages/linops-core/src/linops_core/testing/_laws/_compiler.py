@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from ..._algebra._identity import Identity
 from ..._base._linop import NamedLinop
-from ._factories import LinopFactories, weights_of
+from ._factories import LinopFactories, known_deprecations, weights_of
 
 
 class CompilerLaws(LinopFactories):
@@ -56,16 +55,14 @@ def compiled(
     graph = torch.compile(apply, backend=backend, fullgraph=fullgraph)
 
     def run(x: Tensor) -> Tensor:
-        with warnings.catch_warnings():
-            # The compiler uses what torch itself deprecates, as where it meets a Function.
-            warnings.simplefilter("ignore", DeprecationWarning)
+        with known_deprecations():
             return graph(x)
 
     return run
 
 
 def backward(run: Callable[[Tensor], Tensor], x: Tensor, wanted: list[Tensor]) -> list[Tensor]:
-    """Return the gradients of the energy of what ``run`` makes of ``x``."""
+    """Return what ``run`` makes of ``x``, and the gradients of its energy."""
     y = run(x)
     if not y.requires_grad:
         return [y]

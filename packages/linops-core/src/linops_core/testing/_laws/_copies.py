@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from collections.abc import Callable
 from unittest.mock import patch
 
 import torch
@@ -43,33 +44,38 @@ class CopyLaws(LinopFactories):
 
     def test_deep_copy_is_equal_and_shares_no_memory(self) -> None:
         A = self.make_linop()
-        other = copy.deepcopy(A)
-        x = self.make_input(A)
-        assert self.close(other(x), A(x))
-        assert self.close(other.H(A(x)), A.H(A(x)))
-        check_no_memory_is_shared(A, other)
-        assert [t.requires_grad for t in tensors_of(other)] == [
-            t.requires_grad for t in tensors_of(A)
-        ]
+        other = self.checked_deep_copy(A, self.make_input(A))
+        y = A(self.make_input(A))
+        assert self.close(other.H(y), A.H(y))
+        kinds = [[tensor.requires_grad for tensor in tensors_of(linop)] for linop in (A, other)]
+        assert kinds[0] == kinds[1]
 
     def test_deep_copies_of_derived_operators_are_equal_and_independent(self) -> None:
-        A = self.make_linop()
-        for linop, x in self.derived(A):
-            other = copy.deepcopy(linop)
-            assert self.close(other(x), linop(x))
-            check_no_memory_is_shared(linop, other)
+        for linop, x in self.derived(self.make_linop()):
+            self.checked_deep_copy(linop, x)
+
+    def checked_deep_copy(self, A: NamedLinop, x: Tensor) -> NamedLinop:
+        """Return a deep copy; it has as many storages, none of them common, and equal values."""
+        other = copy.deepcopy(A)
+        assert self.close(other(x), A(x))
+        storages = [
+            {tensor.untyped_storage().data_ptr() for tensor in tensors_of(linop)}
+            for linop in (A, other)
+        ]
+        assert len(storages[0]) == len(storages[1])
+        assert not storages[0] & storages[1] - {0}
+        return other
 
     def test_pickle_keeps_the_operator(self) -> None:
-        A = self.make_linop()
-        for linop, x in self.derived(A)[:3]:
-            other = pickle.loads(pickle.dumps(linop))
-            assert repr(other) == repr(linop)
-            assert self.close(other(x), linop(x))
+        self.check_kept(lambda linop: pickle.loads(pickle.dumps(linop)))
 
     def test_files_keep_the_operator(self) -> None:
-        A = self.make_linop()
-        for linop, x in self.derived(A)[:3]:
-            other = saved_and_loaded(linop, weights_only=False)
+        self.check_kept(lambda linop: saved_and_loaded(linop, weights_only=False))
+
+    def check_kept(self, carry: Callable[[NamedLinop], object]) -> None:
+        """Check that ``carry`` returns an equal operator."""
+        for linop, x in self.derived(self.make_linop())[:3]:
+            other = carry(linop)
             assert isinstance(other, NamedLinop)
             assert repr(other) == repr(linop)
             assert self.close(other(x), linop(x))
@@ -87,12 +93,10 @@ class CopyLaws(LinopFactories):
 
     def test_repr_reads_no_tensor(self) -> None:
         A = self.make_linop()
-        derived = [A, A.H, A.N]
-        with NoOperations():
-            shown = [repr(linop) for linop in derived]
-        assert [lines.splitlines()[0] for lines in shown] == [
-            repr(linop).splitlines()[0] for linop in derived
-        ]
+        for linop in (A, A.H, A.N):
+            with NoOperations():
+                shown = repr(linop)
+            assert shown.splitlines()[0] == repr(linop).splitlines()[0]
 
 
 class NoOperations(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own
@@ -104,16 +108,6 @@ class NoOperations(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch'
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         """Refuse the operation."""
         raise AssertionError(f"no tensor must be read or written here, got {func}")
-
-
-def check_no_memory_is_shared(A: NamedLinop, other: NamedLinop) -> None:
-    """Check that two operators have as many storages, and no common one."""
-    storages = [
-        {tensor.untyped_storage().data_ptr() for tensor in tensors_of(linop)}
-        for linop in (A, other)
-    ]
-    assert len(storages[0]) == len(storages[1])
-    assert not storages[0] & storages[1] - {0}
 
 
 def saved_and_loaded(value: object, weights_only: bool) -> object:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import torch
@@ -11,18 +13,10 @@ from torch import Tensor, nn
 
 from ..._base._linop import NamedLinop
 from ..._base._sizes import input_lengths
+from .._tiles import sizes_of
 
 Applied: TypeAlias = tuple[NamedLinop, Tensor]
 """An operator and an input for it."""
-
-
-@dataclass(frozen=True)
-class Weight:
-    """A tensor of an operator, and where it is kept."""
-
-    owner: nn.Module
-    name: str
-    tensor: Tensor
 
 
 class LinopFactories:
@@ -72,10 +66,7 @@ class LinopFactories:
         for names, lengths in ((A.ishape, x.shape), (A.oshape, A(x).shape)):
             for dim, length in zip(names, lengths, strict=True):
                 known.setdefault(str(dim), length)
-        for dim in linop.dims:
-            size = linop.size(dim)
-            known[str(dim)] = known.get(dim.name, 0) if size is None else size
-        return known
+        return {**known, **sizes_of(linop, defaultdict(int, known))}
 
 
 def tensors_of(linop: NamedLinop) -> list[Tensor]:
@@ -94,10 +85,28 @@ def weights_of(linop: NamedLinop) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in named.items() if is_number(tensor)}
 
 
-def places_of(linop: NamedLinop) -> Iterator[Weight]:
-    """Yield each place in which a real or complex weight is kept."""
+def places_of(linop: NamedLinop) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """Yield each real or complex weight with the module that keeps it and its name there."""
     for module in linop.modules():
         for kept in (module._parameters, module._buffers):
             for name, tensor in kept.items():
                 if tensor is not None and is_number(tensor):
-                    yield Weight(module, name, tensor)
+                    yield module, name, tensor
+
+
+def parts(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return the function of x that is the real and imaginary part of another."""
+    return lambda x: torch.view_as_real(function(x) + 0j)
+
+
+def energy(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return the function of x that is the sum of the squares of what another returns."""
+    return lambda x: parts(function)(x).square().sum()
+
+
+@contextmanager
+def known_deprecations() -> Iterator[None]:
+    """Ignore that torch's forward mode and compiler use what torch itself deprecates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
