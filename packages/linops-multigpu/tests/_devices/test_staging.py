@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from linops_multigpu._devices import _staging
 from linops_multigpu._devices._staging import Buffer, pieces, staging_of
+from linops_multigpu._devices._streams import backend_of
 
 CUDA = torch.device("cuda:0")
 
@@ -70,13 +71,13 @@ def test_one_transfer_at_a_time_has_the_buffers(paper: Any) -> None:
 
 def test_a_buffer_is_waited_for_until_it_is_free(paper: Any) -> None:
     buffer, stream = Buffer(), paper.new_stream(CUDA)
-    buffer.await_on_host()
     buffer.await_on(stream)
     assert not paper.asked
     event = paper.new_event(CUDA)
     buffer.is_busy_until(event)
     buffer.await_on(stream)
-    buffer.await_on_host()
+    host = torch.device("cpu")
+    buffer.await_on(backend_of(host).current_stream(host))
     assert paper.asked == [("wait", stream, event), ("synchronize", None, event)]
 
 

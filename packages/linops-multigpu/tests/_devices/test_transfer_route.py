@@ -81,14 +81,6 @@ def test_what_does_not_arrive_as_sent_goes_through_the_host(
     ]
 
 
-def test_devices_of_different_kinds_meet_in_the_host(
-    paper: Any, exact: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setitem(_streams._BACKENDS, "xpu", type(paper)())
-    assert route_between(ONE, torch.device("xpu:0")) is Route.STAGED
-    assert "the devices are of different kinds" in caplog.text
-
-
 def test_fake_devices_are_not_tested(paper: Any, exact: Any) -> None:
     with FakeTensorMode():
         assert route_between(ONE, OTHER) is Route.TORCH

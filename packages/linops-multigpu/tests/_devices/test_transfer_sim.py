@@ -344,10 +344,7 @@ PLANTS = {
     "the place is not waited for": (
         "destination.incoming.wait_event(vacant)", "pass", [UP, DIRECT, STAGED]),
     "a buffer is filled before it was emptied": (
-        "buffer.await_on_host()\n            pinned = buffer", "pinned = buffer",
-        [UP]),
-    "a device fills a buffer before it was emptied": (
-        "buffer.await_on(source.outgoing)", "pass", [STAGED]),
+        "buffer.await_on(source.outgoing)", "pass", [UP, STAGED]),
     "a buffer is emptied before it was filled": (
         "destination.incoming.wait_event(filled)", "pass", [STAGED]),
     "a copy comes in on another stream than it is waited for": (
@@ -365,8 +362,7 @@ PLANTS = {
         "return arrived, recorded_on(source.outgoing, source.backend)",
         "return arrived, recorded_on(source.compute, source.backend)", [STAGED]),
     "the memory of the caller is read later": (
-        "            pinned.copy_(piece)\n            _land(pinned,",
-        "            _land(piece,", [PINNED]),
+        "_land(pinned, place)", "_land(piece, place)", [PINNED]),
     "a place with gaps is written from a buffer that is not filled": (
         "if not place.is_contiguous():", "if False:", [GAPS]),
     "a conjugate is sent before it was taken": (

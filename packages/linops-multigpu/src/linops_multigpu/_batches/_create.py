@@ -12,8 +12,8 @@ from linops_core import Composite, Identity, NamedLinop
 from linops_split import Part, Tiled, Tiles
 from nameddim import ND, NamedDimension
 
+from .._devices._device import probed
 from .._devices._device_spec import DeviceSpec
-from .._devices._devices import probed
 from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DeviceTiles
 from .._execution._planner import check_window

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ._devices import as_device
+from ._device import as_device
 from ._streams import HostBackend, Stream, as_stream, backend_of
 from ._value import Value, refuse_to_pickle
 

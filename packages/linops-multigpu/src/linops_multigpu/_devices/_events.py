@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ._devices import as_device
+from ._device import as_device
 from ._streams import Event, Stream, as_stream, backend_of, recorded_on
 
 

@@ -7,15 +7,15 @@ buffers by turns: while the device empties one the host fills the other.
 
 from __future__ import annotations
 
+import itertools
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from ._streams import Event, Stream, StreamBackend
+from ._streams import Event, KeptWithBackend, Stream, StreamBackend
 
 PIECE_NBYTES = 1 << 25
 """How long a piece is at most; long enough that starting a copy costs nothing beside it."""
@@ -32,11 +32,6 @@ class Buffer:
         """Note that devices have work with the memory, which is done at ``event``."""
         self._free = event
 
-    def await_on_host(self) -> None:
-        """Let the host wait until no device has work with the memory."""
-        if self._free is not None:
-            self._free.synchronize()
-
     def await_on(self, stream: Stream) -> None:
         """Let ``stream`` wait until no device has work with the memory."""
         if self._free is not None:
@@ -45,7 +40,8 @@ class Buffer:
     def room_for(self, piece: Tensor, backend: StreamBackend) -> Tensor:
         """Return memory for a contiguous copy of ``piece``."""
         if self._memory is None or self._memory.numel() < piece.nbytes:
-            self.await_on_host()
+            if self._free is not None:
+                self._free.synchronize()
             size = 1 << (piece.nbytes - 1).bit_length()
             # One made in inference mode could not be written to outside of it.
             with torch.inference_mode(False):
@@ -60,32 +56,22 @@ class Staging:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._buffers = [Buffer(), Buffer()]
+        # The one that has waited longest is first, also in the next transfer.
+        self._turns = itertools.cycle([Buffer(), Buffer()])
 
     @contextmanager
     def buffers(self) -> Iterator[Iterator[Buffer]]:
         """Lend the buffers, by turns and without end."""
         with self._lock:
-            yield self._turns()
-
-    def _turns(self) -> Iterator[Buffer]:
-        while True:
-            # The one that has waited longest is first, also in the next transfer.
-            self._buffers.reverse()
-            yield self._buffers[0]
+            yield self._turns
 
 
-_LOCK = threading.Lock()
-_STAGINGS = weakref.WeakKeyDictionary[StreamBackend, dict[torch.device, Staging]]()
+_STAGINGS = KeptWithBackend[torch.device, Staging](lambda backend, device: Staging())
 
 
 def staging_of(device: torch.device, backend: StreamBackend) -> Staging:
     """Return the buffers through which vectors go to ``device``."""
-    with _LOCK:
-        stagings = _STAGINGS.setdefault(backend, {})
-        if device not in stagings:
-            stagings[device] = Staging()
-        return stagings[device]
+    return _STAGINGS.get(backend, device)
 
 
 def pieces(x: Tensor, out: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from ._device_spec import DeviceSpec
-from ._streams import Stream, StreamBackend, backend_of, recorded_on
+from ._streams import KeptWithBackend, Stream, StreamBackend, backend_of, recorded_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def streams_on(
     if compute is None:
         compute = backend.current_stream(device)
     if spec is None or spec.transfer_stream is None:
-        incoming, outgoing = _pooled(device, peer, backend)
+        incoming, outgoing = _PAIRS.get(backend, (device, peer))
     else:
         incoming = outgoing = spec.transfer_stream
     return DeviceStreams(device, backend, compute, incoming, outgoing)
@@ -68,20 +67,11 @@ def let_caller_follow(streams: DeviceStreams, result: Tensor | None = None) -> N
             streams.backend.record_use(result, current)
 
 
-_Pairs = dict[tuple[torch.device, torch.device | None], tuple[Stream, Stream]]
-_LOCK = threading.Lock()
-_POOL = weakref.WeakKeyDictionary[StreamBackend, _Pairs]()
+_Way: TypeAlias = tuple[torch.device, torch.device | None]
 
 
-def _pooled(
-    device: torch.device, peer: torch.device | None, backend: StreamBackend
-) -> tuple[Stream, Stream]:
-    pairs = _POOL.get(backend)
-    pair = None if pairs is None else pairs.get((device, peer))
-    if pair is None:
-        with _LOCK:
-            pairs = _POOL.setdefault(backend, {})
-            if (device, peer) not in pairs:
-                pairs[device, peer] = backend.new_stream(device), backend.new_stream(device)
-            pair = pairs[device, peer]
-    return pair
+def _new_pair(backend: StreamBackend, way: _Way) -> tuple[Stream, Stream]:
+    return backend.new_stream(way[0]), backend.new_stream(way[0])
+
+
+_PAIRS = KeptWithBackend(_new_pair)

@@ -8,12 +8,18 @@ simulated devices that prove the order right.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor
+
+Key = TypeVar("Key", bound=Hashable)
+Made = TypeVar("Made")
 
 
 class Event(Protocol):
@@ -90,7 +96,7 @@ class AcceleratorBackend:
 
     def using(self, stream: Stream) -> AbstractContextManager[object]:
         """Make ``stream`` the current one of its device inside the block."""
-        return _Current(cast(torch.Stream, stream))
+        return _current(cast(torch.Stream, stream))
 
     def record_use(self, tensor: Tensor, stream: Stream) -> None:
         """Keep the memory of ``tensor`` until ``stream`` is done with what it was given so far."""
@@ -110,26 +116,20 @@ class AcceleratorBackend:
         return torch.empty(like.shape, dtype=like.dtype, device="cpu", pin_memory=True)
 
 
-class _Current:
-    """A block in which a stream is current, and after which all is as before.
+@contextmanager
+def _current(stream: torch.Stream) -> Iterator[None]:
+    """Make a stream current inside the block, and restore stream and device after it.
 
-    A torch.Stream is such a block itself, but one that can be entered only once at a time: no two
-    threads could use one stream.
+    A torch.Stream can do this itself, but for one thread at a time.
     """
-
-    __slots__ = ("_before", "_device", "_stream")
-
-    def __init__(self, stream: torch.Stream) -> None:
-        self._stream = stream
-
-    def __enter__(self) -> None:
-        self._device = torch.accelerator.current_device_index()
-        self._before = torch.accelerator.current_stream(self._stream.device)
-        torch.accelerator.set_stream(self._stream)
-
-    def __exit__(self, *_: object) -> None:
-        torch.accelerator.set_stream(self._before)
-        torch.accelerator.set_device_index(self._device)
+    device = torch.accelerator.current_device_index()
+    before = torch.accelerator.current_stream(stream.device)
+    torch.accelerator.set_stream(stream)
+    try:
+        yield
+    finally:
+        torch.accelerator.set_stream(before)
+        torch.accelerator.set_device_index(device)
 
 
 class HostBackend:
@@ -207,8 +207,7 @@ _WITHOUT_STREAMS = frozenset(["cpu", "meta", "mps"])
 def register_backend(device_type: str, backend: StreamBackend) -> None:
     """Have the streams of all devices of a type go through ``backend``.
 
-    What was made for its devices (streams, staging memory, what is known of the ways between
-    them) is kept with the backend: with another one all of it is made anew.
+    With another backend everything that is kept with it is made anew.
     """
     _BACKENDS[device_type] = backend
 
@@ -226,3 +225,22 @@ def backend_of(device: torch.device) -> StreamBackend:
         return _ACCELERATOR
     # A device that is not there can only be that of fake tensors, whose work is never done.
     return _HOST
+
+
+class KeptWithBackend(Generic[Key, Made]):
+    """What is made once for each key, and kept for as long as a backend."""
+
+    def __init__(self, make: Callable[[StreamBackend, Key], Made]) -> None:
+        self._make = make
+        self._lock = threading.RLock()  # to find a route can take a transfer
+        self._made = weakref.WeakKeyDictionary[StreamBackend, dict[Key, Made]]()
+
+    def get(self, backend: StreamBackend, key: Key) -> Made:
+        """Return what is kept for ``key``; threads that ask at once get the same."""
+        made = self._made.get(backend)
+        if made is None or key not in made:
+            with self._lock:
+                made = self._made.setdefault(backend, {})
+                if key not in made:
+                    made[key] = self._make(backend, key)
+        return made[key]

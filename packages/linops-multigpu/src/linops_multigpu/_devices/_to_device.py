@@ -12,8 +12,8 @@ from torch.autograd.function import Function, FunctionCtx
 from linops_core import Identity, NamedLinop, SliceableLinop
 from nameddim import NamedDimension, NamedShape
 
+from ._device import as_device
 from ._device_spec import DeviceSpec, stream_of
-from ._devices import as_device
 from ._stream_pool import streams_on
 from ._streams import Stream
 from ._transfer import send

@@ -180,49 +180,35 @@ def _direct(
     return arrived, arrived
 
 
-def _to_device(
+def _through_pinned(
     x: Tensor, out: Tensor, source: DeviceStreams, destination: DeviceStreams
-) -> tuple[Event, None]:
-    staging = staging_of(destination.device, destination.backend)
-    with staging.buffers() as buffers:
-        for piece, place in pieces(*_in_memory_order(x, out)):
-            buffer = next(buffers)
-            buffer.await_on_host()
-            pinned = buffer.room_for(piece, destination.backend)
-            pinned.copy_(piece)
-            _land(pinned, place)
-            buffer.is_busy_until(recorded_on(destination.incoming, destination.backend))
-    return recorded_on(destination.incoming, destination.backend), None
-
-
-def _staged(
-    x: Tensor, out: Tensor, source: DeviceStreams, destination: DeviceStreams
-) -> tuple[Event, Event]:
-    staging = staging_of(destination.device, destination.backend)
-    of_one_kind = source.backend is destination.backend
-    with staging.buffers() as buffers:
-        for piece, place in pieces(*_in_memory_order(x, out)):
+) -> tuple[Event, Event | None]:
+    is_from_host = isinstance(source.backend, HostBackend)
+    order = memory_order(out)
+    with staging_of(destination.device, destination.backend).buffers() as buffers:
+        for piece, place in pieces(x.permute(order), out.permute(order)):
             buffer = next(buffers)
             pinned = buffer.room_for(piece, destination.backend)
-            if of_one_kind:
-                buffer.await_on(source.outgoing)
-            else:
-                buffer.await_on_host()
+            buffer.await_on(source.outgoing)
             with source.backend.using(source.outgoing):
                 pinned.copy_(piece, non_blocking=True)
-            filled = recorded_on(source.outgoing, source.backend)
-            buffer.is_busy_until(filled)  # should the next copy not even start
-            if of_one_kind:
+            if not is_from_host:
+                filled = recorded_on(source.outgoing, source.backend)
+                buffer.is_busy_until(filled)  # should the next copy not even start
                 destination.incoming.wait_event(filled)
-            else:
-                filled.synchronize()
             _land(pinned, place)
             buffer.is_busy_until(recorded_on(destination.incoming, destination.backend))
     arrived = recorded_on(destination.incoming, destination.backend)
+    if is_from_host:
+        return arrived, None
     return arrived, recorded_on(source.outgoing, source.backend)
 
 
-_WAYS = {Route.DIRECT: _direct, Route.TO_DEVICE: _to_device, Route.STAGED: _staged}
+_WAYS = {
+    Route.DIRECT: _direct,
+    Route.TO_DEVICE: _through_pinned,
+    Route.STAGED: _through_pinned,
+}
 
 
 def _land(pinned: Tensor, place: Tensor) -> None:
@@ -246,8 +232,3 @@ def _to_host(x: Tensor, source: DeviceStreams) -> tuple[Tensor, Event]:
     with source.backend.using(source.outgoing):
         there.copy_(x, non_blocking=True)
     return there, recorded_on(source.outgoing, source.backend)
-
-
-def _in_memory_order(x: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    order = memory_order(out)
-    return x.permute(order), out.permute(order)

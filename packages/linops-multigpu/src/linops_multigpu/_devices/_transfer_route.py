@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
-import weakref
 from enum import Enum
 
 import torch
 from torch._guards import active_fake_mode
 
-from ._devices import probed
-from ._streams import HostBackend, StreamBackend, backend_of
+from ._device import probed
+from ._streams import HostBackend, KeptWithBackend, StreamBackend, backend_of
 
 _LOG = logging.getLogger("linops_multigpu")
 
@@ -27,11 +25,6 @@ class Route(Enum):
     STAGED = "through pinned host memory"
 
 
-_Routes = dict[tuple[torch.device, torch.device], Route]
-_LOCK = threading.RLock()
-_ROUTES = weakref.WeakKeyDictionary[StreamBackend, _Routes]()
-
-
 def route_between(source: torch.device, destination: torch.device) -> Route:
     """Return the way from one device to another.
 
@@ -41,22 +34,14 @@ def route_between(source: torch.device, destination: torch.device) -> Route:
     """
     if source == destination:
         return Route.NONE
-    backend = backend_of(source)
-    routes = _ROUTES.get(backend)
-    route = None if routes is None else routes.get((source, destination))
-    if route is not None:
-        return route
     if active_fake_mode() is not None:
         return Route.TORCH
-    with _LOCK:
-        routes = _ROUTES.setdefault(backend, {})
-        if (source, destination) not in routes:
-            routes[source, destination] = _found(source, destination)
-        return routes[source, destination]
+    return _ROUTES.get(backend_of(source), (source, destination))
 
 
-def _found(source: torch.device, destination: torch.device) -> Route:
-    here, there = backend_of(source), backend_of(destination)
+def _found(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Route:
+    source, destination = ends
+    there = backend_of(destination)
     if isinstance(here, HostBackend) and isinstance(there, HostBackend):
         probed(destination)
         return Route.TORCH
@@ -66,8 +51,11 @@ def _found(source: torch.device, destination: torch.device) -> Route:
         return Route.TO_DEVICE if source.type == "cpu" else Route.TORCH
     if isinstance(there, HostBackend):
         return Route.TO_HOST if destination.type == "cpu" else Route.TORCH
-    reason = _why_not_direct(here, source, destination)
-    if reason is None:
+    if not here.can_reach(source, destination):
+        reason = "there is no peer access"
+    elif not _arrives_as_sent(source, destination):
+        reason = "a test between them did not arrive as it was sent"
+    else:
         return Route.DIRECT
     _LOG.warning(
         "transfers from %s to %s go through pinned host memory: %s", source, destination, reason
@@ -75,16 +63,7 @@ def _found(source: torch.device, destination: torch.device) -> Route:
     return Route.STAGED
 
 
-def _why_not_direct(
-    backend: StreamBackend, source: torch.device, destination: torch.device
-) -> str | None:
-    if backend is not backend_of(destination):
-        return "the devices are of different kinds"
-    if not backend.can_reach(source, destination):
-        return "there is no peer access"
-    if not _arrives_as_sent(source, destination):
-        return "a test between them did not arrive as it was sent"
-    return None
+_ROUTES = KeptWithBackend(_found)
 
 
 # Numbers without a pattern, so that neither lost nor exchanged nor repeated words go unseen; a
