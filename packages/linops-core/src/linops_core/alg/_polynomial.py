@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Literal, TypeAlias, overload
 
 import torch
 from torch import Tensor
@@ -18,8 +20,8 @@ from ._checks import Operator, check_count, checked_number
 from ._precision import applied_in_half, in_given_precision, widened
 
 _NAME = "polynomial_preconditioner"
-_RULE = "the result must be"
-Norm = Literal["l_2", "l_inf"]
+Norm: TypeAlias = Literal["l_2", "l_inf"]
+Residual: TypeAlias = Callable[[int, float, float, float], float]
 
 
 @overload
@@ -100,45 +102,53 @@ def polynomial_preconditioner(
         )
     if norm == "l_inf" and not lower:
         raise ValueError(f'{_NAME}: lower must be positive for "l_inf", got {lower}')
-    residual = _least_largest if norm == "l_inf" else _least_square
-    coefficients = chebyshev_inverse(residual, degree, lower, upper)
-    if not all(map(math.isfinite, coefficients)):
+    series = inverse(_least_largest if norm == "l_inf" else _least_square, degree, lower, upper)
+    if not all(map(math.isfinite, series.coefficients)):
         raise ValueError(f"{_NAME}: the degree must be lower for these bounds, got {degree}")
-    if isinstance(T, NamedLinop):
-        return Polynomial(T, coefficients, lower, upper)
-    return partial(chebyshev_sum, T, coefficients, lower, upper)
+    return Polynomial(T, series) if isinstance(T, NamedLinop) else partial(series.applied, T)
+
+
+@dataclass(frozen=True)
+class ChebyshevSeries:
+    """The sum of a_j C_j(mu(t)), where mu maps an interval to [-1, 1]."""
+
+    coefficients: tuple[float, ...]
+    lower: float
+    upper: float
+
+    def applied(self, T: Operator, x: Tensor) -> Tensor:
+        """Return the sum for T, times x. In half precision only T is applied in half."""
+        dtype = x.dtype
+        T, x = applied_in_half(_NAME, T, dtype, "T"), widened(x)
+        center, half = (self.upper + self.lower) / 2, (self.upper - self.lower) / 2
+        total = self.coefficients[0] * x
+        previous, current = x, x
+        for degree, coefficient in enumerate(self.coefficients[1:], 1):
+            mapped = torch.add(T(current), current, alpha=-center)
+            if degree == 1:
+                current = mapped / half
+            else:
+                previous, current = current, torch.sub(mapped * (2 / half), previous)
+            total = torch.add(total, current, alpha=coefficient)
+        return in_given_precision(_NAME, total, dtype, rule="the result must be")
 
 
 class Polynomial(Composite):
-    """A polynomial of an operator, given in Chebyshev polynomials on an interval.
+    """A polynomial of an operator from a space to itself."""
 
-    Parameters
-    ----------
-    linop : NamedLinop
-        From a space to itself.
-    coefficients : sequence of float
-    lower, upper : float
-        The interval.
-    """
-
-    def __init__(
-        self, linop: NamedLinop, coefficients: Sequence[float], lower: float, upper: float
-    ) -> None:
+    def __init__(self, linop: NamedLinop, series: ChebyshevSeries) -> None:
         super().__init__(linop.shape, [linop])
-        self.coefficients = tuple(coefficients)
-        self.lower, self.upper = lower, upper
+        self.series = series
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Polynomial, x: Tensor, /) -> Tensor:
         """Return p(T) x."""
-        T = linop.linops[0]
-        return chebyshev_sum(T, linop.coefficients, linop.lower, linop.upper, x)
+        return linop.series.applied(linop.linops[0], x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: Polynomial, x: Tensor, /) -> Tensor:
         """Return p(T^H) x, which is p(T)^H x because the coefficients are real."""
-        T = linop.linops[0].H
-        return chebyshev_sum(T, linop.coefficients, linop.lower, linop.upper, x)
+        return linop.series.applied(linop.linops[0].H, x)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced, or None when it can."""
@@ -147,44 +157,18 @@ class Polynomial(Composite):
         return "the powers of an operator need all of what it sums over"
 
     @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+    def split(linop: Polynomial, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the polynomial of the part of the operator; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        if not window:
-            return linop  # type: ignore[no-any-return]
         T = linop.linops[0]
-        return linop.with_operands([T.split(T, window)])  # type: ignore[no-any-return]
+        return linop.with_operands([T.split(T, window)]) if window else linop
 
     # The adjoint holds the same operand, and is cut along the same dimensions.
     adj_split = split
 
 
-def chebyshev_sum(
-    T: Operator, coefficients: Sequence[float], lower: float, upper: float, x: Tensor
-) -> Tensor:
-    """Return the sum of a_j C_j(mu(T)) x, where mu maps the interval to [-1, 1].
-
-    In half precision only T is applied in half.
-    """
-    dtype = x.dtype
-    T, x = applied_in_half(_NAME, T, dtype, "T"), widened(x)
-    center, half = (upper + lower) / 2, (upper - lower) / 2
-    total = coefficients[0] * x
-    if len(coefficients) == 1:
-        return in_given_precision(_NAME, total, dtype, rule=_RULE)
-    previous, current = x, torch.add(T(x), x, alpha=-center) / half
-    total = torch.add(total, current, alpha=coefficients[1])
-    for coefficient in coefficients[2:]:
-        mapped = torch.add(T(current), current, alpha=-center)
-        previous, current = current, torch.sub(mapped * (2 / half), previous)
-        total = torch.add(total, current, alpha=coefficient)
-    return in_given_precision(_NAME, total, dtype, rule=_RULE)
-
-
-def chebyshev_inverse(
-    residual: Callable[[int, float, float, float], float], degree: int, lower: float, upper: float
-) -> list[float]:
-    """Return the coefficients of p = (1 - q) / lambda in Chebyshev polynomials on the interval.
+def inverse(residual: Residual, degree: int, lower: float, upper: float) -> ChebyshevSeries:
+    """Return p = (1 - q) / lambda for the residual polynomial q of one degree more.
 
     They follow exactly from the values of p at as many Chebyshev nodes.
     """
@@ -193,12 +177,12 @@ def chebyshev_inverse(
     angles = [math.pi * (i + 0.5) / count for i in range(count)]
     points = [center + half * math.cos(angle) for angle in angles]
     values = [(1 - residual(count, point, lower, upper)) / point for point in points]
-    return [
-        (1 if j == 0 else 2)
-        / count
-        * math.fsum(v * math.cos(j * angle) for v, angle in zip(values, angles, strict=True))
+    sums = [
+        math.fsum(v * math.cos(j * angle) for v, angle in zip(values, angles, strict=True))
         for j in range(count)
     ]
+    coefficients = ((2 if j else 1) / count * total for j, total in enumerate(sums))
+    return ChebyshevSeries(tuple(coefficients), lower, upper)
 
 
 def _least_largest(degree: int, point: float, lower: float, upper: float) -> float:
@@ -218,13 +202,9 @@ def _least_square(degree: int, point: float, lower: float, upper: float) -> floa
     """
     at_zero = -(upper + lower) / (upper - lower)
     there = (2 * point - upper - lower) / (upper - lower)
-    over = under = 0.0
-    for j, (value, weight) in enumerate(
-        zip(_legendre(degree, there), _legendre(degree, at_zero), strict=True)
-    ):
-        over += (2 * j + 1) * weight * value
-        under += (2 * j + 1) * weight * weight
-    return over / under
+    weights = [(2 * j + 1) * value for j, value in enumerate(_legendre(degree, at_zero))]
+    over = sum(map(operator.mul, weights, _legendre(degree, there)))
+    return over / sum(map(operator.mul, weights, _legendre(degree, at_zero)))
 
 
 def _legendre(degree: int, x: float) -> list[float]:
