@@ -376,14 +376,17 @@ def test_parts_of_a_sparse_tensor_change_together(allocations: Allocations) -> N
 
 
 @pytest.mark.usefixtures("everything_moves")
-def test_the_source_of_a_sparse_tensor_is_given_up(allocations: Allocations) -> None:
+@pytest.mark.parametrize("move", [to_here, to_here_with_a_map])
+def test_the_source_of_a_sparse_tensor_is_given_up(
+    move: Callable[..., None], allocations: Allocations
+) -> None:
     module = Holder(s=torch.eye(4).to_sparse(), t=torch.ones(3))
     values = module.s._values()
     watched = [values.untyped_storage()]
     del values
     allocations.__init__(watched)  # type: ignore[misc]
     del watched
-    to_here(module)
+    move(module)
     assert [alive for (alive,) in allocations.alive] == [True, True, False]
 
 

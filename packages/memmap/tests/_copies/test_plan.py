@@ -1,9 +1,12 @@
-"""Components are those that brute force makes."""
+"""Components and groups are those that brute force makes."""
 
+import numpy as np
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memmap._copies._plan import components
+from memmap._copies._plan import components, plan_of
+from memmap._modules._traverse import Found
 
 NUMBERS = st.integers(0, 9)
 
@@ -22,3 +25,20 @@ def test_numbers_are_in_one_component_if_they_are_paired_directly_or_through_oth
         together = {other for other in range(10) if found[other] == found[number]}
         assert together == expected[number]
         assert found[number] in expected[number]
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)), max_size=8))
+def test_storages_are_one_group_if_they_share_bytes_directly_or_through_others(
+    intervals: list[tuple[int, int]],
+) -> None:
+    array = np.zeros(26, np.uint8)
+    tensors = [torch.from_numpy(array[start : start + length]) for start, length in intervals]
+    touched = [set(range(start, start + length)) for start, length in intervals]
+    n = len(intervals)
+    pairs = [(a, b) for a in range(n) for b in range(n) if touched[a] & touched[b]]
+    expected: dict[int, list[int]] = {}
+    for position, component in enumerate(components(n, pairs)):
+        expected.setdefault(component, []).append(position)
+    groups = plan_of(Found(tensor, (None, str(at))) for at, tensor in enumerate(tensors)).groups
+    found = [[int((piece.path or ("", ""))[1]) for piece in group.pieces] for group in groups]
+    assert found == list(expected.values()), "also in the order in which they were found"
