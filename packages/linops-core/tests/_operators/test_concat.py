@@ -112,7 +112,8 @@ def test_a_block_that_breaks_its_word_is_refused() -> None:
     A = Concat(
         Scalar(1.0, ("N",)), Scalar(2.0, ("N",)), idim="N", odim="N", isizes=[1, 1], osizes=[1, 1]
     )
-    vars(A)["_output"] = Concat(diagonal(1.0, 1.0), diagonal(1.0), idim="N", odim="N")._output
+    other = Concat(diagonal(1.0, 1.0), diagonal(1.0), idim="N", odim="N")
+    A._blocks["output"] = other._blocks["output"]
     with pytest.raises(ValueError, match=r"Concat: an operand must return size 2 along axis 0"):
         A(torch.ones(2))
 

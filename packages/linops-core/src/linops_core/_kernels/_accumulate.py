@@ -14,12 +14,7 @@ from ._tracing import is_recorded
 def accumulate(results: Iterable[Tensor]) -> Tensor:
     """Return the sum of ``results``, in their order, holding at most two of them at a time.
 
-    Integers are added as int64. Gradients reach all of them.
-
-    Raises
-    ------
-    ValueError
-        If their shapes differ: nothing is broadcast.
+    Integers are added as int64. Nothing is broadcast: a ValueError says which shapes differ.
     """
     iterator = iter(results)
     total = next(iterator)
@@ -43,19 +38,8 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
 def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) -> Tensor:
     """Return ``results`` joined along ``axis``, holding one of them beside the whole.
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Length of each result along ``axis``.
-
-    Raises
-    ------
-    ValueError
-        If a result does not have its length, or they differ in another dimension.
-
-    Notes
-    -----
-    Results of different dtypes promote, as in :func:`torch.cat`.
+    ``sizes`` are their lengths, and a ValueError names a result that has another, or differs
+    elsewhere. Dtypes promote, as in :func:`torch.cat`.
     """
     whole: Tensor | None = None
     offset = 0

@@ -59,14 +59,9 @@ class Axes:
 class Contraction:
     """The sum over some letters of a weight times an input, as :func:`torch.einsum` has it.
 
-    Parameters
-    ----------
-    of_weight, of_x, result : str
-        One letter an axis; those of ``of_x`` and ``result`` may begin with a ``.`` for any run of
-        axes.
+    There is one letter for each axis; those of ``of_x`` and ``result`` may begin with a ``.`` for
+    any run of axes.
 
-    Notes
-    -----
     There are four kinds. Without a sum it is a product (coil maps times an image). A weight
     with one axis of its own and one to sum over is a matrix product. Where all axes of the weight
     are the input's (the adjoint of coil maps), the products are added up one by one: that reads

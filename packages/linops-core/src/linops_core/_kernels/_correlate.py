@@ -28,29 +28,9 @@ _TRANSFORMED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "auto") -> Tensor:
     r"""Return :math:`y_p = \sum_j w_j x_{p + j - b}` between parts of a grid.
 
-    What is read and what is computed are no more than touch: the halo of the output, and those
-    outputs that the input reaches.
-
-    Parameters
-    ----------
-    x : Tensor
-        Shape (..., sizes of the input along the grid).
-    weight : Tensor
-        Shape (batches, sizes along the grid): batches of size 1 broadcast against those of x, as
-        do none.
-    axes : sequence of Axis
-        One per axis of the grid.
-    method : {"auto", "direct", "fft"}
-
-    Returns
-    -------
-    Tensor
-        Shape (..., sizes of the output along the grid); a new one. Of integers int64.
-
-    Raises
-    ------
-    TypeError
-        If integers are to be transformed.
+    Of x (..., sizes of the input along the grid) and the weight (batches, sizes along the grid), of
+    which batches of size 1, or none, broadcast against those of x. What is read and computed is no
+    more than touches. The result is a new one; of integers int64, which cannot be transformed.
     """
     if not (weight.is_floating_point() or weight.is_complex()):
         x = summable(x)
@@ -66,18 +46,18 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
     if all([axis.is_ring for axis in axes]) and _way(weight, axes, dtype, method) == "fft":
         shifts = [axis.before for axis in axes]
         return _by_transform(x.to(dtype), weight.to(dtype), shifts, x.shape[len(batch) :])
-    straight = list(axes)
-    for number, (n_input, n_output, taps, before, period) in enumerate(axes):
-        if n_input == period:
-            reach = n_output + taps - 1
-            x = _around(x, number - len(axes), -before, reach)
-            straight[number] = Axis(reach, n_output, taps, 0)
-    if all([axis.touches_all for axis in straight]):
+    straight, touches_all = list(axes), True
+    for number, axis in enumerate(axes):
+        if axis.n_input == axis.period:
+            reach = axis.n_output + axis.taps - 1
+            x = _around(x, number - len(axes), -axis.before, reach)
+            straight[number] = Axis(reach, axis.n_output, axis.taps, 0)
+        else:
+            touches_all = touches_all and axis.touches_all
+    if touches_all:
         return _touched(x, weight, straight, dtype, method)
-    terms = [
-        _term(x, weight, [a._replace(before=b, period=None) for a, b in at], dtype, method)
-        for at in product(*[[(axis, shift) for shift in axis.images] for axis in straight])
-    ]
+    images = [[Axis(*axis[:3], shift) for shift in axis.images] for axis in straight]
+    terms = [_term(x, weight, one, dtype, method) for one in product(*images)]
     if not terms:
         return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
     return reduce(torch.add, terms)
@@ -190,13 +170,11 @@ def _by_transform(
         weight = _on_ring(weight, axis, length)
     # A correlation is a product with the conjugate of the transform of conj(w).
     weight = weight.conj().roll([-shift for shift in shifts], dims=axes)
-    if x.is_complex():
-        spectrum = torch.fft.fftn(x, s=lengths, dim=axes)
-        filtered = spectrum * torch.fft.fftn(weight, dim=axes).conj()
-        return torch.fft.ifftn(filtered, dim=axes)  # type: ignore[no-any-return]
-    spectrum = torch.fft.rfftn(x, s=lengths, dim=axes)
-    filtered = spectrum * torch.fft.rfftn(weight, dim=axes).conj()
-    return torch.fft.irfftn(filtered, s=lengths, dim=axes)  # type: ignore[no-any-return]
+    fft = torch.fft
+    there, back = (fft.fftn, fft.ifftn) if x.is_complex() else (fft.rfftn, fft.irfftn)
+    spectrum = there(x, s=lengths, dim=axes) * there(weight, dim=axes).conj()
+    result: Tensor = back(spectrum, s=lengths, dim=axes)
+    return result
 
 
 def _on_ring(weight: Tensor, axis: int, size: int) -> Tensor:

@@ -24,13 +24,7 @@ _INTEGERS = frozenset(
 
 
 def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
-    """Return the dtype of ``tensor`` in the precision of ``dtype``: complex stays complex.
-
-    Raises
-    ------
-    TypeError
-        If ``dtype`` has no real and complex kind of one precision.
-    """
+    """Return the dtype of ``tensor`` in the precision of ``dtype``: complex stays complex."""
     if dtype is None or not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor.dtype
     if dtype not in _PRECISIONS:
@@ -66,11 +60,6 @@ def multiplied(weight: Any, x: Tensor) -> Tensor:
     """Return weight times x, elementwise; the products of integers are int64, as their sums are.
 
     A bool chooses, which no dtype is too narrow for: what it is multiplied with stays as it is.
-
-    Parameters
-    ----------
-    weight : Tensor or number of Python's
-    x : Tensor
 
     Examples
     --------

@@ -21,20 +21,9 @@ _STEP = 2**16
 def interpolated(x_Bn: Tensor, positions: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
     r"""Return :math:`y_{bp} = \sum_{ij..} u_{ip} v_{jp} \cdots x_{b,\, k_{ip} + l_{jp} + \cdots}`.
 
-    Parameters
-    ----------
-    x_Bn : Tensor
-        Real or complex, (B, n).
-    positions : sequence of Tensor
-        Integers (W, P) for each axis of the grid; their sums are positions on the flattened grid.
-    weights : sequence of Tensor
-        Either real numbers (W, P) for each axis, whose products are the weights, or one tensor
-        (W W .., P) of the weights, with the neighbours along the last axis fastest.
-
-    Returns
-    -------
-    Tensor
-        (B, P), a new one.
+    Integer positions (W, P) for each axis of the grid add up to positions on the flattened grid.
+    The weights are either (W, P) for each axis, whose products count, or one tensor (W W .., P)
+    with the neighbours along the last axis fastest.
     """
     if torch.compiler.is_compiling():  # one short expression, which is fused to one loop
         index, weight = outer(positions, add), outer(weights, mul)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ._slices import clipped, hull
+from ._slices import clipped, hull, is_empty
 
 
 class Axis(NamedTuple):
@@ -52,14 +52,14 @@ class Axis(NamedTuple):
 
         Both are empty where nothing touches.
         """
-        ends = self.n_output - 1 + self.taps
-        return (
-            hull(clipped(-shift, ends - shift, self.n_input) for shift in self.images),
-            hull(
-                clipped(shift - self.taps + 1, shift + self.n_input, self.n_output)
-                for shift in self.images
-            ),
-        )
+        n_input, n_output, taps, before, period = self
+        if period is not None:
+            each = [Axis(n_input, n_output, taps, shift).supports for shift in self.images]
+            return hull(read for read, _ in each), hull(written for _, written in each)
+        read = clipped(-before, n_output - 1 + taps - before, n_input)
+        written = clipped(before - taps + 1, before + n_input, n_output)
+        nothing = slice(0, 0)
+        return (nothing, nothing) if is_empty(read) else (read, written)
 
     @property
     def touches_all(self) -> bool:

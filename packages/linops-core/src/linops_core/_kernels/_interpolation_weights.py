@@ -16,20 +16,10 @@ The sign of t tells a kernel with knots which side of a knot is the one of large
 
 
 def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Kernel:
-    """Return the kernel of that name.
+    """Return the kernel "kaiser_bessel", "spline" or "linear".
 
-    Parameters
-    ----------
-    name : {"kaiser_bessel", "spline", "linear"}
-    width : float
-        From which beta follows where it is not given.
-    params : mapping, optional
-        ``beta`` of "kaiser_bessel", ``order`` of "spline".
-
-    Raises
-    ------
-    ValueError
-        If there is no such kernel, parameter or value of one.
+    Parameters are ``beta`` of the first, which follows from the width where it is not given, and
+    ``order`` of the second. A ValueError says what there is not.
     """
     known = {"kaiser_bessel": "beta", "spline": "order", "linear": None}
     if name not in known:
@@ -53,10 +43,8 @@ def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Ke
 def beatty_beta(width: float, oversampling: float = 2.0) -> float:
     r"""Return :math:`\pi \sqrt{(w / \alpha)^2 (\alpha - 1/2)^2 - 0.8}`, or 0 where it has no root.
 
-    References
-    ----------
-    P. J. Beatty, D. G. Nishimura and J. M. Pauly, "Rapid gridding reconstruction with a minimal
-    oversampling ratio", IEEE Transactions on Medical Imaging 24 (2005), equation 5.
+    That is equation 5 of Beatty, Nishimura and Pauly, "Rapid gridding reconstruction with a minimal
+    oversampling ratio", IEEE Transactions on Medical Imaging 24 (2005).
     """
     square = (width / oversampling) ** 2 * (oversampling - 0.5) ** 2 - 0.8
     return math.pi * math.sqrt(max(square, 0.0))

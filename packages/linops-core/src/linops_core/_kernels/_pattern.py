@@ -20,12 +20,7 @@ _TOKEN = re.compile(r"\s*(\.\.\.|[()]|1(?!\w)|[A-Za-z_]\w*)")
 
 
 def parsed(pattern: str) -> tuple[Item, ...]:
-    """Return the items of ``pattern``.
-
-    Raises
-    ------
-    ValueError
-        If it is no pattern, or an axis or the ``...`` is in it twice.
+    """Return the items of ``pattern``, in which each axis and the ``...`` may be once.
 
     Examples
     --------
@@ -70,15 +65,9 @@ def names_of(items: Iterable[Item]) -> list[str]:
 def rearranged(
     x: Tensor, before: Sequence[Item], after: Sequence[Item], lengths: Mapping[str, int]
 ) -> Tensor:
-    """Return ``x``, which has the pattern ``before``, in the pattern ``after``.
+    """Return ``x`` of the pattern ``before`` in ``after``: a view where torch can make one.
 
-    It is a view where torch can make one. All lengths but one of each group of ``before`` must be
-    given.
-
-    Raises
-    ------
-    ValueError
-        If a length is missing or does not fit.
+    All lengths but one of each group of ``before`` must be given.
 
     Examples
     --------

@@ -56,13 +56,7 @@ class Shift(NamedTuple):
 
 
 def moved(x: Tensor, shifts: Sequence[Shift]) -> Tensor:
-    """Return ``x`` with its axes moved: a view where there is nothing to fill up.
-
-    Raises
-    ------
-    ValueError
-        If an axis does not have the length that its shift says.
-    """
+    """Return ``x`` with its axes moved: a view where there is nothing to fill up."""
     padding = [0] * (2 * x.ndim)
     for axis, n_input, n_output, offset in shifts:
         if x.shape[axis] != n_input:

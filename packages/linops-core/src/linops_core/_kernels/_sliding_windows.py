@@ -41,10 +41,7 @@ class SlidingWindows(NamedTuple):
 
     @property
     def supports(self) -> tuple[slice, slice, slice]:
-        """What of the axis is in windows, which windows have some of it, and which part of them.
-
-        Each from the first to the last.
-        """
+        """What of the axis is in windows, which of them have some of it, and what part of these."""
         first = -(self.offset + self.length) // self.stride + 1
         which = clipped(first, -((self.offset - self.size) // self.stride), self.n_windows)
         if is_empty(which):
@@ -79,17 +76,8 @@ class SlidingWindows(NamedTuple):
 def unfolded(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     """Return every window along the last axes; a view of ``x`` where all are on the grid.
 
-    Parameters
-    ----------
-    x : Tensor
-        Shape (..., sizes of the grid).
-    windows : sequence of SlidingWindows
-        One per axis of the grid.
-
-    Returns
-    -------
-    Tensor
-        Shape (..., counts, lengths). It overlaps itself where windows do.
+    Of x (..., sizes of the grid) it returns (..., counts, lengths), which overlaps itself where
+    windows do.
     """
     pairs = [axis.on_span(number) for number, axis in enumerate(windows, -len(windows))]
     x = moved(x, [shift for shift, _ in pairs])
@@ -109,16 +97,8 @@ def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     Every m-th window, for m = ceil(length / stride), is disjoint from the others of its kind: the
     m kinds along each axis are added one after another, whole, in an order that never changes.
 
-    Parameters
-    ----------
-    blocks : Tensor
-        Shape (..., counts, lengths).
-
-    Returns
-    -------
-    Tensor
-        Shape (..., sizes of the grid). It may be a part of a slightly larger allocation, or a view
-        of the blocks where these stand side by side.
+    The result may be a part of a slightly larger allocation, or a view of the blocks where these
+    stand side by side.
     """
     first = blocks.ndim - 2 * len(windows)
     blocks, windows = touching(blocks, windows, first)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -142,10 +141,10 @@ class BlockOperator(GridOperator[SlidingWindows]):
         return self.array_of(ones.expand(self._kept_positions(self._axes)[1].shape))
 
     @staticmethod
-    def counted(linop: Any, x: Tensor, /) -> Tensor:
+    def counted(linop: BlockOperator, x: Tensor, /) -> Tensor:
         """Return an array times the number of blocks that each element is in."""
         x = summable(x)
-        return linop.counts(x) * x  # type: ignore[no-any-return]
+        return linop.counts(x) * x
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication with the number of blocks that each element is in."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
@@ -82,25 +81,18 @@ class ArrayToBlocks(BlockOperator):
         mask_of: str | None = None,
     ) -> None:
         super().__init__(
-            grid_size,
-            block_size,
-            stride,
-            mask,
-            batch_shape,
-            array_shape,
-            blocks_shape,
-            mask_of,
+            grid_size, block_size, stride, mask, batch_shape, array_shape, blocks_shape, mask_of
         )
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: ArrayToBlocks, x: Tensor, /) -> Tensor:
         """Return the blocks of x: a view of it where there is no mask."""
-        return linop.blocks_of(x)  # type: ignore[no-any-return]
+        return linop.blocks_of(x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: ArrayToBlocks, x: Tensor, /) -> Tensor:
         """Return the sum of the blocks x at their places."""
-        return linop.array_of(x)  # type: ignore[no-any-return]
+        return linop.array_of(x)
 
     normal_fn = staticmethod(BlockOperator.counted)
 
@@ -134,24 +126,17 @@ class BlocksToArray(BlockOperator):
         mask_of: str | None = None,
     ) -> None:
         super().__init__(
-            grid_size,
-            block_size,
-            stride,
-            mask,
-            batch_shape,
-            array_shape,
-            blocks_shape,
-            mask_of,
+            grid_size, block_size, stride, mask, batch_shape, array_shape, blocks_shape, mask_of
         )
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: BlocksToArray, x: Tensor, /) -> Tensor:
         """Return the sum of the blocks x at their places."""
-        return linop.array_of(x)  # type: ignore[no-any-return]
+        return linop.array_of(x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: BlocksToArray, x: Tensor, /) -> Tensor:
         """Return the blocks of x: a view of it where there is no mask."""
-        return linop.blocks_of(x)  # type: ignore[no-any-return]
+        return linop.blocks_of(x)
 
     adj_normal_fn = staticmethod(BlockOperator.counted)

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, repeat
 from numbers import Integral
 from operator import methodcaller
-from typing import Any, Self, TypeGuard
+from typing import Self, TypeGuard
 
 import torch
 from torch import Tensor
@@ -77,33 +77,37 @@ class SideBySide(Composite):
         self,
         shape: NamedShape,
         linops: Sequence[NamedLinop],
-        blocks: tuple[Blocks | None, Blocks | None],
+        of_input: Blocks | None,
+        of_output: Blocks | None,
         threaded: bool,
         num_workers: int | None,
         name: str | None,
     ) -> None:
         check_workers(type(self).__name__, num_workers)
         super().__init__(shape, linops, name)
-        self._input, self._output = blocks
+        both: tuple[tuple[Side, Blocks | None], ...] = (("input", of_input), ("output", of_output))
+        self._blocks: dict[Side, Blocks] = {side: b for side, b in both if b is not None}
         self.threaded, self.num_workers = threaded, num_workers
 
     @property
     def idim(self) -> NamedDimension | None:
         """The input dimension along which the operands stand side by side."""
-        return None if self._input is None else self.ishape[self._input.position]
+        return self._dim("input")
 
     @property
     def odim(self) -> NamedDimension | None:
         """The output dimension along which the operands stand side by side."""
-        return None if self._output is None else self.oshape[self._output.position]
+        return self._dim("output")
 
-    def _blocks(self, side: Side) -> Blocks | None:
-        return self._input if side == "input" else self._output
+    def _dim(self, side: Side) -> NamedDimension | None:
+        blocks = self._blocks.get(side)
+        return None if blocks is None else dims_of(self.shape, side)[blocks.position]
 
-    def _divided(self) -> list[tuple[NamedDimension, Blocks]]:
-        """Return the divided dimensions with their blocks, input first."""
-        both = ((self.idim, self._input), (self.odim, self._output))
-        return [(dim, blocks) for dim, blocks in both if dim is not None and blocks is not None]
+    @property
+    def _divided(self) -> dict[NamedDimension, Blocks]:
+        """The divided dimensions with their blocks, that of the input first."""
+        names = {side: dims_of(self.shape, side) for side in SIDES}
+        return {names[side][blocks.position]: blocks for side, blocks in self._blocks.items()}
 
     def _with(
         self, linops: Iterable[NamedLinop], shape: NamedShape | None = None, **changed: object
@@ -112,33 +116,31 @@ class SideBySide(Composite):
         vars(other).update(changed)
         return other
 
-    def _without_new(self, side: Side, names: Sequence[NamedDimension]) -> list[NamedDimension]:
-        """Return those names of a side that the operands have."""
-        blocks = self._blocks(side)
-        new = blocks.position if blocks is not None and blocks.is_new else None
-        return [dim for position, dim in enumerate(names) if position != new]
+    def _without_new(self, names: Sequence[NamedDimension]) -> tuple[NamedDimension, ...]:
+        """Return those names of the input or the output that the operands have."""
+        return tuple([d for d in names if not (self._is_new and d in (self.idim, self.odim))])
 
     def _seams(self) -> Iterable[Seam]:
-        old = NamedShape(*(self._without_new(side, dims_of(self.shape, side)) for side in SIDES))
+        old = NamedShape(self._without_new(self.ishape), self._without_new(self.oshape))
         for (_, side, here), there in side_by_side(old, self.linops):
-            blocks = self._blocks(side)
-            place = here
+            blocks, place = self._blocks.get(side), here
             if blocks is not None:
                 place += blocks.is_new and here >= blocks.position
                 if place == blocks.position:
                     continue
             yield (WHOLE, side, place), there
-        if self._input is not None and self._output is not None and self.idim == self.odim:
-            yield (WHOLE, "input", self._input.position), (WHOLE, "output", self._output.position)
+        if len(self._blocks) == 2 and self.idim == self.odim:
+            at = [self._blocks[side].position for side in SIDES]
+            yield (WHOLE, "input", at[0]), (WHOLE, "output", at[1])
 
     def own_length(self, side: Side, position: int) -> int | None:
         """Return the sum of the blocks along the divided dimension."""
-        blocks = self._blocks(side)
+        blocks = self._blocks.get(side)
         return sum(blocks.sizes) if blocks is not None and blocks.position == position else None
 
     def _check_sizes(self, shape: torch.Size) -> None:
-        if self._input is not None:
-            axis, size = self._input.axis(self.ishape), sum(self._input.sizes)
+        if (blocks := self._blocks.get("input")) is not None:
+            axis, size = blocks.axis(self.ishape), sum(blocks.sizes)
             if shape[axis] != size:
                 raise ValueError(
                     f"{self.name}: {self.idim} must have size {size}, got {shape[axis]} "
@@ -146,7 +148,7 @@ class SideBySide(Composite):
                 )
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: SideBySide, x: Tensor, /) -> Tensor:
         """Apply each operand to its block and put the results together."""
         pairs = list(zip(linop.linops, linop.blocks_of(x), strict=False))
         if linop.odim is None:
@@ -158,27 +160,29 @@ class SideBySide(Composite):
 
     def blocks_of(self, x: Tensor) -> Iterable[Tensor]:
         """Return the part of the input that each operand gets."""
-        if self._input is None:
+        blocks = self._blocks.get("input")
+        if blocks is None:
             return repeat(x)
-        axis = self._input.axis(self.ishape)
-        return (
-            x.unbind(axis) if self._input.is_new else torch.split(x, list(self._input.sizes), axis)
-        )
+        axis = blocks.axis(self.ishape)
+        return x.unbind(axis) if blocks.is_new else torch.split(x, list(blocks.sizes), dim=axis)
 
     def put_together(self, results: Iterable[Tensor]) -> Tensor:
         """Return the sum of the results, or what they are side by side."""
-        if self._output is None:
+        blocks = self._blocks.get("output")
+        if blocks is None:
             return total(results)
-        axis = self._output.axis(self.oshape)
-        if self._output.is_new:
+        axis = blocks.axis(self.oshape)
+        if blocks.is_new:
             # Not a generator, which would hold a result while the next one is made.
             results = map(methodcaller("unsqueeze", axis), results)
-        return concatenate(results, axis, self._output.sizes)
+        return concatenate(results, axis, blocks.sizes)
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoints side by side, with input and output exchanged."""
         operands = [linop.H for linop in self.linops]
-        return self._with(operands, self.shape.H, _input=self._output, _output=self._input)
+        pairs = zip(SIDES, reversed(SIDES), strict=True)
+        swapped = {side: self._blocks[other] for side, other in pairs if other in self._blocks}
+        return self._with(operands, self.shape.H, _blocks=swapped)
 
     def conj(self) -> NamedLinop:
         """Return the conjugates side by side."""
@@ -198,25 +202,27 @@ class SideBySide(Composite):
         normals side by side: intermediate results are as large as one block. In a block row
         every block meets every other.
         """
-        if self._output is None:
+        if "output" not in self._blocks:
             return normal_of(self)
         normals = [linop.normal() for linop in self.linops]
         if len({(normal.ishape, normal.oshape) for normal in normals}) > 1:
             return normal_of(self)  # operands that name what they sum over differently
-        threads: dict[str, Any] = {"threaded": self.threaded, "num_workers": self.num_workers}
-        if self._input is None:
-            return Add(*normals, **threads)
-        return self._of_normals(normals, self._input, threads) or normal_of(self)
-
-    def _of_normals(
-        self, normals: Sequence[NamedLinop], blocks: Blocks, threads: dict[str, Any]
-    ) -> NamedLinop | None:
-        """Return the normals of a block diagonal side by side, None where that cannot be."""
-        raise NotImplementedError
+        if (blocks := self._blocks.get("input")) is None:
+            return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
+        new = self.idim if blocks.is_new else None
+        if any(new in normal.dims for normal in normals):
+            return normal_of(self)  # a name that a normal has given to what it sums over
+        at = blocks.position
+        ishape, oshape = (
+            names if new is None else (*names[:at], new, *names[at:])
+            for names in (normals[0].ishape, normals[0].oshape)
+        )
+        shape = NamedShape(ishape, oshape)
+        return self._with(normals, shape, _blocks=dict.fromkeys(SIDES, blocks), _name=None)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""
-        if any(blocks.is_new and dim == own for own, blocks in self._divided()):
+        if self._is_new and dim in (self.idim, self.odim):
             return None
         return why_not_alike(self, dim)
 
@@ -225,7 +231,7 @@ class SideBySide(Composite):
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return what holds the supports of all operands."""
         found: Supports = dict.fromkeys(dims)
-        divided = dict(self._divided())
+        divided = self._divided
         found |= supports_side_by_side(self, [dim for dim in found if dim not in divided])
         for dim, blocks in divided.items():
             if dim in found and self.role(dim) in (Role.INPUT, Role.OUTPUT):
@@ -242,10 +248,10 @@ class SideBySide(Composite):
         return None if (piece := hull(pieces)) == whole else piece
 
     @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+    def split(linop: SideBySide, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the blocks that the tile touches; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        return linop._cut(window) if window else linop  # type: ignore[no-any-return]
+        return linop._cut(window) if window else linop
 
     def _cut(self, window: Window) -> NamedLinop:
         """Return the operands that the window touches, cut by it.
@@ -254,39 +260,39 @@ class SideBySide(Composite):
         has only the input or only the output are zero: those before the others are one block
         together, and so are those behind them.
         """
-        sides = self._divided()
-        pieces = [window.get(dim, slice(0, blocks.starts[-1])) for dim, blocks in sides]
-        rest = {dim: p for dim, p in window.items() if dim not in (self.idim, self.odim)}
-        pairs = list(zip(sides, pieces, strict=True))
-        spans = [blocks.touched(piece) for (dim, blocks), piece in pairs if dim in window]
+        divided = self._divided
+        rest = {dim: piece for dim, piece in window.items() if dim not in divided}
+        lengths = {dim: piece.stop - piece.start for dim, piece in rest.items()}
+        pieces = {d: window.get(d, slice(0, blocks.starts[-1])) for d, blocks in divided.items()}
+        spans = [divided[dim].touched(piece) for dim, piece in window.items() if dim in divided]
         first = max([span.start for span in spans], default=0)
         stop = min([span.stop for span in spans], default=len(self.linops))
-        lengths = {dim: piece.stop - piece.start for dim, piece in rest.items()}
         if first >= stop:
-            return self._zero(lengths, [piece.stop - piece.start for piece in pieces])
-        parts, sizes = [], []
+            whole = {dim: piece.stop - piece.start for dim, piece in pieces.items()}
+            return zero_block(self, lengths | whole)
+        parts: list[NamedLinop] = []
+        sizes: dict[NamedDimension, list[int]] = {dim: [] for dim in divided}
         for number in range(first, stop):
-            own, of_sides = dict(rest), []
-            for (dim, blocks), piece in pairs:
-                part = blocks.part(number, piece)
-                of_sides.append(part.stop - part.start)
-                if not blocks.is_new and of_sides[-1] != blocks.sizes[number]:
+            own = dict(rest)
+            for dim, blocks in divided.items():
+                part = blocks.part(number, pieces[dim])
+                sizes[dim].append(part.stop - part.start)
+                if not blocks.is_new and sizes[dim][-1] != blocks.sizes[number]:
                     own[dim] = part
             parts.append(self._operand_part(number, own))
-            sizes.append(of_sides)
-        before = [max(0, blocks.starts[first] - piece.start) for (_, blocks), piece in pairs]
-        behind = [max(0, piece.stop - blocks.starts[stop]) for (_, blocks), piece in pairs]
-        if not any(before + behind):
+        before = {d: max(0, divided[d].starts[first] - piece.start) for d, piece in pieces.items()}
+        behind = {d: max(0, piece.stop - divided[d].starts[stop]) for d, piece in pieces.items()}
+        if not any(before.values()) and not any(behind.values()):
             return self._of_parts(parts, sizes)
         if self._is_new:
-            parts, sizes = [self._of_parts(parts, sizes)], [[len(parts)] * 2]
-        if any(before):
-            parts.insert(0, self._zero(lengths, before))
-            sizes.insert(0, before)
-        if any(behind):
-            parts.append(self._zero(lengths, behind))
-            sizes.append(behind)
-        isizes, osizes = zip(*sizes, strict=True)
+            parts, sizes = [self._of_parts(parts, sizes)], {dim: [len(parts)] for dim in sizes}
+        if any(before.values()):
+            parts.insert(0, zero_block(self, lengths | before))
+            sizes = {dim: [before[dim], *of_parts] for dim, of_parts in sizes.items()}
+        if any(behind.values()):
+            parts.append(zero_block(self, lengths | behind))
+            sizes = {dim: [*of_parts, behind[dim]] for dim, of_parts in sizes.items()}
+        isizes, osizes = sizes.values()
         return Concat(
             *parts,
             idim=self.idim,
@@ -297,57 +303,48 @@ class SideBySide(Composite):
             num_workers=self.num_workers,
         )
 
-    def _zero(self, lengths: dict[NamedDimension, int], of_divided: Sequence[int]) -> NamedLinop:
-        dims = [dim for dim, _ in self._divided()]
-        return zero_block(self, lengths | dict(zip(dims, of_divided, strict=True)))
-
     @property
     def _is_new(self) -> bool:
-        return any(blocks.is_new for _, blocks in self._divided())
+        return any(blocks.is_new for blocks in self._blocks.values())
 
-    def _of_parts(self, parts: Sequence[NamedLinop], sizes: Sequence[Sequence[int]]) -> NamedLinop:
+    def _of_parts(
+        self, parts: Sequence[NamedLinop], sizes: Mapping[NamedDimension, Sequence[int]]
+    ) -> NamedLinop:
         """Return the operator of what is left of the operands; sizes are those of each."""
         if len(parts) == 1 and not self._is_new:
             return parts[0]
-        changed: dict[str, object] = {}
-        columns = iter(zip(*sizes, strict=True))
-        if self._input is not None:
-            changed["_input"] = replace(self._input, sizes=next(columns))
-        if self._output is not None:
-            changed["_output"] = replace(self._output, sizes=next(columns))
-        return self._with(parts, None, **changed)
+        names = {side: dims_of(self.shape, side) for side in SIDES}
+        return self._with(
+            parts,
+            _blocks={
+                side: replace(blocks, sizes=tuple(sizes[names[side][blocks.position]]))
+                for side, blocks in self._blocks.items()
+            },
+        )
 
     def _operand_part(self, number: int, window: Window) -> NamedLinop:
         linop = self._operand(number)
         # The tiles of an inner dimension add up: an operand without it belongs to the first.
         if all(dim in linop.dims or piece.start == 0 for dim, piece in window.items()):
             return tile_of(linop, window) if window else linop
-        return zero_tile(linop, window, self._operand_sizes(number))
-
-    def _operand_sizes(self, number: int) -> dict[Side, dict[NamedDimension, int]]:
-        """Return what is known here of the sizes of an operand."""
-        found: dict[Side, dict[NamedDimension, int]] = {}
+        sizes: dict[Side, dict[NamedDimension, int]] = {}
         for side in SIDES:
-            blocks, names = self._blocks(side), dims_of(self.shape, side)
-            sizes = dict(zip(names, self.sizes(side), strict=True))
-            if blocks is not None:
-                sizes[names[blocks.position]] = blocks.sizes[number]
-            found[side] = {dim: size for dim, size in sizes.items() if size is not None}
-        return found
+            names = dims_of(self.shape, side)
+            known = dict(zip(names, self.sizes(side), strict=True))
+            if (blocks := self._blocks.get(side)) is not None:
+                known[names[blocks.position]] = blocks.sizes[number]
+            sizes[side] = {dim: size for dim, size in known.items() if size is not None}
+        return zero_tile(linop, window, sizes)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, in which the blocks may be at another place."""
-        changed: dict[str, object] = {}
-        if self._input is not None and self.idim is not None:
-            changed["_input"] = replace(self._input, position=shape.ishape.index(self.idim))
-        if self._output is not None and self.odim is not None:
-            changed["_output"] = replace(self._output, position=shape.oshape.index(self.odim))
-        ishape, oshape = (
-            tuple([dim for dim in names if not (self._is_new and dim == new)])
-            for names, new in ((shape.ishape, self.idim), (shape.oshape, self.odim))
-        )
+        moved: dict[Side, Blocks] = {}
+        for side, blocks in self._blocks.items():
+            dim = dims_of(self.shape, side)[blocks.position]
+            moved[side] = replace(blocks, position=dims_of(shape, side).index(dim))
+        ishape, oshape = self._without_new(shape.ishape), self._without_new(shape.oshape)
         operands = [linop.resolved(ishape=ishape, oshape=oshape) for linop in self.linops]
-        return self._with(operands, shape, **changed)
+        return self._with(operands, shape, _blocks=moved)
 
 
 class Concat(SideBySide):
@@ -407,11 +404,9 @@ class Concat(SideBySide):
         )
         operands = same_space("Concat", linops, sized_apart=dims)
         shape = NamedShape(operands[0].ishape, operands[0].oshape)
-        blocks = (
-            divided("idim", idim, operands, shape, isizes),
-            divided("odim", odim, operands, shape, osizes),
-        )
-        super().__init__(shape, operands, blocks, threaded, num_workers, name)
+        of_input = divided("idim", idim, operands, shape, isizes)
+        of_output = divided("odim", odim, operands, shape, osizes)
+        super().__init__(shape, operands, of_input, of_output, threaded, num_workers, name)
         for dim in dims & set(self.ishape) & set(self.oshape):
             if self.idim != self.odim or self.isizes != self.osizes:
                 raise ValueError(
@@ -423,18 +418,12 @@ class Concat(SideBySide):
     @property
     def isizes(self) -> tuple[int, ...]:
         """Length of each operand's block along ``idim``; empty where that is None."""
-        return () if self._input is None else self._input.sizes
+        return self._blocks["input"].sizes if "input" in self._blocks else ()
 
     @property
     def osizes(self) -> tuple[int, ...]:
         """Length of each operand's block along ``odim``; empty where that is None."""
-        return () if self._output is None else self._output.sizes
-
-    def _of_normals(
-        self, normals: Sequence[NamedLinop], blocks: Blocks, threads: dict[str, Any]
-    ) -> NamedLinop | None:
-        landing, sizes = normals[0].oshape[blocks.position], blocks.sizes
-        return Concat(*normals, idim=self.idim, odim=landing, isizes=sizes, osizes=sizes, **threads)
+        return self._blocks["output"].sizes if "output" in self._blocks else ()
 
 
 def divided(
@@ -444,13 +433,7 @@ def divided(
     shape: NamedShape,
     sizes: Sequence[int] | None,
 ) -> Blocks | None:
-    """Return the blocks of operands along a dimension that they have.
-
-    Raises
-    ------
-    ValueError
-        If they do not have it, or the sizes are not known or not those of the operands.
-    """
+    """Return the blocks of operands along a dimension that they have, None if there is none."""
     if dim is None:
         return None
     dim, side = ND.infer(dim), SIDES[which == "odim"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
@@ -140,13 +139,13 @@ class Convolution(GridOperator[Axis]):
             self._alignment = axes_along(*letters_of(of_kernel, (*batch, *here)))
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return k * x: the correlation with the flipped kernel."""
         kernel = linop.aligned_kernel(x.ndim).flip(tuple(range(-linop.ndim, 0)))
         return correlated(x, kernel, linop.axes_for(x), linop.method)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return the correlation of x with conj(k)."""
         kernel = linop.aligned_kernel(x.ndim).conj().resolve_conj()
         axes = [axis.reverse for axis in linop.axes_for(x)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from torch import Tensor
 
@@ -133,11 +133,11 @@ class Dense(SliceableLinop):
         return cls(weight, weightshape, ishape, oshape, broadcast_dims)
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Dense, x: Tensor, /) -> Tensor:
         """Return the sum over the input's dimensions of w x."""
-        return linop._forward(linop.weight_part("weight"), x)  # type: ignore[no-any-return]
+        return linop._forward(linop.weight_part("weight"), x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: Dense, x: Tensor, /) -> Tensor:
         """Return the sum over the output's dimensions of conj(w) x."""
-        return linop._backward(linop.weight_part("weight").conj(), x)  # type: ignore[no-any-return]
+        return linop._backward(linop.weight_part("weight").conj(), x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 from torch import Tensor
 
@@ -118,17 +118,17 @@ class Diagonal(SliceableLinop):
         )
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return w x."""
         return multiplied(linop.aligned_weight(x.ndim), x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
         return multiplied(linop.aligned_weight(x.ndim).conj(), x)
 
     @staticmethod
-    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
         weight = linop.aligned_weight(x.ndim)
         return multiplied(weight.conj(), multiplied(weight, x))

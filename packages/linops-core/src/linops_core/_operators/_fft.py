@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -98,17 +97,17 @@ class FFT(SliceableLinop):
         self._axes = tuple(range(-ndim, 0))
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return the transform of x."""
-        return linop.transform(torch.fft.fftn, x, linop.norm)  # type: ignore[no-any-return]
+        return linop.transform(torch.fft.fftn, x, linop.norm)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return the adjoint transform of x: the inverse, scaled as the forward one is."""
-        return linop.transform(torch.fft.ifftn, x, _ADJOINT_NORM[linop.norm])  # type: ignore[no-any-return]
+        return linop.transform(torch.fft.ifftn, x, _ADJOINT_NORM[linop.norm])
 
     @staticmethod
-    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def normal_fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return s^2 N x."""
         points = x.shape[x.ndim - linop.ndim :].numel()
         scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
 
@@ -128,10 +128,12 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return None
 
     @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+    def split(linop: GridOperator[Map], tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        of_grid = {dim: window[dim] for dims in linop.axis_dims for dim in dims if dim in window}
+        of_grid: dict[NamedDimension | None, slice] = {
+            dim: window[dim] for dims in linop.axis_dims for dim in dims if dim and dim in window
+        }
         # Axes of weights may be called as those of the grid, and are not cut with it.
         others = {dim: piece for dim, piece in window.items() if dim not in of_grid}
         piece = SliceableLinop.split(linop, others)
@@ -152,19 +154,14 @@ class GridOperator(SliceableLinop, Generic[Map]):
 def batched(batch_shape: Dims | None, grid: Dims, result: Dims, **others: Dims) -> NamedShape:
     """Return the shape of an operator from ``grid`` to ``result``, behind any batch by default."""
     batch = as_dims(("...",) if batch_shape is None else batch_shape)
-    return NamedShape((*batch, *grid), (*batch, *result), batch_shape=batch, **others)
+    sides = ((*batch, *as_dims(grid)), (*batch, *as_dims(result)))
+    return NamedShape(*sides, batch_shape=batch, **others)
 
 
 def checked_dims(
     owner: str, argument: str, dims: Dims | None, default: Dims, needed: int, reason: str
 ) -> tuple[NamedDimension, ...]:
-    """Return the dimensions that were given, or else the default ones.
-
-    Raises
-    ------
-    ValueError
-        If there are not as many as are needed, or a ``...`` is among them.
-    """
+    """Return the dimensions that were given, or else the default ones, if there are as many."""
     found = as_dims(default if dims is None else dims)
     if len(found) != needed or ELLIPSES in found:
         raise ValueError(

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import accumulate, count
 from numbers import Real
 from operator import add, mul, or_
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -160,7 +159,7 @@ class Interpolate(GridOperator[GridPart]):
         self.register_weight("locs", locs, "locs_shape")
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the values of x at the points."""
         locs = linop.weight_part("locs")
         batch = x.shape[: x.ndim - len(linop.grid_size)]
@@ -168,7 +167,7 @@ class Interpolate(GridOperator[GridPart]):
         return interpolated(points, *linop.neighbours(locs)).reshape(batch + locs.shape[:-1])
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the grid over which the values x of the points are spread."""
         locs = linop.weight_part("locs")
         batch = x.shape[: x.ndim - (locs.ndim - 1)]

@@ -125,16 +125,7 @@ def centred(
     out_shape: Dims | None,
     batch_shape: Dims | None,
 ) -> tuple[NamedShape, list[Shift]]:
-    """Return the shape, and how the last axes move when centre goes to centre.
-
-    Raises
-    ------
-    TypeError
-        If sizes are no sequence.
-    ValueError
-        If there is not one positive size on each side and one named dimension for each axis, or a
-        pad makes something smaller or a crop larger.
-    """
+    """Return the shape, and how the last axes move when centre goes to centre."""
     before, after = (per_axis(owner, "a size", sizes) for sizes in (of_input, of_output))
     if not before or len(before) != len(after) or not all(map(is_size, (*before, *after))):
         raise ValueError(

@@ -97,15 +97,7 @@ def at_the_end(
     ishape: Dims,
     oshape: Dims,
 ) -> tuple[NamedShape, list[Shift]]:
-    """Return the shape, and how the one axis changes whose elements stay where they are.
-
-    Raises
-    ------
-    TypeError
-        If the dimension is neither a string nor an integer.
-    ValueError
-        If the lengths do not fit, it is not a named dimension of the input, or another one changes.
-    """
+    """Return the shape, and how the one axis changes whose elements stay where they are."""
     pads = owner == "PadDim"
     if not (is_size(from_length) and is_size(to_length)) or (
         from_length > to_length if pads else from_length < to_length

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
@@ -26,22 +24,22 @@ class Placement(GridOperator[Shift]):
     _is_real = True
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Placement, x: Tensor, /) -> Tensor:
         """Return x in its place; a view where nothing has to be filled with zeros."""
         return moved(x, linop._axes)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: Placement, x: Tensor, /) -> Tensor:
         """Return what is in that place, brought back."""
         return moved(x, [shift.reverse for shift in linop._axes])
 
     @staticmethod
-    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
         """Return x with zeros where an element has no place in the output."""
         return masked(x, linop._axes)
 
     @staticmethod
-    def adj_normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
         """Return x with zeros where nothing of the other side has a place."""
         return masked(x, [shift.reverse for shift in linop._axes])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
-from typing import Any, Self
+from typing import Self
 
 from torch import Tensor
 
@@ -105,7 +105,7 @@ class Rearrange(SliceableLinop):
                 )
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Rearrange, x: Tensor, /) -> Tensor:
         """Return x rearranged from the input's pattern to the output's."""
         return rearranged(x, linop._sides[0], linop._sides[1], linop._lengths)
 
@@ -165,14 +165,14 @@ class Rearrange(SliceableLinop):
         return "it is merged with others or has another name on the other side"
 
     @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+    def split(linop: Rearrange, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
         lengths = dict(linop._lengths)
         for dim, piece in linop.own_window(tile).items():
             for item in linop._items(dim):
                 lengths.update({name: piece.stop - piece.start for name in item if name in lengths})
         if lengths == linop._lengths:
-            return linop  # type: ignore[no-any-return]
-        return linked(linop, _lengths=lengths)  # type: ignore[no-any-return]
+            return linop
+        return linked(linop, _lengths=lengths)
 
     adj_split = split

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -45,12 +45,8 @@ class Repetition(NamedTuple):
 class Expansion(GridOperator[Repetition]):
     """The base of :class:`Repeat` and :class:`SumReduce`: one side is the other, repeated.
 
-    Parameters
-    ----------
-    narrow, wide : sequence of dimensions
-        The sides. What is in both has the same order.
-    counts : mapping of dimension to int or None
-        How often what is repeated is in the wide side; None where that is not known.
+    Dimensions of both sides have the same order. The counts say how often what is repeated is in
+    the wide side, None where that is not known.
     """
 
     _is_real = True
@@ -209,14 +205,14 @@ class Repeat(Expansion):
         super().__init__(ishape, oshape, counts)
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Repeat, x: Tensor, /) -> Tensor:
         """Return x repeated, as a view."""
-        return linop.expanded(x)  # type: ignore[no-any-return]
+        return linop.expanded(x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: Repeat, x: Tensor, /) -> Tensor:
         """Return the sum over the repetitions."""
-        return linop.summed(x)  # type: ignore[no-any-return]
+        return linop.summed(x)
 
 
 class SumReduce(Expansion):
@@ -271,17 +267,17 @@ class SumReduce(Expansion):
         super().__init__(oshape, ishape, {dim: known.get(dim) for dim in gone})
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: SumReduce, x: Tensor, /) -> Tensor:
         """Return the sum of x over what the output lacks."""
-        return linop.summed(x)  # type: ignore[no-any-return]
+        return linop.summed(x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: SumReduce, x: Tensor, /) -> Tensor:
         """Return x repeated, as a view."""
-        return linop.expanded(x)  # type: ignore[no-any-return]
+        return linop.expanded(x)
 
     @staticmethod
-    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def normal_fn(linop: SumReduce, x: Tensor, /) -> Tensor:
         """Return the sum at each place of what was summed; as often as x has it."""
         axes = [repetition.axis for repetition in linop._axes]
         return x.sum(dim=axes, keepdim=True).expand(x.shape)

@@ -95,14 +95,8 @@ class Sampling(GridOperator[GridPart]):
     ) -> Self:
         """Make a Sampling of the points at which ``mask`` is not zero, in row-major order.
 
-        Parameters
-        ----------
-        mask : Tensor
-            Of the shape of the grid.
-        input_size : sequence of int, optional
-            The shape of the grid, which is that of the mask.
-        output_shape, input_shape, batch_shape : sequences of dimensions, optional
-            As for :class:`Sampling`.
+        The mask has the shape of the grid, which ``input_size`` may repeat. The names are as for
+        :class:`Sampling`.
 
         Raises
         ------
@@ -168,7 +162,7 @@ class Sampling(GridOperator[GridPart]):
         return None
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return the samples of x."""
         indices = linop.flat_indices()
         batch = x.shape[: x.ndim - len(linop.input_size)]
@@ -176,7 +170,7 @@ class Sampling(GridOperator[GridPart]):
         return samples.reshape(batch + indices.shape)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return the grid on which the samples are put back, those of one point added."""
         indices = linop.flat_indices()
         batch = x.shape[: x.ndim - indices.ndim]
@@ -186,10 +180,10 @@ class Sampling(GridOperator[GridPart]):
         return grid.reshape(*batch, *linop.input_size)
 
     @staticmethod
-    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def normal_fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return x times the number of samples at each point."""
         x = summable(x)
-        return x * linop.counts(x.real.dtype)  # type: ignore[no-any-return]
+        return x * linop.counts(x.real.dtype)
 
     def _check_again(self) -> None:
         """Check the indices if they are not those that were checked last."""
@@ -279,14 +273,15 @@ class SampleCounts(Normal):
         return self.linop.shape.other_shapes["grid_shape"]
 
     @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+    def split(linop: SampleCounts, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the counts of a part of the grid; see :meth:`NamedLinop.split`."""
         window = dict(linop.own_window(tile))
         if not window:
-            return linop  # type: ignore[no-any-return]
+            return linop
         of_grid = {dim: window.pop(dim) for dim in linop._grid if dim in window}
         part = linop.linop.split(linop.linop, window)
-        return linop.with_operands([part.on_part_of_grid(of_grid)])  # type: ignore[no-any-return]
+        assert isinstance(part, Sampling)
+        return linop.with_operands([part.on_part_of_grid(of_grid)])
 
 
 def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:

@@ -95,10 +95,10 @@ class SimpleLinop(NamedLinop):
         self._to_check = {"functions": check}
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: SimpleLinop, x: Tensor, /) -> Tensor:
         """Return A x."""
         linop.check_once(x)
-        return linop.forward_function(x)  # type: ignore[no-any-return]
+        return linop.forward_function(x)
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -111,7 +111,8 @@ class SimpleLinop(NamedLinop):
     def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A^H A x, through the function that was given for it."""
         linop.check_once(x)
-        return linop.normal_function(x)  # type: ignore[no-any-return]
+        result: Tensor = linop.normal_function(x)
+        return result
 
     def check_once(self, x: Tensor) -> None:
         """Check the functions on vectors like the input ``x``, if that is still to be done."""

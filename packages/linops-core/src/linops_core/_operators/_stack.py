@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from nameddim import NamedDimension, NamedShape
 
@@ -80,31 +80,14 @@ class Stack(SideBySide):
         oshape, of_output = with_new_dim("odim", operands, operands[0].oshape, odim_and_idx)
         if of_input is None and of_output is None:
             raise ValueError("Stack: idim_and_idx, odim_and_idx or both must be given, got neither")
-        blocks = (of_input, of_output)
         shape = NamedShape(ishape, oshape)
-        super().__init__(shape, operands, blocks, threaded, num_workers, name)
-
-    def _of_normals(
-        self, normals: Sequence[NamedLinop], blocks: Blocks, threads: dict[str, Any]
-    ) -> NamedLinop | None:
-        if any(self.idim in normal.dims for normal in normals):
-            return None  # a name that a normal has given to what it sums over
-        place = (self.idim, blocks.position)
-        return Stack(*normals, idim_and_idx=place, odim_and_idx=place, **threads)
+        super().__init__(shape, operands, of_input, of_output, threaded, num_workers, name)
 
 
 def with_new_dim(
     which: str, linops: Sequence[NamedLinop], names: Dims, dim_and_index: DimAndIndex
 ) -> tuple[Dims, Blocks | None]:
-    """Return ``names`` with the new dimension among them, and the blocks along it.
-
-    Raises
-    ------
-    TypeError
-        If it is no pair of the two.
-    ValueError
-        If an operand has the dimension, or the index is not within the new shape.
-    """
+    """Return ``names`` with the new dimension among them, and the blocks along it."""
     if not isinstance(dim_and_index, (tuple, list)) or len(dim_and_index) != 2:
         raise TypeError(
             f"Stack: {which}_and_idx must be a dimension and its index, got {dim_and_index!r}"
