@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -45,37 +45,25 @@ def to_sigpy(
     TypeError, ValueError
         As for ``A.to_scipy``.
     """
-    return _made(ArrayFunctions(linop, sizes, dtype, device))
+    return _linop(ArrayFunctions(linop, sizes, dtype, device))
 
 
-@cache
-def _linop_class() -> Any:
-    base: Any = needed("sigpy.linop", "to_sigpy").Linop
-
-    class TorchLinop(base):  # type: ignore[misc] # sigpy has no types
-        """An operator of linops_core."""
-
-        def __init__(self, functions: ArrayFunctions) -> None:
-            self.functions = functions
-            super().__init__(functions.olengths, functions.ilengths, functions.linop.name)
-
-        def _apply(self, x: NDArray[Any]) -> NDArray[Any]:
-            return self.functions.apply(x)
-
-        def _adjoint_linop(self) -> Any:
-            return TorchLinop(self.functions.adjoint())
-
-        def _normal_linop(self) -> Any:
-            return TorchLinop(self.functions.normal())
-
-        def __reduce__(self) -> Any:
-            return _made, (self.functions,)
-
-    return TorchLinop
+def _linop(functions: ArrayFunctions) -> Any:
+    base = needed("sigpy.linop", "to_sigpy").Linop
+    linop = base(functions.olengths, functions.ilengths, functions.linop.name)
+    # What a subclass would define; these can be pickled.
+    linop._apply = functions.apply
+    linop._adjoint_linop = partial(_adjoint_linop, functions)
+    linop._normal_linop = partial(_normal_linop, functions)
+    return linop
 
 
-def _made(functions: ArrayFunctions) -> Any:
-    return _linop_class()(functions)
+def _adjoint_linop(functions: ArrayFunctions) -> Any:
+    return _linop(functions.adjoint())
+
+
+def _normal_linop(functions: ArrayFunctions) -> Any:
+    return _linop(functions.normal())
 
 
 def from_sigpy(

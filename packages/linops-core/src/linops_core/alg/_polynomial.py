@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -203,8 +202,11 @@ def _least_square(degree: int, point: float, lower: float, upper: float) -> floa
     at_zero = -(upper + lower) / (upper - lower)
     there = (2 * point - upper - lower) / (upper - lower)
     weights = [(2 * j + 1) * value for j, value in enumerate(_legendre(degree, at_zero))]
-    over = sum(map(operator.mul, weights, _legendre(degree, there)))
-    return over / sum(map(operator.mul, weights, _legendre(degree, at_zero)))
+    over, under = (
+        sum(w * value for w, value in zip(weights, _legendre(degree, point), strict=True))
+        for point in (there, at_zero)
+    )
+    return over / under
 
 
 def _legendre(degree: int, x: float) -> list[float]:

@@ -1,4 +1,8 @@
-"""The loop of every solver: it counts the steps, tells of them, and ends them."""
+"""The loop of every solver: it counts the steps, tells of them, and ends them.
+
+A solver is a function that checks its options (`_checks`, `_precision`), and a generator with its
+mathematics, which yields an :data:`Iterate` at the start and after each step.
+"""
 
 from __future__ import annotations
 
