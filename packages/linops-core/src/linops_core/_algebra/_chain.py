@@ -10,7 +10,6 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._hooks import applied, hooks_are_possible
 from .._base._linop import NamedLinop, tile_of
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._rules import rules
@@ -73,13 +72,8 @@ class Chain(Composite):
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return A_n ... A_1 x."""
-        modules = linop._modules
-        if hooks_are_possible(x):
-            for number in linop._operands:
-                x = modules[number](x)
-        else:
-            for number in linop._operands:
-                x = applied(modules[number], x)
+        for part in linop.linops:
+            x = part(x)
         return x
 
     adj_fn = fn  # the operands of an adjoint are adjoints, in reverse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,7 +18,6 @@ from ._arithmetic import Arithmetic
 from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
 from ._description import tensor_text
-from ._hooks import called
 from ._inheritance import forget_what_no_longer_holds
 from ._rules import rules
 from ._tile import SplitError, Window
@@ -100,9 +99,10 @@ class NamedLinop(Arithmetic, Conversions):
 
     # Calls
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return A x, after and before the hooks of the module; see :meth:`forward`."""
-        return called(self, x)
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor:
+            """Return A x, after and before the hooks of the module; see :meth:`forward`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x.

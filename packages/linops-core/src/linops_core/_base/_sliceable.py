@@ -155,7 +155,12 @@ class SliceableLinop(NamedLinop):
         super().__delattr__(name)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        return x.shape, *[self._weight(name).shape for name in self._weights]
+        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
+        parameters, buffers = own["_parameters"], own["_buffers"]
+        return x.shape, *[
+            (parameters[name] if name in parameters else buffers[name]).shape
+            for name in own["_weights"]
+        ]
 
     def _check_input(self, x: Tensor) -> None:
         self._check_weights()
@@ -188,13 +193,18 @@ class SliceableLinop(NamedLinop):
                 )
 
     def _weight(self, name: str) -> Tensor:
-        own = self.__dict__  # not getattr, which is slow on a module
-        weight: Tensor | None = own["_parameters"].get(name)
-        return own["_buffers"][name] if weight is None else weight
+        weight = self._parameters.get(name)
+        if weight is None:
+            weight = self._buffers[name]
+        assert weight is not None
+        return weight
 
     def weight_part(self, name: str) -> Tensor:
         """Return the weight as this operator reads it: all of it, or a tile's view."""
-        return self._weights[name].of(self._weight(name))
+        own = self.__dict__
+        weight: Tensor | None = own["_parameters"].get(name)
+        part: WeightPart = own["_weights"][name]
+        return part.of(own["_buffers"][name] if weight is None else weight)
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the operator with shifted weights; see :meth:`NamedLinop.without_fftshift`.
