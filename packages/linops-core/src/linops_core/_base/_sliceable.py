@@ -193,7 +193,7 @@ class SliceableLinop(NamedLinop):
                 )
 
     def _weight(self, name: str) -> Tensor:
-        weight = self._parameters.get(name)
+        weight: Tensor | None = self._parameters.get(name)
         if weight is None:
             weight = self._buffers[name]
         assert weight is not None
