@@ -207,13 +207,7 @@ def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
 
 
 def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
-    """Return what :func:`fit` does, without a look into the chains among the operators.
-
-    Raises
-    ------
-    ValueError
-        As :func:`fit`; the message names the operators inside of the chains.
-    """
+    """Return what :func:`fit` does, without a look into the chains among the operators."""
     try:
         return fit(linops)
     except ValueError:
@@ -226,18 +220,6 @@ def fit(
     """Return the operators with wildcards resolved by their neighbours, in names and sizes.
 
     Also what is known of the places of their composition.
-
-    Parameters
-    ----------
-    linops : sequence of NamedLinop
-        First applied first.
-    ends : NamedShape, optional
-        What the input of the first and the output of the last are known to be.
-
-    Raises
-    ------
-    ValueError
-        If neighbours do not fit; the message names both, the dimension and the sizes.
     """
     fitted = list(linops)
     if not fitted:

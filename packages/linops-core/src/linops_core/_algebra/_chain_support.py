@@ -63,13 +63,7 @@ def _sliced(chain: Composite) -> frozenset[NamedDimension]:
 def _left_over(
     linops: Iterable[NamedLinop], side: Side, sliced: frozenset[NamedDimension]
 ) -> Window:
-    """Return what operands, the first one asked first, leave for each other of what is between.
-
-    Parameters
-    ----------
-    side : callable
-        Of an operand the names towards the next one.
-    """
+    """Return what operands, the first one asked first, leave for each other of what is between."""
     window: dict[NamedDimension, slice] = {}
     for linop in linops:
         part = tile_of(linop, {dim: window[dim] for dim in window.keys() & linop.dims})

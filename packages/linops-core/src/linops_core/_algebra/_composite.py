@@ -169,17 +169,7 @@ class Composite(NamedLinop):
     def _joints_of_nest(
         self, operands: Sequence[NamedLinop], found: Joints, is_flattened: Sequence[bool]
     ) -> Joints:
-        """Return what is known of the places, of operands some of which were taken apart.
-
-        Parameters
-        ----------
-        operands : sequence of NamedLinop
-            Before they were taken apart.
-        found : Joints
-            What is known of the places of this operator and theirs.
-        is_flattened : sequence of bool
-            Whether the operands of each are operands here.
-        """
+        """Return what is known of the places, of operands some of which were taken apart."""
         first = [0]
         for linop, is_flat in zip(operands, is_flattened, strict=True):
             first.append(first[-1] + (len(cast(Composite, linop)._operands) if is_flat else 1))

@@ -22,11 +22,6 @@ def following(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     """Return the operators, first one first, each with the names in which it is spoken to.
 
     After (N) -> (N1) of one space, an operator on N becomes one on N1.
-
-    Raises
-    ------
-    TypeError
-        If one is no operator.
     """
     for linop in linops:
         if not isinstance(linop, NamedLinop):

@@ -98,13 +98,7 @@ class Normal(Wrapper):
 
 
 def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
-    """Return both with their wildcards resolved by each other.
-
-    Raises
-    ------
-    ValueError
-        If ``inner`` is not an operator on the output space of ``linop``.
-    """
+    """Return both with their wildcards resolved by each other."""
     reason = f"it returns {len(inner.oshape)} dimensions"
     try:
         linop = linop.resolved(oshape=inner.ishape)

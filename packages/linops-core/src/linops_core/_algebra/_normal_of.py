@@ -14,13 +14,7 @@ from ._normal import fit_inner
 
 
 def normal_of(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
-    """Return A^H inner A, in which no two dimensions that differ have one name.
-
-    Raises
-    ------
-    ValueError
-        If ``inner`` is not an operator on the output space of ``linop``.
-    """
+    """Return A^H inner A, in which no two dimensions that differ have one name."""
     if inner is None:
         linop = linked(linop)
         names = names_of_return(linop, linop.oshape, UnusedNames())
@@ -30,13 +24,7 @@ def normal_of(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
 
 
 def normal_of_chain(linops: Sequence[NamedLinop], inner: NamedLinop) -> NamedLinop:
-    """Return A_1^H ... A_n^H inner A_n ... A_1, made at once: it grows with n, not with its square.
-
-    Parameters
-    ----------
-    linops : sequence of NamedLinop
-        First applied first; they fit each other and ``inner``.
-    """
+    """Return A_1^H ... A_n^H inner A_n ... A_1, made at once: the steps grow with n."""
     there: list[NamedLinop] = []
     back: list[NamedLinop] = []
     landing, unused = inner.oshape, UnusedNames(inner.dims)

@@ -28,13 +28,7 @@ MANY = 2
 
 
 def composed(*linops: NamedLinop) -> NamedLinop:
-    """Return the composition, first operator first, made simpler.
-
-    Raises
-    ------
-    ValueError
-        If neighbours do not fit, in names or in sizes.
-    """
+    """Return the composition, first operator first, made simpler."""
     operands, found = fit_whole(following(linops))
     if sum(_n_numbers(linop) for linop in operands) < 2:
         result: NamedLinop = operands[0] if len(operands) == 1 else _simple(operands, found)
@@ -107,13 +101,7 @@ def scaled(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
 
 
 def power(linop: NamedLinop, exponent: int) -> NamedLinop:
-    """Return the operator applied ``exponent`` times.
-
-    Raises
-    ------
-    ValueError
-        If the exponent is negative, or the operator does not map a space to itself.
-    """
+    """Return the operator applied ``exponent`` times."""
     if exponent < 0:
         raise ValueError(
             f"{linop.signature}: the exponent of a power must not be negative, got {exponent}"
@@ -129,15 +117,7 @@ def power(linop: NamedLinop, exponent: int) -> NamedLinop:
 
 
 def summed(*linops: NamedLinop) -> NamedLinop:
-    """Return the sum of the operators, made simpler.
-
-    Raises
-    ------
-    TypeError
-        If one is no operator.
-    ValueError
-        If they do not share one shape, in names or in sizes.
-    """
+    """Return the sum of the operators, made simpler."""
     terms = same_space("Add", landing_alike(linops))
     for place in [i for i, term in enumerate(terms) if isinstance(term, Zero)][::-1]:
         others = [*terms[:place], *terms[place + 1 :]]

@@ -70,28 +70,14 @@ def _resolved(
 
 
 def common_shape(shapes: Iterable[tuple[NamedDimension, ...]]) -> tuple[NamedDimension, ...]:
-    """Return the most general shape that all fit, in which nameless dimensions have numbers.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """Return the most general shape that all fit, in which nameless dimensions have numbers."""
     common = max_shape(dict.fromkeys(shapes))
     unused = UnusedNames()
     return tuple([unused.take(dim) if is_any(dim) else dim for dim in common])
 
 
 def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:
-    """Check that there are operators, and nothing else.
-
-    Raises
-    ------
-    TypeError
-        If one is no operator.
-    ValueError
-        If there is none.
-    """
+    """Check that there are operators, and nothing else."""
     for linop in linops:
         if not isinstance(linop, NamedLinop):
             raise TypeError(f"{owner}: operands must be NamedLinops, got {type(linop)}")

@@ -27,13 +27,7 @@ _on_worker: ContextVar[bool] = ContextVar("_on_worker", default=False)
 
 
 def check_workers(owner: str, num_workers: int | None) -> None:
-    """Refuse a number of threads that is none.
-
-    Raises
-    ------
-    ValueError
-        If it is neither None nor a positive integer.
-    """
+    """Refuse a number of threads that is none."""
     if num_workers is not None and (not isinstance(num_workers, int) or num_workers < 1):
         raise ValueError(f"{owner}: num_workers must be a positive integer, got {num_workers!r}")
 
@@ -47,22 +41,8 @@ def combined(
     """Return ``combine`` of what the operands return for their inputs, in their order.
 
     With threads the results are the same bits, and gradients the same on every run: each operand
-    runs on one thread, and results are handed to ``combine`` in the order of the operands.
-
-    Parameters
-    ----------
-    combine : callable
-        Of an iterable of results.
-    pairs : iterable of (operand, its input)
-    threaded : bool
-    num_workers : int or None
-        How many operands run at once; as many as there are processors by default. No more
-        results than that wait to be combined.
-
-    Raises
-    ------
-    Exception
-        What the first operand, in their order, raises; all threads have ended by then.
+    runs on one thread, and results, at most ``num_workers`` at a time, are handed to ``combine`` in
+    the order of the operands. So are errors: of the first in order, when all threads have ended.
     """
     if not threaded or torch.compiler.is_compiling():
         return combine(linop(part) for linop, part in pairs)

@@ -212,13 +212,7 @@ class Zero(SliceableLinop):
 
 
 def zero_block(linop: NamedLinop, lengths: Mapping[NamedDimension, int]) -> Zero:
-    """Return the zero operator between the spaces of ``linop``, but for some lengths.
-
-    Raises
-    ------
-    SplitError
-        If the length of a dimension that only the input or only the output has is not known.
-    """
+    """Return the zero operator between the spaces of ``linop``, but for some lengths."""
     zero = Zero.like(linop)
     if zero is not None:
         zero = zero._with_lengths(lengths)
@@ -237,21 +231,7 @@ def zero_tile(
     window: Window,
     sizes: Mapping[Side, Mapping[NamedDimension, int]] | None = None,
 ) -> NamedLinop:
-    """Return the tile to which an operand adds nothing, because it has no such inner dimension.
-
-    Parameters
-    ----------
-    linop : NamedLinop
-        The operand.
-    window : mapping of dimension to slice
-    sizes : mapping of side to mapping of dimension to int, optional
-        Lengths that the operand does not know.
-
-    Raises
-    ------
-    SplitError
-        If input and output have a ``...`` or a nameless dimension that is not the same.
-    """
+    """Return the tile to which an operand adds nothing, because it has no such inner dimension."""
     zero = Zero.like(linop, sizes)
     if zero is None:
         raise SplitError(

@@ -156,16 +156,7 @@ class Arithmetic(DimensionedModule):
     def _refused(self, sign: Sign, other: object) -> NamedLinop:
         """Refuse an operand that somebody may well write, and say what to write instead.
 
-        Returns
-        -------
-        NotImplemented
-            For operands of other kinds, which may know what to do with an operator.
-
-        Raises
-        ------
-        TypeError
-            If it is an operator, a number, a tensor, an array, a list, None, text, a mapping or a
-            set.
+        Operands of other kinds may know what to do with an operator: then NotImplemented.
         """
         if (kind := _kind(other)) is None:
             return NotImplemented  # type: ignore[no-any-return]

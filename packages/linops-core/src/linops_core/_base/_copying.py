@@ -68,10 +68,7 @@ def with_changed_tensors(
 ) -> Module:
     """Return a copy of ``module`` that holds ``change(tensor)`` for each, as buffers.
 
-    Parameters
-    ----------
-    parts : mapping of name to Tensor, optional
-        What of the module's own tensors is read, where that is not all of it.
+    Of the module's own tensors ``parts`` is read, where that is not all of them.
     """
     own = {**module._parameters, **module._buffers}
     tensors = {name: tensor for name, tensor in own.items() if tensor is not None}

@@ -12,13 +12,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def tensor_text(name: str, tensor: Tensor, part: str = "") -> str:
-    """Return what a tensor is: its name, dtype, shape, device and bytes; its values are not read.
-
-    Parameters
-    ----------
-    part : str, optional
-        Which part of it is read.
-    """
+    """Return name, part that is read, dtype, shape, device and bytes; values are not read."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     size = bytes_text(union_nbytes([tensor]))
     return f"{name}{part}: {dtype} {tuple(tensor.shape)} {tensor.device} {size}"

@@ -20,13 +20,7 @@ Source: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
 
 
 class DimensionedModule(OperatorModule):
-    """A module between tensors whose dimensions have names.
-
-    Parameters
-    ----------
-    shape : NamedShape
-    name : str, optional
-    """
+    """A module between tensors whose dimensions have names."""
 
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:
         super().__init__(name)
@@ -251,15 +245,7 @@ class DimensionedModule(OperatorModule):
         self._check_lengths(y.shape, "output")
 
     def _check_rank(self, x: object, side: Side = "input") -> None:
-        """Check that x is a tensor with as many dimensions as that side has names.
-
-        Raises
-        ------
-        TypeError
-            If it is no tensor.
-        ValueError
-            If it has more or fewer dimensions.
-        """
+        """Check that x is a tensor with as many dimensions as that side has names."""
         if not isinstance(x, Tensor):
             is_operator = isinstance(x, DimensionedModule)
             advice = (
@@ -278,13 +264,7 @@ class DimensionedModule(OperatorModule):
             )
 
     def _check_lengths(self, shape: torch.Size, side: Side) -> None:
-        """Check the sizes that the operator knows.
-
-        Raises
-        ------
-        ValueError
-            If the vector has another one.
-        """
+        """Check the sizes that the operator knows."""
         names = dims_of(self.shape, side)
         for place, (dim, size) in enumerate(zip(names, self.sizes(side), strict=True)):
             axis = axis_of(place, names)

@@ -23,11 +23,6 @@ def forget_what_no_longer_holds(cls: type, base: type) -> None:
     A class that overrides the ``fn`` or ``adj_fn`` of another operator is another operator. The
     closed forms that the other one has are not its own, unless it says so itself. Nor are those
     of the normal, if it overrides ``forward``.
-
-    Raises
-    ------
-    TypeError
-        If the class overrides ``__call__``, which compositions pass by.
     """
     if "__call__" in vars(cls):
         raise TypeError(

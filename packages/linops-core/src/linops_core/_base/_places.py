@@ -47,21 +47,7 @@ def joints(
 ) -> Joints:
     """Return what is known of the places of a composition.
 
-    Parameters
-    ----------
-    shape : NamedShape
-        Of the composition.
-    linops : sequence of operators
-        Its operands.
-    seams : iterable of Seam
-        How they are put together.
-    owner : str, optional
-        Who asks, for messages, if lengths are to be compared.
-
-    Raises
-    ------
-    ValueError
-        If one dimension has two lengths, and there is an owner.
+    Two lengths of one dimension are refused if there is an owner, whom the message names.
     """
     shapes = [*(linop.shape for linop in linops), shape]
     first = [0]
@@ -172,13 +158,7 @@ def side_by_side(
     linops: Sequence[DimensionedModule],
     own_length: Callable[[Side, int], int | None] = lambda side, position: None,
 ) -> Iterator[Seam]:
-    """Yield the seams of operators that take the same input, and whose outputs go together.
-
-    Parameters
-    ----------
-    own_length : callable
-        Of a place of the whole its length, if operands have no such dimension but parts of it.
-    """
+    """Yield the seams of operators that take the same input, and whose outputs go together."""
     for side in SIDES:
         own = dims_of(shape, side)
         for number, linop in enumerate(linops):

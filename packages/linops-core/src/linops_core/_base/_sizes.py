@@ -19,18 +19,7 @@ def is_size(value: object) -> TypeGuard[int]:
 
 
 def per_axis(owner: str, argument: str, items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return what is given for each axis.
-
-    Parameters
-    ----------
-    owner, argument : str
-        Who takes it and by which name, for messages.
-
-    Raises
-    ------
-    TypeError
-        If it is no sequence.
-    """
+    """Return what is given for each axis."""
     if not isinstance(items, Iterable) or isinstance(items, (str, Mapping)):
         raise TypeError(f"{owner}: {argument} must be a sequence, one for each axis, got {items!r}")
     return tuple(items)
@@ -38,11 +27,6 @@ def per_axis(owner: str, argument: str, items: Sequence[Item]) -> tuple[Item, ..
 
 def one_dimension(owner: str, argument: str, dim: NamedDimension | str) -> NamedDimension:
     """Return a dimension that is given alone.
-
-    Raises
-    ------
-    TypeError
-        If it is no string: a tuple of one is refused too.
 
     Examples
     --------
@@ -60,16 +44,6 @@ def by_dimension(
     argument: str = "sizes",
 ) -> dict[NamedDimension, int]:
     """Return what is given for each dimension; nothing where that is None.
-
-    Parameters
-    ----------
-    owner, argument : str
-        Who takes it and by which name, for messages.
-
-    Raises
-    ------
-    TypeError
-        If it is no mapping, or a key of it no dimension.
 
     Examples
     --------
@@ -90,19 +64,7 @@ def input_lengths(
 ) -> list[int]:
     """Return the size of each input dimension, which the operator knows or is given.
 
-    Parameters
-    ----------
-    linop : operator
-    sizes : mapping of dimension to int, optional
-    of_run : sequence of int or None
-        Sizes of what a ``...`` stands for that is not given; None if it must be.
-
-    Raises
-    ------
-    TypeError
-        If ``sizes`` is no mapping.
-    ValueError
-        If a size is not known, or is no integer from 0.
+    What a ``...`` stands for has the sizes ``of_run``, if they are not None.
     """
     given = by_dimension(linop.name, sizes)
     lengths: list[int] = []

@@ -167,14 +167,7 @@ class SliceableLinop(NamedLinop):
         super()._check_input(x)
 
     def _check_weights(self) -> None:
-        """Check that the weights, which may be replaced, are such as they were registered.
-
-        Raises
-        ------
-        ValueError
-            If one has another number of dimensions, another size than 1 along a dimension to
-            broadcast, or, in a tile, another shape than it had when it was cut.
-        """
+        """Check that the weights, which may be replaced, are such as they were registered."""
         for name, part in self._weights.items():
             weight, dims = self._weight(name), part.dims(self._shape)
             if part.cut_from is not None:

@@ -40,13 +40,7 @@ def forget_repeated(module: nn.Module, state: MutableMapping[str, Any], prefix: 
 
 
 def repeat_all(module: nn.Module, state: MutableMapping[str, Any], prefix: str) -> list[str]:
-    """Add to the state of a module what it has under the name of another use.
-
-    Returns
-    -------
-    list of str
-        What is wrong with the state: for each tensor with several values, their names.
-    """
+    """Add to the state of a module what it has under the name of another use; return the errors."""
     errors = []
     for names in uses(module, prefix):
         given = [name for name in names if name in state]

@@ -19,21 +19,7 @@ class SplitError(ValueError):
 
 
 def normalized_slice(piece: slice, size: int | None) -> slice | None:
-    """Return ``piece`` as explicit ``slice(start, stop)``, or None when it covers everything.
-
-    Parameters
-    ----------
-    piece : slice
-        Negative and open ends mean what they mean in Python.
-    size : int or None
-        Length of the dimension; None when nobody knows it, and then both ends must be given.
-
-    Raises
-    ------
-    SplitError
-        If the step is not 1, an end is no integer, the slice is empty or reaches past the end, or
-        an end counts from a length that is not known.
-    """
+    """Return ``piece`` as explicit ``slice(start, stop)``, or None when it covers everything."""
     if not isinstance(piece, slice):
         raise SplitError(f"a tile must be given as a slice, got {piece!r}")
     if piece.step not in (None, 1):

@@ -12,11 +12,6 @@ class UnusedNames:
 
     It remembers how far it has looked, so that a thousand names cost a thousand times one.
 
-    Parameters
-    ----------
-    taken : iterable of NamedDimension
-        Names that are not to be given.
-
     Examples
     --------
     >>> from nameddim import ND
