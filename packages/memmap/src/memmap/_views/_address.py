@@ -72,20 +72,15 @@ def view_of(tensor: torch.Tensor | Array | View) -> View:
     )
 
 
-def place_of(tensor: torch.Tensor | Array | View) -> tuple[Hashable, int, Layout | None]:
-    """Address space, storage address and bytes (None if there are none) of a tensor."""
-    view = view_of(tensor)
-    return view.space, view.storage_address, view.layout()
-
-
 def places_of(
     tensors: Iterable[torch.Tensor | Array | View],
 ) -> Iterator[tuple[int, Hashable, int, Layout]]:
     """Position, address space, storage address and bytes of those tensors that touch any byte."""
     for position, tensor in enumerate(tensors):
-        space, storage_address, layout = place_of(tensor)
+        view = view_of(tensor)
+        layout = view.layout()
         if layout is not None:
-            yield position, space, storage_address, layout
+            yield position, view.space, view.storage_address, layout
 
 
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:

@@ -65,14 +65,8 @@ def coverage_of(
 ) -> Coverage:
     """Count exactly how often bytes are touched by some sets (at least one).
 
-    Parameters
-    ----------
-    layouts : sequence of Layout
-        The sets.
-    origin : int, optional
-        Address from which slices of one tensor are best counted: the start of their storage.
-    twice : sequence of bool, optional
-        For each set, whether it counts as two; by default, none does.
+    Slices of one tensor are best counted from the start of their storage, the origin. Some sets
+    may count twice.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ._address import place_of, places_of, view_of
+from ._address import places_of, view_of
 from ._arrays import Array
 from ._coverage import n_touched
 from ._layout import Layout, run_layout
@@ -66,10 +66,7 @@ class Footprint:
 
         Examples
         --------
-        >>> View("RAM", 0, 24, sizes=(3,), strides=(8,), itemsize=4)
-        View(space='RAM', storage_address=0, storage_nbytes=24, offset=0, sizes=(3,), \
-strides=(8,), itemsize=4, is_conj=False, is_neg=False)
-        >>> footprint(_).runs().tolist()
+        >>> footprint(View("RAM", 0, 24, sizes=(3,), strides=(8,), itemsize=4)).runs().tolist()
         [[0, 4], [8, 12], [16, 20]]
         """
         return self._runs.copy()
@@ -84,17 +81,7 @@ strides=(8,), itemsize=4, is_conj=False, is_neg=False)
         Parameters
         ----------
         other : Footprint
-            Any footprint; those of different spaces are disjoint.
-
-        Returns
-        -------
-        bool
-            Exact.
-
-        Raises
-        ------
-        TypeError
-            If `other` is no footprint.
+            Any footprint (else a TypeError); those of different spaces are disjoint.
         """
         if not isinstance(other, Footprint):
             raise TypeError(
@@ -169,8 +156,9 @@ def footprint(tensor: torch.Tensor | Array | View) -> Footprint:
     >>> footprint(torch.zeros(3, 4).expand(5, 3, 4)).nbytes
     48
     """
-    space, _, layout = place_of(tensor)
-    return Footprint(space, () if layout is None else (layout,))
+    view = view_of(tensor)
+    layout = view.layout()
+    return Footprint(view.space, () if layout is None else (layout,))
 
 
 def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:

@@ -7,7 +7,7 @@ from math import prod
 
 import torch
 
-from ._address import place_of, view_of
+from ._address import view_of
 from ._arrays import Array
 from ._equation import Equation
 from ._layout import Dims, Layout, relative_form
@@ -26,11 +26,6 @@ def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> 
     a, b : torch.Tensor, numpy.ndarray or View
         Two strided tensors.
 
-    Returns
-    -------
-    bool
-        True if some byte belongs to both.
-
     Raises
     ------
     TypeError, ValueError
@@ -42,11 +37,11 @@ def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> 
     >>> overlaps(x[::2], x[1::2]), overlaps(x[::2], x[::3])
     (False, True)
     """
-    a_space, _, a_layout = place_of(a)
-    b_space, _, b_layout = place_of(b)
-    if a_layout is None or b_layout is None or a_space != b_space:
+    first, second = view_of(a), view_of(b)
+    first_layout, second_layout = first.layout(), second.layout()
+    if first_layout is None or second_layout is None or first.space != second.space:
         return False
-    return layouts_overlap(a_layout, b_layout)
+    return layouts_overlap(first_layout, second_layout)
 
 
 def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:

@@ -10,9 +10,9 @@ import torch
 from torch._ops import OpOverload
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .._views._address import same_storage
-from ..dataflow._dispatch import OperatorMode
 from ..dataflow._operators import tensor_arguments, use_of
 from ._expressions import Allocating, Computed, Expression, Operand
 
@@ -154,16 +154,23 @@ def _kind_of_result(
     return result.shape, result.dtype, device
 
 
-class _WriteGuard(OperatorMode):
+class _WriteGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
     """Refuses an operator that would write to memory that was not allocated inside of it."""
 
     def __init__(self, what: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self._what = what
         # The weak references keep the identities from being used again.
         self._own: dict[int, StorageWeakRef] = {}
 
-    def run(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        kwargs = kwargs or {}
         given = list(tensor_arguments(func, args, kwargs))
         if use_of(func).moves_data:
             for argument in given:

@@ -10,30 +10,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ._operators import TensorArgument
 
 
-class Randomness:
-    """Whether a call draws random numbers: dropout of nothing, for one, does not.
-
-    The source is a generator; or a device, where torch does not show its generator.
-    """
-
-    def __init__(self, source: torch.Generator | torch.device) -> None:
-        self.source = source
-        self._before = self._state()
-
-    def was_drawn(self) -> bool:
-        """Whether numbers were drawn since; True where the generator cannot be asked."""
-        if self._before is None:
-            return True
-        return self._state() != self._before
-
-    def _state(self) -> bytes | None:
-        if isinstance(self.source, torch.device):
-            return None
-        with _disable_current_modes():
-            state: bytes = self.source.get_state().numpy().tobytes()
-            return state
-
-
 def random_source(
     arguments: Sequence[TensorArgument], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> torch.Generator | torch.device | None:
@@ -57,3 +33,12 @@ def random_source(
         module.current_device() if device.index is None else device.index
     ]
     return generator
+
+
+def state_of(source: torch.Generator | torch.device | None) -> bytes | None:
+    """State of a generator; None of a device, whose generator torch does not show."""
+    if not isinstance(source, torch.Generator):
+        return None
+    with _disable_current_modes():
+        state: bytes = source.get_state().numpy().tobytes()
+        return state

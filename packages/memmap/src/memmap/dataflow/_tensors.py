@@ -150,13 +150,26 @@ class TensorView:
         self._name = name
         self._tensor = tensor
         (self._offset,) = _integers(f"view {name}: offset", [offset])
-        sizes = tensor.shape if shape is None else shape
-        self._shape = _integers(f"view {name}: shape", sizes)
+        self._shape = _integers(f"view {name}: shape", tensor.shape if shape is None else shape)
         if stride is None:
-            self._stride = self._compute_default_stride()
-        else:
-            self._stride = _integers(f"view {name}: stride", stride)
-        self._memory = self._place()
+            stride = self._compute_default_stride()
+        self._stride = _integers(f"view {name}: stride", stride)
+        itemsize = tensor.data.itemsize
+        try:
+            self._memory = View(
+                space=tensor,
+                storage_address=0,
+                storage_nbytes=tensor.data.nbytes,
+                offset=self._offset * itemsize,
+                sizes=self._shape,
+                strides=[step * itemsize for step in self._stride],
+                itemsize=itemsize,
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"view {name}: every element must lie in {tensor!r}, "
+                f"got offset {self._offset}, shape {self._shape}, stride {self._stride}"
+            ) from error
 
     @property
     def name(self) -> str:
@@ -232,34 +245,14 @@ class TensorView:
         >>> tensor.data.tolist()
         [[0.0, 0.0, 7.0], [0.0, 0.0, 7.0]]
         """
-        data, itemsize = self._tensor.data, self._tensor.data.itemsize
+        data, memory = self._tensor.data, self._memory
         if 0 in self._shape:
             return np.empty(self._shape, data.dtype)
         # NumPy checks once more that every element lies in the buffer.
-        return np.ndarray(
-            self._shape, data.dtype, data, self._offset * itemsize, self._memory.strides
-        )
+        return np.ndarray(self._shape, data.dtype, data, memory.offset, memory.strides)
 
     def _compute_default_stride(self) -> tuple[int, ...]:
         return tuple([prod(self._shape[axis + 1 :]) for axis in range(len(self._shape))])
-
-    def _place(self) -> View:
-        data = self._tensor.data
-        try:
-            return View(
-                space=self._tensor,
-                storage_address=0,
-                storage_nbytes=data.nbytes,
-                offset=self._offset * data.itemsize,
-                sizes=self._shape,
-                strides=[step * data.itemsize for step in self._stride],
-                itemsize=data.itemsize,
-            )
-        except ValueError as error:
-            raise ValueError(
-                f"view {self._name}: every element must lie in {self._tensor!r}, "
-                f"got offset {self._offset}, shape {self._shape}, stride {self._stride}"
-            ) from error
 
     def __repr__(self) -> str:
         return (

@@ -11,14 +11,13 @@ from types import FrameType
 import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from .._views._view import View
-from ._dispatch import OperatorMode
 from ._hazards import ViewUse, hazards_inside
 from ._operation import Operation
 from ._operators import TensorArgument, tensor_arguments, use_of
-from ._randomness import Randomness, random_source
+from ._randomness import random_source, state_of
 from ._storages import StorageTable
 from ._traced import TracedOperation, TracedView, replay_of
 
@@ -82,18 +81,25 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     return recorder.operations
 
 
-class _Recorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
     """Notes every operator that passes the dispatcher."""
 
     def __init__(self, replayable: bool) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self.operations: list[Operation] = []
         self.storages = StorageTable()
         self._replayable = replayable
         self._views: dict[View, TracedView] = {}
 
-    def run(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         """Run one operator and note it."""
+        kwargs = kwargs or {}
         leaves = pytree.tree_leaves((args, kwargs))
         if any(is_traceable_wrapper_subclass(leaf) for leaf in leaves):
             return NotImplemented  # the subclass comes back with the tensors inside it
@@ -106,7 +112,7 @@ class _Recorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
         # Before the call, because it may resize what it writes.
         reads = [self._used(name, a) for a in arguments if a.reads]
         source = random_source(arguments, args, kwargs) if use.may_draw else None
-        random = None if source is None else Randomness(source)
+        random_state = state_of(source)
         result = func(*args, **kwargs)
         writes = [self._used(name, a) for a in arguments if a.writes]
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -116,9 +122,10 @@ class _Recorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
         inputs, outputs = [used.view for used in reads], [used.view for used in writes]
         if use.fills_results:
             outputs += [self._view(name, tensor) for tensor in compress(results, is_new)]
-        if random is not None and random.was_drawn():
+        # Dropout of nothing, for one, draws no numbers; a device cannot be asked.
+        if source is not None and (random_state is None or state_of(source) != random_state):
             # The state of a generator, as one byte of memory.
-            inputs.append(state := self._unique(View(random.source, 0, 1)))
+            inputs.append(state := self._unique(View(source, 0, 1)))
             outputs.append(state)
         if not inputs and not outputs:
             return result
