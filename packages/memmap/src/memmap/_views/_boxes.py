@@ -21,18 +21,10 @@ _MAX_AXES = 12
 
 
 class Boxes(NamedTuple):
-    """Boxes of a grid.
+    """Boxes of a grid whose strides ascend from 1, each dividing the next.
 
-    Attributes
-    ----------
-    origin : int
-        Address whose digits are all 0.
-    strides : list of int
-        Bytes of a step along each axis, ascending from 1; each divides the next.
-    low, high : numpy.ndarray
-        int64, shape (n, axes): the interval of each digit, `high` exclusive.
-    is_box : numpy.ndarray
-        bool, shape (n,): whether a set is this box, and not only some bytes in it.
+    `origin` is the address whose digits are all 0. The interval of each digit is in `low` and
+    `high` (exclusive), of shape (n, axes); `is_box` tells whether a set fills its box.
     """
 
     origin: int
@@ -46,13 +38,6 @@ def boxes_of(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
     """The smallest boxes around some sets of bytes (at least one).
 
     Of the origins, that is taken with which most sets are boxes.
-
-    Examples
-    --------
-    >>> row, column = Layout(8, 12, ((1, 4),)), Layout(1, 10, ((4, 3),))
-    >>> boxes = boxes_of([row, column], [0])
-    >>> boxes.low.tolist(), boxes.high.tolist()
-    ([[0, 2], [1, 0]], [[4, 3], [2, 3]])
     """
     strides = _grid_strides(layouts)
     axis_of = {stride: axis for axis, stride in enumerate(strides)}

@@ -67,13 +67,6 @@ def coverage_of(
 
     Slices of one tensor are best counted from the start of their storage, the origin. Some sets
     may count twice.
-
-    Examples
-    --------
-    >>> column = Layout(0, 37, ((1, 2), (5, 8)))
-    >>> coverage = coverage_of([column, column._replace(start=1, stop=38)])
-    >>> coverage.touched, coverage.shared, coverage.shared_of(), coverage.shared_part()
-    (24, 8, [8, 8], [Layout(start=1, stop=37, dims=((5, 8),))])
     """
     weights = np.array([1 + double for double in twice] or [1] * len(layouts))
     start = min(layout.start for layout in layouts)
@@ -96,13 +89,7 @@ def coverage_of(
 
 
 def n_touched(layouts: Sequence[Layout]) -> int:
-    """Exact number of bytes in a union of sets (at least one).
-
-    Examples
-    --------
-    >>> n_touched([Layout(0, 4, ((1, 4),)), Layout(2, 7, ((2, 3),))])
-    6
-    """
+    """Exact number of bytes in a union of sets (at least one)."""
     if len(layouts) == 1 and layouts[0].is_nested:
         return layouts[0].n_points
     return coverage_of(layouts).touched

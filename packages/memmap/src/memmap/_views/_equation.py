@@ -41,12 +41,6 @@ class Equation:
     ----------
     terms : Terms
         Different coefficients ``c_j`` with their largest values ``u_j``.
-
-    Examples
-    --------
-    >>> sums = Equation(((6, 3), (10, 2)))
-    >>> sums.reaches(28), sums.reaches(14)
-    (True, False)
     """
 
     __slots__ = ("_chain", "_inner", "_inner_reach", "_outer", "_rest", "_unit")

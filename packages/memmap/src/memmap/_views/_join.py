@@ -22,14 +22,7 @@ _MAX_TABLE = 1 << 26
 
 
 def interval_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
-    """Pairs of half-open intervals that meet, each once, in time O(n log n + pairs).
-
-    Examples
-    --------
-    >>> portions = interval_pairs(np.array([0, 4, 2]), np.array([3, 9, 5]))
-    >>> [list(zip(first.tolist(), second.tolist())) for first, second in portions]
-    [[(0, 2), (2, 1)]]
-    """
+    """Pairs of half-open intervals that meet, each once, in time O(n log n + pairs)."""
     order = np.argsort(low, kind="stable")
     # In order of their starts, an interval meets those after it that start before it ends.
     past = np.searchsorted(low[order], high[order], "left")
@@ -47,13 +40,7 @@ def interval_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
 
 
 def n_interval_pairs(low: Integers, high: Integers) -> int:
-    """Number of pairs of intervals that meet, in time O(n log n).
-
-    Examples
-    --------
-    >>> n_interval_pairs(np.array([0, 4, 2]), np.array([3, 9, 5]))
-    2
-    """
+    """Number of pairs of intervals that meet, in time O(n log n)."""
     # Two intervals do not meet exactly if one of them starts after the other has ended.
     n = len(low)
     n_later = n - np.searchsorted(np.sort(low), high, "left")
@@ -65,12 +52,6 @@ def box_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
 
     The boxes are swept along the axis along which fewest meet. Where many meet along it, all axes
     are compared at once, by bits.
-
-    Examples
-    --------
-    >>> low, high = np.array([[0, 0], [1, 1], [1, 5]]), np.array([[2, 2], [3, 3], [4, 6]])
-    >>> [list(zip(first.tolist(), second.tolist())) for first, second in box_pairs(low, high)]
-    [[(0, 1)]]
     """
     n, n_axes = low.shape
     costs = [n_interval_pairs(low[:, axis], high[:, axis]) for axis in range(n_axes)]

@@ -63,13 +63,7 @@ class Layout(NamedTuple):
 
 
 def run_layout(start: int, stop: int) -> Layout:
-    """All bytes from one address to another, which is not one of them.
-
-    Examples
-    --------
-    >>> run_layout(3, 8)
-    Layout(start=3, stop=8, dims=((1, 5),))
-    """
+    """All bytes from one address to another, which is not one of them."""
     return Layout(start, stop, ((1, stop - start),))
 
 

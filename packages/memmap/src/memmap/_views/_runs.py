@@ -18,13 +18,7 @@ Runs: TypeAlias = Integers
 
 
 def merge(runs: Runs) -> Runs:
-    """Union of runs that may be unsorted, overlap or touch.
-
-    Examples
-    --------
-    >>> merge(np.array([[6, 9], [0, 2], [2, 4], [7, 8]])).tolist()
-    [[0, 4], [6, 9]]
-    """
+    """Union of runs that may be unsorted, overlap or touch."""
     if len(runs) < 2:
         return runs
     start, stop = runs[np.argsort(runs[:, 0], kind="stable")].T
@@ -35,13 +29,7 @@ def merge(runs: Runs) -> Runs:
 
 
 def intersect(a: Runs, b: Runs) -> Runs:
-    """Integers that belong to both of two sets of runs.
-
-    Examples
-    --------
-    >>> intersect(np.array([[0, 5], [7, 9]]), np.array([[3, 8]])).tolist()
-    [[3, 5], [7, 8]]
-    """
+    """Integers that belong to both of two sets of runs."""
     # For every run of a, the runs of b that meet it are consecutive.
     first = np.searchsorted(b[:, 1], a[:, 0], "right")
     past = np.searchsorted(b[:, 0], a[:, 1], "left")
@@ -55,13 +43,7 @@ def intersect(a: Runs, b: Runs) -> Runs:
 
 
 def layout_runs(layout: Layout) -> Runs:
-    """Runs of the bytes of a layout.
-
-    Examples
-    --------
-    >>> layout_runs(Layout(10, 16, ((1, 2), (4, 2)))).tolist()
-    [[10, 12], [14, 16]]
-    """
+    """Runs of the bytes of a layout."""
     (stride, count), *outer = layout.dims
     if stride != 1:
         (stride, count), outer = (1, 1), [*layout.dims]
@@ -82,23 +64,11 @@ def layout_runs(layout: Layout) -> Runs:
 
 
 def union_runs(layouts: Iterable[Layout]) -> Runs:
-    """Runs of the bytes that are in at least one of some layouts.
-
-    Examples
-    --------
-    >>> union_runs([Layout(10, 16, ((1, 2), (4, 2))), Layout(11, 13, ((1, 2),))]).tolist()
-    [[10, 13], [14, 16]]
-    """
+    """Runs of the bytes that are in at least one of some layouts."""
     parts = [layout_runs(layout) for layout in layouts]
     return merge(np.concatenate(parts)) if parts else np.empty((0, 2), np.int64)
 
 
 def n_bytes(runs: Runs) -> int:
-    """Number of integers in runs that do not overlap.
-
-    Examples
-    --------
-    >>> n_bytes(np.array([[0, 4], [6, 9]]))
-    7
-    """
+    """Number of integers in runs that do not overlap."""
     return int((runs[:, 1] - runs[:, 0]).sum())

@@ -17,15 +17,10 @@ class DependencyGraph:
     operations : iterable of Operation
         In the order of the program.
     edges : iterable of Dependency
-        Hazards between them.
+        Hazards between them, ordered by the later operation, then the earlier one, then the kind.
+        Two operations may be joined by several edges, one of each kind.
     self_hazards : iterable of SelfHazard, optional
         Hazards inside one of them.
-
-    Attributes
-    ----------
-    operations, edges, self_hazards : tuple
-        In the order of the program; edges by the later operation, then the earlier one, then the
-        kind. Two operations may be joined by several edges, one of each kind.
 
     Examples
     --------

@@ -20,15 +20,6 @@ class LayoutIndex(Generic[Item]):
     with a period are therefore kept by their place within the period (their columns), all others
     by their span. Items of about one length are sorted by start, so that a look-up visits about as
     many as it returns, whatever the mixture of lengths.
-
-    Examples
-    --------
-    >>> index = LayoutIndex()
-    >>> for column in range(3):
-    ...     start = 4 * column
-    ...     index.add(Layout(start, start + 28, ((1, 4), (12, 3))), column)
-    >>> index.may_meet(Layout(4, 32, ((1, 4), (12, 3)))), index.may_meet(Layout(12, 17, ((1, 5),)))
-    ([1], [0, 1])
     """
 
     __slots__ = ("_classes",)

@@ -103,15 +103,7 @@ class TensorArgument(NamedTuple):
 
 @cache
 def use_of(function: OpOverload) -> OperatorUse:
-    """What an operator does with its arguments and results; collectives are refused.
-
-    Examples
-    --------
-    >>> use_of(torch.ops.aten.add_.Tensor).arguments[0]
-    ArgumentUse(name='self', reads=True, writes=True)
-    >>> use_of(torch.ops.aten.copy_.default).arguments[0]
-    ArgumentUse(name='self', reads=False, writes=True)
-    """
+    """What an operator does with its arguments and results; collectives are refused."""
     schema = function._schema
     if function.namespace in _REFUSED_NAMESPACES:
         raise NotImplementedError(

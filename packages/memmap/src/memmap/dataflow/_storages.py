@@ -59,15 +59,7 @@ class _Storage:
 
 
 class StorageTable:
-    """Where tensors lie while a function runs.
-
-    Examples
-    --------
-    >>> table = StorageTable()
-    >>> x = torch.zeros(4)
-    >>> table.locate(x, "x").space, table.locate(x[2:], "y").offset
-    (TracedMemory('x'), 8)
-    """
+    """Where tensors lie while a function runs."""
 
     def __init__(self) -> None:
         self._storages: dict[int, _Storage] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 from types import FrameType
 
 import torch
@@ -164,21 +164,14 @@ def _named_tensors(
     fn: Callable[..., object], args: Iterable[object]
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Tensors that a function is given, with names that tell where they are found."""
-    if isinstance(fn, torch.nn.Module):
-        yield from _named_members(fn)
-    for position, argument in enumerate(args):
+    for prefix, argument in (("", fn), *[(f"arg{i}", arg) for i, arg in enumerate(args)]):
         if isinstance(argument, torch.nn.Module):
-            for name, tensor in _named_members(argument):
-                yield f"arg{position}.{name}", tensor
-            continue
-        for path, leaf in pytree.tree_flatten_with_path(argument)[0]:
-            if isinstance(leaf, torch.Tensor):
-                yield f"arg{position}{pytree.keystr(path)}", leaf
-
-
-def _named_members(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    yield from module.named_parameters()
-    yield from module.named_buffers()
+            for name, tensor in chain(argument.named_parameters(), argument.named_buffers()):
+                yield f"{prefix}.{name}".lstrip("."), tensor
+        elif prefix:
+            for path, leaf in pytree.tree_flatten_with_path(argument)[0]:
+                if isinstance(leaf, torch.Tensor):
+                    yield f"{prefix}{pytree.keystr(path)}", leaf
 
 
 def _location() -> str:

@@ -55,7 +55,7 @@ class TracedView:
 class TracedOperation(Operation):
     """One PyTorch operator as it was called.
 
-    Parameters
+    Attributes
     ----------
     name : str
         Its place in the trace, and the operator: ``"3:copy_"``.
@@ -63,10 +63,6 @@ class TracedOperation(Operation):
         The operator.
     location : str
         File and line that called it, outside PyTorch; empty if there is none.
-    hazards : iterable of SelfHazard
-        Overlaps between its own arguments that PyTorch promises nothing about.
-    replay : callable, optional
-        Does it again, on the same memory.
     """
 
     def __init__(
