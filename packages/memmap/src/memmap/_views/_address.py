@@ -135,11 +135,7 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
             )
     else:
         strides = tuple([stride * itemsize for stride in strides])
-    address = _data_address(tensor)
-    if type(tensor) in PLAIN_TENSORS and tensor.is_cpu and not _is_copy_on_write(tensor):
-        space: Hashable = _CPU
-    else:
-        space, address = _place(tensor, storage, address)
+    space, address = _place(tensor, storage)
     return _new_view(
         View,
         (
@@ -156,15 +152,14 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
     )
 
 
-def _place(
-    tensor: torch.Tensor, storage: torch.UntypedStorage, address: int
-) -> tuple[Hashable, int]:
+def _place(tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[Hashable, int]:
     """Space and storage address of any strided tensor."""
     if type(tensor) not in PLAIN_TENSORS and hasattr(tensor, "__tensor_flatten__"):
         raise TypeError(
             f"view_of: the tensor must have memory of its own, got the wrapper {_kind(tensor)} "
             "(take its components one by one)"
         )
+    address: int = _data_address(tensor)
     # The device of a fake tensor is the one it plays; its storage tells the truth.
     device = storage.device
     has_address = device.type in _ADDRESSED_DEVICES and not _is_copy_on_write(tensor)

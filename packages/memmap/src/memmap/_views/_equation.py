@@ -43,9 +43,10 @@ class Equation:
         Different coefficients ``c_j`` with their largest values ``u_j``.
     """
 
-    __slots__ = ("_chain", "_inner", "_inner_reach", "_outer", "_rest", "_unit")
+    __slots__ = ("_chain", "_inner", "_inner_reach", "_outer", "_rest", "_unit", "divisor")
 
     def __init__(self, terms: Terms) -> None:
+        self.divisor = gcd(*[c for c, _ in terms])
         n = 0
         while n < len(terms) and terms[n][0] == gcd(*[c for c, _ in terms[n:]]):
             n += 1
@@ -81,11 +82,6 @@ class Equation:
         divisor = self._outer.divisor
         carries = range(target % divisor, min(target, self._inner_reach) + 1, divisor)
         return any(self._outer.reaches(target - s) and inner.reaches(s) for s in carries)
-
-    @property
-    def divisor(self) -> int:
-        """Greatest common divisor of all coefficients."""
-        return self._chain[0][0] if self._chain else self._unit
 
 
 def _reaches(terms: Terms, low: int, high: int) -> bool:

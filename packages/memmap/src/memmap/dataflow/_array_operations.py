@@ -216,9 +216,6 @@ def _write(operation: Operation, result: Array) -> Array | None:
                 f"{operation.name}: output {view.name} must not overlap itself, got stride "
                 f"{output.strides} in bytes for the shape {output.shape}"
             )
-    if len(outputs) == 1:
-        outputs[0][...] = result  # NumPy copies first if the two overlap
-        return None
     result = result.copy()  # it may be a view of an input that one of the outputs overlaps
     for output in outputs:
         output[...] = result
