@@ -6,8 +6,8 @@ One copy from start to end:
 2. plan: `plan_of` takes tensors apart into strided pieces and groups these by shared memory; what
    cannot be copied or moved is refused here.
 3. fill: `new_buffers` copies a group in parts (`Span`, `CastSpan`, `Box`) and has a view of the new
-   memory for each piece. A larger deep copy (`CopiedStorages`) and a map (`Placed`) keep what was
-   filled as a `Region`, to find it again.
+   memory for each piece. A larger deep copy (`CopiedStorages`) and a map (`DeviceMemory`) keep what
+   was filled as a `Region`, to find it again.
 4. rebuild: `Plan.assemble` makes sparse and nested tensors from the copies of their parts,
    `Counters` lets copies count writes together, `dressed` gives them their classes.
 5. publish: a move changes all tensors in one step (`commit`), or step after step with a way back

@@ -20,7 +20,7 @@ from ._deepcopy_memo import CopiedStorages
 from ._move import NOT_BOTH, move
 from ._move_steps import Target
 from ._packing import Pack
-from ._placement import Copied, Placed
+from ._placement import Copied, DeviceMemory
 from ._plan import Group, plan_of
 
 M = TypeVar("M", bound=torch.nn.Module)
@@ -112,7 +112,7 @@ class ModuleMemoryMap:
         check_module_type("ModuleMemoryMap", module)
         target = None if device is None else device_of(device)
         modules = (*self._known.modules, (module, target))
-        self._known = _Known(modules, self._known.placed)
+        self._known = _Known(modules, self._known.devices)
 
     @property
     def groups(self) -> list[StorageGroup]:
@@ -230,7 +230,7 @@ class ModuleMemoryMap:
             strict=strict,
             low_memory=low_memory,
             others=known.found(None),
-            kept=known.placed[target].regions.storages(),
+            kept=known.devices[target].regions.storages(),
             further=[attribute_set(self, "_known", known, self._known)],
         )
         return module
@@ -290,12 +290,12 @@ class ModuleMemoryMap:
         pack, target = _pack_of(gaps), device_of(device)
         check_holds_its_tensors(module)
         known = self._known.with_module(module, target)
-        placed = known.placed[target]
+        there = known.devices[target]
         reached = traverse(module)
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.found:
-            copied = placed.copies.get(id(item.tensor))
+            copied = there.copies.get(id(item.tensor))
             if copied is not None and copied.is_of(item.tensor):
                 memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
@@ -307,14 +307,14 @@ class ModuleMemoryMap:
         with torch.no_grad():
             for group in plan.groups:
                 plain |= place(group)
-        sources = put_copies(plan, plain, memo, placed.counters, target)
+        sources = put_copies(plan, plain, memo, there.counters, target)
 
         def complete() -> None:
             for source in sources:
                 copy_attachments(source, memo[id(source)], memo)
 
         made = reconstruct(module, memo, complete)
-        placed.copies |= {id(source): Copied(source, memo[id(source)]) for source in sources}
+        there.copies |= {id(source): Copied(source, memo[id(source)]) for source in sources}
         self._known = known
         return made
 
@@ -327,8 +327,8 @@ class ModuleMemoryMap:
             All devices, if not given.
         """
         target = None if device is None else device_of(device)
-        placed = self._known.placed
-        kept = {on: there for on, there in placed.items() if target not in (None, on)}
+        devices = self._known.devices
+        kept = {on: there for on, there in devices.items() if target not in (None, on)}
         self._known = _Known(self._known.modules, kept)
 
 
@@ -337,14 +337,14 @@ class _Known:
     """What a map knows. A call changes a copy, which takes its place when all has gone well."""
 
     modules: tuple[tuple[torch.nn.Module, torch.device | None], ...] = ()
-    placed: dict[torch.device, Placed] = field(default_factory=dict)
+    devices: dict[torch.device, DeviceMemory] = field(default_factory=dict)
 
     def with_module(self, module: torch.nn.Module, device: torch.device) -> _Known:
         """A copy that also knows a module, as one for a device, and that may place more there."""
         is_known = any(known is module for known, _ in self.modules)
         modules = self.modules if is_known else (*self.modules, (module, device))
-        there = self.placed[device].copy() if device in self.placed else Placed(device)
-        return _Known(modules, self.placed | {device: there})
+        there = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
+        return _Known(modules, self.devices | {device: there})
 
     def found(self, device: torch.device | None, named: bool = False) -> list[Found]:
         """Tensors of the modules that may come to a device, or of all, each once."""
@@ -367,7 +367,7 @@ class _Known:
             if registered is None:
                 groups = plan_of(self.found(device), detach=True).groups
                 registered = {storage: group for group in groups for storage in group.storages}
-            plain = self.placed[device].place(group, registered, pack, non_blocking)
+            plain = self.devices[device].place(group, registered, pack, non_blocking)
             for storage in group.storages:
                 registered.pop(storage, None)  # it would keep the memory of the source alive
             return plain
@@ -376,6 +376,6 @@ class _Known:
 
 
 def _pack_of(gaps: str) -> Pack:
-    if gaps not in _PACK:
+    if gaps not in tuple(_PACK):
         raise ValueError(f"ModuleMemoryMap: gaps must be one of {', '.join(_PACK)}, got {gaps!r}")
     return _PACK[gaps]

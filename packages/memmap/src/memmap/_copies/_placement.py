@@ -20,7 +20,7 @@ from ._regions import Region, Regions, StorageLife
 _HINT = "(register all modules before the first of them is placed)"
 
 
-class Placed:
+class DeviceMemory:
     """What lies on one device: it is changed in a copy, which takes its place at the end.
 
     Attributes
@@ -39,9 +39,9 @@ class Placed:
         self.copies: dict[int, Copied] = {}
         self.counters = Counters()
 
-    def copy(self) -> Placed:
+    def copy(self) -> DeviceMemory:
         """The same; what is changed in the copy is not changed here."""
-        made = Placed(self.device)
+        made = DeviceMemory(self.device)
         made.regions, made.copies = self.regions.copy(), self.copies.copy()
         made.counters = self.counters.copy()
         return made
