@@ -67,46 +67,43 @@ def run_layout(start: int, stop: int) -> Layout:
     return Layout(start, stop, ((1, stop - start),))
 
 
-_new_layout = tuple.__new__  # a third of the time that the constructor takes
-
-
 def normalise(
-    start: int, sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int, unit: int = 1
+    start: int, sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> Layout | None:
     """Normal form of the bytes of a strided view; ``None`` if it touches none.
 
-    `start` is the address of the element with index 0, and `unit` tells how many bytes a unit of
-    the strides has.
+    `start` is the address of the element with index 0.
 
     Examples
     --------
     >>> normalise(0, (3, 4), (16, 4), 4)
     Layout(start=0, stop=48, dims=((1, 48),))
     """
-    relative = relative_form(sizes, strides, itemsize, unit)
+    relative = _relative_layout(sizes, strides, itemsize)
     if relative is None:
         return None
     low, high, dims = relative
-    return _new_layout(Layout, (start + low, start + high, dims))
+    # A third of the time that the constructor takes.
+    return tuple.__new__(Layout, (start + low, start + high, dims))
 
 
 # The tensors of one program have few shapes: most calls are answered from here.
 @lru_cache(maxsize=8192)
-def relative_form(
-    sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int, unit: int
-) -> tuple[int, int, Dims] | None:
-    """First byte, end and dims of the normal form, relative to the element with index 0."""
+def _relative_layout(
+    sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> Layout | None:
+    """Normal form for a start of 0."""
     low, high = 0, itemsize
     dims = []
     for size, stride in zip(sizes, strides, strict=True):
         if size > 1:
-            reach = stride * unit * (size - 1)
+            reach = stride * (size - 1)
             if reach > 0:
                 high += reach
-                dims.append((stride * unit, size))
+                dims.append((stride, size))
             elif reach:
                 low += reach
-                dims.append((-stride * unit, size))
+                dims.append((-stride, size))
         elif size == 0:
             return None
     if itemsize == 0:
@@ -124,4 +121,4 @@ def relative_form(
                 merged.append((stride, count))
             stride, count = next_stride, next_count
     merged.append((stride, count))
-    return low, high, tuple(merged)
+    return Layout(low, high, tuple(merged))

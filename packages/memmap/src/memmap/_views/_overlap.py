@@ -10,7 +10,7 @@ import torch
 from ._address import view_of
 from ._arrays import Array
 from ._equation import Equation
-from ._layout import Dims, Layout, relative_form
+from ._layout import Dims, Layout, normalise
 from ._view import View
 
 
@@ -120,5 +120,6 @@ def _equation_of(a_dims: Dims, b_dims: Dims) -> Equation:
     All sums of steps of the two are again the bytes of a layout.
     """
     strides, counts = zip(*a_dims, *b_dims, strict=True)
-    form = relative_form(counts, strides, 1, 1)
-    return Equation([(stride, count - 1) for stride, count in form[2] if count > 1] if form else [])
+    sums = normalise(0, counts, strides, 1)
+    assert sums is not None  # no dimension is empty
+    return Equation([(stride, count - 1) for stride, count in sums.dims if count > 1])
