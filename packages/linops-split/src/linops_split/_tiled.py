@@ -79,7 +79,6 @@ class Tiled(Composite):
 
     def _lay_out(self, tiles: Tiles) -> None:
         self._tiles: Tiles | None = tiles
-        self._copies: PartCopies | None = None
         self._rows = [(part.window, part.place) for part in tiles.parts]
         self._lengths = tiles.lengths
 
@@ -140,20 +139,15 @@ class Tiled(Composite):
         devices = self._devices()
         if forward_ad._current_level >= 0 or is_autocast(devices) or isinstance(x, FakeTensor):
             raise RecordedByAutograd
-        copies, states = self._current_copies(), random_states(devices)
+        copies, states = self._part_copies(), random_states(devices)
         recording = self._recording(copies)
         y = self._result(self._forward(x.detach(), copies))
         if not all(map(torch.equal, states, random_states(devices))):
             raise RecordedByAutograd
         return recorded(y, recording, x)
 
-    def _current_copies(self) -> PartCopies:
-        """Return copies of the parts as they are now."""
-        copies = self._copies
-        if copies is None or not copies.are_current(self.tiles):
-            self._copies = copies = self._new_copies()
-        copies.follow_hooks()
-        return copies
+    def _part_copies(self) -> PartCopies:
+        return PartCopies(self.tiles)
 
     def _recording(self, copies: PartCopies) -> Recording:
         return Recording(self.signature, self.tiles, copies, self.execute, self.out_of_place)
@@ -226,7 +220,7 @@ class Tiled(Composite):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without what is made again."""
-        return {**super().__getstate__(), "_tiles": None, "_copies": None}
+        return {**super().__getstate__(), "_tiles": None}
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, part by part."""

@@ -210,12 +210,8 @@ class BatchedLinop(Tiled):
     def _forward(self, x: Tensor, copies: PartCopies | None = None) -> Forward:
         return DeviceForward(self.tiles, x, cast(DeviceCopies | None, copies))
 
-    def _current_copies(self) -> PartCopies:
-        copies = cast(DeviceCopies | None, self._copies)
-        if copies is None or not copies.are_those_of(self.where):
-            self._copies = copies = DeviceCopies(self.where)
-        copies.follow_hooks()
-        return copies
+    def _part_copies(self) -> PartCopies:
+        return DeviceCopies(self.where)
 
     def _recording(self, copies: PartCopies) -> Recording:
         own = self.signature, self.tiles, copies, self.execute, self.out_of_place

@@ -52,16 +52,9 @@ class DeviceCopies(PartCopies):
             tensors = (*source.parameters(), *source.buffers()) if source in linops else ()
             if moves or any(tensor.device != device for tensor in tensors):
                 raise RecordedByAutograd
-        self._on_devices = on_devices(linops)
         replicas = [lin.copy.replica if isinstance(lin, DeviceReplica) else None for lin in linops]
         self._sent = [None if replica is None else replica.now() for replica in replicas]
-        super().__init__(where.tiles, sources, [read_by(linop) for linop in self._on_devices])
-
-    def are_those_of(self, where: DeviceTiles) -> bool:
-        """Whether they are those of the parts as they are now."""
-        linops = on_devices([part.linop for part in where.tiles.parts])
-        pairs = zip(linops, self._on_devices, strict=True)
-        return self.are_current(where.tiles) and all(one is other for one, other in pairs)
+        super().__init__(where.tiles, sources, [read_by(linop) for linop in on_devices(linops)])
 
     def wait(self, number: int) -> None:
         """Let the stream that is current wait for the weights of a part."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ from linops_core import NamedLinop
 from .._tiles import Tiles
 from ._hooks import add_hooks_of, with_hooks_of
 from ._weight_parts import WeightParts, weight_of
-from ._weights import read_by, reading
+from ._weights import reading
 
 
 class PartCopies:
@@ -33,8 +33,8 @@ class PartCopies:
         Those that autograd follows.
     parts : WeightParts
         The parts of weights that are read.
-    frozen, trained : list of NamedLinop
-        The operator of each part, on weights without history, and on leaves.
+    frozen : list of NamedLinop
+        The operator of each part, on weights without history.
     """
 
     def __init__(
@@ -43,28 +43,46 @@ class PartCopies:
         sources: Sequence[NamedLinop] | None = None,
         copies: Sequence[Sequence[Tensor]] | None = None,
     ) -> None:
-        self._sources = [part.linop for part in tiles.parts] if sources is None else sources
-        self._read = [read_by(source) for source in self._sources]
-        self._copies = self._read if copies is None else copies
         self._called = [part.linop for part in tiles.parts]
+        self._sources = self._called if sources is None else sources
         self.weights: list[Tensor] = []
         self.parts = WeightParts()
-        self._leaves: list[Tensor] = []  # of each part of a weight
-        self._numbers = [
-            [self._number_of(*pair) for pair in zip(read, own, strict=True)]
-            for read, own in zip(self._read, self._copies, strict=True)
+        self._copies: list[list[Tensor]] = []  # what each part reads, where it reads it
+        self._numbers: list[list[int | None]] = []  # which part of a weight that is
+        self.frozen = [
+            self._frozen(source, None if copies is None else copies[number])
+            for number, source in enumerate(self._sources)
         ]
-        self._looks = [look_of(tensor) for tensor in self._tensors(tiles)]
-        self.frozen = self._reading(lambda number: self.parts.parts[number].copy.detach())
-        self.trained = self._reading(self._leaves.__getitem__)
+        for copy, source, called in zip(self.frozen, self._sources, self._called, strict=True):
+            follow_hooks(copy, source, called)
+        self._versions = self._versions_now()
 
-    def _reading(self, of_part: Callable[[int], Tensor]) -> list[NamedLinop]:
-        return [
-            reading(source, [copy if n is None else of_part(n) for n, copy in pairs])
-            for source, pairs in zip(
-                self._sources, map(zip, self._numbers, self._copies), strict=True
-            )
-        ]
+    def _frozen(self, source: NamedLinop, copies: Sequence[Tensor] | None) -> NamedLinop:
+        own, numbers = list[Tensor](), list[int | None]()
+
+        def note(tensor: Tensor) -> Tensor:
+            copy = tensor if copies is None else copies[len(own)]
+            own.append(copy)
+            numbers.append(self._number_of(tensor, copy))
+            return copy if numbers[-1] is None else copy.detach()
+
+        linop = source.with_weights(note)
+        self._copies.append(own)
+        self._numbers.append(numbers)
+        return linop
+
+    def trained(self, number: int) -> tuple[NamedLinop, dict[int, Tensor]]:
+        """Return the operator of a part on leaves, and those by the numbers of their parts."""
+        pairs = [*zip(self._numbers[number], self._copies[number], strict=True)]
+        leaves = {n: copy.detach().requires_grad_() for n, copy in pairs if n is not None}
+        source = self._sources[number]
+        linop = reading(source, [copy if n is None else leaves[n] for n, copy in pairs])
+        follow_hooks(linop, source, self._called[number])
+        return linop, leaves
+
+    def is_followed(self, number: int) -> bool:
+        """Whether autograd follows a weight that a part reads."""
+        return any(n is not None for n in self._numbers[number])
 
     def _number_of(self, tensor: Tensor, copy: Tensor) -> int | None:
         """Return the number of the part of a weight that is read, None where it is not followed."""
@@ -77,48 +95,19 @@ class PartCopies:
             number = self.parts.add(weight, tensor, copy)
         if len(self.parts.roots) > n_weights:
             self.weights.append(tensor if weight is None else weight)
-        if number == len(self._leaves):
-            self._leaves.append(copy.detach().requires_grad_())
         return number
 
-    def _tensors(self, tiles: Tiles) -> list[Tensor]:
-        return [t for tensors in tiles.tensors for t in tensors.values() if t is not None]
+    def are_current(self) -> bool:
+        """Whether nothing that is read was written to since these were made."""
+        return self._versions_now() == self._versions
 
-    def are_current(self, tiles: Tiles) -> bool:
-        """Whether the weights are the same tensors, of the same memory, as when these were made."""
-        tensors = self._tensors(tiles)
-        if not all(weight.is_leaf for weight in self.weights) or len(tensors) != len(self._looks):
-            return False
-        return all(
-            look_of(tensor) == look for tensor, look in zip(tensors, self._looks, strict=True)
-        )
-
-    def follow_hooks(self) -> None:
-        """Have the hooks that the parts have now be called for their copies."""
-        for linops in (self.frozen, self.trained):
-            for copy, source, called in zip(linops, self._sources, self._called, strict=True):
-                with_hooks_of(copy, source)
-                if called is not source:
-                    add_hooks_of(copy, called)
-
-    def versions(self) -> list[int]:
-        """Return how often each tensor that is read was written to."""
+    def _versions_now(self) -> list[int]:
         read = [tensor for tensors in (*self._copies, self.weights) for tensor in tensors]
         return [-1 if tensor.is_inference() else tensor._version for tensor in read]
 
-    def leaves(self, number: int) -> dict[int, Tensor]:
-        """Return, by their numbers, the parts of weights that a part reads."""
-        numbers = {n for n in self._numbers[number] if n is not None}
-        return {n: self._leaves[n] for n in sorted(numbers)}
 
-
-def look_of(tensor: Tensor) -> tuple[object, ...]:
-    """Return which tensor it is, of which memory, and whether autograd follows it."""
-    return (
-        id(tensor),
-        tensor.data_ptr(),
-        tensor.shape,
-        tensor.stride(),
-        tensor.dtype,
-        tensor.requires_grad,
-    )
+def follow_hooks(copy: NamedLinop, source: NamedLinop, called: NamedLinop) -> None:
+    """Have the hooks of the operator that would be called be called for a copy of it."""
+    with_hooks_of(copy, source)
+    if called is not source:
+        add_hooks_of(copy, called)

@@ -50,7 +50,6 @@ class Recording:
     ) -> None:
         self.signature, self.tiles, self.copies = signature, tiles, copies
         self.run, self.again = run, again
-        self._versions = copies.versions()
 
     @property
     def weights(self) -> list[Tensor]:
@@ -59,7 +58,7 @@ class Recording:
 
     def check(self) -> None:
         """Refuse weights that were written to since the forward pass."""
-        if self.copies.versions() != self._versions:
+        if not self.copies.are_current():
             raise RuntimeError(
                 f"{self.signature}: weights must stay as they are until the gradient was "
                 "computed, got some that were written to, replaced or moved"
@@ -120,18 +119,20 @@ class Backward(Work):
     def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
         """Return the gradient to what a part read; add up those to its weights."""
         gradient, x = operands
-        leaves = self.recording.copies.leaves(number)
-        if not leaves and not self.of_input:
+        copies = self.recording.copies
+        is_followed = copies.is_followed(number)
+        if not is_followed and not self.of_input:
             return None
         part = self.recording.tiles.parts[number].linop
-        if not leaves and not has_hooks(part):
+        if not is_followed and not has_hooks(part):
             try:
                 return like(part.H(gradient), x)
             except NotImplementedError:
                 pass  # autograd finds the adjoint that the operator does not have
+        linop, leaves = copies.trained(number)
         with torch.enable_grad():
             x = x.detach().requires_grad_(self.of_input)
-            y = self.recording.copies.trained[number](x)
+            y = linop(x)
         wanted = [x, *leaves.values()] if self.of_input else [*leaves.values()]
         found: Sequence[Tensor | None] = [None] * len(wanted)
         if y.requires_grad:
