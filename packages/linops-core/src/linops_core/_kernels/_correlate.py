@@ -92,10 +92,12 @@ def _term(
     margins: list[int] = []
     for number, axis in enumerate(axes, -len(axes)):
         read, written = axis.supports
-        x = x.narrow(number, read.start, read.stop - read.start)
+        if read.stop - read.start < axis.n_input:
+            x = x.narrow(number, read.start, read.stop - read.start)
         inside.append(axis.cut(read, written))
         margins[:0] = [written.start, axis.n_output - written.stop]
-    return torch.constant_pad_nd(_touched(x, weight, inside, dtype, method), margins)
+    y = _touched(x, weight, inside, dtype, method)
+    return torch.constant_pad_nd(y, margins) if any(margins) else y
 
 
 def _touched(

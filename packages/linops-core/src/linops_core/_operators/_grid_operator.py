@@ -108,7 +108,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         own = slice(0, 1) if is_grid else slice(1, None)
         known: dict[NamedDimension | None, int | None] = {}
         for number, dims in enumerate(self.axis_dims):
-            lengths = self.axes[number].lengths if self.axes else (None,) * len(dims)
+            lengths = self._axes[number].lengths if self._axes else (None,) * len(dims)
             known.update(zip(dims[own], lengths[own], strict=True))
         names = dims_of(self.shape, side)
         return tuple([known[d] if d in known else SliceableLinop.size(self, d) for d in names])
@@ -130,16 +130,16 @@ class GridOperator(SliceableLinop, Generic[Map]):
     @staticmethod
     def split(linop: GridOperator[Map], tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
+        window, axis_dims = linop.own_window(tile), linop.axis_dims
         of_grid: dict[NamedDimension | None, slice] = {
-            dim: window[dim] for dims in linop.axis_dims for dim in dims if dim and dim in window
+            dim: window[dim] for dims in axis_dims for dim in dims if dim and dim in window
         }
         # Axes of weights may be called as those of the grid, and are not cut with it.
         others = {dim: piece for dim, piece in window.items() if dim not in of_grid}
-        piece = SliceableLinop.split(linop, others)
+        piece = SliceableLinop.split(linop, others) if others else linop
         if not of_grid:
             return piece
-        pairs = zip(linop._axes, linop.axis_dims, strict=True)
+        pairs = zip(linop._axes, axis_dims, strict=True)
         return linked(piece, _axes=tuple(axis.cut(*map(of_grid.get, dims)) for axis, dims in pairs))
 
     adj_split = split
