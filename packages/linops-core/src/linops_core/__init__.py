@@ -29,6 +29,7 @@ from ._base._sliceable import SliceableLinop as SliceableLinop
 from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
+from ._kernels._changes import TensorState as TensorState
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
 from ._operators._blocks import BlocksToArray as BlocksToArray
@@ -81,6 +82,7 @@ __all__ = [
     "SplitError",
     "Stack",
     "SumReduce",
+    "TensorState",
     "Truncate",
     "Window",
     "Wrapper",

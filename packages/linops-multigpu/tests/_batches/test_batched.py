@@ -37,15 +37,15 @@ from linops_core.testing.strategies import trees
 from linops_multigpu import (
     BatchedLinop,
     BatchSpec,
+    DeviceReplica,
     DeviceSpec,
-    Placed,
-    Remote,
+    Kind,
     create_batched_linop,
 )
 from linops_multigpu.testing import simulated
-from linops_split import split_linop
+from linops_split import Part, Tiles, split_linop
 from linops_split.testing import batch_sizes, cuttable_dims
-from nameddim import NamedShape
+from nameddim import ND, NamedShape
 
 
 def sense(trainable: bool = False, n_coils: int = 4) -> NamedLinop:
@@ -68,14 +68,23 @@ def assert_equal(found: NamedLinop, wanted: NamedLinop) -> None:
     same_matrix(found.N, wanted.N)
 
 
-def placed(A: NamedLinop) -> list[Placed]:
-    return [part for part in A.modules() if isinstance(part, Placed)]
+def placed(A: NamedLinop) -> list[DeviceReplica]:
+    return [part for part in A.modules() if isinstance(part, DeviceReplica)]
 
 
-def moves(A: NamedLinop) -> list[tuple[str, str]]:
-    found = [part for part in A.modules() if isinstance(part, Remote)]
-    ends = [(str(part.base.device), str(part.device.device)) for part in found]
-    return [way for here, there in ends for way in ((here, there), (there, here))]
+def devices_of(B: BatchedLinop) -> list[str]:
+    return [str(device) for device in B.where.devices]
+
+
+def moves(B: BatchedLinop) -> list[tuple[Kind, str]]:
+    """Return what is sent, and what is collected, in any order."""
+    return sorted(
+        (a.kind, str(a.device)) for a in B.plan().actions if a.kind in (Kind.SEND, Kind.COLLECT)
+    )
+
+
+def one_part(A: NamedLinop) -> Tiles:
+    return Tiles(A.shape, [Part(A)], {})
 
 
 SPECS: list[BatchSpec | list[BatchSpec]] = [
@@ -160,8 +169,8 @@ def test_a_list_of_one_spec_is_that_spec() -> None:
 
 def test_specs_nest_the_first_one_outermost() -> None:
     B = create_batched_linop(matrix(), [BatchSpec({"M": 2}), BatchSpec({"N": 3})])
-    assert isinstance(B.whole, Concat) and B.whole.odim == "M"
-    assert all(isinstance(row, Concat) and row.idim == "N" for row in B.whole.linops)
+    slices = [(part.writes[ND("M")].start, part.reads[ND("N")].start) for part in B.tiles.parts]
+    assert slices == [(0, 0), (0, 3), (2, 0), (2, 3)]
 
 
 def test_sizes_that_no_operator_knows_can_be_given() -> None:
@@ -211,21 +220,24 @@ def test_the_operator_is_not_changed() -> None:
 
 def test_tiles_take_turns_on_the_devices() -> None:
     B = create_batched_linop(matrix(), BatchSpec({"M": 1, "N": 2}, ["cpu", "meta"], "cpu"))
-    assert moves(B) == [("cpu", "meta"), ("meta", "cpu")] * 4
-    rows = [row for row in B.whole.children() if isinstance(row, Concat)]
-    assert [[type(tile) for tile in row.linops] for row in rows] == [[Dense, Remote, Dense]] * 4
+    assert devices_of(B) == ["cpu", "meta", "cpu"] * 4
+    assert [type(tile) for tile in B.linops] == [Dense, DeviceReplica, Dense] * 4
+    # What the four read is sent once.
+    assert moves(B) == [(Kind.COLLECT, "meta")] * 4 + [(Kind.SEND, "meta")]
 
 
 def test_the_device_matrix_has_the_axes_of_the_grid() -> None:
     B = create_batched_linop(matrix(), BatchSpec({"M": 2, "N": 3}, [["cpu"], ["meta"]], "cpu"))
-    assert isinstance(B.whole, Concat)
-    assert [moves(row) for row in B.whole.linops] == [[], [("cpu", "meta"), ("meta", "cpu")] * 2]
+    assert devices_of(B) == ["cpu", "cpu", "meta", "meta"]
+    assert moves(B) == [(Kind.COLLECT, "meta")] + [(Kind.SEND, "meta")] * 2
 
 
 def test_inner_specs_work_where_the_outer_ones_sent_them() -> None:
     specs = [BatchSpec({"M": 2}, ["meta", "cpu"], "cpu"), BatchSpec({"N": 3})]
     B = create_batched_linop(matrix(), specs)
-    assert moves(B) == [("cpu", "meta"), ("meta", "cpu")]  # once for both tiles of the row
+    assert devices_of(B) == ["meta", "meta", "cpu", "cpu"]
+    # The input once, in two slices; one sum for both tiles of the row.
+    assert moves(B) == [(Kind.COLLECT, "meta")] + [(Kind.SEND, "meta")] * 2
     assert [part.device.type for part in placed(B)] == ["meta", "meta"]
 
 
@@ -351,7 +363,7 @@ def test_mistakes_are_found_before_anything_is_sent(
         raise AssertionError("something was sent")
 
     A = matrix()
-    monkeypatch.setattr("linops_multigpu._batches._create.placed_together", fail)
+    monkeypatch.setattr("linops_multigpu._batches._create.replicated_together", fail)
     with pytest.raises(AssertionError, match="something was sent"):
         create_batched_linop(A, BatchSpec({"M": 1}, ["meta"], "cpu"))
     with pytest.raises(error, match=message):
@@ -373,14 +385,14 @@ def test_the_base_is_where_the_tensors_are_or_else_the_cpu() -> None:
     A = Diagonal(torch.ones(4, device="meta"), ("N",))
     assert create_batched_linop(A, BatchSpec({"N": 1}))(x).device.type == "meta"
     B = create_batched_linop(FFT(1, ("C",)), BatchSpec({}, "meta"))
-    assert moves(B) == [("cpu", "meta"), ("meta", "cpu")]
+    assert moves(B) == [(Kind.COLLECT, "meta"), (Kind.SEND, "meta")]
 
 
 def test_moves_inside_of_what_is_no_composition_are_refused() -> None:
     class Held(NamedLinop):
         def __init__(self) -> None:
             super().__init__(NamedShape(("N",), ("N",)))
-            self.held = Placed(Diagonal(torch.ones(4), ("N",)), "cpu")
+            self.held = DeviceReplica(Diagonal(torch.ones(4), ("N",)), "cpu")
 
     with pytest.raises(ValueError, match="moves between devices inside an operator that is no"):
         create_batched_linop(Held(), BatchSpec({}, "meta", "cpu"))
@@ -611,7 +623,7 @@ def test_a_window_must_be_a_positive_integer(
     with pytest.raises(error, match=f"create_batched_linop: {message}"):
         create_batched_linop(matrix(), BatchSpec({"M": 1}), max_in_flight=max_in_flight)
     with pytest.raises(error, match=f"BatchedLinop: {message}"):
-        BatchedLinop(matrix(), DeviceSpec("cpu"), max_in_flight)
+        BatchedLinop(one_part(matrix()), DeviceSpec("cpu"), max_in_flight)
     three = torch.tensor([3]).numpy()[0]
     B = create_batched_linop(matrix(), BatchSpec({"M": 1}, "meta", "cpu"), max_in_flight=three)
     assert B.plan().max_in_flight == 3
@@ -619,14 +631,10 @@ def test_a_window_must_be_a_positive_integer(
 
 def test_what_is_no_operator_or_no_spec_is_refused() -> None:
     spec: Any = DeviceSpec("cpu")
-    with pytest.raises(TypeError, match="BatchedLinop: whole must be a NamedLinop, got"):
+    with pytest.raises(TypeError, match="BatchedLinop: tiles must be Tiles, got"):
         BatchedLinop(spec, spec)
     with pytest.raises(TypeError, match="BatchedLinop: base must be a DeviceSpec, got 'cpu'"):
-        BatchedLinop(matrix(), "cpu")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="Remote: linop must be a NamedLinop, got"):
-        Remote(spec, spec, spec)
-    with pytest.raises(TypeError, match="Remote: base must be a DeviceSpec, got 'cpu'"):
-        Remote(matrix(), spec, "cpu")  # type: ignore[arg-type]
+        BatchedLinop(one_part(matrix()), "cpu")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="create_batched_linop: linop must be a NamedLinop, got"):
         create_batched_linop(None, BatchSpec({"N": 1}))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="batch_specs must be BatchSpecs, got"):

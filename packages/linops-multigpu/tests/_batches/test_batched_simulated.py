@@ -35,13 +35,13 @@ from linops_multigpu import (
     BatchedLinop,
     BatchSpec,
     DeviceSpec,
-    Remote,
     ToDevice,
     create_batched_linop,
 )
 from linops_multigpu.testing import SCHEDULES, World, simulated
-from linops_split import split_linop
+from linops_split import Part, Tiles, split_linop
 from linops_split.testing import batch_sizes
+from nameddim import ND
 
 pytestmark = pytest.mark.usefixtures("simulation")
 
@@ -232,12 +232,16 @@ def test_a_part_of_the_output_is_written_here_and_all_of_it_elsewhere(
     whole = Diagonal(torch.rand(6, dtype=torch.complex128), ("N",))
     row = Concat(*blocks, idim="N", odim="N")
     with machine(schedule):
-        away = create_batched_linop(whole, BatchSpec({}, "sim:1", base)).whole
+        (away,) = create_batched_linop(whole, BatchSpec({}, "sim:1", base)).tiles.parts
         with torch.no_grad():
-            here = row.with_weights(lambda weight: weight.to(base))
-        for terms in ([here, away], [away, here]):
-            check_all(BatchedLinop(Add(*terms), DeviceSpec(base)), Add(row, whole), base)
-        del away, here, terms
+            here = [
+                Part(block.with_weights(lambda w: w.to(base)), {ND("N"): slice(3 * k, 3 * k + 3)})
+                for k, block in enumerate(blocks)
+            ]
+        for parts in ([*here, away], [away, *here], [here[0], away, here[1]]):
+            tiles = Tiles(whole.shape, parts, {ND("N"): 6})
+            check_all(BatchedLinop(tiles, DeviceSpec(base)), Add(row, whole), base)
+        del away, here, parts, tiles
 
 
 # Streams.
@@ -254,7 +258,7 @@ def test_streams_that_are_given_are_in_order_with_those_of_the_caller(schedule: 
         x = torch.rand(6, dtype=torch.complex128)
         with torch.enable_grad():
             sent = there(x, "sim:0").requires_grad_()
-            y = B.whole(sent)  # as autograd would have it
+            y = B.out_of_place(sent)  # as transforms would have it
             torch.testing.assert_close(y.detach().cpu(), A(x))
         del B, sent, y
 
@@ -366,7 +370,7 @@ def test_hooks_of_tiles_on_other_devices_are_called(is_followed: bool) -> None:
     with machine():
         B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:1", "sim:2"], "cpu"))
         torch.testing.assert_close(B(x), A(x))
-        tile = next(part for part in B.modules() if isinstance(part, Remote))
+        tile = B.linops[0]
         doubled = tile.register_forward_hook(lambda _, args, result: 2 * result)
         torch.testing.assert_close(B(x), torch.cat([2 * A(x)[:2], A(x)[2:]]))
         doubled.remove()
@@ -428,15 +432,12 @@ def test_a_tile_that_returns_another_shape_is_refused(base: str, devices: list[s
         B = create_batched_linop(
             Concat(good, good, idim="N", odim="N"), BatchSpec({"N": 2}, devices, base)
         )
-        assert isinstance(B.whole, Concat)
-        tile = B.whole.linops[1]
-        tile = cast(Remote, tile).with_operands([short]) if devices[0] == "sim:1" else short
-        C = B.with_operands(
-            [Concat(B.whole.linops[0], tile, idim="N", odim="N", isizes=(2, 2), osizes=(2, 2))]
-        )
+        first, second = B.tiles.parts
+        parts = [first, Part(short, second.window, second.place)]
+        C = B.with_tiles(Tiles(B.shape, parts, B.tiles.lengths))
         with pytest.raises(ValueError, match=r"a tile must return shape \(2,\), got \(1,\)"):
             C(torch.rand(4).to(base))
-        del B, C, tile
+        del B, C, first, second, parts
 
 
 # Threads and memory.

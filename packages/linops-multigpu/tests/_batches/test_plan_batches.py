@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop
-from linops_multigpu import BatchSpec, Placed, ToDevice, create_batched_linop
+from linops_multigpu import BatchSpec, DeviceReplica, ToDevice, create_batched_linop
 from linops_multigpu.testing import simulated
 from linops_split import batch_linop, plan_batches
 
@@ -52,7 +52,7 @@ SEVERAL: dict[str, Callable[[], NamedLinop]] = {
     "batched, all elsewhere": lambda: batched(["meta"]),
     "its adjoint": lambda: batched(["meta", "cpu"]).H,
     "its normal": lambda: batched(["meta", "cpu"]).N,
-    "placed": lambda: Placed(sense(), "meta"),
+    "placed": lambda: DeviceReplica(sense(), "meta"),
     "moved before": lambda: sense().to("meta") @ ToDevice("cpu", "meta"),
     "moved after": lambda: ToDevice("cpu", "meta") @ sense(),
     "no weights": lambda: ToDevice("meta", "cpu", ("N",)) @ ToDevice("cpu", "meta", ("N",)),

@@ -9,10 +9,11 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from linops_core import Add, Concat, Convolution, Dense, Diagonal, NamedLinop
+from linops_core import Convolution, Dense, Diagonal, NamedLinop
 from linops_multigpu import Action, Kind, Plan
-from linops_multigpu._execution._planner import _are_disjoint, planned
-from linops_split import Tiled, Tiling, batch_linop
+from linops_multigpu._execution._planner import planned
+from linops_split import Part, Tiled, Tiles, batch_linop
+from linops_split.execution import Forward, Work
 from nameddim import ND
 
 BASES = [torch.device("cuda", 0), torch.device("cpu")]
@@ -20,11 +21,11 @@ DEVICES = [*BASES, torch.device("cuda", 1), torch.device("cuda", 2)]
 
 
 @st.composite
-def tilings(draw: st.DrawFn) -> Tiling:
+def tables(draw: st.DrawFn) -> Tiles:
     """Draw the tiles of a matrix, of a convolution, which overlap, or of a sum of both kinds."""
     kind = draw(st.sampled_from(["matrix", "convolution", "sum"]))
     if kind == "sum":
-        return Tiling(draw(sums_with_a_row()))
+        return draw(sums_with_a_row())
     if kind == "matrix":
         A: NamedLinop = Dense(torch.rand(4, 5), ("M", "N"))
         dims = ["M", "N"]
@@ -32,26 +33,34 @@ def tilings(draw: st.DrawFn) -> Tiling:
         A = Convolution(torch.rand(3), (), ("X",), ("Y",), grid_size=[6])
         dims = [draw(st.sampled_from(["X", "Y"]))]
     sizes = {dim: draw(st.integers(1, 6)) for dim in draw(st.permutations(dims))}
-    B = batch_linop(draw(st.sampled_from([A, A.H])), sizes)
-    return Tiling(B.whole if isinstance(B, Tiled) else B)
+    return table_of(batch_linop(draw(st.sampled_from([A, A.H])), sizes))
+
+
+def table_of(B: NamedLinop) -> Tiles:
+    return B.tiles if isinstance(B, Tiled) else Tiles(B.shape, [Part(B)], {})
 
 
 @st.composite
-def sums_with_a_row(draw: st.DrawFn) -> NamedLinop:
+def sums_with_a_row(draw: st.DrawFn) -> Tiles:
     """Draw a sum of blocks side by side and of terms that read and write all, in any order."""
-    blocks = [Diagonal(torch.rand(n), ("N",)) for n in (2, 1, 3)]
-    terms: list[NamedLinop] = [Concat(*blocks, idim="N", odim="N")]
-    terms += [Diagonal(torch.rand(6), ("N",)) for _ in range(draw(st.integers(0, 2)))]
-    return Add(*draw(st.permutations(terms))) if len(terms) > 1 else terms[0]
+    pieces = [slice(0, 2), slice(2, 3), slice(3, 6)]
+    parts = [Part(Diagonal(torch.rand(p.stop - p.start), ("N",)), {ND("N"): p}) for p in pieces]
+    n_whole = draw(st.integers(0, 2))
+    parts += [Part(Diagonal(torch.rand(6), ("N",))) for _ in range(n_whole)]
+    return Tiles(parts[0].linop.shape, draw(st.permutations(parts)), {ND("N"): 6})
+
+
+def work_of(tiles: Tiles) -> Work:
+    return Forward(tiles, torch.empty(0))
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[Tiling, list[torch.device], Plan]:
-    tiling = draw(tilings())
-    n = len(tiling.parts)
+def plans(draw: st.DrawFn) -> tuple[Tiles, list[torch.device], Plan]:
+    tiles = draw(tables())
+    n = len(tiles.parts)
     devices = draw(st.lists(st.sampled_from(DEVICES), min_size=n, max_size=n))
-    plan = planned(tiling, devices, draw(st.sampled_from(BASES)), draw(st.integers(1, 3)))
-    return tiling, devices, plan
+    plan = planned(work_of(tiles), devices, draw(st.sampled_from(BASES)), draw(st.integers(1, 3)))
+    return tiles, devices, plan
 
 
 def stream(action: Action, base: torch.device) -> tuple[str, torch.device]:
@@ -82,19 +91,19 @@ def key(window: object) -> str:
 
 @given(plans())
 def test_each_tile_is_computed_once_where_it_is(
-    drawn: tuple[Tiling, list[torch.device], Plan],
+    drawn: tuple[Tiles, list[torch.device], Plan],
 ) -> None:
-    tiling, devices, plan = drawn
+    tiles, devices, plan = drawn
     computed = [action for action in plan.actions if action.kind is Kind.COMPUTE]
-    assert sorted(action.tile for action in computed) == list(range(len(tiling.parts)))
+    assert sorted(action.tile for action in computed) == list(range(len(tiles.parts)))
     for action in computed:
         assert action.device == devices[action.tile]
-        assert action.window == tiling.parts[action.tile].reads
+        assert action.window == tiles.parts[action.tile].reads
 
 
 @given(plans())
 def test_actions_wait_for_earlier_ones_and_use_what_is_there(
-    drawn: tuple[Tiling, list[torch.device], Plan],
+    drawn: tuple[Tiles, list[torch.device], Plan],
 ) -> None:
     plan = drawn[2]
     before = earlier(plan)
@@ -112,7 +121,7 @@ def test_actions_wait_for_earlier_ones_and_use_what_is_there(
 
 @given(plans())
 def test_what_is_dropped_is_dropped_once_and_after_all_who_use_it(
-    drawn: tuple[Tiling, list[torch.device], Plan],
+    drawn: tuple[Tiles, list[torch.device], Plan],
 ) -> None:
     plan = drawn[2]
     before = earlier(plan)
@@ -128,23 +137,23 @@ def test_what_is_dropped_is_dropped_once_and_after_all_who_use_it(
 
 @given(plans())
 def test_inputs_are_sent_and_results_collected_once_for_a_device(
-    drawn: tuple[Tiling, list[torch.device], Plan],
+    drawn: tuple[Tiles, list[torch.device], Plan],
 ) -> None:
-    tiling, devices, plan = drawn
-    away = [(d, part) for d, part in zip(devices, tiling.parts, strict=True) if d != plan.base]
+    tiles, devices, plan = drawn
+    away = [(d, part) for d, part in zip(devices, tiles.parts, strict=True) if d != plan.base]
     sent = Counter((a.device, key(a.window)) for a in plan.actions if a.kind is Kind.SEND)
     assert sent == Counter({(device, key(part.reads)) for device, part in away})
     collected = Counter((a.device, key(a.window)) for a in plan.actions if a.kind is Kind.COLLECT)
     assert collected == Counter({(device, key(part.writes)) for device, part in away})
 
 
-def plan_of_a_matrix(*dims: str, there: set[int]) -> tuple[Tiling, list[torch.device], Plan]:
+def plan_of_a_matrix(*dims: str, there: set[int]) -> tuple[Tiles, list[torch.device], Plan]:
     """Return the plan of the nine elements of a matrix, some of them on a device."""
     B = batch_linop(Dense(torch.rand(3, 3), ("M", "N")), dict.fromkeys(dims, 1))
     assert isinstance(B, Tiled)
-    tiling, (base, device) = Tiling(B.whole), BASES[::-1]
+    tiles, (base, device) = B.tiles, BASES[::-1]
     devices = [device if tile in there else base for tile in range(9)]
-    return tiling, devices, planned(tiling, devices, base, max_in_flight=1)
+    return tiles, devices, planned(work_of(tiles), devices, base, max_in_flight=1)
 
 
 @given(plans())
@@ -152,12 +161,10 @@ def plan_of_a_matrix(*dims: str, there: set[int]) -> tuple[Tiling, list[torch.de
 @example(plan_of_a_matrix("M", "N", there={0, 1, 3, 4, 5}))
 @example(plan_of_a_matrix("N", "M", there={*range(9)}))
 def test_a_window_of_inputs_and_results_is_on_a_device(
-    drawn: tuple[Tiling, list[torch.device], Plan],
+    drawn: tuple[Tiles, list[torch.device], Plan],
 ) -> None:
-    tiling, devices, plan = drawn
-    last = {
-        (d, key(p.reads)): t for t, (d, p) in enumerate(zip(devices, tiling.parts, strict=True))
-    }
+    tiles, devices, plan = drawn
+    last = {(d, key(p.reads)): t for t, (d, p) in enumerate(zip(devices, tiles.parts, strict=True))}
     inputs, computed = defaultdict[torch.device, set[int]](set), set[int]()
     for number, action in enumerate(plan.actions):
         if action.kind is Kind.SEND:
@@ -187,11 +194,11 @@ def test_a_window_of_inputs_and_results_is_on_a_device(
 
 @given(plans())
 def test_writes_to_the_output_that_overlap_are_in_order(
-    drawn: tuple[Tiling, list[torch.device], Plan],
+    drawn: tuple[Tiles, list[torch.device], Plan],
 ) -> None:
-    tiling, _, plan = drawn
+    tiles, _, plan = drawn
     before = earlier(plan)
-    y = torch.zeros(tiling.output_shape([6]))
+    y = torch.zeros(tiles.output.shape([6]))
     writers = [
         number
         for number, action in enumerate(plan.actions)
@@ -199,7 +206,7 @@ def test_writes_to_the_output_that_overlap_are_in_order(
         or (action.kind is Kind.COLLECT and action.slot is None)
         or (action.kind is Kind.COMPUTE and action.device == plan.base)
     ]
-    places = tiling.outputs(torch.arange(y.numel()).reshape(y.shape))
+    places = tiles.output.views(torch.arange(y.numel()).reshape(y.shape))
     written = dict[int, set[int]]()
     for number in writers:
         action = plan.actions[number]
@@ -217,7 +224,7 @@ def test_writes_to_the_output_that_overlap_are_in_order(
 
 @given(plans())
 def test_a_buffer_is_used_again_when_it_was_added(
-    drawn: tuple[Tiling, list[torch.device], Plan],
+    drawn: tuple[Tiles, list[torch.device], Plan],
 ) -> None:
     plan = drawn[2]
     before = earlier(plan)
@@ -236,7 +243,7 @@ def test_a_buffer_is_used_again_when_it_was_added(
 
 @given(plans())
 def test_each_device_that_is_sent_something_is_a_lane(
-    drawn: tuple[Tiling, list[torch.device], Plan],
+    drawn: tuple[Tiles, list[torch.device], Plan],
 ) -> None:
     _, devices, plan = drawn
     assert plan.n_lanes == len({*devices} - {plan.base})
@@ -246,35 +253,17 @@ def test_a_device_counts_as_often_as_it_has_streams() -> None:
     B = batch_linop(Dense(torch.rand(4, 5), ("M", "N")), {"M": 1})
     assert isinstance(B, Tiled)
     devices = [DEVICES[2]] * 4
-    assert planned(B.tiling(), devices, BASES[1], 2).n_lanes == 1
-    assert planned(B.tiling(), devices, BASES[1], 2, [0, 1, 2, 0]).n_lanes == 3
+    assert planned(work_of(B.tiles), devices, BASES[1], 2).n_lanes == 1
+    assert planned(work_of(B.tiles), devices, BASES[1], 2, [0, 1, 2, 0]).n_lanes == 3
 
 
 @given(plans(), st.integers(1, 3))
 def test_the_same_tiles_give_the_same_plan(
-    drawn: tuple[Tiling, list[torch.device], Plan], max_in_flight: int
+    drawn: tuple[Tiles, list[torch.device], Plan], max_in_flight: int
 ) -> None:
-    tiling, devices, plan = drawn
-    assert planned(tiling, devices, plan.base, plan.max_in_flight) == plan
-    other = planned(tiling, devices, plan.base, max_in_flight)
+    tiles, devices, plan = drawn
+    assert planned(work_of(tiles), devices, plan.base, plan.max_in_flight) == plan
+    other = planned(work_of(tiles), devices, plan.base, max_in_flight)
     # The order of sums does not depend on the window.
     order = [(a.kind, a.tile) for a in plan.actions if a.kind is not Kind.SEND]
     assert order == [(a.kind, a.tile) for a in other.actions if a.kind is not Kind.SEND]
-
-
-@given(st.lists(st.tuples(*[st.integers(0, 5)] * 4), max_size=6))
-@example([(0, 6, 0, 1), (1, 1, 1, 1), (3, 1, 0, 1)])
-@example([(0, 1, 0, 6), (1, 1, 1, 1), (0, 1, 3, 1)])
-@example([(0, 2, 0, 2), (0, 1, 1, 2), (3, 2, 0, 1)])
-def test_windows_that_are_told_apart_have_nothing_in_common(
-    corners: list[tuple[int, int, int, int]],
-) -> None:
-    windows = [
-        {ND("X"): slice(i, i + max(m, 1)), ND("Y"): slice(j, j + max(n, 1))}
-        for i, m, j, n in corners
-    ]
-    counts = torch.zeros(12, 12)
-    for window in windows:
-        counts[window[ND("X")], window[ND("Y")]] += 1
-    if _are_disjoint(windows):
-        assert counts.max() <= 1

@@ -29,8 +29,9 @@ from linops_core import (
     Stack,
 )
 from linops_core.testing.strategies import sums_of_views, trees
-from linops_multigpu import BatchedLinop, BatchSpec, DeviceSpec, Remote, create_batched_linop
+from linops_multigpu import BatchedLinop, BatchSpec, DeviceSpec, create_batched_linop
 from linops_multigpu.testing import SCHEDULES, World, simulated
+from linops_split import Part, Tiles
 from linops_split.testing import batch_sizes
 
 pytestmark = pytest.mark.usefixtures("simulation")
@@ -63,7 +64,7 @@ def sense(maps: nn.Parameter) -> NamedLinop:
 def runs_the_plan(linop: NamedLinop, x: Tensor) -> Tensor:
     """Apply an operator; its gradients must be by tiles."""
     y: Tensor = linop(x)
-    assert type(y.grad_fn).__name__ == "_ByTilesBackward"
+    assert type(y.grad_fn).__name__ == "_RecordedBackward"
     return y
 
 
@@ -491,8 +492,9 @@ def test_gradients_reach_what_a_function_holds() -> None:
     w = torch.rand(4, dtype=torch.complex128, requires_grad=True)
     held = SimpleLinop(lambda x: w * x, lambda x: w.conj() * x, ishape=("N",))
     weight = parameter(4)
-    A = Add(held @ Diagonal(weight, ("N",)), Diagonal(weight, ("N",)))
-    B = BatchedLinop(A, DeviceSpec("cpu"))
+    terms = held @ Diagonal(weight, ("N",)), Diagonal(weight, ("N",))
+    A = Add(*terms)
+    B = BatchedLinop(Tiles(A.shape, [Part(term) for term in terms], {}), DeviceSpec("cpu"))
     x = torch.rand(4, dtype=torch.complex128, requires_grad=True)
     torch.testing.assert_close(gradients(B, x, [w, weight]), gradients(A, x, [w, weight]))
 
@@ -505,7 +507,7 @@ def test_hooks_of_parts_are_called_and_may_change_what_they_see(is_followed: boo
     with machine():
         B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:1", "cpu"], "cpu"))
         runs_the_plan(B, x)
-        for tile in (part for part in B.whole.modules() if type(part) in (Remote, Dense)):
+        for tile in B.linops:
             n_calls = 0
 
             def doubled(_: nn.Module, args: Any, result: Tensor) -> Tensor:

@@ -17,8 +17,8 @@ from torch.utils.dlpack import from_dlpack
 from linops_core import Diagonal, NamedLinop
 from linops_multigpu import (
     BatchSpec,
+    DeviceReplica,
     DeviceSpec,
-    Placed,
     ToDevice,
     create_batched_linop,
 )
@@ -179,7 +179,7 @@ def batched_and_placed(A: NamedLinop) -> list[tuple[NamedLinop, NamedLinop]]:
     """Return operators that work on simulated devices, each with the one that it equals."""
     B = create_batched_linop(A, BatchSpec({"N": 2}, ["sim:0", "sim:1"]))
     there, back = ToDevice("cpu", "sim:0"), ToDevice("sim:0", "cpu")
-    P = back @ Placed(A, DeviceSpec("sim:0").device) @ there
+    P = back @ DeviceReplica(A, DeviceSpec("sim:0").device) @ there
     return [(B, A), (B.H, A.H), (B.N, A.N), (P, A), (P.H, A.H)]
 
 
@@ -297,7 +297,7 @@ def test_contents_are_read_only_of_weights_that_require_gradients(
 
     monkeypatch.setattr("linops_multigpu._weights._snapshot.fingerprint", reading)
     weight = nn.Parameter(torch.rand(3), requires_grad=False)
-    part = Placed(Diagonal(weight, ("N",)), "meta")
+    part = DeviceReplica(Diagonal(weight, ("N",)), "meta")
     before = part.up_to_date()
     assert part.up_to_date() is before and not read
     weight.requires_grad_()

@@ -107,7 +107,7 @@ class Tiled(Composite):
     def run(self, x: Tensor) -> Tensor:
         """Return A x, written into one output where nothing but autograd follows tensors."""
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
-        if not is_plain or not writing_is_safe():
+        if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
             self._lay_out_slices()
             return self.out_of_place(x)
         try:
@@ -128,16 +128,12 @@ class Tiled(Composite):
 
     def _is_trained(self) -> bool:
         """Whether autograd follows a weight."""
-        return any(
-            tensor is not None and tensor.requires_grad
-            for tensors in self.tiles.tensors
-            for tensor in tensors.values()
-        )
+        return any(tensor.requires_grad for tensor in self.tiles.all_tensors())
 
     def _recorded(self, x: Tensor) -> Tensor:
         """Return A x as a function of the input and of the weights."""
         devices = self._devices()
-        if forward_ad._current_level >= 0 or is_autocast(devices) or isinstance(x, FakeTensor):
+        if is_autocast(devices) or isinstance(x, FakeTensor):
             raise RecordedByAutograd
         copies, states = self._part_copies(), random_states(devices)
         recording = self._recording(copies)

@@ -103,6 +103,10 @@ class Tiles:
                     found[id(tensors)] = tensors
         return [*found.values()]
 
+    def all_tensors(self) -> list[Tensor]:
+        """Return all weights, as they are now."""
+        return [t for tensors in self.tensors for t in tensors.values() if t is not None]
+
     def length(self, side: Side, position: int) -> int | None:
         """Return how long A is at a place, or None where no part knows it."""
         names = self.shape.ishape if side == "input" else self.shape.oshape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import torch
@@ -103,7 +103,7 @@ def create_batched_linop(
         base = DeviceSpec(_device_of(linop) if default_device is None else default_device)
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     tiles = cut_over_devices(linop, specs, base, known)
-    for device in {base.device, *DeviceTiles(tiles, base).devices}:
+    for device in {base.device, *_devices_in(specs)}:
         probed(device)
     batched = BatchedLinop(_placed(tiles, base), base, max_in_flight, known, tqdm_kwargs)
     return cast(BatchedLinop, batched.as_endomorphism()) if linop.is_endomorphism else batched
@@ -121,6 +121,14 @@ def _specs_in(batch_specs: object) -> list[BatchSpec]:
     if not found:
         raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
     return list(found)
+
+
+def _devices_in(specs: Sequence[BatchSpec]) -> Iterator[torch.device]:
+    for spec in specs:
+        if spec.base_device is not None:
+            yield spec.base_device
+        if (devices := spec.devices()) is not None:
+            yield from devices.flat
 
 
 def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:

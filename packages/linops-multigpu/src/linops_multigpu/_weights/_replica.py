@@ -69,10 +69,6 @@ class Replica:
         """Return the copies of all sources, up to date."""
         return self._up_to_date(range(len(self._sources)))
 
-    def followed(self, copies: Copies) -> Broadcast:
-        """Return how gradients of copies reach what autograd follows of the sources."""
-        return copies.followed(self._sources, range(len(self._sources)))
-
     def _now(self, positions: Sequence[int]) -> list[NamedLinop]:
         copies = self._up_to_date(positions)
         if torch.is_grad_enabled() and any(copies.recorded()):
@@ -123,9 +119,9 @@ class Copies:
         self._users: list[Stream] = [stream]
         self._broadcast: dict[tuple[object, ...], Broadcast] = {}
 
-    def show(self, positions: Sequence[int]) -> bool:
-        """Whether what some of the operators read is as it was."""
-        if len(positions) == len(self._snapshots):
+    def show(self, positions: Sequence[int] | None = None) -> bool:
+        """Whether what the operators read, or some of them, is as it was."""
+        if positions is None or len(positions) == len(self._snapshots):
             return self._snapshot.shows()
         return all(self._snapshots[position].shows() for position in positions)
 
@@ -145,18 +141,6 @@ class Copies:
             if found.can_be_kept:
                 self._broadcast[key] = found
         return found
-
-    def shows_all(self) -> bool:
-        """Whether what all operators read is as it was."""
-        return self._snapshot.shows()
-
-    def versions(self) -> list[int]:
-        """Return how often each copy was written to, by operators that change what they read."""
-        return [
-            -1 if tensor.is_inference() else tensor._version
-            for tensors in self.tensors
-            for tensor in tensors
-        ]
 
     def use(self) -> None:
         """Have the copies be there for what is given to the current stream of the device."""

@@ -21,6 +21,7 @@ from linops_split.execution import (
 
 from .._devices._stream_pool import streams_on
 from .._devices._to_device import ToDevice
+from .._execution._call import one_call
 from .._execution._device_tiles import DeviceTiles
 from .._execution._execute import keep_view_of
 from ._device_replica import DeviceReplica
@@ -47,14 +48,22 @@ class DeviceCopies(PartCopies):
         self._where = where
         linops = [part.linop for part in where.tiles.parts]
         sources = [lin.source if isinstance(lin, DeviceReplica) else lin for lin in linops]
-        for source, device in zip(sources, where.devices, strict=True):
+        for linop, source, device in zip(linops, sources, where.devices, strict=True):
             moves = any(isinstance(module, MOVING) for module in source.modules())
-            tensors = (*source.parameters(), *source.buffers()) if source in linops else ()
+            tensors = (*source.parameters(), *source.buffers()) if source is linop else ()
             if moves or any(tensor.device != device for tensor in tensors):
                 raise RecordedByAutograd
         replicas = [lin.copy.replica if isinstance(lin, DeviceReplica) else None for lin in linops]
-        self._sent = [None if replica is None else replica.now() for replica in replicas]
+        sent = {replica: replica.now() for replica in {*replicas} if replica is not None}
+        self._sent = [None if replica is None else sent[replica] for replica in replicas]
         super().__init__(where.tiles, sources, [read_by(linop) for linop in on_devices(linops)])
+
+    def are_current(self) -> bool:
+        """Whether no weight was written to since, also by what torch does not count."""
+        with one_call():
+            return super().are_current() and all(
+                sent.show() for sent in {*self._sent} if sent is not None
+            )
 
     def wait(self, number: int) -> None:
         """Let the stream that is current wait for the weights of a part."""

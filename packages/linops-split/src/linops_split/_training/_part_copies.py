@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from linops_core import NamedLinop
+from linops_core import NamedLinop, TensorState
 
 from .._tiles import Tiles
 from ._hooks import add_hooks_of, with_hooks_of
@@ -55,6 +55,8 @@ class PartCopies:
         ]
         for copy, source, called in zip(self.frozen, self._sources, self._called, strict=True):
             follow_hooks(copy, source, called)
+        self._tiles = tiles
+        self._states = [TensorState(tensor) for tensor in tiles.all_tensors()]
         self._versions = self._versions_now()
 
     def _frozen(self, source: NamedLinop, copies: Sequence[Tensor] | None) -> NamedLinop:
@@ -98,8 +100,13 @@ class PartCopies:
         return number
 
     def are_current(self) -> bool:
-        """Whether nothing that is read was written to since these were made."""
-        return self._versions_now() == self._versions
+        """Whether no weight was written to, replaced or moved since these were made."""
+        tensors = self._tiles.all_tensors()
+        return (
+            len(tensors) == len(self._states)
+            and all(map(TensorState.is_current, self._states, tensors))
+            and self._versions_now() == self._versions
+        )
 
     def _versions_now(self) -> list[int]:
         read = [tensor for tensors in (*self._copies, self.weights) for tensor in tensors]

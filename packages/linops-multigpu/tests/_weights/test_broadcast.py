@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from linops_core import FFT, Dense, Diagonal, NamedLinop
 from linops_multigpu import BatchSpec, create_batched_linop
 from linops_multigpu._execution._call import one_call
-from linops_multigpu._weights._placed import Placed, placed_together
-from linops_multigpu._weights._weight_parts import WeightParts, weight_of
+from linops_multigpu._weights._device_replica import DeviceReplica, replicated_together
 from linops_multigpu.testing import SCHEDULES, World, simulated
+from linops_split.execution import WeightParts, weight_of
 from nameddim import ND
 
 
@@ -62,7 +62,7 @@ def test_gradients_of_parts_that_overlap_are_those_at_home(
     wanted = gradients(tiles, leaf, "cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("linops_multigpu._weights._replica.is_there", lambda *_: False)
-        placed = placed_together(tiles, torch.device("cpu"))
+        placed = replicated_together(tiles, torch.device("cpu"))
     with one_call() if within_a_call else nullcontext():
         found = gradients(placed, leaf, "cpu")
     for one, other in zip(found, wanted, strict=True):
@@ -81,7 +81,7 @@ def test_a_part_that_does_not_begin_where_the_weight_does(which: int) -> None:
     tiles = [A.split(A, {ND("M"): slice(1, 3), ND("N"): slice(1, 3)})]
     wanted = gradients(tiles, leaf, "cpu")
     with simulated(1):
-        found = gradients(placed_together(tiles, torch.device("sim:0")), leaf, "sim:0")
+        found = gradients(replicated_together(tiles, torch.device("sim:0")), leaf, "sim:0")
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other)
 
@@ -89,7 +89,7 @@ def test_a_part_that_does_not_begin_where_the_weight_does(which: int) -> None:
 def test_gradients_of_gradients_may_be_one_number_for_all() -> None:
     weight = nn.Parameter(torch.rand(4, dtype=torch.float64))
     with simulated(1):
-        placed = Placed(Diagonal(weight, ("N",)), torch.device("sim:0"))
+        placed = DeviceReplica(Diagonal(weight, ("N",)), torch.device("sim:0"))
         x = torch.ones(4, dtype=torch.float64, device="sim:0")
         (first,) = torch.autograd.grad(placed(x).pow(3).sum(), weight, create_graph=True)
         (second,) = torch.autograd.grad(first.sum(), weight)
@@ -100,7 +100,7 @@ def test_gradients_of_gradients_may_be_one_number_for_all() -> None:
 def test_what_autograd_does_not_follow_is_made_apart_in_a_call() -> None:
     weight = parameter(4)
     with simulated(1):
-        placed = Placed(Diagonal(weight, ("N",)), torch.device("sim:0"))
+        placed = DeviceReplica(Diagonal(weight, ("N",)), torch.device("sim:0"))
         x = torch.ones(4, dtype=torch.complex128, device="sim:0")
         with one_call():
             with torch.no_grad():
@@ -116,7 +116,7 @@ def test_they_are_that_in_any_order_of_work(schedule: str) -> None:
     tiles = [A, *(A.split(A, {ND("M"): slice(m, m + 2), ND("N"): slice(m, 4)}) for m in range(3))]
     wanted = gradients(tiles, leaf, "cpu")
     with simulated(2, schedule=schedule):
-        placed = placed_together(tiles, torch.device("sim:1"))
+        placed = replicated_together(tiles, torch.device("sim:1"))
         found = gradients(placed, leaf, "sim:1")
         del placed
     for one, other in zip(found, wanted, strict=True):
@@ -146,7 +146,7 @@ def test_in_training_each_byte_goes_once_when_it_changed_and_its_gradient_return
     A = Dense(weight, ("M", "N"))
     rows = [A.split(A, {ND("M"): slice(m, m + 3)}) for m in range(3)]  # they overlap
     with simulated(1) as world:
-        placed = placed_together(rows, torch.device("sim:0"))
+        placed = replicated_together(rows, torch.device("sim:0"))
         assert bytes_moved(world) == {("cpu", "sim:0"): 5 * 4 * 16}
         for _ in range(2):
             step(placed, "sim:0")
@@ -165,7 +165,7 @@ def test_a_weight_that_all_share_goes_once_and_its_gradient_returns_once() -> No
     weight = parameter(4)
     D = Diagonal(weight, ("C", "N"), weight_shape=("N",))
     with simulated(1) as world:
-        placed = placed_together([D] * 5, torch.device("sim:0"))
+        placed = replicated_together([D] * 5, torch.device("sim:0"))
         x = torch.ones(1, 4, dtype=torch.complex128, device="sim:0")
         with one_call():
             y = [tile(x).real.sum() for tile in placed]
@@ -181,7 +181,7 @@ def test_weights_that_share_memory_have_gradients_of_their_own() -> None:
     upper, lower = nn.Parameter(flat[:4]), nn.Parameter(flat[2:])
     linops = [Diagonal(weight, ("N",)) for weight in (upper, lower, upper)]
     with simulated(1) as world:
-        placed = placed_together(linops, torch.device("sim:0"))
+        placed = replicated_together(linops, torch.device("sim:0"))
         assert bytes_moved(world) == {("cpu", "sim:0"): 6 * 16}
         x = torch.ones(4, dtype=torch.complex128, device="sim:0")
         with one_call():
@@ -199,7 +199,7 @@ def test_what_is_there_already_is_not_copied() -> None:
         there = torch.rand(4).to("sim:0", torch.complex128).requires_grad_()
         A = Diagonal(away, ("N",)) @ Diagonal(there, ("N",))
         world.moved.clear()
-        placed = Placed(A, torch.device("sim:0"))
+        placed = DeviceReplica(A, torch.device("sim:0"))
         assert bytes_moved(world) == {("cpu", "sim:0"): 64}
         with torch.no_grad():
             copies = placed.up_to_date().buffers()
@@ -216,7 +216,7 @@ def test_a_part_whose_elements_lie_in_one_place_is_followed() -> None:
     weight = nn.Parameter(torch.rand(1, dtype=torch.complex128))
     D = Diagonal(weight.expand(4), ("N",))
     with simulated(1):
-        placed = Placed(D, torch.device("sim:0"))
+        placed = DeviceReplica(D, torch.device("sim:0"))
         x = torch.ones(4, dtype=torch.complex128, device="sim:0")
         torch.autograd.backward(placed(x).real.sum())
         del placed
@@ -225,7 +225,7 @@ def test_a_part_whose_elements_lie_in_one_place_is_followed() -> None:
 
 def test_transforms_of_torch_follow() -> None:
     D = Diagonal(nn.Parameter(torch.rand(4, dtype=torch.float64)), ("N",))
-    placed = Placed(D, torch.device("cpu"))
+    placed = DeviceReplica(D, torch.device("cpu"))
     x = torch.rand(4, dtype=torch.float64)
 
     def loss(weights: dict[str, Tensor]) -> Tensor:
@@ -244,7 +244,7 @@ def test_weights_that_autograd_follows_from_now_on_are_followed() -> None:
     A = Diagonal(one, ("N",)) @ Diagonal(other, ("N",))
     x = torch.ones(4, dtype=torch.complex128)
     with simulated(1):
-        placed = Placed(A, torch.device("sim:0"))
+        placed = DeviceReplica(A, torch.device("sim:0"))
         for followed in (one, other, one):
             one.requires_grad_(followed is one)
             other.requires_grad_(followed is other)
@@ -267,7 +267,7 @@ class Squared(Diagonal):
 def test_what_is_computed_for_a_call_belongs_to_it() -> None:
     weight = parameter(4)
     with simulated(1):
-        placed = Placed(Squared(weight, ("N",)), torch.device("sim:0"))
+        placed = DeviceReplica(Squared(weight, ("N",)), torch.device("sim:0"))
         x = torch.ones(4, dtype=torch.complex128, device="sim:0")
         for _ in range(2):  # the graph of a call can be gone through once
             torch.autograd.backward(placed(x).real.sum())
@@ -282,7 +282,7 @@ def test_a_shifted_weight_that_tiles_share_goes_once() -> None:
     N = (Diagonal(mask, ("C", "Kx"), weight_shape=("Kx",)) @ A).N
     tiles = [N.split(N, {ND("C"): slice(k, k + 1)}) for k in range(5)]
     with simulated(1) as world:
-        placed = placed_together(tiles, torch.device("sim:0"))
+        placed = replicated_together(tiles, torch.device("sim:0"))
         assert bytes_moved(world) == {("cpu", "sim:0"): (5 * 4 + 4) * 16}
         x = torch.rand(4, dtype=torch.complex128)
         with one_call():
@@ -302,7 +302,7 @@ def test_gradients_that_return_to_another_device_are_not_freed_on_the_way(schedu
     with simulated(2, schedule=schedule):
         weight = torch.rand(40, dtype=torch.float64).to("sim:0").requires_grad_()
         x = torch.ones(40, dtype=torch.float64).to("sim:1")
-        placed = Placed(Diagonal(weight, ("N",)), torch.device("sim:1"))
+        placed = DeviceReplica(Diagonal(weight, ("N",)), torch.device("sim:1"))
         for _ in range(3):
             (found,) = torch.autograd.grad(placed(x).pow(2).sum(), weight)
             torch.zeros(40, dtype=torch.float64, device="sim:1")
@@ -318,7 +318,7 @@ def n_recorded() -> int:
 def test_a_call_leaves_nothing_behind() -> None:
     A = Dense(parameter(3, 4), ("M", "N"))
     with simulated(1) as world:
-        placed = Placed(A, torch.device("sim:0"))
+        placed = DeviceReplica(A, torch.device("sim:0"))
         x = torch.ones(4, dtype=torch.complex128, device="sim:0")
         before, n_before = world.allocated_nbytes("sim:0"), n_recorded()
         gc.disable()
@@ -339,7 +339,7 @@ def test_copies_made_on_one_stream_are_there_for_another() -> None:
     for schedule in SCHEDULES:
         with simulated(1, schedule=schedule) as world:
             A = Diagonal(torch.rand(400, dtype=torch.float64), ("N",))
-            placed = Placed(A, torch.device("sim:0"))
+            placed = DeviceReplica(A, torch.device("sim:0"))
             for _ in range(2):
                 with world.using(world.new_stream("sim:0")):
                     x = torch.ones(400, dtype=torch.float64).to("sim:0")
@@ -357,7 +357,7 @@ def test_copies_that_are_under_way_are_waited_for(schedule: str) -> None:
         weight = torch.rand(400, dtype=torch.float64)
         A = Diagonal(weight.to("sim:0"), ("N",))
         x = torch.ones(400, dtype=torch.float64).to("sim:1")  # for which the host waits
-        placed = Placed(A, torch.device("sim:1"))
+        placed = DeviceReplica(A, torch.device("sim:1"))
         for _ in range(2):
             with world.using(world.new_stream("sim:1")):
                 assert torch.equal(placed(x).cpu(), weight)

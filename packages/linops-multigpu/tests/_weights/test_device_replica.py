@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from linops_core import FFT, Add, Chain, Dense, Diagonal, NamedLinop, Sampling, Scalar
 from linops_core.testing.strategies import trees
-from linops_multigpu import Placed
-from linops_multigpu._weights._placed import placed_together
+from linops_multigpu import DeviceReplica
+from linops_multigpu._weights._device_replica import replicated_together
 from linops_split import split_linop
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
 from memmap import ModuleMemoryMap
@@ -93,7 +93,7 @@ def storages(A: NamedLinop) -> set[int]:
 @pytest.mark.parametrize("trainable", [False, True])
 def test_it_computes_what_its_source_does(make: Callable[[], NamedLinop], trainable: bool) -> None:
     A = make().requires_grad_(trainable)
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     with torch.no_grad():
         assert_same(placed, A)
     assert_same(placed, A)
@@ -107,7 +107,7 @@ def test_its_tensors_are_those_of_the_source_and_the_copies_others(
 ) -> None:
     A = make()
     before = [*A.parameters(), *A.buffers()]
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     assert placed.source is A
     found = [*placed.parameters(), *placed.buffers()]
     assert all(one is other for one, other in zip(found, before, strict=True))
@@ -119,7 +119,7 @@ def test_its_tensors_are_those_of_the_source_and_the_copies_others(
 @given(st.data())
 def test_whatever_is_placed_computes_what_it_did(data: st.DataObject) -> None:
     known = data.draw(trees())
-    placed = Placed(known.linop, CPU)
+    placed = DeviceReplica(known.linop, CPU)
     sizes = known.spaces.sizes
     with torch.set_grad_enabled(data.draw(st.booleans())):
         torch.testing.assert_close(placed.to_dense(sizes, torch.complex128), known.matrix)
@@ -132,13 +132,13 @@ def test_whatever_is_placed_computes_what_it_did(data: st.DataObject) -> None:
 @given(st.data())
 def test_whatever_is_placed_is_cut_like_its_source(data: st.DataObject) -> None:
     A = data.draw(trees()).linop
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     assert placed.dims == A.dims
     for dim in A.dims:
         assert placed.role(dim) == A.role(dim) and placed.size(dim) == A.size(dim)
     sizes = data.draw(batch_sizes(placed))
     tiles, ibatches, obatches = split_linop(placed, sizes)
-    assert all(isinstance(tile, Placed) for tile in tiles.ravel().tolist())
+    assert all(isinstance(tile, DeviceReplica) for tile in tiles.ravel().tolist())
     wanted = split_linop(A, sizes)
     assert ibatches.tolist() == wanted[1].tolist() and obatches.tolist() == wanted[2].tolist()
 
@@ -146,14 +146,14 @@ def test_whatever_is_placed_is_cut_like_its_source(data: st.DataObject) -> None:
 @given(st.data())
 def test_tiles_of_what_is_placed_make_the_whole(data: st.DataObject) -> None:
     known = data.draw(trees())
-    placed = Placed(known.linop, CPU)
+    placed = DeviceReplica(known.linop, CPU)
     with torch.no_grad():
         assert_tiles_make_the_whole(placed, data.draw(batch_sizes(placed)), known.spaces.sizes)
 
 
 def test_the_copies_hold_only_what_a_tile_reads() -> None:
     with torch.no_grad():
-        (weight,) = Placed(tile(), CPU).up_to_date().buffers()
+        (weight,) = DeviceReplica(tile(), CPU).up_to_date().buffers()
     assert weight.shape == (3, 4)
 
 
@@ -203,14 +203,14 @@ CHANGES = [write, replace, load, assign, set_data, cast, restride, conjugate]
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_it_follows_its_source(change: Callable[[Diagonal], None]) -> None:
     A = Diagonal(torch.nn.Parameter(torch.rand(4, dtype=torch.complex128), False), ("N",))
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     part = placed.split(placed, PART)
     derived = [placed, placed.H, placed.N, part, part.H, placed.H.N, placed.N.H]
     for linop in derived:
         matrix(linop) if linop not in (part, part.H) else part(torch.ones(2))
     kept = []
     for _ in range(3):
-        kept += [linop.up_to_date() for linop in derived if isinstance(linop, Placed)]
+        kept += [linop.up_to_date() for linop in derived if isinstance(linop, DeviceReplica)]
         change(A)
         twin = Diagonal(weight_of(A).detach().clone(), ("N",))
         cut = twin.split(twin, PART)
@@ -223,7 +223,7 @@ def test_it_follows_its_source(change: Callable[[Diagonal], None]) -> None:
 
 def test_it_follows_a_storage_at_the_address_of_one_that_was_freed() -> None:
     A = Diagonal(nn.Parameter(torch.zeros(1000), False), ("N",))
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     for value in range(1, 30):
         weight_of(A).data = torch.zeros(1000)  # frees the storage that the copies were made from
         weight_of(A).data = torch.full((1000,), float(value))
@@ -232,7 +232,7 @@ def test_it_follows_a_storage_at_the_address_of_one_that_was_freed() -> None:
 
 def test_it_follows_weights_that_share_their_own_memory() -> None:
     A = Diagonal(torch.ones(1, dtype=torch.complex128).expand(4), ("N",))
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     assert_same(placed, A)
     weight_of(A).as_strided((1,), (1,)).mul_(2)
     assert_same(placed, A)
@@ -241,7 +241,7 @@ def test_it_follows_weights_that_share_their_own_memory() -> None:
 def test_weights_of_which_nobody_counts_the_writes_are_sent_each_time() -> None:
     with torch.inference_mode():
         A = Diagonal(torch.ones(4), ("N",))
-        placed = Placed(A, CPU)
+        placed = DeviceReplica(A, CPU)
         assert placed(torch.ones(4))[0] == 1
         weight_of(A).mul_(2)
         assert placed(torch.ones(4))[0] == 2
@@ -250,7 +250,7 @@ def test_weights_of_which_nobody_counts_the_writes_are_sent_each_time() -> None:
 @pytest.mark.parametrize("changed", [0, 1])
 def test_a_change_of_one_of_several_is_followed(changed: int) -> None:
     linops = [frozen(diagonal()), frozen(dense())]
-    placed = placed_together(linops, CPU)
+    placed = replicated_together(linops, CPU)
     write(linops[changed])
     for one, A in zip(placed, linops, strict=True):
         torch.testing.assert_close(matrix(one), matrix(A))
@@ -259,7 +259,7 @@ def test_a_change_of_one_of_several_is_followed(changed: int) -> None:
 def test_copies_made_in_inference_mode_serve_autograd_later() -> None:
     A = frozen(diagonal())
     with torch.inference_mode():
-        placed = Placed(A, CPU)
+        placed = DeviceReplica(A, CPU)
         matrix(placed)
     x = torch.rand(4, dtype=torch.complex128, requires_grad=True)
     placed(x).abs().sum().backward()  # type: ignore[no-untyped-call]
@@ -268,20 +268,20 @@ def test_copies_made_in_inference_mode_serve_autograd_later() -> None:
 
 def test_the_copies_are_made_once_for_all_that_is_derived(monkeypatch: pytest.MonkeyPatch) -> None:
     A = frozen(diagonal())
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     sent = placed.up_to_date()
     part = placed.split(placed, PART)
-    assert isinstance(part, Placed) and isinstance(placed.H, Placed)
-    assert isinstance(placed.N, Placed)
+    assert isinstance(part, DeviceReplica) and isinstance(placed.H, DeviceReplica)
+    assert isinstance(placed.N, DeviceReplica)
     for linop in (placed, part, placed.H, placed.N):
-        assert isinstance(linop, Placed)
+        assert isinstance(linop, DeviceReplica)
         assert storages(linop.up_to_date()) == storages(sent)
         assert linop.up_to_date() is linop.up_to_date()
 
 
 def test_outdated_copies_leave_the_device() -> None:
     A = frozen(diagonal())
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     for linop in (placed, placed.H, placed.N):
         matrix(linop)
     gc.disable()
@@ -305,7 +305,7 @@ def test_outdated_copies_leave_the_device_before_the_new_ones_come(
 
     seen: list[Tensor | None] = []
     A = frozen(diagonal())
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     old = weakref.ref(next(placed.up_to_date().buffers()))
     monkeypatch.setattr("linops_multigpu._weights._replica.ModuleMemoryMap", Watching)
     write(A)
@@ -316,7 +316,7 @@ def test_outdated_copies_leave_the_device_before_the_new_ones_come(
 @each
 def test_gradients_reach_the_source_and_the_input(make: Callable[[], NamedLinop]) -> None:
     A = make()
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     vectors = {id(A): [], id(placed): []}  # type: dict[int, list[Tensor | None]]
     isize = [A.size(dim) or 4 for dim in A.ishape]
     start = torch.rand(isize, dtype=torch.complex128)
@@ -336,7 +336,7 @@ def test_new_weights_do_not_break_a_backward_that_is_due(
     change: Callable[[Diagonal], None],
 ) -> None:
     A = Diagonal(nn.Parameter(torch.rand(4, dtype=torch.complex128), False), ("N",))
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     x = torch.rand(4, dtype=torch.complex128, requires_grad=True)
     y = placed(x)
     wanted = weight_of(A).detach().clone().conj()
@@ -356,7 +356,7 @@ def test_a_copy_is_independent_and_the_same(
     make: Callable[[], NamedLinop], duplicate: Callable[[NamedLinop], NamedLinop]
 ) -> None:
     A = frozen(make())
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     linops = [placed, placed.H, placed.N]
     matrices = [linop.to_dense({"Nx": 4, "N": 4, "C": 2, "...": 2}) for linop in linops]
     for linop, wanted in zip(linops, matrices, strict=True):
@@ -378,20 +378,20 @@ def test_a_copy_is_independent_and_the_same(
 
 def test_a_pickle_holds_the_weights_once() -> None:
     A = Diagonal(torch.rand(10_000, dtype=torch.float64), ("N",))
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     placed.N(torch.ones(10_000))
     assert len(pickle.dumps(placed)) < 100_000
 
 
 def test_a_shallow_copy_computes_on_the_same_copies() -> None:
-    placed = Placed(frozen(diagonal()), CPU)
+    placed = DeviceReplica(frozen(diagonal()), CPU)
     other = copy.copy(placed)
     assert other.up_to_date() is placed.up_to_date()
 
 
 def test_dimensions_are_renamed_and_resolved_as_in_the_source() -> None:
     A = frozen(batches())
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     D = Diagonal(torch.rand(2, 3, dtype=torch.complex128), ("C", "N"))
     named = placed @ D
     assert named.ishape == ("C", "N")
@@ -403,21 +403,21 @@ def test_dimensions_are_renamed_and_resolved_as_in_the_source() -> None:
 
 def test_it_says_why_a_dimension_cannot_be_cut_as_the_source_does() -> None:
     A = FFT(1, ("C",))
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     assert placed.why_opaque("Nx") == A.why_opaque("Nx") != None  # noqa: E711
     assert placed.why_opaque("C") is None
 
 
 def test_other_weights_make_another_placed_operator() -> None:
     A = frozen(diagonal())
-    placed = Placed(A, CPU)
+    placed = DeviceReplica(A, CPU)
     doubled = placed.with_weights(lambda weight: 2 * weight)
     torch.testing.assert_close(matrix(doubled), 2 * matrix(A))
     torch.testing.assert_close(matrix(placed), matrix(A))
 
 
 def test_an_operator_without_weights_can_be_placed() -> None:
-    placed = Placed(Add(Scalar(2.0, ("N",)), Chain(Scalar(1j, ("N",)))), CPU)
+    placed = DeviceReplica(Add(Scalar(2.0, ("N",)), Chain(Scalar(1j, ("N",)))), CPU)
     assert torch.equal(placed(torch.ones(1)), torch.tensor([2 + 1j]))
     assert torch.equal(placed.H(torch.ones(1)), torch.tensor([2 - 1j]))
 
@@ -426,7 +426,7 @@ def test_an_operator_without_weights_can_be_placed() -> None:
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
 def test_steps_of_optimizers_are_followed(kind: type[torch.optim.Optimizer], fused: bool) -> None:
     A = Diagonal(nn.Parameter(torch.rand(3)), ("N",))
-    part = Placed(A, "meta")
+    part = DeviceReplica(A, "meta")
     with torch.no_grad():
         before = part.up_to_date()
         assert part.up_to_date() is before
@@ -439,9 +439,9 @@ def test_steps_of_optimizers_are_followed(kind: type[torch.optim.Optimizer], fus
 
 def test_what_cannot_be_placed_is_refused() -> None:
     A = Diagonal(torch.rand(3), ("N",))
-    with pytest.raises(TypeError, match="Placed: source must be a NamedLinop, got"):
-        Placed(None, "meta")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="DeviceReplica: source must be a NamedLinop, got"):
+        DeviceReplica(None, "meta")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a device must be named as in"):
-        Placed(A, "nowhere")
+        DeviceReplica(A, "nowhere")
     with pytest.raises(ValueError, match="the device cuda:98 must be there to be used"):
-        Placed(A, "cuda:98")
+        DeviceReplica(A, "cuda:98")
