@@ -221,9 +221,9 @@ class Run:
     @torch.no_grad()
     def largest_image(self) -> Numbers:
         """Return an estimate of |A| |x| for the first guess: what A x is made of may cancel."""
-        generator = torch.Generator().manual_seed(0)
-        first = self.applied(self.A, random_like(self.x.detach(), generator))
-        first = first / self.batch.unit(first).clamp(min=torch.finfo(first.dtype).tiny)
+        start = random_like(self.x.detach(), torch.Generator().manual_seed(0))
+        first = self.applied(self.A, start)
+        first = first / self.batch.unit(first)
         second = self.batch.norm(self.applied(self.A, first)) / self.batch.norm(first)
         return on_host((second * self.batch.norm(self.x)).nan_to_num(0.0))[0].real
 
@@ -319,10 +319,8 @@ class Run:
 
     def norm(self) -> float:
         """Return the largest |A p| / |p| of the steps of a single system; 0 if there were none."""
-        if not self.check.n_steps:
-            return 0.0
         unit = 1.0 if self.unit_of_A is None else float(self.unit_of_A)
-        return float(self.check.norm) * unit
+        return float(self.check.norm) * unit if self.check.n_steps else 0.0
 
     def in_unit_of_A(self, image: Tensor) -> Tensor:
         """Return what A returns, in its unit."""
