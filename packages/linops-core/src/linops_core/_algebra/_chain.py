@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from nameddim import NamedDimension, NamedShape
 from .._base._linop import NamedLinop, tile_of
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._rules import rules
-from .._base._tile import Supports, Window
+from .._base._tile import Supports
 from ._chain_support import supports_along
 from ._composite import Composite
 from ._endomorphism import following
@@ -70,7 +69,7 @@ class Chain(Composite):
             self._found["joints"] = self._joints_of_nest(operands, found, flattened)
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Chain, x: Tensor, /) -> Tensor:
         """Return A_n ... A_1 x."""
         for part in linop.linops:
             x = part(x)
@@ -137,10 +136,15 @@ class Chain(Composite):
         return supports_along(self, dims)
 
     @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+    def split(linop: Chain, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the chain of the parts; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        return linop._cut(window) if window else linop  # type: ignore[no-any-return]
+        window, parts = linop.own_window(tile), list[NamedLinop]()
+        if not window:
+            return linop
+        for part in linop.linops:
+            own = {dim: window[dim] for dim in window.keys() & part.dims}
+            parts.append(tile_of(part, own) if own else part)
+        return linop.with_operands(parts)
 
     _split_of_row = split
 
@@ -148,13 +152,6 @@ class Chain(Composite):
         """Return the chain of the parts for each of the slices."""
         rows = [part.tiles_along(dim, pieces) for part in self.linops]
         return self.with_operands_of_each(zip(*rows, strict=True))
-
-    def _cut(self, window: Window) -> Self:
-        parts = []
-        for part in self.linops:
-            own = {dim: window[dim] for dim in window.keys() & part.dims}
-            parts.append(tile_of(part, own) if own else part)
-        return self.with_operands(parts)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the chain with ``shape``, and what follows from it all along."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from .._base._linop import NamedLinop
@@ -33,9 +31,9 @@ class Conjugate(Wrapper):
         super().__init__(linop)
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Conjugate, x: Tensor, /) -> Tensor:
         """Return conj(A conj(x))."""
-        return linop.linop(x.conj()).conj()  # type: ignore[no-any-return]
+        return linop.linop(x.conj()).conj()
 
     adj_fn = fn  # the operand of an adjoint is an adjoint
 

@@ -35,6 +35,8 @@ class Identity(SliceableLinop):
     (Kx) -> (Nx)
     """
 
+    _is_real = True
+
     def __init__(
         self,
         ishape: Sequence[NamedDimension | str] = ("...",),
@@ -73,10 +75,6 @@ class Identity(SliceableLinop):
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return that each dimension of the input is the one at that place of the output."""
         return [(position, position) for position in range(len(self.ishape))]
-
-    def conj(self) -> NamedLinop:
-        """Return the identity itself, which is real."""
-        return self
 
     def own_normal(self) -> NamedLinop:
         """Return the identity of the input space."""

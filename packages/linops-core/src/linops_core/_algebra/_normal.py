@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from torch import Tensor
 
@@ -63,9 +62,9 @@ class Normal(Wrapper):
         self.linop._check_input(x)
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Normal, x: Tensor, /) -> Tensor:
         """Return A^H A x."""
-        return linop.linop.normal_fn(linop.linop, x)  # type: ignore[no-any-return]
+        return linop.linop.normal_fn(linop.linop, x)
 
     adj_fn = fn
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from torch import Tensor
 
@@ -59,17 +59,17 @@ class Scalar(SliceableLinop):
             self.weight = as_python(weight)
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return w x."""
         return multiplied(linop.factor(), x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
         return multiplied(_conjugate(linop.factor()), x)
 
     @staticmethod
-    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def normal_fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
         factor = linop.factor()
         # Not |w|^2 first: a tensor of a narrow dtype may hold w and not its square.
@@ -90,9 +90,7 @@ class Scalar(SliceableLinop):
         if isinstance(self.weight, Tensor):
             return super().adjoint()
         # The number itself is conjugated, because expressions collect numbers by their values.
-        adjoint = linked(self, self.shape.H)
-        vars(adjoint)["weight"] = self.weight.conjugate()
-        return adjoint
+        return linked(self, self.shape.H, weight=self.weight.conjugate())
 
     def conj(self) -> NamedLinop:
         """Return the multiplication by conj(w)."""
@@ -123,9 +121,9 @@ def is_number(linop: object) -> TypeGuard[Scalar]:
     return isinstance(linop, Scalar) and not isinstance(linop.weight, Tensor)
 
 
-def number_of(linop: Any) -> complex:
+def number_of(linop: NamedLinop) -> complex:
     """Return the number of a Scalar that holds one of Python's."""
-    return linop.weight  # type: ignore[no-any-return]
+    return cast(complex, linop.weight)
 
 
 def as_python(number: complex) -> complex:

@@ -87,6 +87,7 @@ class Wrapper(Composite):
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the same around the part of the operand; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        if not window:
-            return linop  # type: ignore[no-any-return]
-        return linop.with_operands([tile_of(linop.linop, window)])  # type: ignore[no-any-return]
+        part: NamedLinop = linop
+        if window:
+            part = linop.with_operands([tile_of(linop.linop, window)])
+        return part

@@ -45,6 +45,8 @@ class Zero(SliceableLinop):
     tensor([0., 0.])
     """
 
+    _is_real = True
+
     def __init__(
         self,
         ishape: Sequence[NamedDimension | str] = ("...",),
@@ -160,40 +162,32 @@ class Zero(SliceableLinop):
                 )
         return lengths
 
-    def conj(self) -> NamedLinop:
-        """Return the zero operator itself, which is real."""
-        return self
-
     def own_normal(self) -> NamedLinop:
         """Return the zero operator of the input space, which may be sliced along all of it."""
         return Zero(self.ishape, sizes=self._sizes["input"])
 
     def adjoint(self) -> NamedLinop:
         """Return the zero operator in the other direction."""
-        other = super().adjoint()
-        sizes = self._sizes
-        vars(other)["_sizes"] = {"input": sizes["output"], "output": sizes["input"]}
+        other = cast(Zero, super().adjoint())
+        other._sizes = {"input": self._sizes["output"], "output": self._sizes["input"]}
         return other
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the zero operator between the slices; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        if not window:
-            return linop  # type: ignore[no-any-return]
         cut = {dim: piece.stop - piece.start for dim, piece in window.items()}
-        return linop._with_lengths(cut)  # type: ignore[no-any-return]
+        return linop._with_lengths(cut) if cut else linop  # type: ignore[no-any-return]
 
     adj_split = split
 
     def _with_lengths(self, lengths: Mapping[NamedDimension, int]) -> Zero:
         """Return the zero operator between spaces in which some dimensions are so long."""
-        other, sizes = linked(self), self._sizes
-        vars(other)["_sizes"] = {
-            "input": {**sizes["input"], **{d: n for d, n in lengths.items() if d in self.ishape}},
-            "output": {**sizes["output"], **{d: n for d, n in lengths.items() if d in self.oshape}},
-        }
-        return other
+        sizes: dict[Side, dict[NamedDimension, int]] = {}
+        for side in SIDES:
+            own = {d: n for d, n in lengths.items() if d in dims_of(self.shape, side)}
+            sizes[side] = self._sizes[side] | own
+        return linked(self, None, _sizes=sizes)
 
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return that nothing is read or written."""
@@ -201,13 +195,13 @@ class Zero(SliceableLinop):
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""
-        other = super().renamed(names)
+        other = cast(Zero, super().renamed(names))
         if other is not self:
-            vars(other)["_sizes"] = {
+            other._sizes = {
                 side: {names.get(dim, dim): n for dim, n in sizes.items()}
                 for side, sizes in self._sizes.items()
             }
-            vars(other)["_apart"] = frozenset(names.get(dim, dim) for dim in self._apart)
+            other._apart = frozenset(names.get(dim, dim) for dim in self._apart)
         return other
 
 

@@ -363,7 +363,8 @@ class NamedLinop(Arithmetic, Conversions):
     @staticmethod
     def adj_split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the adjoint of the part of the adjoint: what ``split`` is to an ``A.H``."""
-        return linop.H.split(linop.H, tile).H  # type: ignore[no-any-return]
+        adjoint: NamedLinop = linop.H
+        return adjoint.split(adjoint, tile).H
 
     def tiles_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
         """Return the tile of each of the slices of one dimension; the whole is checked once.

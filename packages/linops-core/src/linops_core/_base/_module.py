@@ -104,26 +104,14 @@ class OperatorModule(LateHooks):
         self,
         state_dict: dict[str, Any],
         prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
+        *others: Any,
     ) -> None:
         """Load the own tensors, and give to the parts by all names what is there by one.
 
         Torch hands each module a dictionary of its own, in which the parts find theirs.
         """
-        error_msgs += repeat_all(self, state_dict, prefix)
-        super()._load_from_state_dict(
-            state_dict,
-            prefix,
-            local_metadata,
-            strict,
-            missing_keys,
-            unexpected_keys,
-            error_msgs,
-        )
+        others[-1].extend(repeat_all(self, state_dict, prefix))  # the messages of errors
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def to(  # type: ignore[override]
         self,
