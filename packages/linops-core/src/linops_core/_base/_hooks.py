@@ -24,16 +24,6 @@ def hooks_are_possible(x: Tensor) -> bool:
     return type(x) is not Tensor or is_dynamo_compiling() or _any_global_hook()
 
 
-def called(linop: nn.Module, x: Tensor) -> Tensor:
-    """Return linop(x): past the machinery of modules, when it has nothing to do.
-
-    That machinery costs as much as a small operation.
-    """
-    if hooks_are_possible(x):
-        return cast(Tensor, nn.Module.__call__(linop, x))
-    return applied(linop, x)
-
-
 def has_hooks(linop: nn.Module) -> bool:
     """Whether somebody wants to know of the calls of an operator, or to change them."""
     own = linop.__dict__  # each attribute of a module that is looked up by itself costs as much
