@@ -9,8 +9,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from linops_multigpu._devices import _streams
 from linops_multigpu._devices._streams import (
-    AcceleratorBackend,
     HostBackend,
+    _AcceleratorBackend,
     as_stream,
     backend_of,
     register_backend,
@@ -62,7 +62,7 @@ def accelerator(monkeypatch: pytest.MonkeyPatch) -> PaperAccelerator:
 def test_a_stream_is_current_in_a_block_and_after_it_all_is_as_before(
     accelerator: PaperAccelerator,
 ) -> None:
-    backend = AcceleratorBackend()
+    backend = _AcceleratorBackend()
     mine, far = stream_of(ONE), stream_of(OTHER)
     with pytest.raises(KeyError), backend.using(far):
         with backend.using(mine):
@@ -80,7 +80,7 @@ def test_the_accelerator_that_is_there_is_used_and_others_are_hosts(
     accelerator: PaperAccelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = backend_of(ONE)
-    assert isinstance(backend, AcceleratorBackend) and backend_of(OTHER) is backend
+    assert isinstance(backend, _AcceleratorBackend) and backend_of(OTHER) is backend
     for name in ("cpu", "meta", "mps", "xpu:0"):
         assert isinstance(backend_of(torch.device(name)), HostBackend)
     mine = HostBackend()
@@ -97,7 +97,7 @@ def test_an_accelerator_that_is_not_there_is_a_host(monkeypatch: pytest.MonkeyPa
 
 def test_only_cuda_is_asked_whether_it_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "can_device_access_peer", lambda *_: False)
-    backend = AcceleratorBackend()
+    backend = _AcceleratorBackend()
     assert not backend.can_reach(ONE, OTHER)
     assert not backend.can_reach(ONE, CPU)
     assert backend.can_reach(torch.device("xpu:0"), torch.device("xpu:1"))
@@ -141,7 +141,7 @@ def test_what_is_no_stream_is_refused() -> None:
 
 @pytest.mark.gpu
 def test_a_gpu_has_streams_that_two_threads_can_use_at_once() -> None:
-    backend = AcceleratorBackend()
+    backend = _AcceleratorBackend()
     stream, before = backend.new_stream(ONE), backend.current_stream(ONE)
     with backend.using(stream), backend.using(stream):
         assert backend.current_stream(ONE) == stream

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from nameddim import ND, NamedDimension
 
 from .._devices._device import as_device
-from .._devices._device_spec import DeviceSpec, stream_of
+from .._devices._device_spec import DeviceSpec, Value, refuse_to_pickle, stream_of
 from .._devices._streams import Stream, as_stream
-from .._devices._value import Value, refuse_to_pickle
 
 DeviceMatrix: TypeAlias = (
     str

@@ -6,13 +6,7 @@ import torch
 
 
 def as_device(device: torch.device | str) -> torch.device:
-    """Return the device with its index; the CPU has none.
-
-    Raises
-    ------
-    ValueError
-        If it is no name of a device; without an index, also if there is none of its kind.
-    """
+    """Return the device with its index, of which the CPU has none; refuse what names no device."""
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
@@ -28,13 +22,7 @@ def as_device(device: torch.device | str) -> torch.device:
 
 
 def probed(device: torch.device) -> torch.device:
-    """Return the device that a tensor made on ``device`` is on.
-
-    Raises
-    ------
-    ValueError
-        If there is no such device.
-    """
+    """Return the device that a tensor made on ``device`` is on; refuse one that is not there."""
     try:
         return torch.empty(0, device=device).device
     except Exception as error:  # each backend has exceptions of its own

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 
 from ._device import as_device
 from ._streams import HostBackend, Stream, as_stream, backend_of
-from ._value import Value, refuse_to_pickle
+
+
+class Value:
+    """An object that cannot be changed, so that its copies are itself."""
+
+    def __copy__(self) -> Self:
+        """Return the value itself."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the value itself, streams and all."""
+        return self
 
 
 @dataclass(frozen=True, init=False)
@@ -73,15 +85,7 @@ class DeviceSpec(Value):
 
 
 def stream_of(what: str, stream: object, device: torch.device) -> Stream | None:
-    """Return the stream that was given for ``device``, if one was.
-
-    Raises
-    ------
-    TypeError
-        If it is no stream.
-    ValueError
-        If it is a stream of another device, or the device has none.
-    """
+    """Return the stream that was given for ``device``, if one was; refuse that of another."""
     if stream is None:
         return None
     found = as_stream(what, stream)
@@ -90,3 +94,12 @@ def stream_of(what: str, stream: object, device: torch.device) -> Stream | None:
     if found.device != device:
         raise ValueError(f"{what} must be a stream of {device}, got one of {found.device}")
     return found
+
+
+def refuse_to_pickle(what: str, *streams: Stream | None) -> None:
+    """Raise a TypeError if there is a stream: it is a handle of this process."""
+    if any(stream is not None for stream in streams):
+        raise TypeError(
+            f"{what}: streams belong to one process and must be given again in another, "
+            f"got one with streams to pickle"
+        )

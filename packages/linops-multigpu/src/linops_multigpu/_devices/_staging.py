@@ -75,13 +75,7 @@ def staging_of(device: torch.device, backend: StreamBackend) -> Staging:
 
 
 def pieces(x: Tensor, out: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the same parts of both, none of them longer than a piece, and none if there is nothing.
-
-    Parameters
-    ----------
-    x, out : Tensor
-        Of one shape and dtype.
-    """
+    """Yield the same parts of both, none of them empty or longer than a piece."""
     if x.nbytes <= PIECE_NBYTES:
         if x.numel():
             yield x, out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -32,13 +31,8 @@ def streams_on(
 ) -> DeviceStreams:
     """Return the streams to use now: the caller's current one to compute, pooled ones to copy.
 
-    Parameters
-    ----------
-    device : torch.device
-    spec : DeviceSpec, optional
-        Names streams to use instead.
-    peer : torch.device, optional
-        The device to copy to or from: what goes to one need not wait for what goes to another.
+    ``spec`` names others to use instead. ``peer`` is the device to copy to or from: what goes to
+    one need not wait for what goes to another.
     """
     backend = backend_of(device)
     compute = None if spec is None else spec.compute_stream
@@ -67,11 +61,6 @@ def let_caller_follow(streams: DeviceStreams, result: Tensor | None = None) -> N
             streams.backend.record_use(result, current)
 
 
-_Way: TypeAlias = tuple[torch.device, torch.device | None]
-
-
-def _new_pair(backend: StreamBackend, way: _Way) -> tuple[Stream, Stream]:
-    return backend.new_stream(way[0]), backend.new_stream(way[0])
-
-
-_PAIRS = KeptWithBackend(_new_pair)
+_PAIRS = KeptWithBackend[tuple[torch.device, torch.device | None], tuple[Stream, Stream]](
+    lambda backend, way: (backend.new_stream(way[0]), backend.new_stream(way[0]))
+)

@@ -79,40 +79,31 @@ def recorded_on(stream: Stream, backend: StreamBackend) -> Event:
     return event
 
 
-class AcceleratorBackend:
+class _AcceleratorBackend:
     """The streams of whatever `torch.accelerator` stands for here."""
 
     def current_stream(self, device: torch.device) -> Stream:
-        """Return the stream on which the caller's work on ``device`` goes."""
         return cast(Stream, torch.accelerator.current_stream(device))
 
     def new_stream(self, device: torch.device) -> Stream:
-        """Return a stream from torch's pool."""
         return cast(Stream, torch.Stream(device))
 
     def new_event(self, device: torch.device) -> Event:
-        """Return an event that has not been recorded."""
         return cast(Event, torch.Event(device))
 
     def using(self, stream: Stream) -> AbstractContextManager[object]:
-        """Make ``stream`` the current one of its device inside the block."""
         return _current(cast(torch.Stream, stream))
 
     def record_use(self, tensor: Tensor, stream: Stream) -> None:
-        """Keep the memory of ``tensor`` until ``stream`` is done with what it was given so far."""
         tensor.record_stream(cast(torch.Stream, stream))
 
     def can_reach(self, device: torch.device, peer: torch.device) -> bool:
-        """Whether ``device`` can read and write the memory of ``peer`` by itself.
-
-        Only CUDA says; of others torch takes care itself.
-        """
         if device.type != peer.type:
             return False
+        # Only CUDA says; of others torch takes care itself.
         return device.type != "cuda" or torch.cuda.can_device_access_peer(device, peer)
 
     def empty_pinned(self, like: Tensor) -> Tensor:
-        """Return host memory for a contiguous copy of ``like`` that the device can reach."""
         return torch.empty(like.shape, dtype=like.dtype, device="cpu", pin_memory=True)
 
 
@@ -186,20 +177,14 @@ class HostEvent:
 
 
 def as_stream(what: str, stream: object) -> Stream:
-    """Return ``stream``, which somebody gave.
-
-    Raises
-    ------
-    TypeError
-        If it is none.
-    """
+    """Return ``stream``; refuse what is none with a TypeError."""
     if not isinstance(stream, Stream):
         raise TypeError(f"{what} must be a stream, got {stream!r}")
     return stream
 
 
 _BACKENDS: dict[str, StreamBackend] = {}
-_HOST, _ACCELERATOR = HostBackend(), AcceleratorBackend()
+_HOST, _ACCELERATOR = HostBackend(), _AcceleratorBackend()
 # All work of "mps" goes on one queue, in which torch keeps the order.
 _WITHOUT_STREAMS = frozenset(["cpu", "meta", "mps"])
 

@@ -27,35 +27,20 @@ _LOG = logging.getLogger("linops_multigpu.transfers")
 
 @dataclass(slots=True)
 class Transfer:
-    """A copy that was issued and may be under way.
-
-    ``receive`` gives the result; ``release`` must come before what was sent is changed or
-    dropped, for until then it is read.
-
-    Parameters
-    ----------
-    sent : Tensor
-    source, destination : DeviceStreams
-    copy : Tensor
-        What will hold the values; its memory belongs to the stream for what comes in.
-    arrived : Event, optional
-        When it does. None if it did at once.
-    departed : Event, optional
-        When what was sent has been read. None if it was at once.
-    """
+    """A copy that was issued and may be under way; call ``receive``, then ``release``."""
 
     sent: Tensor
     source: DeviceStreams
     destination: DeviceStreams
     copy: Tensor
+    """Its memory belongs to the stream for what comes in."""
     arrived: Event | None = None
+    """When the copy has its values; None if at once."""
     departed: Event | None = None
+    """When what was sent has been read; None if at once."""
 
     def receive(self) -> Tensor:
-        """Return the result, which the stream that computes at the destination waits for.
-
-        On a host it is there when this returns.
-        """
+        """Return the result, for which the stream that computes at the destination waits."""
         there = self.destination
         if self.arrived is not None:
             there.compute.wait_event(self.arrived)
@@ -63,16 +48,13 @@ class Transfer:
         return self.copy
 
     def release(self) -> None:
-        """Let the stream that computes at the source wait until what was sent has been read."""
+        """Let the source compute on, which may change x, only when x has been read."""
         if self.departed is not None:
             self.source.compute.wait_event(self.departed)
 
 
 def send(x: Tensor, source: DeviceStreams, destination: DeviceStreams) -> Tensor:
-    """Return ``x`` at the destination; both may be used as if the copy had been made at once.
-
-    On the streams that compute, that is. See :func:`issue`.
-    """
+    """Return ``x`` at the destination; streams that compute may use both as if it had arrived."""
     transfer = issue(x, source, destination)
     result = transfer.receive()
     transfer.release()
@@ -88,30 +70,19 @@ def issue(
     into: Tensor | None = None,
     vacant: Event | None = None,
 ) -> Transfer:
-    """Start a copy of ``x`` to another device, on the streams that are there for copies.
-
-    The host goes on, after it has copied what it sends itself. Autograd does not follow.
+    """Start a copy of ``x`` on the streams for copies; autograd does not follow.
 
     Parameters
     ----------
     x : Tensor
         On the device of ``source``.
     source, destination : DeviceStreams
-        Where it is, and where it is to be; where that is one device, x itself is the copy.
-    ready : Event, optional
-        When x has its values. By default when the stream that computes at the source has done
-        what it was given so far.
+        Where it is and is to be; where that is one device, x itself is the copy.
+    ready, vacant : Event, optional
+        When x has its values, and when ``into`` may be written to. By default when the stream
+        that computes there has done what it was given so far.
     into : Tensor, optional
         Where the values are to be, on another device that has streams.
-    vacant : Event, optional
-        When ``into`` may be written to. By default when the stream that computes at the
-        destination has done what it was given so far.
-
-    Raises
-    ------
-    ValueError
-        If x is not at the source, or ``into`` is unlike x, not at the destination, or given where
-        no device can write to it later.
     """
     _check(x, source, destination, into)
     fake = isinstance(x, FakeTensor)
