@@ -51,21 +51,17 @@ class LinopFactories:
         bound = (self.rtol if rtol is None else rtol) * largest
         return x.shape == y.shape and bool(((x - y).abs() <= bound).all())
 
-    def dense(self, linop: NamedLinop, sizes: Mapping[str, int] | None = None) -> Tensor:
-        """Return the matrix of the operator."""
-        known = {**self.sizes(), **(sizes or {})}
-        lengths = dict(zip(linop.ishape, input_lengths(linop, known, of_run=[2]), strict=True))
-        with torch.no_grad():
-            return linop.to_dense({str(dim): n for dim, n in lengths.items()}, torch.complex128)
+    def dense(self, linop: NamedLinop) -> Tensor:
+        """Return the matrix of an operator, which may be derived from the first."""
+        return linop.to_dense(self.all_sizes(linop), torch.complex128).detach()
 
     def all_sizes(self, linop: NamedLinop) -> dict[str, int]:
         """Return the size of each dimension of ``linop``, which may be derived from the first."""
         A = self.make_linop()
         x = self.make_input(A)
-        known: dict[str, int] = {**self.sizes()}
-        for names, lengths in ((A.ishape, x.shape), (A.oshape, A(x).shape)):
-            for dim, length in zip(names, lengths, strict=True):
-                known.setdefault(str(dim), length)
+        sides = ((A.ishape, x.shape), (A.oshape, A(x).shape))
+        found = {str(dim): n for side in sides for dim, n in zip(*side, strict=True)}
+        known = {**found, **self.sizes()}
         return {**known, **sizes_of(linop, defaultdict(int, known))}
 
 

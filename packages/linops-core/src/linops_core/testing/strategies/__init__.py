@@ -30,8 +30,8 @@ from ._shape_operators import sums as sums
 from ._spaces import Space as Space
 from ._spaces import Spaces as Spaces
 from ._spaces import spaces as spaces
+from ._trees import sums_of_views as sums_of_views
 from ._trees import trees as trees
-from ._views import sums_of_views as sums_of_views
 
 __all__ = [
     "LEAVES",

@@ -16,9 +16,11 @@ from nameddim import ND
 
 from ... import Add, Chain, Concat, Identity, Stack
 from ..._base._linop import NamedLinop
+from ._blocks import blocks
 from ._known import Known
 from ._leaves import leaves
-from ._matrices import dense_operators
+from ._matrices import dense_operators, identities
+from ._shape_operators import end_pads, rearrangements
 from ._spaces import Space, Spaces, sides, spaces
 
 Build: TypeAlias = Callable[[st.DrawFn, Spaces, int], Known]
@@ -161,11 +163,10 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     renamed = {name for here, there in pairs if here != there for name in (here.name, there)}
     if renamed:
         linop = Identity(linop.oshape, where.oshape) @ linop
-    inner = Spaces(where.ishape, middle, where.sizes)
-    side_by_side = frozenset().union(*(part.side_by_side for part in parts))
-    found = combined(parts, linop, matrix, where, twice | renamed | side_by_side)
-    more = {dim: where.sizes[dim] for dim in {*inner.ishape, *inner.oshape} - {*where.oshape}}
-    return replace(found, inner={**found.inner, **more})
+    found = combined(parts, linop, matrix, where, twice | renamed)
+    inner = {dim: where.sizes[dim] for dim in {*where.ishape, *middle} - {*where.oshape}}
+    opaque = found.opaque | found.side_by_side
+    return replace(found, opaque=opaque, inner={**found.inner, **inner})
 
 
 def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -173,20 +174,20 @@ def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     dim = draw(st.sampled_from([name for name in names if where.sizes[name] > 1]))
     idim, odim = divided = draw(_blocks_along(where, dim))
     lengths = draw(_lengths(where.sizes[dim]))
-    blocks = []
+    parts = []
     for length in lengths:
         sizes = {**where.sizes, **{name: length for name in divided if name is not None}}
         inside = Spaces(where.ishape, where.oshape, sizes)
-        blocks.append(named(_nested(draw, inside, depth)))
+        parts.append(named(_nested(draw, inside, depth)))
     linop = Concat(
-        *(block.linop for block in blocks),
+        *(part.linop for part in parts),
         idim=idim,
         odim=odim,
         isizes=lengths if idim else None,
         osizes=lengths if odim else None,
         **_threads(draw),
     )
-    return side_by_side(blocks, linop, where, lengths, idim, odim)
+    return side_by_side(parts, linop, where, lengths, idim, odim)
 
 
 def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -224,27 +225,27 @@ def _blocks_along(draw: st.DrawFn, where: Spaces, dim: str) -> tuple[str | None,
 
 
 def side_by_side(
-    blocks: Sequence[Known],
+    parts: Sequence[Known],
     linop: NamedLinop,
     where: Spaces,
     lengths: Sequence[int],
     idim: str | None,
     odim: str | None,
 ) -> Known:
-    """Return what is known of blocks of these lengths along a dimension of input or output."""
+    """Return what is known of parts of these lengths along a dimension of input or output."""
     rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
     whole = torch.zeros([*rows, *columns], dtype=torch.complex128)
     start = 0
-    for block, length in zip(blocks, lengths, strict=True):
+    for part, length in zip(parts, lengths, strict=True):
         there = whole
         if odim is not None:
             there = there.narrow(where.oshape.index(odim), start, length)
         if idim is not None:
             there = there.narrow(len(rows) + where.ishape.index(idim), start, length)
-        there += block.matrix.reshape(there.shape)
+        there += part.matrix.reshape(there.shape)
         start += length
     matrix = whole.reshape(math.prod(rows), math.prod(columns))
-    found = combined(blocks, linop, matrix, where)
+    found = combined(parts, linop, matrix, where)
     divided = {name for name in (idim, odim) if name is not None}
     return replace(found, side_by_side=found.side_by_side | divided)
 
@@ -281,3 +282,39 @@ def combined(
                 clashing.add(dim)
     side_by_side = frozenset().union(*(part.side_by_side for part in parts))
     return Known(linop, matrix, where, frozenset(clashing), inner, side_by_side)
+
+
+@st.composite
+def sums_of_views(draw: st.DrawFn) -> Known:
+    r"""Sums over a dimension K of operators that mostly return a view of their input.
+
+    :math:`y = \sum_k A_k x_k`, where most :math:`A_k` copy nothing: an identity, the first
+    elements, another order of the axes, or blocks that do not overlap. When such an operator is
+    cut along K, partial sums begin with a view of what a tile was given.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> @given(sums_of_views())
+    ... def test_the_dimension_that_is_summed_is_first(known):
+    ...     assert str(known.linop.ishape[0]) == "K"
+    >>> test_the_dimension_that_is_summed_is_first()
+    """
+    inside, views = draw(st.sampled_from(_VIEWS))
+    n_operands = draw(st.integers(2, 5))
+    is_view = draw(st.lists(st.integers(0, 3), min_size=n_operands, max_size=n_operands))
+    operands = [named(draw((views if n else dense_operators)(inside))) for n in is_view]
+    where = Spaces(("K", *inside.ishape), inside.oshape, {**inside.sizes, "K": n_operands})
+    linop = Stack(*(operand.linop for operand in operands), idim_and_idx=("K", 0))
+    return side_by_side(operands, linop, where, [1] * n_operands, "K", None)
+
+
+_SIZES = {"A": 4, "B": 4, "C": 3, "D": 2, "E": 2}
+_VIEWS = [
+    (Spaces(("A",), ("A",), _SIZES), identities),
+    (Spaces(("A",), ("B",), _SIZES), identities),
+    (Spaces(("A",), ("C",), _SIZES), end_pads),
+    (Spaces(("C", "D"), ("D", "C"), _SIZES), rearrangements),
+    (Spaces(("A",), ("D", "E"), _SIZES), blocks),
+    (Spaces(("D", "E"), ("A",), _SIZES), blocks),
+]
