@@ -253,6 +253,12 @@ class SideBySide(Composite):
         window = linop.own_window(tile)
         return linop._cut(window) if window else linop
 
+    _split_of_row = split
+
+    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
+        """Return what each of the slices touches, of operands that were asked once."""
+        return [self._cut({dim: piece}) for piece in pieces]
+
     def _cut(self, window: Window) -> NamedLinop:
         """Return the operands that the window touches, cut by it.
 
