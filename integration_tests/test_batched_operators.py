@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
 from linops_core.alg import conjugate_gradients
-from linops_multigpu import BatchSpec, Placed, create_batched_linop
+from linops_multigpu import BatchSpec, DeviceReplica, create_batched_linop
 from linops_split import batch_linop, split_linop
 from memmap import memory_aware_to, overlapping_pairs, same_storage, union_nbytes
 
@@ -56,7 +56,7 @@ def test_a_device_holds_the_bytes_that_its_tiles_read_and_no_more(data: st.DataO
     sizes = data.draw(st.dictionaries(st.sampled_from("CMN"), st.integers(1, 5), min_size=1))
     devices = data.draw(st.lists(st.sampled_from(["cpu", "meta"]), min_size=1, max_size=4))
     B = create_batched_linop(A, BatchSpec(sizes, devices, "cpu"))
-    parts = [part for part in B.modules() if isinstance(part, Placed)]
+    parts = [part for part in B.modules() if isinstance(part, DeviceReplica)]
     read = [view for part in parts for view in tensors(part.source.with_weights(Tensor.detach))]
     held = [tensor for part in parts for tensor in tensors(part.up_to_date())]
     storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in held}

@@ -11,16 +11,10 @@ from ._algebra._chain import Chain as Chain
 from ._algebra._composite import Composite as Composite
 from ._algebra._identity import Identity as Identity
 from ._algebra._normal import Normal as Normal
-from ._algebra._row import Row as Row
-from ._algebra._row import rows as rows
 from ._algebra._same_space import same_space as same_space
 from ._algebra._scalar import Scalar as Scalar
 from ._algebra._wrapper import Wrapper as Wrapper
 from ._algebra._zero import Zero as Zero
-from ._base._hooks import applied as applied
-from ._base._hooks import has_hooks as has_hooks
-from ._base._hooks import hooks_are_possible as hooks_are_possible
-from ._base._late_hooks import n_hooks_registered as n_hooks_registered
 from ._base._linop import NamedLinop as NamedLinop
 from ._base._linop import tile_of as tile_of
 from ._base._roles import Role as Role
@@ -73,7 +67,6 @@ __all__ = [
     "Rearrange",
     "Repeat",
     "Role",
-    "Row",
     "Sampling",
     "Scalar",
     "Side",
@@ -88,16 +81,11 @@ __all__ = [
     "Wrapper",
     "Zero",
     "alg",
-    "applied",
     "config",
     "constant_when_compiled",
     "from_pylops",
     "from_scipy",
     "from_sigpy",
-    "has_hooks",
-    "hooks_are_possible",
-    "n_hooks_registered",
-    "rows",
     "same_space",
     "tile_of",
     "to_pylops",

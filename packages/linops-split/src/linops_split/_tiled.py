@@ -73,6 +73,7 @@ class Tiled(Composite):
         super().__init__(tiles.shape, [part.linop for part in tiles.parts])
         for part in tiles.parts:
             part.linop._has_relatives = True  # their dimensions must not change
+        self._has_relatives = True  # nor which operators they are
         self._sizes = dict(sizes or {})
         self._tqdm_kwargs = tqdm_kwargs
         self._lay_out(tiles)
@@ -251,8 +252,7 @@ class Tiled(Composite):
 
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return the part of ``dim`` that is used; None where it is all, or not known."""
-        found = self.tiles.hull(ND.infer(dim))
-        return None if found == slice(0, self.size(dim)) else found
+        return self.tiles.hull(ND.infer(dim))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: as in the parts."""

@@ -10,10 +10,9 @@ _TRUE_OF_FN = (
     "adj_normal_fn",
     "own_normal",
     "without_fftshift",
-    "_is_stateless",
 )
 
-_PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal", "_is_stateless")
+_PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal")
 """Those that do not go through the ``forward`` of the operator and of its adjoint."""
 
 

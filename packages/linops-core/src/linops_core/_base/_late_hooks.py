@@ -36,17 +36,6 @@ NO_HOOKS: dict[str, OrderedDict[int, Any]] = {
 _REGISTER = [name for name in dir(nn.Module) if "register_" in name and name.endswith("_hook")]
 
 
-_register_calls = [0]
-
-
-def n_hooks_registered() -> int:
-    """Return how many hooks were registered with operators so far.
-
-    While it stays the same, an operator that had no hook has none.
-    """
-    return _register_calls[0]
-
-
 class LateHooks(nn.Module):
     """A module whose hooks may be those of `NO_HOOKS`, until it has one."""
 
@@ -73,7 +62,6 @@ def _with_own_hooks(register: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: LateHooks, *args: Any, **kwargs: Any) -> Any:
         own = vars(self)
         own.update({name: OrderedDict() for name, none in NO_HOOKS.items() if own[name] is none})
-        _register_calls[0] += 1
         return register(self, *args, **kwargs)
 
     # That of torch, with its links, is for torch's own pages.

@@ -57,10 +57,6 @@ class NamedLinop(Arithmetic, Conversions):
     tensor([1., 2.])
     """
 
-    _is_stateless: ClassVar[bool] = False
-    """Whether ``fn`` and ``adj_fn`` keep nothing between calls, and the shape and dtype of their
-    results follow from those of input and weights."""
-
     _is_real: ClassVar[bool] = False
     """Whether the operator is its own complex conjugate."""
 

@@ -52,7 +52,6 @@ class Diagonal(SliceableLinop):
     """
 
     weight: Tensor
-    _is_stateless = True
 
     def __init__(
         self,

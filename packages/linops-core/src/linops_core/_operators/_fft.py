@@ -65,8 +65,6 @@ class FFT(SliceableLinop):
     tensor([2.+0.j, 2.+0.j])
     """
 
-    _is_stateless = True
-
     def __init__(
         self,
         ndim: int,
