@@ -30,7 +30,10 @@ def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object)
     Its other attributes are those of ``linop`` but for ``changed``. Hooks are not taken over: they
     belong to the operator on which they were registered.
     """
-    return with_attributes(linop, attributes_of_linked(linop, shape) | changed)
+    own = attributes_of_linked(linop, shape) | changed
+    if changed.keys() - {"_is_endomorphism"}:
+        own["_found"] = {}  # lengths may be others
+    return with_attributes(linop, own)
 
 
 def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> dict[str, Any]:
