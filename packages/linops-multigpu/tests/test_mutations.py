@@ -34,13 +34,15 @@ from linops_multigpu import (
     DeviceSpec,
     Kind,
     Plan,
-    Remote,
     create_batched_linop,
 )
 from linops_multigpu._batches import _batched
 from linops_multigpu._execution import _execute, _output
+from linops_multigpu._execution._device_tiles import DevicePair
 from linops_multigpu._execution._planner import planned
+from linops_multigpu._weights import _training
 from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
+from linops_split import Part, Tiles
 
 pytestmark = pytest.mark.usefixtures("simulation")
 
@@ -91,15 +93,20 @@ def a_window(world: World, base: str) -> None:
     assert world.peak_nbytes("sim:1") == 16 * (8 + 1 + 1)
 
 
+def away(base: str, *linops: NamedLinop) -> BatchedLinop:
+    """Return the sum of operators that work on another device, one at a time."""
+    place = DevicePair(DeviceSpec("sim:1"), DeviceSpec(base))
+    tiles = Tiles(linops[0].shape, [Part(linop, {}, place) for linop in linops], {})
+    return BatchedLinop(tiles, place.base, 1)
+
+
 def identities(world: World, base: str) -> None:
     """Tiles that return their input itself."""
     same, D = SimpleLinop(_same, _same, ishape=("N",)), Diagonal(torch.rand(6), ("N",))
-    there = DeviceSpec("sim:1"), DeviceSpec(base)
     with torch.no_grad():
         on_device = D.with_weights(lambda weight: weight.to("sim:1"))
-    tiles = [Remote(tile, *there) for tile in (same, on_device, same)]
-    used(Add(same, D, same), BatchedLinop(Add(*tiles), there[1], 1), base)
-    used(same, BatchedLinop(Add(tiles[0]), there[1], 1), base)
+    used(Add(same, D, same), away(base, same, on_device, same), base)
+    used(same, away(base, same), base)
 
 
 def views(world: World, base: str) -> None:
@@ -181,8 +188,7 @@ def failures(world: World, base: str) -> None:
         return x * 2
 
     tile = SimpleLinop(fails, fails, ishape=("N",))
-    there = DeviceSpec("sim:1"), DeviceSpec(base)
-    B = BatchedLinop(Add(*(Remote(tile, *there) for _ in range(3))), there[1])
+    B = away(base, tile, tile, tile)
     x = torch.rand(6).to(base) + 0
     with pytest.raises(KeyError, match="a tile fails"):
         B(x)
@@ -260,10 +266,6 @@ EXECUTE: dict[str, tuple[str, str, str, Program]] = {
     "copies are received on the stream that computes": (
         "_Execution.send", "self.prepare(_1.incoming, action)", "self.prepare(_1.compute, action)",
         a_window),
-    "a conjugate is made for each tile": (
-        "Forward.operands", "self.x.resolve_conj().resolve_neg()", "self.x", conjugates),
-    "the sign of an input is made for each tile": (
-        "Forward.operands", "_1.resolve_neg()", "_1", negatives),
     "given streams do not wait for the caller": (
         "_Execution.__init__", "follow_caller(_1)", "None", given_streams),
     "the caller does not wait for given streams": (
@@ -273,34 +275,41 @@ EXECUTE: dict[str, tuple[str, str, str, Program]] = {
     "transfers start at the event of the stream that is current": (
         "_Execution.__init__", "record_start(_1)",
         "record_start(self.base.backend.current_stream(plan.base))", conjugates_on_a_stream),
-    "a later result is of another dtype": (
-        "_Execution.admit", "_1.dtype != _2.dtype", "False", two_dtypes),
-    "the output is allocated for another stream": (
-        "_Execution.admit", "_1.using(_2.compute)", "_1.using(_2.incoming)", sums),
-    "what is added is added to nothing": (
-        "Forward.output", "torch.empty if _1 else torch.zeros", "torch.empty", overlaps),
+    "what is dropped before all is computed again is in use": (
+        "execute", "execution.synchronize()", "None", two_dtypes),
     "what is dropped after an exception is in use": (
         "execute", "execution.synchronize()", "None", failures),
 }  # fmt: skip
+FORWARD: dict[str, tuple[str, str, str, Program]] = {
+    "a conjugate is made for each tile": (
+        "DeviceForward.operands", "self.x.resolve_conj().resolve_neg()", "self.x", conjugates),
+    "the sign of an input is made for each tile": (
+        "DeviceForward.operands", "_1.resolve_neg()", "_1", negatives),
+}  # fmt: skip
 OUTPUT: dict[str, tuple[str, str, str, Program]] = {
     "places are vacant at once": (
-        "DeviceOutput.__init__", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)",
-        sums),
-    "buffers are allocated for another stream": (
-        "DeviceOutput.__init__", "_1.using(_2.compute)", "_1.using(_2.incoming)", sums),
-    "what is to be added is written": ("Output.put", "_1.add_(_2)", "_1.copy_(_2)", sums),
-    "what is to be written is added": ("Output.put", "_1.copy_(_2)", "_1.add_(_2)", sums_here_too),
+        "AcceleratorOutput.prepare", "recorded_on(_1.compute, _2)",
+        "recorded_on(_1.incoming, _2)", sums),
+    "output and buffers are allocated for another stream": (
+        "DeviceOutput.admitted", "_1.using(_2.compute)", "_1.using(_2.incoming)", sums),
+    "a later result is of another dtype": (
+        "DeviceOutput.promoted", "raise WiderDtype(_1)", "return y", two_dtypes),
+    "what is added is added to nothing": (
+        "DeviceOutput.make", "torch.empty if _1 else torch.zeros", "torch.empty", overlaps),
+    "what is to be added is written": ("DeviceOutput.write", "_1.add_(_2)", "_1.copy_(_2)", sums),
+    "what is to be written is added": (
+        "DeviceOutput.write", "_1.copy_(_2)", "_1.add_(_2)", sums_here_too),
     "results of the base are added before what they are added to": (
-        "DeviceOutput.take", "_1.wait_event(_2)", "None", sums_here_too),
+        "AcceleratorOutput.take", "_1.wait_event(_2)", "None", sums_here_too),
     "a buffer is written as a place": (
-        "DeviceOutput.collect", "_1 if action.slot is None else _2", "_1", sums),
+        "AcceleratorOutput.collect", "_1 if action.slot is None else _2", "_1", sums),
 }  # fmt: skip
 HOST: dict[str, tuple[str, str, str, Program]] = {
     "the host does not wait for results": (
         "HostOutput.land", "_1.synchronize()", "None", sums),
     "the host puts its own results first": (
-        "HostOutput.take", "if self.on_the_way: ...\nelse: self.put(_1, _2)", "self.put(_1, _2)",
-        sums_here_too),
+        "HostOutput.take", "if self.on_the_way: ...\nelse: self.write(_1, _2)",
+        "self.write(_1, _2)", sums_here_too),
     "results stay on the devices until they land": (
         "HostOutput.collect", "return transfer",
         "transfer.arrived.sent = transfer\nreturn transfer", a_window),
@@ -395,16 +404,23 @@ def test_what_is_replaced_is_found_by_its_syntax() -> None:
     assert ast.unparse(change.visit(ast.parse("while a:\n    b\n    c"))) == "if a:\n    b\n    c"
     change = Replaced("f(_1, _1)", "g")
     assert ast.unparse(change.visit(ast.parse("f(a, b) + f(a, a)"))) == "f(a, b) + g"
-    with pytest.raises(AssertionError, match=r"Output\.put must have one 'none', got 0"):
-        with_a_bug(_output, "Output.put", "none", "None")
+    with pytest.raises(AssertionError, match=r"HostOutput\.land must have one 'none', got 0"):
+        with_a_bug(_output, "HostOutput.land", "none", "None")
 
 
 @pytest.mark.parametrize("name", EXECUTE)
 def test_bugs_in_the_execution_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     *change, program = EXECUTE[name]
-    module = with_a_bug(_execute, *change)
-    for part in ("execute", "Forward", "CannotBeWritten"):
-        monkeypatch.setattr(_batched, part, getattr(module, part))
+    monkeypatch.setattr(_batched, "execute", with_a_bug(_execute, *change).execute)
+    with pytest.raises((RaceError, AssertionError)):
+        run(program, "sim:0", "newest")
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_bugs_in_what_is_read_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    *change, program = FORWARD[name]
+    module = with_a_bug(_training, *change)
+    monkeypatch.setattr(_batched, "DeviceForward", module.DeviceForward)
     with pytest.raises((RaceError, AssertionError)):
         run(program, "sim:0", "newest")
 
@@ -480,10 +496,10 @@ def test_bugs_in_the_plan_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 PLANS: dict[str, tuple[Callable[..., Plan], Program]] = {
     "a window of one more": (
-        lambda tiling, devices, base, n, lanes: planned(tiling, devices, base, n + 1, lanes),
+        lambda work, devices, base, n, lanes: planned(work, devices, base, n + 1, lanes),
         a_window),
     "two streams of a device are taken for one": (
-        lambda tiling, devices, base, n, lanes: planned(tiling, devices, base, n), given_streams),
+        lambda work, devices, base, n, lanes: planned(work, devices, base, n), given_streams),
     "fewer buffers than are used at a time": (
         lambda *args: replace(_in_one_slot(planned(*args)), n_slots=1), sums_here_too),
 }  # fmt: skip

@@ -346,7 +346,7 @@ def test_an_operator_with_other_weights_sees_whether_autograd_follows_them() -> 
     x = torch.rand(4, requires_grad=True)
     with machine():
         B = create_batched_linop(A, BatchSpec({"N": 2}, ["sim:1"], "cpu"))
-        assert isinstance(B, BatchedLinop) and not B.has_recorded_weights()
+        assert isinstance(B, BatchedLinop) and not B._is_trained()
         weights = []
 
         def followed(weight: Tensor) -> Tensor:
@@ -354,7 +354,7 @@ def test_an_operator_with_other_weights_sees_whether_autograd_follows_them() -> 
             return weights[-1]
 
         C = B.with_weights(followed)
-        assert isinstance(C, BatchedLinop) and C.has_recorded_weights()
+        assert isinstance(C, BatchedLinop) and C._is_trained()
         found = torch.autograd.grad(C(x).sum(), weights)
         assert all(gradient.abs().max() > 0 for gradient in found)
         del B, C

@@ -52,14 +52,12 @@ def execute(
             for number, action in enumerate(watched(plan.actions)):
                 execution.carry_out(number, action)
             return execution.joined()
-        except WiderDtype as wider:
-            # What was collected is in memory of another dtype: all is computed again.
-            execution.synchronize()
-            dtype = wider.dtype
-        except BaseException:
+        except BaseException as error:
             # What is dropped now may still be in use anywhere.
             execution.synchronize()
-            raise
+            if not isinstance(error, WiderDtype):
+                raise
+            dtype = error.dtype  # all is computed again, for an output of this dtype
 
 
 class _Execution:
