@@ -381,7 +381,8 @@ def test_hooks_of_tiles_on_other_devices_are_called(is_followed: bool) -> None:
         )
         B(x)
         handle.remove()
-        assert seen.count(tile) == 1
+        assert [type(module) for module in seen].count(Dense) == 2  # what computes
+        assert is_followed or seen.count(tile) == 1  # in training a copy is called in its place
         seen.clear()
         del B, tile
 

@@ -29,6 +29,7 @@ from .._execution._execute import execute
 from .._execution._plan import Kind, Plan
 from .._execution._planner import check_window, planned
 from .._execution._timeline import Timeline, timeline
+from .._weights._broadcast import sent_by_itself
 from .._weights._training import MOVING, DeviceCopies, DeviceForward, DeviceRecording
 
 
@@ -61,13 +62,8 @@ class BatchedLinop(Tiled):
     ValueError
         If ``max_in_flight`` is not positive.
 
-    Attributes
-    ----------
-    start_event : RepeatedEvent
-        The event at which the transfers of the last call could start.
     """
 
-    start_event: RepeatedEvent
     _where: DeviceTiles | None
     _plans: dict[object, Plan]
 
@@ -82,14 +78,18 @@ class BatchedLinop(Tiled):
         if not isinstance(base, DeviceSpec):
             raise TypeError(f"BatchedLinop: base must be a DeviceSpec, got {base!r}")
         check_window("BatchedLinop", max_in_flight)
-        self.__dict__["base"] = base
-        super().__init__(tiles, tqdm_kwargs, sizes)
         self.base, self.max_in_flight = base, max_in_flight
+        super().__init__(tiles, tqdm_kwargs, sizes)
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
         """The device of its input: the base."""
         return (self.base.device,)
+
+    @property
+    def start_event(self) -> RepeatedEvent:
+        """The event at which the transfers of the last call could start."""
+        return self._start_event
 
     def plan(self) -> Plan:
         """Return what is done when the operator is applied, in the order in which it is issued.
@@ -233,7 +233,7 @@ class BatchedLinop(Tiled):
         """Be an operator of this table, about which nothing was found out yet."""
         super()._lay_out(tiles)
         self._where, self._plans = None, {}
-        self.__dict__["start_event"] = RepeatedEvent(self.base.device)
+        self._start_event = RepeatedEvent(self.base.device)
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
@@ -249,7 +249,7 @@ class BatchedLinop(Tiled):
 def applied_on_device(part: Part, x: Tensor) -> Tensor:
     """Return what a part returns, which is on the base device as x is."""
     if part.place is None:
-        return part.linop(x)
+        return on_device(part.linop, x.device)(x)
     pair = cast(DevicePair, part.place)
     base, device = pair.base, pair.device
     sending, receiving = base.transfer_stream, device.transfer_stream
@@ -257,6 +257,15 @@ def applied_on_device(part: Part, x: Tensor) -> Tensor:
     streams = streams_on(device.device, device)
     follow_caller(streams)
     with streams.backend.using(streams.compute):
-        y: Tensor = there.H(part.linop(there(x)))
+        y: Tensor = there.H(on_device(part.linop, device.device)(there(x)))
     let_caller_follow(streams)
     return y
+
+
+def on_device(linop: NamedLinop, device: torch.device) -> NamedLinop:
+    """Return an operator with its weights on the device; sent there if they were moved away."""
+    if any(isinstance(module, MOVING) for module in linop.modules()):
+        return linop
+    tensors = (*linop.parameters(), *linop.buffers())
+    is_away = any(tensor.device != device for tensor in tensors)
+    return sent_by_itself(linop, device) if is_away else linop

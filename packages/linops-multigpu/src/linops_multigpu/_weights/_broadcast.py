@@ -50,18 +50,11 @@ class Broadcast:
     def linops(self) -> list[NamedLinop]:
         """Return operators whose gradients reach the weights, which belong to one call."""
         own = self.weights
-        return self.reading(_BroadcastWeights.apply(self.parts, *own) if own else ())  # type: ignore[no-untyped-call]
-
-    def reading(self, parts: Sequence[Tensor]) -> list[NamedLinop]:
-        """Return operators that read the given tensors in the place of the parts of weights."""
+        parts = _BroadcastWeights.apply(self.parts, *own) if own else ()  # type: ignore[no-untyped-call]
         return [
-            reading(source, [parts[of] if isinstance(of, int) else of for of in own])
-            for source, own in zip(self._sources, self._read, strict=True)
+            reading(source, [parts[of] if isinstance(of, int) else of for of in read])
+            for source, read in zip(self._sources, self._read, strict=True)
         ]
-
-    def parts_of(self, position: int) -> list[int]:
-        """Return the numbers of the parts that an operator reads."""
-        return sorted({of for of in self._read[position] if isinstance(of, int)})
 
     def _copy_or_number(self, tensor: Tensor, copy: Tensor) -> Tensor | int:
         """Return what stands for a tensor: the copy, or the number of a part of a weight."""
@@ -82,7 +75,9 @@ class Broadcast:
 
 def sent_by_itself(source: NamedLinop, device: torch.device) -> NamedLinop:
     """Return an operator on what it reads, sent to a device by what any transform follows."""
-    return source.with_weights(lambda tensor: _sent(tensor, tensor.device, device))
+    return source.with_weights(
+        lambda tensor: tensor if tensor.device == device else _sent(tensor, tensor.device, device)
+    )
 
 
 def is_transformed() -> bool:
@@ -120,7 +115,7 @@ class _ReduceAdd(Function):
         for number, gradient in enumerate(gradients):
             if gradient is not None:
                 sums.add(number, gradient)
-        found = returned([(sums, range(len(parts.roots)))])
+        found = returned([sums])
         return tuple(found.get(number) for number in range(len(parts.roots)))
 
     @staticmethod

@@ -29,7 +29,7 @@ class DeviceGradientSums:
     """
 
     def __init__(self, parts: WeightParts) -> None:
-        self._parts = parts
+        self.parts = parts
         self._groups = parts.groups()
         self._group_of = {n: i for i, group in enumerate(self._groups) for n in group}
         self._totals: dict[int, _Total] = {}
@@ -37,8 +37,8 @@ class DeviceGradientSums:
 
     def add(self, number: int, gradient: Tensor) -> None:
         """Add the gradient of a part, on the stream that is current."""
-        part = self._parts.parts[number]
-        root = self._parts.roots[part.root]
+        part = self.parts.parts[number]
+        root = self.parts.roots[part.root]
         if root.device == part.copy.device:
             if part.root not in self._whole:
                 self._whole[part.root] = gradient.new_zeros(root.shape.numel())
@@ -46,7 +46,7 @@ class DeviceGradientSums:
             return
         group = self._group_of[number]
         if group not in self._totals:
-            members = [self._parts.parts[n] for n in self._groups[group]]
+            members = [self.parts.parts[n] for n in self._groups[group]]
             self._totals[group] = _Total(root, members)
         self._totals[group].add(part, gradient)
 
@@ -61,10 +61,6 @@ class DeviceGradientSums:
     def tensors(self) -> Iterable[Tensor]:
         """Return the memory of all sums."""
         return chain(self._whole.values(), (total.values for total in self._totals.values()))
-
-    def root(self, number: int) -> Root:
-        """Return a weight of which there is a part."""
-        return self._parts.roots[number]
 
 
 class _Total:
@@ -112,29 +108,27 @@ class _Total:
         return len(self.parts) == 1 and own == (self.root.shape, self.root.stride, 0)
 
 
-def returned(sums: Sequence[tuple[DeviceGradientSums, Sequence[int]]]) -> dict[int, Tensor]:
+def returned(sums: Sequence[DeviceGradientSums]) -> dict[int, Tensor]:
     """Return the gradients of weights, each on the device of its weight, in its layout.
 
     It works on the streams that are current.
 
     Parameters
     ----------
-    sums : sequence of (DeviceGradientSums, sequence of int)
-        With a number for each weight that the sums are of: those of one number are added up.
+    sums : sequence of DeviceGradientSums
+        Over parts of the same weights; they are added up.
     """
     found = _Returned()
-    for own, numbers in sums:
-        for root, values in own.whole():
-            found.add(numbers[root], own.root(root), values)
-    under_way = deque[tuple[int, _Total, Transfer]]()
-    for own, numbers in sums:
-        for total in own.totals():
-            here, there = total.root.device, total.values.device
-            ends = streams_on(there, peer=here), streams_on(here, peer=there)
-            if len(under_way) == _N_UNDER_WAY:
-                found.land(*under_way.popleft())
-            number = numbers[total.parts[0].root]
-            under_way.append((number, total, issue(total.values, *ends)))
+    for own in sums:
+        for number, values in own.whole():
+            found.add(number, own.parts.roots[number], values)
+    under_way = deque[tuple[_Total, Transfer]]()
+    for total in chain.from_iterable(own.totals() for own in sums):
+        here, there = total.root.device, total.values.device
+        ends = streams_on(there, peer=here), streams_on(here, peer=there)
+        if len(under_way) == _N_UNDER_WAY:
+            found.land(*under_way.popleft())
+        under_way.append((total, issue(total.values, *ends)))
     for arriving in under_way:
         found.land(*arriving)
     return found.shaped()
@@ -155,9 +149,9 @@ class _Returned:
         else:
             self._flat[number] = flat
 
-    def land(self, number: int, total: _Total, transfer: Transfer) -> None:
+    def land(self, total: _Total, transfer: Transfer) -> None:
         """Add a sum that has been sent."""
-        arrived, root = transfer.receive(), total.root
+        arrived, root, number = transfer.receive(), total.root, total.parts[0].root
         transfer.release()
         if len(total.parts) == 1 and number in self._flat:
             total.parts[0].of(self._flat[number]).add_(arrived)

@@ -72,7 +72,7 @@ class Replica:
     def _now(self, positions: Sequence[int]) -> list[NamedLinop]:
         copies = self._up_to_date(positions)
         if torch.is_grad_enabled() and any(copies.recorded()):
-            return copies.followed(self._sources, positions).linops()
+            return copies.broadcast(self._sources, positions).linops()
         return [copies.linops[position] for position in positions]
 
     def _up_to_date(self, positions: Sequence[int]) -> Copies:
@@ -117,7 +117,7 @@ class Copies:
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]
-        self._broadcast: dict[tuple[object, ...], Broadcast] = {}
+        self._broadcasts: dict[tuple[object, ...], Broadcast] = {}
 
     def show(self, positions: Sequence[int] | None = None) -> bool:
         """Whether what the operators read, or some of them, is as it was."""
@@ -129,17 +129,17 @@ class Copies:
         """Return of each tensor of the operators whether autograd follows it now."""
         return self._snapshot.recorded()
 
-    def followed(self, sources: Sequence[NamedLinop], positions: Sequence[int]) -> Broadcast:
+    def broadcast(self, sources: Sequence[NamedLinop], positions: Sequence[int]) -> Broadcast:
         """Return how gradients of the copies reach what the sources read."""
         key = tuple(positions), self.recorded()
-        found = self._broadcast.get(key)
+        found = self._broadcasts.get(key)
         if found is None:
             found = Broadcast(
                 [sources[position] for position in positions],
                 [self.tensors[position] for position in positions],
             )
             if found.can_be_kept:
-                self._broadcast[key] = found
+                self._broadcasts[key] = found
         return found
 
     def use(self) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.multiprocessing.reductions import StorageWeakRef
 
+from linops_core import TensorState
 from linops_split.execution import modules_of
 
 from ._contents import fingerprint, has_contents
@@ -79,22 +79,14 @@ class _Seen:
 
     def __init__(self, tensor: Tensor, device: torch.device | None) -> None:
         self._tensor = weakref.ref(tensor)
-        # `data = ` changes the storage and not the version. A weak reference, because the address
-        # of a storage that was freed is soon that of another.
-        self._storage = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
-        self._look = _look_of(tensor)
+        self._state = TensorState(tensor)
         self._is_read_elsewhere = tensor.device != device
         self._contents = fingerprint(tensor) if self._must_be_compared(tensor) else None
 
     def looks_same(self) -> bool:
         tensor = self._tensor()
-        return (
-            tensor is not None
-            # Of a tensor made in inference mode nobody counts the writes.
-            and not tensor.is_inference()
-            and tensor.untyped_storage()._cdata == self._storage.cdata
-            and _look_of(tensor) == self._look
-        )
+        # Of a tensor made in inference mode nobody counts the writes.
+        return tensor is not None and self._state.counts_writes and self._state.is_current(tensor)
 
     def holds_same(self) -> bool:
         tensor = self._tensor()
@@ -118,9 +110,3 @@ class _Seen:
     def requires_grad(self) -> bool:
         tensor = self._tensor()
         return tensor is not None and tensor.requires_grad
-
-
-def _look_of(tensor: Tensor) -> tuple[object, ...]:
-    version = None if tensor.is_inference() else tensor._version
-    layout = tensor.storage_offset(), tensor.shape, tensor.stride()
-    return version, *layout, tensor.dtype, tensor.device

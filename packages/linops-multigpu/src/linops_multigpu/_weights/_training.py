@@ -156,8 +156,7 @@ class DeviceBackward(Backward):
                 streams = streams_on(spec.device)
                 for tensor in sums.tensors():
                     streams.backend.record_use(tensor, streams.compute)
-        every = range(len(self.recording.weights))
-        return returned([(sums, every) for sums in self._sums.values()])
+        return returned([*self._sums.values()])
 
 
 class DeviceRecording(Recording):
