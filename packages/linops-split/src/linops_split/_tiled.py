@@ -107,6 +107,8 @@ class Tiled(Composite):
 
     def run(self, x: Tensor) -> Tensor:
         """Return A x, written into one output where nothing but autograd follows tensors."""
+        if self.tiles.is_one_whole:
+            return self.linops[0](x)
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
         if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
             self._lay_out_slices()
@@ -147,7 +149,10 @@ class Tiled(Composite):
         return PartCopies(self.tiles)
 
     def _recording(self, copies: PartCopies) -> Recording:
-        return Recording(self.signature, self.tiles, copies, self.execute, self.out_of_place)
+        def again(x: Tensor) -> Tensor:
+            return applied_out_of_place(copies.recorded(), x)
+
+        return Recording(self.signature, self.tiles, copies, self.execute, again)
 
     def _forward(self, x: Tensor, copies: PartCopies | None = None) -> Forward:
         return Forward(self.tiles, x, None if copies is None else copies.frozen)
@@ -287,9 +292,7 @@ class Tiled(Composite):
         other = self.with_tiles(tiles)
         other._is_endomorphism = False
         other._sizes = {dim: size for dim, size in self._sizes.items() if dim not in window}
-        (first, *others) = tiles.parts
-        is_whole = not others and not first.window and first.place is None and not other._sizes
-        return first.linop if is_whole else other
+        return tiles.parts[0].linop if tiles.is_one_whole and not other._sizes else other
 
 
 def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> None:

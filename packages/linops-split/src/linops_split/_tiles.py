@@ -88,6 +88,12 @@ class Tiles:
         """Which slice of the output each part writes."""
         return Layout(self.shape.oshape, [part.window for part in self.parts], self.lengths)
 
+    @property
+    def is_one_whole(self) -> bool:
+        """Whether there is one part, which reads and writes all, where input and output are."""
+        first, *others = self.parts
+        return not others and not first.window and first.place is None
+
     def lay_out(self) -> None:
         """Find all that a call needs to know of the slices."""
         for layout in (self.input, self.output):

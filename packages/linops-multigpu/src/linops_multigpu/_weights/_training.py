@@ -166,6 +166,14 @@ class DeviceRecording(Recording):
         super().__init__(*args)
         self.where = where
 
+    def check(self) -> None:
+        """Refuse weights that are not those of the forward pass any more."""
+        if not self.copies.are_current():
+            raise RuntimeError(
+                f"{self.signature}: weights must stay as they are until the gradient was "
+                "computed, got some that were written to, replaced or moved"
+            )
+
     def backward(self, x: Tensor, gradient: Tensor, of_input: bool) -> Backward:
         """Return what is computed for the gradients."""
         return DeviceBackward(self, self.where, x, gradient, of_input)

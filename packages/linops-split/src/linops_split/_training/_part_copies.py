@@ -99,14 +99,24 @@ class PartCopies:
             self.weights.append(tensor if weight is None else weight)
         return number
 
+    def were_written(self) -> bool:
+        """Whether a tensor that is read was written to since these were made."""
+        return self._versions_now() != self._versions
+
     def are_current(self) -> bool:
         """Whether no weight was written to, replaced or moved since these were made."""
         tensors = self._tiles.all_tensors()
         return (
             len(tensors) == len(self._states)
             and all(map(TensorState.is_current, self._states, tensors))
-            and self._versions_now() == self._versions
+            and not self.were_written()
         )
+
+    def recorded(self) -> Tiles:
+        """Return the table of operators from whose weights autograd reaches those of the call."""
+        pairs = zip(self._sources, self._copies, strict=True)
+        linops = iter([reading(source, own) for source, own in pairs])
+        return self._tiles.mapped(lambda _: next(linops))
 
     def _versions_now(self) -> list[int]:
         read = [tensor for tensors in (*self._copies, self.weights) for tensor in tensors]

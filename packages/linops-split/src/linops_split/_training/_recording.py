@@ -58,10 +58,10 @@ class Recording:
 
     def check(self) -> None:
         """Refuse weights that were written to since the forward pass."""
-        if not self.copies.are_current():
+        if self.copies.were_written():
             raise RuntimeError(
                 f"{self.signature}: weights must stay as they are until the gradient was "
-                "computed, got some that were written to, replaced or moved"
+                "computed, got some that were written to"
             )
 
     def gradients(self, x: Tensor, gradient: Tensor, of_input: bool) -> list[Tensor | None]:
@@ -109,6 +109,8 @@ class Backward(Work):
         tiles = recording.tiles
         self.reads, self.layout = [tiles.output, tiles.input], tiles.input
         self.of_input = self.collects = of_input
+        # What was replaced, as by torch.func.functional_call, the operators do not read any more.
+        self._is_current = recording.copies.are_current()
         self.sums = GradientSums(recording.copies.parts)
 
     def operands(self) -> Sequence[Sequence[Tensor]]:
@@ -124,7 +126,7 @@ class Backward(Work):
         if not is_followed and not self.of_input:
             return None
         part = self.recording.tiles.parts[number].linop
-        if not is_followed and not has_hooks(part):
+        if not is_followed and self._is_current and not has_hooks(part):
             try:
                 return like(part.H(gradient), x)
             except NotImplementedError:
