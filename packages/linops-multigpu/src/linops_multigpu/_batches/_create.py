@@ -143,7 +143,8 @@ def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
             elsewhere.setdefault(device, []).append(number)
     for number in (number for members in elsewhere.values() for number in members):
         linops[number] = linop = _in_one_place(linops[number])
-        if any(isinstance(module, MOVING) for module in linop.modules()):
+        moving = DeviceReplica, BatchedLinop, ToDevice
+        if any(isinstance(module, moving) for module in linop.modules()):
             raise ValueError(
                 f"create_batched_linop: {linop.signature} moves between devices inside an "
                 "operator that is no composition, so it cannot work on another device; give the "
