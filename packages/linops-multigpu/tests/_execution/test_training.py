@@ -481,7 +481,7 @@ class Counting(Diagonal):
 def test_operators_that_change_what_they_read_are_refused(device: str) -> None:
     A = Counting(nn.Parameter(torch.rand(8)), ("N",))
     with machine():
-        B = create_batched_linop(A, BatchSpec({}, device, "cpu"))
+        B = create_batched_linop(A, BatchSpec({"N": 4}, device, "cpu"))
         y = B(torch.ones(8)).sum()
         with pytest.raises(RuntimeError, match="weights must stay as they are"):
             torch.autograd.backward(y)
