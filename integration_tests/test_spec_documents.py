@@ -208,23 +208,25 @@ def test_two_devices_over_four_tiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "kind"),
+    ("sizes", "in_input", "in_output"),
     [
-        ({"C": 1}, tl.Concat),  # of the output alone
-        ({"N": 2}, tl.Concat),  # of the input alone
-        ({"B": 1}, tl.Concat),  # of both
-        ({"R": 2}, tl.Add),  # of neither
+        ({"C": 1}, False, True),  # side by side in the output
+        ({"N": 2}, True, False),  # side by side in the input, and summed
+        ({"B": 1}, True, True),  # side by side on both
+        ({"R": 2}, False, False),  # summed
     ],
 )
 def test_tiles_are_put_together_by_where_the_dimension_is(
-    sizes: dict[str, int], kind: type[tl.NamedLinop]
+    sizes: dict[str, int], in_input: bool, in_output: bool
 ) -> None:
     inside = tl.Dense(torch.randn(4, 3), ("R", "N"), ("B", "N"), ("B", "R"))
     outside = tl.Dense(torch.randn(5, 4), ("C", "R"), ("B", "R"), ("B", "C"))
     batch = tl.Diagonal(torch.randn(2, 5), ("B", "C"))
     A = batch @ outside @ inside
     B = tl.create_batched_linop(A, tl.BatchSpec(sizes))
-    assert any(isinstance(part, kind) for part in B.modules())
+    for part in B.tiles.parts:
+        assert (bool(part.reads), bool(part.writes)) == (in_input, in_output)
+    assert B.tiles.output.is_summed != in_output
     x = torch.randn(2, 3)
     torch.testing.assert_close(B(x), A(x))
     torch.testing.assert_close(B.H(A(x)), A.H(A(x)))
