@@ -12,7 +12,7 @@ from linops_core import NamedLinop, SplitError, same_space
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._tiled import Tiled
-from ._tiles import Part, Tiles, without_zeros
+from ._tiles import Part, Tiles
 
 
 def assemble(
@@ -86,7 +86,7 @@ def assemble(
     ]
     whole = {dim: along[-1].stop for dim, along in pieces.items()}
     shape = NamedShape(tiles[0].ishape, tiles[0].oshape)
-    return Tiled(Tiles(shape, without_zeros(parts), whole))
+    return Tiled(Tiles(shape, parts, whole).without_zeros())
 
 
 def _slices(

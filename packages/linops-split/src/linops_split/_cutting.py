@@ -14,7 +14,7 @@ from linops_core import NamedLinop, Window, tile_of
 from nameddim import NamedDimension
 
 from ._narrowed import narrowed
-from ._tiles import Tiles, placed_within, without_zeros
+from ._tiles import Tiles
 
 Pieces: TypeAlias = Mapping[NamedDimension, Sequence[slice]]
 """Into which slices each dimension is cut."""
@@ -33,12 +33,10 @@ def cut_into_parts(linop: NamedLinop, pieces: Pieces) -> Tiles:
     windows = product(*(along if len(along) > 1 else (None,) for along in pieces.values()))
     for tile, window in zip(_tiles(linop, {}, list(pieces.items())), windows, strict=True):
         cut = zip(pieces, window, strict=True)
-        part = placed_within(
-            {dim: piece for dim, piece in cut if piece is not None}, narrowed(tile)
-        )
+        part = narrowed(tile).within({dim: piece for dim, piece in cut if piece is not None})
         lengths |= {dim: linop.size(dim) for dim in part.window if dim not in lengths}
         found.append(part)
-    return Tiles(linop.shape, without_zeros(found), lengths)
+    return Tiles(linop.shape, found, lengths).without_zeros()
 
 
 def cut_along(linop: NamedLinop, pieces: Pieces) -> NDArray[np.object_]:

@@ -47,6 +47,15 @@ class Part:
         """The slices of the output."""
         return {dim: piece for dim, piece in self.window.items() if dim in self.linop.oshape}
 
+    def within(self, outer: Window) -> Part:
+        """Return this part of a tile as a part of the whole, in which the tile is ``outer``."""
+        starts = {dim: piece.start for dim, piece in outer.items()}
+        inside = {
+            dim: slice(starts.get(dim, 0) + piece.start, starts.get(dim, 0) + piece.stop)
+            for dim, piece in self.window.items()
+        }
+        return Part(self.linop, {**outer, **inside}, self.place)
+
 
 class Tiles:
     """The parts of an operator A, in the order in which their results are summed.
@@ -77,6 +86,11 @@ class Tiles:
         self, shape: NamedShape, parts: Sequence[Part], lengths: Mapping[NamedDimension, int]
     ) -> None:
         self.shape, self.parts, self.lengths = shape, tuple(parts), dict(lengths)
+
+    def without_zeros(self) -> Tiles:
+        """Return the table without parts that add nothing; with the first where none adds any."""
+        parts = [part for part in self.parts if not isinstance(part.linop, Zero)]
+        return Tiles(self.shape, parts or self.parts[:1], self.lengths)
 
     @cached_property
     def input(self) -> Layout:
@@ -283,18 +297,3 @@ def _renamed(
     by_dim: Mapping[NamedDimension, T], names: Mapping[NamedDimension, NamedDimension]
 ) -> dict[NamedDimension, T]:
     return {names.get(dim, dim): value for dim, value in by_dim.items()}
-
-
-def without_zeros(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the parts without those that add nothing; the first where none adds anything."""
-    return [part for part in parts if not isinstance(part.linop, Zero)] or parts[:1]
-
-
-def placed_within(outer: Window, part: Part) -> Part:
-    """Return a part of a tile as a part of the whole, in which the tile is ``outer``."""
-    starts = {dim: piece.start for dim, piece in outer.items()}
-    inside = {
-        dim: slice(starts.get(dim, 0) + piece.start, starts.get(dim, 0) + piece.stop)
-        for dim, piece in part.window.items()
-    }
-    return Part(part.linop, {**outer, **inside}, part.place)

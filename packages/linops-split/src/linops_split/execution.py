@@ -13,8 +13,6 @@ from ._execution import sum_dtype as sum_dtype
 from ._layout import Layout as Layout
 from ._layout import Slices as Slices
 from ._out_of_place import applied_out_of_place as applied_out_of_place
-from ._tiles import placed_within as placed_within
-from ._tiles import without_zeros as without_zeros
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
 from ._training._recording import Recording as Recording
@@ -43,11 +41,9 @@ __all__ = [
     "applied_out_of_place",
     "memory_order",
     "modules_of",
-    "placed_within",
     "read_by",
     "reading",
     "run_in_order",
     "sum_dtype",
     "weight_of",
-    "without_zeros",
 ]

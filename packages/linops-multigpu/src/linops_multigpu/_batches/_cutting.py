@@ -18,7 +18,6 @@ from linops_split import (
     split_linop,
     tile_grid,
 )
-from linops_split.execution import placed_within, without_zeros
 from nameddim import NamedDimension
 
 from .._devices._device_spec import DeviceSpec
@@ -86,11 +85,11 @@ def cut_over_devices(
         inner = cut_over_devices(tile.linop, specs_left, base, of_tile, there)
         counts = zip(cell.items(), grid.shape, strict=True)
         window = {dim: piece for (dim, (_, piece)), count in counts if count > 1}
-        outer = placed_within(window, tile).window
-        parts += [placed_within(outer, part) for part in inner.parts]
+        outer = tile.within(window).window
+        parts += [part.within(outer) for part in inner.parts]
         lengths |= {dim: of_whole[dim] for dim in outer}
         lengths = dict(inner.lengths) | lengths
-    return Tiles(linop.shape, without_zeros(parts), lengths)
+    return Tiles(linop.shape, parts, lengths).without_zeros()
 
 
 def _devices_over(shape: tuple[int, ...], spec: BatchSpec, base: DeviceSpec) -> NDArray[np.object_]:
