@@ -109,7 +109,7 @@ def an_array(*shape: int) -> bytes:
 
 def a_volume() -> bytes:
     values = np.random.default_rng(0).random((8, 8, 2))
-    volume = nibabel.Nifti1Image(values, np.eye(4))  # type: ignore[no-untyped-call]  # no types
+    volume = nibabel.Nifti1Image(values, np.eye(4))  # type: ignore[no-untyped-call]
     return bytes(volume.to_bytes())
 
 

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class NoAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class NoAllocation(TorchDispatchMode):
     """Fails where an operation returns a tensor in memory that was not an argument's."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -26,7 +26,7 @@ def _storage(value: object) -> int | None:
     return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
 
 
-class Peak(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Peak(TorchDispatchMode):
     """Counts the bytes of all storages that operations have made and that are alive."""
 
     def __init__(self) -> None:

@@ -296,8 +296,8 @@ def test_forward_derivatives_are_those_of_the_whole() -> None:
     batched = batch_linop(matrix().requires_grad_(False), {"M": 2, "N": 3})
     x, v = values(5), values(5, seed=1)
     with forward_ad.dual_level():
-        y = batched(forward_ad.make_dual(x, v))  # type: ignore[no-untyped-call] # torch's own
-        tangent = forward_ad.unpack_dual(y).tangent  # type: ignore[no-untyped-call] # torch's own
+        y = batched(forward_ad.make_dual(x, v))
+        tangent = forward_ad.unpack_dual(y).tangent
     torch.testing.assert_close(tangent, batched(v))
 
 

@@ -173,7 +173,7 @@ def test_numbers_are_not_added_and_the_error_says_what_to_add(number: Any) -> No
             match=r"Dense \(N\) -> \(M\): the operand of [+-] must be an operator, got .*; add a "
             r"multiple of the identity, A \+ c \* Identity\(\('N',\)\)",
         ):
-            add()  # type: ignore[no-untyped-call] # one of them
+            add()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -206,7 +206,7 @@ def test_arrays_are_no_numbers_and_no_operators(array: Any) -> None:
         (lambda: array @ A, r"must stand before what it acts on, got .* @ A; write A\(x\)"),
     ):
         with pytest.raises(TypeError, match=message):
-            combine()  # type: ignore[no-untyped-call] # one of them
+            combine()  # type: ignore[no-untyped-call]
     if not isinstance(array, Tensor):
         with pytest.raises(
             TypeError, match=r"operand of @ must be an operator or a tensor, got .*; "
@@ -277,4 +277,4 @@ def test_text_none_and_collections_are_refused_in_words(other: Any) -> None:
         (lambda: other / A, r"must not be a divisor, got <class .* / A"),
     ):
         with pytest.raises(TypeError, match=rf"Dense \(N\) -> \(M\): .*{message}"):
-            combine()  # type: ignore[no-untyped-call] # one of them
+            combine()  # type: ignore[no-untyped-call]

@@ -147,7 +147,7 @@ class PassOnFunctions(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class PassOnDispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own
+class PassOnDispatch(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> object:
@@ -189,9 +189,7 @@ NOT_CARRIED: dict[str, Callable[[Stack], object]] = {
             torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradMeta)
         )
     ),
-    "jit.trace": lambda A: torch.jit.trace(  # type: ignore[no-untyped-call] # torch's own
-        A, torch.ones(2), check_trace=False
-    ),
+    "jit.trace": lambda A: torch.jit.trace(A, torch.ones(2), check_trace=False),
     "one operand": lambda A: operator(A.linops[0].forward)(torch.ones(2)),
     "one worker": lambda A: operator(*A.linops, num_workers=1)(torch.ones(2)),
 }
@@ -451,7 +449,7 @@ def test_streams_and_the_current_device_are_carried_over() -> None:
         return 2 * x
 
     x = torch.ones(2, device="cuda")
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call] # torch's own
+    stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     last = torch.cuda.device_count() - 1
     with torch.cuda.stream(stream), torch.cuda.device(last):

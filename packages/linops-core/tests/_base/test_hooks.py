@@ -172,7 +172,7 @@ def test_tracing_takes_all_steps_and_leaves_the_operators_as_they_were(called_be
     net, x = Net(), torch.tensor([1.0, 2.0])
     if called_before:
         net(x)
-    traced = torch.jit.trace(net, (x,))  # type: ignore[no-untyped-call] # torch's own
+    traced = torch.jit.trace(net, (x,))
     for linop in (net.A, net.B):
         assert admitted(linop) in (None, (2,))
     torch.testing.assert_close(traced(3 * x), net(3 * x))

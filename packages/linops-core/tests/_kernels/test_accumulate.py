@@ -53,7 +53,7 @@ def test_a_gradient_that_starts_midway_reaches_its_part() -> None:
 def test_a_sum_is_written_into_the_first_partial_sum_and_into_no_term(with_gradient: bool) -> None:
     seen: list[int] = []
 
-    class Additions(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own
+    class Additions(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
             result = func(*args, **(kwargs or {}))
             if isinstance(result, Tensor):
@@ -61,7 +61,7 @@ def test_a_sum_is_written_into_the_first_partial_sum_and_into_no_term(with_gradi
             return result
 
     terms = [torch.ones(2, requires_grad=with_gradient) for _ in range(4)]
-    with Additions():  # type: ignore[no-untyped-call] # torch's own
+    with Additions():  # type: ignore[no-untyped-call]
         total = accumulate(iter(terms))
     assert seen == [total.data_ptr()] * 3
     assert all(total.data_ptr() != term.data_ptr() for term in terms)

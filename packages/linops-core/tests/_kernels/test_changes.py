@@ -64,10 +64,10 @@ def test_a_sparse_tensor_is_told_from_others(layout: torch.layout) -> None:
 
 def test_no_memory_is_kept() -> None:
     tensor = torch.ones(3)
-    storage = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+    storage = StorageWeakRef(tensor.untyped_storage())
     state = TensorState(tensor)
     del tensor
-    assert storage.expired()  # type: ignore[no-untyped-call]
+    assert storage.expired()
     assert state.counts_writes
 
 

@@ -76,7 +76,7 @@ def test_changed_weights_are_refused(solve: Solver, change: Callable[[Diagonal],
     x = solve(A, Y)
     change(A)
     with pytest.raises(RuntimeError, match=OTHERS):
-        x.sum().backward()  # type: ignore[no-untyped-call]
+        x.sum().backward()
 
 
 @SOLVERS
@@ -85,7 +85,7 @@ def test_changed_weights_that_are_no_parameters_are_refused(solve: Solver) -> No
     x = solve(A, Y.clone().requires_grad_())
     A.weight.add_(1)
     with pytest.raises(RuntimeError, match=OTHERS):
-        x.sum().backward()  # type: ignore[no-untyped-call]
+        x.sum().backward()
 
 
 @CHANGES
@@ -96,7 +96,7 @@ def test_changed_weights_behind_a_bound_method_are_refused(
     x = implicit(A.forward, Y)
     change(A)
     with pytest.raises(RuntimeError, match=r"of A function must be"):
-        x.sum().backward()  # type: ignore[no-untyped-call]
+        x.sum().backward()
 
 
 @SOLVERS
@@ -151,7 +151,7 @@ def test_a_changed_preconditioner_is_refused() -> None:
     x = conjugate_gradients(A, Y, preconditioner=preconditioner, implicit=True)
     replace(preconditioner)
     with pytest.raises(RuntimeError, match=r"conjugate_gradients: " + OTHERS):
-        x.sum().backward()  # type: ignore[no-untyped-call]
+        x.sum().backward()
 
 
 @pytest.mark.parametrize("layout", [torch.strided, torch.sparse_coo, torch.sparse_csr])
@@ -160,11 +160,11 @@ def test_a_written_matrix_of_a_bound_method_is_refused(layout: torch.layout) -> 
     matrix = torch.diag(Y).to_sparse(layout=layout) if layout is not torch.strided else Y.diag()
     y = Y.clone().requires_grad_()
     x = conjugate_gradients(matrix.matmul, y, gtol=1e-12, ltol=0, implicit=True)
-    x.sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
+    x.sum().backward(retain_graph=True)
     torch.testing.assert_close(y.grad, 1 / Y)
     matrix.mul_(2)
     with pytest.raises(RuntimeError, match=OTHERS):
-        x.sum().backward()  # type: ignore[no-untyped-call]
+        x.sum().backward()
 
 
 @SOLVERS
@@ -172,7 +172,7 @@ def test_unchanged_weights_give_their_gradient_again_and_again(solve: Solver) ->
     A = diagonal().to(torch.float32).to(torch.float64)
     x = solve(A, Y)
     for times in (1, 2):
-        x.sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
+        x.sum().backward(retain_graph=True)
         torch.testing.assert_close(A.weight.grad, -times * Y / A.weight.detach() ** 2)
 
 
@@ -194,7 +194,7 @@ def test_the_weights_of_a_solution_are_not_kept_by_it() -> None:
     y = Y.clone().requires_grad_()
     A.requires_grad_(False)
     x = implicit(A, y)
-    storage = StorageWeakRef(A.weight.untyped_storage())  # type: ignore[no-untyped-call]
+    storage = StorageWeakRef(A.weight.untyped_storage())
     replace(A)
-    assert storage.expired()  # type: ignore[no-untyped-call]
+    assert storage.expired()
     assert x.requires_grad

@@ -293,7 +293,7 @@ def test_everything_on_meta_has_the_right_shapes() -> None:
         create_batched_linop(A, BatchSpec({"C": 3}, ["meta"], "cpu"))(x)
 
 
-class Devices(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Devices(torch.utils._python_dispatch.TorchDispatchMode):
     """Notes on which devices which operations run."""
 
     def __init__(self) -> None:
@@ -446,8 +446,8 @@ def test_gradients_to_the_input_are_those_of_the_whole(dtype: torch.dtype) -> No
         assert torch.autograd.gradgradcheck(B, x, fast_mode=True)
         tangent = torch.rand(6, dtype=dtype)
         with forward_ad.dual_level():
-            dual = forward_ad.make_dual(x.detach(), tangent)  # type: ignore[no-untyped-call]
-            y = forward_ad.unpack_dual(B(dual))  # type: ignore[no-untyped-call]
+            dual = forward_ad.make_dual(x.detach(), tangent)
+            y = forward_ad.unpack_dual(B(dual))
         torch.testing.assert_close(y.tangent, A(tangent.to(A.weight.dtype)))
 
 

@@ -64,7 +64,7 @@ def test_what_is_no_device_is_refused() -> None:
 
 @pytest.mark.gpu
 def test_streams_of_a_gpu_are_taken() -> None:
-    compute: Any = torch.cuda.Stream("cuda:0")  # type: ignore[no-untyped-call]
+    compute: Any = torch.cuda.Stream("cuda:0")
     transfer: Any = torch.Stream("cuda:0")
     spec = DeviceSpec("cuda:0", compute, transfer)
     assert spec.compute_stream is compute and spec.transfer_stream is transfer

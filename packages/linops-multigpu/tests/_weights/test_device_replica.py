@@ -262,7 +262,7 @@ def test_copies_made_in_inference_mode_serve_autograd_later() -> None:
         placed = DeviceReplica(A, CPU)
         matrix(placed)
     x = torch.rand(4, dtype=torch.complex128, requires_grad=True)
-    placed(x).abs().sum().backward()  # type: ignore[no-untyped-call]
+    placed(x).abs().sum().backward()
     assert x.grad is not None
 
 
@@ -324,7 +324,7 @@ def test_gradients_reach_the_source_and_the_input(make: Callable[[], NamedLinop]
         x = start.clone().requires_grad_()
         for operator in (linop, linop.N):
             A.zero_grad()
-            operator(x).abs().pow(3).sum().backward()  # type: ignore[no-untyped-call]
+            operator(x).abs().pow(3).sum().backward()
             vectors[id(linop)] += [x.grad, *(w.grad for w in A.parameters())]
     assert vectors[id(A)] and all(grad is not None for grad in vectors[id(A)])
     for found, wanted in zip(vectors[id(placed)], vectors[id(A)], strict=True):
@@ -342,7 +342,7 @@ def test_new_weights_do_not_break_a_backward_that_is_due(
     wanted = weight_of(A).detach().clone().conj()
     change(A)
     placed(x)
-    y.real.sum().backward()  # type: ignore[no-untyped-call]
+    y.real.sum().backward()
     torch.testing.assert_close(x.grad, wanted)
 
 

@@ -799,7 +799,7 @@ def test_parts_of_unknown_layout_are_copied_with_their_whole() -> None:
     from torch.testing._internal.two_tensor import TwoTensor
 
     halves = [torch.empty(4, dtype=vars(torch)["uint4"]) for _ in range(2)]
-    module = Copier(two=TwoTensor(*halves))  # type: ignore[no-untyped-call]
+    module = Copier(two=TwoTensor(*halves))
     made = memory_aware_deepcopy(module)
     assert type(made.two) is TwoTensor and made.two.a.dtype == halves[0].dtype
     assert made.two.a.untyped_storage()._cdata != halves[0].untyped_storage()._cdata
@@ -822,7 +822,7 @@ def is_refused_backward(first: torch.Tensor, second: torch.Tensor) -> bool:
     with torch.no_grad():
         second.add_(1)
     try:
-        loss.backward()  # type: ignore[no-untyped-call]  # of torch
+        loss.backward()
     except RuntimeError as error:
         assert "modified by an inplace operation" in str(error)
         return True
@@ -938,7 +938,7 @@ def test_cycles_through_attributes_of_tensors_of_modules_with_a_reduce_of_their_
             return self.__dict__.copy()
 
         def __setstate__(self, state: dict[str, Any]) -> None:
-            super().__setstate__(state)  # type: ignore[no-untyped-call]  # of torch
+            super().__setstate__(state)  # type: ignore[no-untyped-call]
             self.seen = vars(self.weight)["tag"]
 
     module = Stateful(2, 2)

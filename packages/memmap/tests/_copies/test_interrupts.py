@@ -209,7 +209,7 @@ def allocated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StorageWeakRef]]
 
     def noted(nbytes: int, device: torch.device) -> torch.Tensor:
         data = empty_bytes(nbytes, device)
-        made.append(StorageWeakRef(data.untyped_storage()))  # type: ignore[no-untyped-call]
+        made.append(StorageWeakRef(data.untyped_storage()))
         return data
 
     for name in ALLOCATING:
@@ -218,9 +218,9 @@ def allocated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StorageWeakRef]]
 
 
 def n_alive(storages: list[StorageWeakRef]) -> int:
-    if not all(storage.expired() for storage in storages):  # type: ignore[no-untyped-call]
+    if not all(storage.expired() for storage in storages):
         gc.collect()
-    return sum(not storage.expired() for storage in storages)  # type: ignore[no-untyped-call]
+    return sum(not storage.expired() for storage in storages)
 
 
 @pytest.mark.parametrize("kind, way", CASES)

@@ -508,7 +508,7 @@ def test_wrapper_subclasses_get_new_parts() -> None:
     from torch.testing._internal.two_tensor import TwoTensor
 
     flat = torch.arange(6.0)
-    two: Any = TwoTensor(flat[:4], flat[:4].data)  # type: ignore[no-untyped-call]
+    two: Any = TwoTensor(flat[:4], flat[:4].data)
     module = Holder(two=two)
     del flat
     two.note = "kept"

@@ -54,10 +54,10 @@ class Allocations:
         self.fails_at: int | None = None
         self.n_fails = 1
         self.alive: list[list[bool]] = []
-        self._watched = [StorageWeakRef(s) for s in watched or []]  # type: ignore[no-untyped-call]
+        self._watched = [StorageWeakRef(s) for s in watched or []]
 
     def __call__(self, nbytes: int, device: torch.device) -> torch.Tensor:
-        alive = [not ref.expired() for ref in self._watched]  # type: ignore[no-untyped-call]
+        alive = [not ref.expired() for ref in self._watched]
         self.alive.append(alive)
         self.n += 1
         if self.fails_at is not None and self.fails_at < self.n <= self.fails_at + self.n_fails:

@@ -114,7 +114,7 @@ def test_saved_tensors_of_graphs_are_holders() -> None:
     scale = torch.ones(3, requires_grad=True)
     total = (weight.view(3, 2).t() * scale).sum()
     assert n_outside(weight) > 0
-    total.backward()  # type: ignore[no-untyped-call]
+    total.backward()
     del total
     gc.collect()
     assert n_outside(weight) == 0
@@ -124,7 +124,7 @@ def test_a_buffer_that_a_graph_uses_as_it_is_has_a_holder() -> None:
     weight = torch.zeros(3)
     total = (weight * torch.ones(3, requires_grad=True)).sum()
     assert n_outside(weight) == 1
-    total.backward()  # type: ignore[no-untyped-call]
+    total.backward()
     assert n_outside(weight) == 0
 
 
@@ -134,7 +134,7 @@ def test_a_graph_that_uses_the_base_of_a_view_is_a_holder() -> None:
     total = (base * torch.ones(3, requires_grad=True)).sum()
     del base
     assert n_outside(view) == 1
-    total.backward()  # type: ignore[no-untyped-call]
+    total.backward()
     assert n_outside(view) == 0
 
 
@@ -159,7 +159,7 @@ def test_a_parameter_in_a_graph_has_no_other_holder() -> None:
     parameter = torch.nn.Parameter(torch.zeros(3))
     total = (parameter * 2).sum()
     assert n_outside(parameter) == 0
-    total.backward()  # type: ignore[no-untyped-call]
+    total.backward()
     assert parameter.grad is not None
     assert n_outside(parameter, parameter.grad) == 0
 

@@ -177,11 +177,11 @@ def test_the_space_of_a_meta_tensor_compares_with_other_spaces() -> None:
 
 def test_a_view_keeps_no_memory_alive() -> None:
     tensor = torch.zeros(1000)
-    memory = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+    memory = StorageWeakRef(tensor.untyped_storage())
     view = view_of(tensor)
     del tensor
     gc.collect()
-    assert memory.expired()  # type: ignore[no-untyped-call]
+    assert memory.expired()
     assert view.storage_nbytes == 4000
 
 

@@ -420,11 +420,11 @@ def test_out_has_no_return_internal_type_as_in_the_code_and_not_as_on_the_page()
         Out(variable("x"), return_internal_type=True)  # type: ignore[call-arg]  # test's subject
 
 
-class Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+class Allocations(TorchDispatchMode):
     """Keeps every tensor in new memory of the CPU that an operator returns."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        super().__init__()  # type: ignore[no-untyped-call]
         self.new: list[torch.Tensor] = []
 
     def __torch_dispatch__(

@@ -114,11 +114,11 @@ def test_memory_is_given_up_with_its_owner(make: Callable[[], torch.Tensor]) -> 
     def owned() -> StorageWeakRef:
         owner = shared(make(), borrow=True)
         assert owner_of(internal(owner)) is owner
-        return StorageWeakRef(internal(owner).untyped_storage())  # type: ignore[no-untyped-call]
+        return StorageWeakRef(internal(owner).untyped_storage())
 
     storage = owned()
     gc.collect()
-    assert storage.expired()  # type: ignore[no-untyped-call]
+    assert storage.expired()
 
 
 def test_a_refused_value_changes_nothing() -> None:

@@ -184,7 +184,7 @@ def test_a_tensor_that_is_not_strided_is_refused() -> None:
 
 
 def test_the_tensors_in_a_wrapper_are_traced() -> None:
-    two = TwoTensor(torch.ones(2), torch.ones(2))  # type: ignore[no-untyped-call]
+    two = TwoTensor(torch.ones(2), torch.ones(2))
     operations = trace(lambda x: x.add_(1), two)
     assert [op.name for op in operations] == ["0:add_", "1:add_"]
     assert analyze_dependencies(operations).edges == ()
@@ -254,16 +254,16 @@ def test_memory_of_others_that_comes_back_in_another_storage_is_the_same_memory(
 def test_a_trace_keeps_no_memory_of_torch_alive() -> None:
     def make() -> None:
         x = torch.ones(1000)
-        storages.append(StorageWeakRef(x.untyped_storage()))  # type: ignore[no-untyped-call]
+        storages.append(StorageWeakRef(x.untyped_storage()))
         x.add_(1)
 
     storages: list[StorageWeakRef] = []
     operations = trace(make)
     assert len(operations) == 2
-    assert [storage.expired() for storage in storages] == [True]  # type: ignore[no-untyped-call]
+    assert [storage.expired() for storage in storages] == [True]
     replayable = trace(make, replayable=True)
     assert len(replayable) == 2
-    assert not storages[1].expired()  # type: ignore[no-untyped-call]
+    assert not storages[1].expired()
 
 
 def test_storages_that_alias_are_one_memory_also_if_that_is_seen_late() -> None:

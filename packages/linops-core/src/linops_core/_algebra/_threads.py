@@ -177,7 +177,7 @@ def _on_threads(calls: Sequence[Call], width: int) -> Generator[Tensor, None, No
 
 def _is_captured() -> bool:
     """Whether CUDA records what this thread does, to play it back later."""
-    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call] # torch's own
+    in_use = torch.cuda.is_initialized()
     return in_use and torch.cuda.is_current_stream_capturing()
 
 

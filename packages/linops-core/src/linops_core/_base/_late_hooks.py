@@ -50,7 +50,7 @@ class LateHooks(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set the attributes, with no hooks where the state has none."""
-        super().__setstate__({**NO_HOOKS, **state})  # type: ignore[no-untyped-call] # torch's own
+        super().__setstate__({**NO_HOOKS, **state})  # type: ignore[no-untyped-call]
 
 
 def _shared(name: str) -> object:

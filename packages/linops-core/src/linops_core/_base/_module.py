@@ -139,7 +139,5 @@ class OperatorModule(LateHooks):
             device, dtype = None, device
         if memory_aware:
             return memory_aware_to(self, device, dtype)
-        self._apply(  # type: ignore[no-untyped-call] # torch's own
-            lambda tensor: tensor.to(device, in_precision_of(tensor, dtype))
-        )
+        self._apply(lambda tensor: tensor.to(device, in_precision_of(tensor, dtype)))  # type: ignore[no-untyped-call]
         return self

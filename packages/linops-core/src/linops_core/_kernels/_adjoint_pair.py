@@ -21,7 +21,7 @@ def applied(function: Linear, adjoint: Linear, x: Tensor) -> Tensor:
     """
     if not is_recorded(x) or torch.compiler.is_compiling():
         return function(x)
-    y: Tensor = _Pair.apply(x, function, adjoint)  # type: ignore[no-untyped-call] # torch's own
+    y: Tensor = _Pair.apply(x, function, adjoint)  # type: ignore[no-untyped-call]
     return y
 
 

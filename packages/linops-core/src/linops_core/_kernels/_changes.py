@@ -38,7 +38,7 @@ class TensorState:
         # As long as something refers to a storage, even weakly, no other one has its identity.
         # A weak reference to the tensor would hinder its move to another device.
         storage = _values_of(tensor).untyped_storage()
-        self._storage = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+        self._storage = StorageWeakRef(storage)
 
     def is_current(self, tensor: Tensor) -> bool:
         """Return whether it is the same tensor, of the same memory, with no write counted since."""

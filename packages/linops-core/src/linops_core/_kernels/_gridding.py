@@ -53,9 +53,7 @@ def _sums(
     values: Tensor, n_points: int | None, positions: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> Tensor:
     """Return what is interpolated, or gridded where there is a number of grid points."""
-    result: Tensor = _Sums.apply(  # type: ignore[no-untyped-call] # torch's own
-        values, n_points, len(positions), *positions, *weights
-    )
+    result: Tensor = _Sums.apply(values, n_points, len(positions), *positions, *weights)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -91,7 +91,7 @@ def bessel(q: Tensor, order: int, largest: float) -> Tensor:
     """
     if torch.compiler.is_compiling():
         return _series(q, order, largest)  # differentiated as it is, and fused to one loop
-    result: Tensor = _Bessel.apply(q, order, largest)  # type: ignore[no-untyped-call] # torch's own
+    result: Tensor = _Bessel.apply(q, order, largest)  # type: ignore[no-untyped-call]
     return result
 
 

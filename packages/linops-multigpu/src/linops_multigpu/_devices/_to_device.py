@@ -159,5 +159,5 @@ def sent(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
     """Return a copy of ``x`` on another device; compiled code is broken up around it."""
     # Streams are no part of a graph. The compiler is only asked for where it is at work, because
     # to import it takes a second and adds a filter to the warnings.
-    apply = torch.compiler.disable(_Sent.apply) if torch.compiler.is_compiling() else _Sent.apply  # type: ignore[no-untyped-call]
+    apply = torch.compiler.disable(_Sent.apply) if torch.compiler.is_compiling() else _Sent.apply
     return cast(Tensor, apply(x, here, there))

@@ -244,7 +244,7 @@ def test_writes_to_lists_are_counted(device: str) -> None:
 def test_averages_of_weights_are_followed(device: str) -> None:
     with simulated(1):
         model = nn.Linear(2, 2, bias=False).to(device)
-        average = get_ema_multi_avg_fn(0.5)  # type: ignore[no-untyped-call]  # of torch
+        average = get_ema_multi_avg_fn(0.5)
         averaged = AveragedModel(model, multi_avg_fn=average)
         averaged.update_parameters(model)
         (weight,) = averaged.parameters()

@@ -51,11 +51,11 @@ class _OverLimit(Exception):
     """Breaks off work that holds more than it may."""
 
 
-class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own
+class _Counting(TorchDispatchMode):
     """Follows the storages that operations make, until they are freed."""
 
     def __init__(self, limit: int | None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call] # torch's own
+        super().__init__()  # type: ignore[no-untyped-call]
         self._limit = limit
         self.peaks: dict[torch.device, int] = defaultdict(int)
         self._now: dict[torch.device, int] = defaultdict(int)

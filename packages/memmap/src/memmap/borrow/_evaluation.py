@@ -154,11 +154,11 @@ def _kind_of_result(
     return result.shape, result.dtype, device
 
 
-class _WriteGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+class _WriteGuard(TorchDispatchMode):
     """Refuses an operator that would write to memory that was not allocated inside of it."""
 
     def __init__(self, what: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        super().__init__()  # type: ignore[no-untyped-call]
         self._what = what
         # The weak references keep the identities from being used again.
         self._own: dict[int, StorageWeakRef] = {}
@@ -185,7 +185,7 @@ class _WriteGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
                 storage = leaf.untyped_storage()
                 if storage._cdata not in inputs and storage._cdata not in self._own:
-                    reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch's
+                    reference = StorageWeakRef(storage)
                     self._own[storage._cdata] = reference
         return result
 

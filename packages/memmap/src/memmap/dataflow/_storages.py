@@ -50,7 +50,7 @@ class _Storage:
 
     def __init__(self, storage: torch.UntypedStorage, name: str) -> None:
         # While a weak reference exists, no other storage object can get this one's identity.
-        self.reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch's
+        self.reference = StorageWeakRef(storage)
         # Memory that torch did not allocate may outlive its storage and come back in another one:
         # it is kept for as long as the trace lasts, so that its addresses cannot be used again.
         self.foreign = None if storage.resizable() else storage
@@ -89,7 +89,7 @@ class StorageTable:
         space, start, stop = span
         living = self._living.setdefault(space, LayoutIndex())
         for other in living.may_meet(run_layout(start, stop)):
-            if other.reference.expired():  # type: ignore[no-untyped-call]  # torch's
+            if other.reference.expired():
                 self._discard(other)
             else:
                 _join(storage, other)

@@ -81,11 +81,11 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     return recorder.operations
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+class _Recorder(TorchDispatchMode):
     """Notes every operator that passes the dispatcher."""
 
     def __init__(self, replayable: bool) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
         self.storages = StorageTable()
         self._replayable = replayable

@@ -99,11 +99,11 @@ class CopyLaws(LinopFactories):
             assert shown.splitlines()[0] == repr(linop).splitlines()[0]
 
 
-class NoOperations(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own
+class NoOperations(TorchDispatchMode):
     """Inside, no operation on a tensor may run."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call] # torch's own
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         """Refuse the operation."""

@@ -149,7 +149,7 @@ def counts_its_writes(op: OpOverload) -> bool:
 
     Other operators leave it to those that they consist of, which count nothing below a mode.
     """
-    name = op.name()  # type: ignore[no-untyped-call]  # of torch
+    name = op.name()
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, "ADInplaceOrView")
 
 

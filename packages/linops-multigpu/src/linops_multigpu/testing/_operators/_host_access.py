@@ -17,7 +17,7 @@ from .._device._schema import tensors_in, written_by
 from .._machine._machine import Machine
 
 
-class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
+class HostAccess(TorchDispatchMode):
     """Checks what operators read and write on the host, on the thread that entered it.
 
     What goes past operators is not seen here; see :class:`HostReads`. Writes are counted in the
@@ -25,7 +25,7 @@ class HostAccess(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torc
     """
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # of torch
+        super().__init__()  # type: ignore[no-untyped-call]
         self._machine = machine
 
     def __torch_dispatch__(
