@@ -250,7 +250,8 @@ class SliceableLinop(NamedLinop):
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
-        return linop._tiles([window])[0] if window else linop  # type: ignore[no-any-return]
+        found: NamedLinop = linop._tiles([window])[0] if window else linop
+        return found
 
     _split_of_row = split
     # Weights are cut by name, and an adjoint has the same names: no detour through H.

@@ -69,7 +69,8 @@ def multiplied(weight: Any, x: Tensor) -> Tensor:
     """
     if x.dtype in _INTEGERS and _is_integer(weight):
         x = x.long()
-    return weight * x  # type: ignore[no-any-return]
+    product: Tensor = weight * x
+    return product
 
 
 def _is_integer(weight: Any) -> bool:

@@ -130,9 +130,8 @@ class FFT(SliceableLinop):
                 f"for sizes {tuple(x.shape[-self.ndim :])}, got {x.dtype}; convert the input by "
                 f"x.to({torch.complex64 if x.is_complex() else torch.float32})"
             ) from error
-        if not self.centered:
-            return y
-        return torch.fft.fftshift(y, dim=axes)  # type: ignore[no-any-return]
+        centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
+        return centred
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import Function, FunctionCtx
+from torch.autograd.function import Function
 
 from linops_core import Identity, NamedLinop, SliceableLinop
 from nameddim import NamedDimension, NamedShape
@@ -133,9 +133,9 @@ class _Sent(Function):
         return send(x, sending, streams_on(there.device, there, here.device))
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         _, here, there = inputs
-        ctx.way_back = there, here  # type: ignore[attr-defined]
+        ctx.way_back = there, here
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:

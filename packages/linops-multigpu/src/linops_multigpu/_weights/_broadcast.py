@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import Function, FunctionCtx
+from torch.autograd.function import Function
 
 from linops_core import NamedLinop
 from linops_split.execution import WeightParts, read_by, reading, weight_of
@@ -97,8 +97,8 @@ class _BroadcastWeights(Function):
         return tuple(part.copy.detach() for part in parts.parts)
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: object) -> None:
-        ctx.parts = inputs[0]  # type: ignore[attr-defined]
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
+        ctx.parts = inputs[0]
         ctx.set_materialize_grads(False)
 
     @staticmethod
@@ -119,8 +119,8 @@ class _ReduceAdd(Function):
         return tuple(found.get(number) for number in range(len(parts.roots)))
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: object) -> None:
-        ctx.parts = inputs[0]  # type: ignore[attr-defined]
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
+        ctx.parts = inputs[0]
         ctx.set_materialize_grads(False)
 
     @staticmethod

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import Function, FunctionCtx
+from torch.autograd.function import Function
 
 from linops_core import writing_is_safe
 
@@ -173,11 +173,11 @@ class _Recorded(Function):
         return y
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         y, recording, x, *weights = inputs
         ctx.mark_dirty(y)  # it becomes the output, and nobody else has it
         ctx.save_for_backward(x, *weights)
-        ctx.recording = recording  # type: ignore[attr-defined]
+        ctx.recording = recording
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:

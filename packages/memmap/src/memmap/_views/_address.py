@@ -26,9 +26,9 @@ SUB_BYTE_DTYPES = frozenset(
     if hasattr(torch, name)
 )  # fmt: skip
 
-_data_address = torch._C._data_address  # type: ignore[attr-defined]  # not in the stubs
+_data_address = vars(torch._C)["_data_address"]  # not in the stubs
 _new_view = tuple.__new__  # a view of a tensor needs no validation
-_is_copy_on_write = torch._C._is_cow_tensor  # type: ignore[attr-defined]  # not in the stubs
+_is_copy_on_write = vars(torch._C)["_is_cow_tensor"]
 
 
 def view_of(tensor: torch.Tensor | Array | View) -> View:

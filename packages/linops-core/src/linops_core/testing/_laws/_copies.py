@@ -105,7 +105,9 @@ class NoOperations(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+    def __torch_dispatch__(
+        self, func: object, types: object, args: object = (), kwargs: object = None
+    ) -> None:
         """Refuse the operation."""
         raise AssertionError(f"no tensor must be read or written here, got {func}")
 
