@@ -158,9 +158,6 @@ class Tiled(Composite):
     def _forward(self, x: Tensor, copies: PartCopies | None = None) -> Forward:
         return Forward(self.tiles, x, None if copies is None else copies.frozen)
 
-    def _new_copies(self) -> PartCopies:
-        return PartCopies(self.tiles)
-
     def _devices(self) -> Sequence[torch.device]:
         """Return the devices that work."""
         return self.input_devices

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from string import ascii_letters
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,7 +54,8 @@ class Axes:
         if _REST in index:
             at = index.index(_REST)
             index[at : at + 1] = [None] * (ndim - self.n_named)
-        return x[(..., *index)]  # type: ignore[index] # no text is left
+        key: Any = (..., *index)  # no text is left
+        return x[key]
 
 
 class Contraction:
