@@ -29,7 +29,7 @@ from memmap.testing import (
     tensors_of,
 )
 
-GAPS = st.sampled_from(["keep", "split", "close"])
+PACK = st.sampled_from([False, True, "close"])
 
 
 def all_of(parts: list[torch.nn.Module]) -> list[torch.Tensor]:
@@ -44,9 +44,9 @@ def snapshot(module: torch.nn.Module) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("device", ["meta", "cpu"])
-@given(modules(), st.data(), GAPS)
+@given(modules(), st.data(), PACK)
 def test_copies_on_a_device_share_what_the_sources_share(
-    device: str, module: torch.nn.Module, data: st.DataObject, gaps: Any
+    device: str, module: torch.nn.Module, data: st.DataObject, pack: Any
 ) -> None:
     inner = data.draw(st.sampled_from(list(module.modules())))
     parts = data.draw(st.permutations([module, inner]))
@@ -54,7 +54,7 @@ def test_copies_on_a_device_share_what_the_sources_share(
     for part in parts:
         memory_map.register_module(part, data.draw(st.sampled_from([device, None])))
     before = snapshot(module)
-    made = [memory_map.copy_to(part, device, gaps=gaps) for part in parts]
+    made = [memory_map.copy_to(part, device, pack=pack) for part in parts]
     assert snapshot(module) == before, "the source stays as it is"
     source, target = all_of(parts), all_of(made)
     assert all(tensor.device.type == device for tensor in target)
@@ -66,17 +66,17 @@ def test_copies_on_a_device_share_what_the_sources_share(
 
 
 @pytest.mark.filterwarnings("ignore::memmap.AliasWarning")
-@given(modules(attributes=False), st.data(), GAPS)
+@given(modules(attributes=False), st.data(), PACK)
 def test_what_was_sent_once_is_found_again(
-    module: torch.nn.Module, data: st.DataObject, gaps: Any
+    module: torch.nn.Module, data: st.DataObject, pack: Any
 ) -> None:
     inner = data.draw(st.sampled_from(list(module.modules())))
     memory_map = ModuleMemoryMap(module)
-    memory_map.copy_to(module, "meta", gaps=gaps)
+    memory_map.copy_to(module, "meta", pack=pack)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_buffers, "empty_bytes", refused)
-        memory_map.copy_to(inner, "meta", gaps=gaps)
-        memory_map.memory_aware_to(inner, "meta", gaps=gaps)
+        memory_map.copy_to(inner, "meta", pack=pack)
+        memory_map.memory_aware_to(inner, "meta", pack=pack)
     assert all(t.is_meta for p, t in tensors_of(inner) if "._parameters." in p or "._buffers." in p)
 
 
@@ -129,7 +129,7 @@ def test_a_device_receives_only_what_the_modules_meant_for_it_touch(sent: list[i
     memory_map = ModuleMemoryMap()
     memory_map.register_module(here, "meta")
     memory_map.register_module(there, "cpu")
-    memory_map.copy_to(here, "meta", gaps="keep")
+    memory_map.copy_to(here, "meta", pack=False)
     assert sent == [40]
 
 
@@ -335,11 +335,11 @@ def test_a_tensor_that_has_become_another_is_copied_anew(change: str) -> None:
     assert memory_map.copy_to(module, "cpu").w is made.w
 
 
-def test_gaps_must_be_one_of_three() -> None:
-    module, memory_map, gaps = Holder(a=torch.ones(2)), ModuleMemoryMap(), cast(Any, "closed")
+def test_pack_must_be_one_of_three() -> None:
+    module, memory_map, pack = Holder(a=torch.ones(2)), ModuleMemoryMap(), cast(Any, "closed")
     for method in (memory_map.copy_to, memory_map.memory_aware_to):
-        with pytest.raises(ValueError, match="gaps must be one of keep, split, close, got 'clos"):
-            method(module, "meta", gaps=gaps)
+        with pytest.raises(ValueError, match="pack must be False, True or 'close', got 'closed"):
+            method(module, "meta", pack=pack)
     assert memory_map.groups == [], "nor is the module registered"
 
 

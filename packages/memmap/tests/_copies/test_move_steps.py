@@ -88,7 +88,7 @@ def to_here(module: torch.nn.Module, low_memory: bool = True) -> None:
 
 
 def to_here_with_a_map(module: torch.nn.Module, low_memory: bool = True) -> None:
-    ModuleMemoryMap(module).memory_aware_to(module, "cpu", low_memory=low_memory, gaps="close")
+    ModuleMemoryMap(module).memory_aware_to(module, "cpu", low_memory=low_memory, pack="close")
 
 
 WAYS = pytest.mark.parametrize("move", [to_double, to_here, to_here_with_a_map])

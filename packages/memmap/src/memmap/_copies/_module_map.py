@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -24,9 +24,6 @@ from ._placement import Copied, DeviceMemory
 from ._plan import Group, plan_of
 
 M = TypeVar("M", bound=torch.nn.Module)
-
-Gaps: TypeAlias = Literal["keep", "split", "close"]
-_PACK: dict[str, Pack] = {"keep": False, "split": True, "close": "close"}
 
 
 @dataclass(frozen=True)
@@ -171,7 +168,7 @@ class ModuleMemoryMap:
         module: M,
         device: torch.device | str | int,
         *,
-        gaps: Gaps = "keep",
+        pack: Pack = False,
         non_blocking: bool = False,
         strict: bool = False,
         low_memory: bool = False,
@@ -184,10 +181,11 @@ class ModuleMemoryMap:
             Registered now, if it was not, and unless it cannot be moved.
         device : torch.device, str or int
             Where to.
-        gaps : {"keep", "split", "close"}, optional
-            What becomes of bytes between views: one buffer for each storage, from the first byte
-            to the last that a registered module touches; a buffer for each set of views whose
-            bounds overlap; or views moved closer together, so that only touched bytes remain.
+        pack : {False, True, "close"}, optional
+            Whether to leave out bytes between views. By default there is one buffer for each
+            storage, from the first byte to the last that a registered module touches. True makes a
+            buffer for each set of views whose bounds overlap. "close" moves views closer together,
+            so that only touched bytes remain.
         non_blocking : bool, optional
             Whether the host may go on before the bytes have arrived.
         strict : bool, optional
@@ -206,7 +204,7 @@ class ModuleMemoryMap:
         Raises
         ------
         NonLeafError, AliasError, MoveError, TypeError, ValueError
-            As for `memory_aware_to`; also if `gaps` is none of the three. Nothing has changed
+            As for `memory_aware_to`; also if `pack` is none of the three. Nothing has changed
             then, on the device neither.
         StorageError
             If a tensor shares some bytes, but not all, with what was placed on the device before
@@ -218,7 +216,8 @@ class ModuleMemoryMap:
             As for `memory_aware_to`.
         """
         check_module_type("ModuleMemoryMap", module)
-        pack, target = _pack_of(gaps), device_of(device)
+        target = device_of(device)
+        _check_pack(pack)
         if low_memory and non_blocking:
             raise ValueError(NOT_BOTH)
         known = self._known.with_module(module, target)
@@ -241,7 +240,7 @@ class ModuleMemoryMap:
         module: M,
         device: torch.device | str | int,
         *,
-        gaps: Gaps = "close",
+        pack: Pack = "close",
         non_blocking: bool = False,
         detach: bool = False,
     ) -> M:
@@ -257,7 +256,7 @@ class ModuleMemoryMap:
             Registered now, if it was not, and unless it cannot be copied.
         device : torch.device, str or int
             Where to; if tensors are there already, they are copied all the same.
-        gaps : {"keep", "split", "close"}, optional
+        pack : {False, True, "close"}, optional
             As for `memory_aware_to`. By default only touched bytes arrive.
         non_blocking : bool, optional
             Whether the host may go on before the bytes have arrived.
@@ -279,7 +278,7 @@ class ModuleMemoryMap:
         TypeError
             If `module` is no module.
         ValueError
-            If `gaps` is none of the three.
+            If `pack` is none of the three.
         MoveError
             If a meta tensor would need data, torch has no meta tensor like one that is to go to
             ``meta``, or a module does not hold its tensors itself (TorchScript, FSDP).
@@ -287,7 +286,8 @@ class ModuleMemoryMap:
             As for `memory_aware_to`.
         """
         check_module_type("ModuleMemoryMap", module)
-        pack, target = _pack_of(gaps), device_of(device)
+        target = device_of(device)
+        _check_pack(pack)
         check_holds_its_tensors(module)
         known = self._known.with_module(module, target)
         there = known.devices[target]
@@ -375,7 +375,6 @@ class _Known:
         return place
 
 
-def _pack_of(gaps: str) -> Pack:
-    if gaps not in tuple(_PACK):
-        raise ValueError(f"ModuleMemoryMap: gaps must be one of {', '.join(_PACK)}, got {gaps!r}")
-    return _PACK[gaps]
+def _check_pack(pack: object) -> None:
+    if not (isinstance(pack, bool) or pack == "close"):
+        raise ValueError(f"ModuleMemoryMap: pack must be False, True or 'close', got {pack!r}")
