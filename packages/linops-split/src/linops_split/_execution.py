@@ -118,11 +118,8 @@ class Output:
         ValueError
             If it has another shape.
         """
-        dtype = sum_dtype(result.dtype) if self.layout.is_summed else result.dtype
-        if self.y is None:
-            self._use(self.make(result, dtype))
-        elif (common := torch.promote_types(self.y.dtype, dtype)) != self.y.dtype:
-            self._use(self.promoted(self.y, common))
+        if self.y is None or result.dtype != self.y.dtype:
+            self._fit(result)
         place = self.slices[number]
         if result.shape != place.shape:
             raise ValueError(
@@ -130,6 +127,14 @@ class Output:
                 f"got {tuple(result.shape)}"
             )
         return place
+
+    def _fit(self, result: Tensor) -> None:
+        """Have memory of a dtype that the result and those before it go into."""
+        dtype = sum_dtype(result.dtype) if self.layout.is_summed else result.dtype
+        if self.y is None:
+            self._use(self.make(result, dtype))
+        elif (common := torch.promote_types(self.y.dtype, dtype)) != self.y.dtype:
+            self._use(self.promoted(self.y, common))
 
     def make(self, like: Tensor, dtype: torch.dtype) -> Tensor:
         """Return memory for the output, given the first result."""
