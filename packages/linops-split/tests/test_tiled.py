@@ -336,3 +336,18 @@ def test_there_may_be_nothing_to_do(lengths: tuple[int, ...]) -> None:
 def test_an_input_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="Tiled: N must have size 5, got 4"):
         batch_linop(matrix(), {"M": 2})(values(4))
+
+
+def test_a_training_step_needs_the_workspace_of_one_tile(
+    peak: Callable[[Callable[[], Any]], int],
+) -> None:
+    n_coils, n = 16, 16
+    maps = nn.Parameter(values(n_coils, n, n))
+    S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    mask = Diagonal(values(n, n, seed=1).real, ("...", "Kx", "Ky"))
+    normal = batch_linop(mask @ FFT(2) @ S, {"C": 1}).N
+    x = values(n, n).requires_grad_()
+    gradient, tile = torch.ones_like(x), 4 * x.nbytes
+    allocated = peak(lambda: torch.autograd.grad(normal(x), [x, maps], gradient))
+    held = maps.nbytes + x.nbytes + gradient.nbytes
+    assert held + allocated <= 1.3 * (2 * maps.nbytes + 3 * x.nbytes + tile)
