@@ -18,6 +18,7 @@ from linops_core import (
     Scalar,
     SplitError,
     SumReduce,
+    Truncate,
 )
 from nameddim import ND
 
@@ -184,6 +185,17 @@ def test_a_sum_over_all_points_keeps_the_shifts() -> None:
     matrix = F.to_dense({"Nx": 3})
     expected = matrix.mH @ torch.ones(3, 3, dtype=torch.complex128) @ matrix
     torch.testing.assert_close(F.normal(inner).to_dense({"Nx": 3}), expected)
+
+
+@pytest.mark.parametrize("dim", ["C", "Kx"])
+def test_an_operator_on_a_grid_may_be_between_centred_transforms(dim: str) -> None:
+    F = FFT(1, ("C",), (("Nx",), ("Kx",)), centered=True)
+    axis = ("C", "Kx").index(dim)
+    names = ("C", "Kx")
+    cut = Truncate(dim, (4, 5)[axis], 3, names, names)
+    A = F.normal(cut.N)
+    x = torch.randn(4, 5, dtype=torch.complex128)
+    torch.testing.assert_close(A(x), F.H(cut.N(F(x))))
 
 
 def test_without_fftshift_it_is_the_plain_transform() -> None:

@@ -146,7 +146,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the operator itself where it only passes ``dims`` on."""
-        if self._weight_shapes:
+        if self._weights:
             return super().without_fftshift(dims)
         return self if self._only_passes_on(dims) else None
 
