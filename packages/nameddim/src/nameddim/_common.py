@@ -1,20 +1,25 @@
-"""The best common shape of several patterns."""
+"""What patterns have in common, if that is one pattern.
+
+The words that two patterns share are those of one pattern exactly if they are those of a certain
+candidate: its single elements are what the shortest of the words are made of, and it has an
+ellipsis wherever a dimension that nobody named can be put in. Both are found, and the candidate is
+checked, in polynomial time, however many ellipses there are.
+"""
 
 from collections.abc import Iterable
-from itertools import combinations
+from itertools import combinations, islice
 
-from nameddim._alignment import Alignment
-from nameddim._dimension import RUN
+from nameddim._dimension import RUN, NamedDimension, is_any
 from nameddim._errors import written
-from nameddim._intersection import intersection
+from nameddim._matching import Alignment, Pair, State, states_of
 from nameddim._parse import Dims, as_dims
 
 
 def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
     """Return `shape` with its wildcards replaced by what they stand for in `target`.
 
-    A name is never replaced by a wildcard: where `target` has a wildcard, what `shape` has stays.
-    So the result is the most general pattern that is contained in both.
+    Where `target` has a wildcard, what `shape` has stays. So the result is the most general pattern
+    that is contained in both.
 
     Parameters
     ----------
@@ -23,11 +28,8 @@ def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
 
     Raises
     ------
-    TypeError
-        If `shape` or `target` is not made of strings.
-    ValueError
-        If a name is bad; if `shape` and `target` have nothing in common; or if what they have in
-        common is not one pattern.
+    TypeError, ValueError
+        As :func:`iscompatible`, and if what both have in common is not one pattern.
 
     Examples
     --------
@@ -55,20 +57,13 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
     Parameters
     ----------
     shapes : iterable of iterable of str
-        The patterns, as for :func:`iscompatible`, in any order.
-
-    Returns
-    -------
-    tuple of NamedDimension
-        Its words are those that all of `shapes` have. ``("...",)`` for no shapes.
+        The patterns, as for :func:`iscompatible`, in any order. No shapes: ``("...",)``.
 
     Raises
     ------
-    TypeError
-        If `shapes` is not made of iterables of strings, or is one string.
-    ValueError
-        If a name is bad; if two of the shapes have nothing in common; or if what all have in
-        common is not one pattern.
+    TypeError, ValueError
+        As :func:`iscompatible`; if `shapes` is one string; and if what all have in common is not
+        one pattern.
 
     Examples
     --------
@@ -107,3 +102,89 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
 
 def _which_can_be(found: list[Dims]) -> str:
     return f"which can be {' or '.join(map(written, found))}"
+
+
+def intersection(own: Dims, other: Dims) -> list[Dims]:
+    """Return the one pattern that both have in common, two of several, or none if none match."""
+    if own == other:
+        return [own]
+    ways = list(islice(Alignment(own, other).ways(), 100))
+    found = list(dict.fromkeys(tuple(step.dim for step in way) for way in ways))
+    if len(ways) < 2:
+        return found
+    # Several ways may still be one pattern: (..., X) and ((), ...) have the words of (..., X).
+    own, other = _singles_first(own), _singles_first(other)
+    alignment = Alignment(own, other)
+    candidate = _with_ellipses(_shortest(alignment), own, other)
+    exact = _reads_all(states_of(candidate), alignment) and all(
+        _reads_all(states_of(dims), Alignment(candidate, (RUN,))) for dims in (own, other)
+    )
+    # All ways that were tried may read the same.
+    return [candidate] if exact else [*found, candidate][:2]
+
+
+def _singles_first(dims: Dims) -> Dims:
+    """Return the only pattern with the words of `dims` and its ellipses after the wildcards."""
+    ordered: list[NamedDimension] = []
+    for dim in dims:
+        if ordered[-1:] != [RUN]:
+            ordered.append(dim)
+        elif is_any(dim):
+            ordered.insert(-1, dim)
+        elif dim != RUN:
+            ordered.append(dim)
+    return tuple(ordered)
+
+
+def _shortest(alignment: Alignment) -> Dims:
+    """Return the only pattern without ellipses that can have exactly the shortest words."""
+
+    def names_last(dims: Dims) -> tuple[int, int, Dims]:
+        # Of the shortest, the one with the fewest names has the words of all, if any has.
+        return len(dims), sum(not is_any(dim) for dim in dims), dims
+
+    best: dict[Pair, Dims] = {alignment.end: ()}
+    for pair, steps in alignment.live.items():
+        if steps:
+            best[pair] = min(((step.dim, *best[step.to]) for step in steps), key=names_last)
+    return best[0, 0]
+
+
+def _with_ellipses(singles: Dims, own: Dims, other: Dims) -> Dims:
+    """Return `singles` with an ellipsis wherever both patterns let a new dimension be put in."""
+    new = NamedDimension("New").next_unused({*own, *other})
+    word = tuple(new if is_any(dim) else dim for dim in singles)
+    dims: list[NamedDimension] = []
+    for position in range(len(singles) + 1):
+        longer = (*word[:position], new, *word[position:])
+        # In a run of wildcards all places are the same: the last is taken.
+        is_last = position == len(singles) or not is_any(singles[position])
+        if is_last and Alignment(longer, own).exists and Alignment(longer, other).exists:
+            dims.append(RUN)
+        dims += singles[position : position + 1]
+    return tuple(dims)
+
+
+def _reads_all(states: list[State], alignment: Alignment) -> bool:
+    """Whether a pattern can follow `alignment`, whatever that reads, and end where it ends.
+
+    If so, it has all words of the alignment. The converse is not proved, but tested on all small
+    patterns whose ellipses come after the wildcards, so that they need not look ahead.
+    """
+    # For each pair of states, those from which the pattern can follow to the end.
+    follows: dict[Pair, set[int]] = {}
+    for pair, steps in alignment.live.items():
+        can = follows[pair] = set()
+        for k, state in reversed(list(enumerate(states))):
+            stays, takes_any = state.stay is not None, is_any(state.single)
+            if (
+                (pair != alignment.end or k == len(states) - 1)
+                and (not alignment.may_stay(pair) or stays or (takes_any and k + 1 in can))
+                and all(
+                    (stays and k in follows[step.to])
+                    or ((takes_any or state.single == step.dim) and k + 1 in follows[step.to])
+                    for step in steps
+                )
+            ):
+                can.add(k)
+    return 0 in follows[0, 0]

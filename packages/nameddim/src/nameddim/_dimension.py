@@ -24,9 +24,8 @@ _PAST_LARGEST = 10**_MAX_DIGITS
 class NamedDimension(str):
     """A dimension's name, made of a base name and an index.
 
-    It is a string: it equals, hashes, sorts and prints like its text, and either finds the other
-    in a dictionary. It adds a `name` and an index `i`, the longest trailing number without a
-    leading zero.
+    It is a string: it equals, hashes, sorts and prints like its text. It adds a `name` and an index
+    `i`, the longest trailing number without a leading zero.
 
     Two texts are wildcards: ``"..."`` stands for any run of dimensions, ``"()"`` for exactly one;
     ``"(1)"``, ``"(2)"``, ... are ``"()"`` with an index. Every other text must be an identifier
@@ -59,14 +58,12 @@ class NamedDimension(str):
     __slots__ = ()
 
     def __new__(cls, name: str, i: SupportsIndex = 0) -> Self:
-        """Check `name` and `i`, and write them as one string."""
         if not isinstance(name, str):
             raise TypeError(
                 f"NamedDimension: a name must be a string, got {name!r} ({type(name).__name__})"
             )
         if type(name) is not cls:
-            if type(name) is not str:
-                name = str.__str__(name)  # an enumeration of strings prints as something else
+            name = str.__str__(name)  # an enumeration of strings prints as something else
             _check_name(name)
         self = super().__new__(cls, name)
         index = _integer(i, name)
@@ -106,10 +103,8 @@ class NamedDimension(str):
 
         Raises
         ------
-        TypeError
-            If `x` is neither, or a set, which has no order.
-        ValueError
-            If a name is bad, as for :class:`NamedDimension`.
+        TypeError, ValueError
+            As :class:`NamedDimension`, and if `x` is a set, which has no order.
 
         Examples
         --------
@@ -122,14 +117,12 @@ class NamedDimension(str):
             raise TypeError(
                 f"NamedDimension: dimensions must have an order, as in a tuple, got the set {x!r}"
             )
-        try:
-            dims = iter(x)
-        except TypeError:
+        if not isinstance(x, Iterable):
             raise TypeError(
                 "NamedDimension: a dimension must be a string, or an iterable of strings, got "
                 f"{x!r} ({type(x).__name__})"
-            ) from None
-        return tuple(d if isinstance(d, NamedDimension) else NamedDimension(d) for d in dims)
+            )
+        return tuple(d if isinstance(d, NamedDimension) else NamedDimension(d) for d in x)
 
     def __add__(self, k: SupportsIndex) -> "NamedDimension":  # type: ignore[override]
         """Return the dimension of the same name with an index larger by `k`, which may be negative.
@@ -139,8 +132,7 @@ class NamedDimension(str):
         TypeError
             If `k` is not an integer. (A string is not appended; use an f-string.)
         ValueError
-            If the index would be negative or have more than 600 digits, or this is the ellipsis,
-            which has no index.
+            If the index would be none, as for :class:`NamedDimension`, or this is the ellipsis.
         """
         i = self.i + _integer(k, self)
         if self == ELLIPSES:
@@ -150,7 +142,7 @@ class NamedDimension(str):
         if i < 0:
             raise ValueError(f"NamedDimension: an index must be 0 or more, got {i} for {self!r}")
         index = str(i) if i else ""
-        text = f"({index})" if self.startswith("(") else self.name + index
+        text = f"({index})" if self.name == ANY else self.name + index
         return str.__new__(NamedDimension, text)
 
     def next_unused(self, avoid: Iterable[str]) -> "NamedDimension":
@@ -159,7 +151,7 @@ class NamedDimension(str):
         Raises
         ------
         TypeError
-            If `avoid` is no collection, or one string, which would be searched for letters.
+            If `avoid` is no collection, or one string.
         ValueError
             If this is the ellipsis and is in `avoid`.
 
@@ -182,10 +174,7 @@ class NamedDimension(str):
 def AnyDim(i: SupportsIndex | None = None) -> NamedDimension:
     """Return the wildcard for exactly one dimension: ``"()"``, or ``"(i)"`` with an index.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `i` is no integer or negative, as :class:`NamedDimension`.
+    It raises the errors of :class:`NamedDimension`.
 
     Examples
     --------
@@ -228,14 +217,14 @@ def _integer(i: SupportsIndex, text: str) -> int:
 
 
 def _digits_of(dim: str) -> str:
-    """The index of `dim` as it is written: the longest trailing number without a leading zero."""
+    """Return the index of `dim` as it is written, nothing for 0."""
     text = dim[1:-1] if dim.startswith("(") else dim
     stem = text.rstrip("0123456789")
     return text[len(stem) :].lstrip("0")
 
 
 def _check_name(text: str) -> None:
-    """Raise, and point at the first character that is wrong, if `text` is no dimension."""
+    """Refuse `text` if it is no dimension, and point at the first character that is wrong."""
     if text.isidentifier() or is_wildcard(text):
         if len(text) > _MAX_DIGITS and len(_digits_of(text)) > _MAX_DIGITS:
             raise ValueError(_too_long(text))

@@ -1,11 +1,114 @@
-"""Whether two patterns can be the same dimensions."""
+"""Whether and how two patterns can be the same dimensions: the product of their automata.
 
-from collections.abc import Iterable
-from itertools import islice
+A pattern reads dimensions one after the other. In state ``i`` it has matched its first ``i`` single
+elements (names and one-dimension wildcards); an ellipsis there lets it read anything and stay. Two
+patterns that read the same dimensions are in a pair of states. The steps between these pairs make a
+graph without cycles, apart from the pairs in which both may stay, and as large as the product of
+the lengths, however many ellipses there are.
+"""
 
-from nameddim._alignment import Alignment, runs_of
-from nameddim._dimension import NamedDimension, is_wildcard
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice, product
+from typing import NamedTuple
+
+from nameddim._dimension import RUN, NamedDimension, is_any, is_wildcard
 from nameddim._parse import Dims, as_dims
+
+Pair = tuple[int, int]
+
+
+class State(NamedTuple):
+    """The single element of a pattern that is next, and where it and the ellipsis before it are."""
+
+    single: NamedDimension
+    position: int
+    stay: int | None
+    """Of several ellipses side by side the last; None: there is none."""
+
+
+def states_of(dims: Dims) -> list[State]:
+    """Return the states of a pattern; at the end, the element is a run."""
+    states: list[State] = []
+    stay = None
+    for position, dim in enumerate(dims):
+        if dim == RUN:
+            stay = position
+        else:
+            states.append(State(dim, position, stay))
+            stay = None
+    return [*states, State(RUN, len(dims), stay)]
+
+
+class Step(NamedTuple):
+    """What is read between two pairs of states, and which element of the first pattern reads it."""
+
+    dim: NamedDimension
+    own: int
+    to: Pair
+
+
+class Alignment:
+    """All ways in which `own` and `other` can be the same dimensions.
+
+    What is read is written as `own` writes it, unless `other` is more specific: there, a wildcard
+    of `own` gives way to a name, and its ellipsis to any single element.
+    """
+
+    def __init__(self, own: Dims, other: Dims) -> None:
+        self.own, self.other = states_of(own), states_of(other)
+        self.end: Pair = (len(self.own) - 1, len(self.other) - 1)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is any way."""
+        return (0, 0) in self.live
+
+    def may_stay(self, pair: Pair) -> bool:
+        """Whether both patterns may read anything and stay where they are."""
+        return self.own[pair[0]].stay is not None and self.other[pair[1]].stay is not None
+
+    @cached_property
+    def live(self) -> dict[Pair, list[Step]]:
+        """The steps out of each pair of states from which the end can be reached, the end first."""
+        live: dict[Pair, list[Step]] = {self.end: []}
+        for i, j in product(*(range(last, -1, -1) for last in self.end)):
+            mine, theirs = self.own[i], self.other[j]
+            both, own_alone, other_alone = (i + 1, j + 1), (i + 1, j), (i, j + 1)
+            steps = []
+            if both in live and (dim := meet(mine.single, theirs.single)) is not None:
+                steps.append(Step(dim, mine.position, both))
+            if own_alone in live and theirs.stay is not None:
+                steps.append(Step(mine.single, mine.position, own_alone))
+            if other_alone in live and mine.stay is not None:
+                steps.append(Step(theirs.single, mine.stay, other_alone))
+            if steps:
+                live[i, j] = steps
+        return live
+
+    def ways(self) -> Iterator[tuple[Step, ...]]:
+        """Yield the paths from start to end, each as what is read on it."""
+        pending: list[tuple[Pair, tuple[Step, ...]]] = [((0, 0), ())]
+        while pending:
+            pair, path = pending.pop()
+            stay = self.own[pair[0]].stay
+            if stay is not None and self.may_stay(pair):
+                path += (Step(RUN, stay, pair),)
+            if pair == self.end:
+                yield path
+            pending += [(step.to, (*path, step)) for step in self.live.get(pair, ())]
+
+
+def meet(mine: NamedDimension, theirs: NamedDimension) -> NamedDimension | None:
+    """Return what two single elements can both be, or None; `mine` if `theirs` is a wildcard."""
+    if mine == theirs or is_any(theirs):
+        return mine
+    return theirs if is_any(mine) else None
+
+
+def runs_of(way: tuple[Step, ...], own: Dims) -> list[Dims]:
+    """Return, for each element of `own`, what it stands for in `way`."""
+    return [tuple(step.dim for step in way if step.own == position) for position in range(len(own))]
 
 
 def iscompatible(a: Iterable[str], b: Iterable[str]) -> bool:
@@ -14,21 +117,17 @@ def iscompatible(a: Iterable[str], b: Iterable[str]) -> bool:
     ``"..."`` stands for any run of dimensions, also for none; ``"()"``, ``"(1)"``, ``"(2)"``, ...
     stand for one dimension each, independently of each other. `a` and `b` match if some tuple of
     names is both. The relation is reflexive and symmetric; it is transitive where the shape in
-    the middle has no wildcards.
+    the middle has no wildcards. The time is proportional to the product of the lengths.
 
     Parameters
     ----------
     a, b : iterable of str
-        The patterns, with any number of wildcards. A plain string is read by :func:`Dim`.
+        The patterns, with any number of wildcards, as for :func:`as_dims`.
 
     Raises
     ------
     TypeError, ValueError
-        If `a` or `b` is not made of dimensions.
-
-    Notes
-    -----
-    Takes time proportional to the product of the lengths at most.
+        As :func:`as_dims`.
 
     Examples
     --------
@@ -51,7 +150,6 @@ def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimensi
     Returns
     -------
     matches : bool
-        As :func:`iscompatible`.
     mapping : dict of NamedDimension to tuple of NamedDimension
         For each wildcard of `a` the dimensions that it stands for: one for ``"()"``, any number
         for ``"..."``. Where `b` has a wildcard too, that of `a` is given. The mapping is empty if
@@ -61,7 +159,7 @@ def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimensi
     Raises
     ------
     TypeError, ValueError
-        If `a` or `b` is not made of dimensions.
+        As :func:`iscompatible`.
 
     Examples
     --------

@@ -20,7 +20,7 @@ def get_nd_shape(ndim: int, kspace: bool = False) -> Dims:
     ndim : int
         1, 2 or 3.
     kspace : bool
-        Whether the grid is in k-space, the Fourier transform of the image's.
+        Whether the grid is in k-space.
 
     Raises
     ------
@@ -40,18 +40,17 @@ def get_nd_shape(ndim: int, kspace: bool = False) -> Dims:
 def N2K(shape: Iterable[str]) -> Dims:
     """Return `shape` with the names of image dimensions changed to those of k-space.
 
+    A name that begins with ``N`` begins with ``K`` instead; all else stays, the index included.
+
     Parameters
     ----------
     shape : iterable of str
-        The dimensions. A name that begins with ``N`` begins with ``K`` instead; all else stays,
-        the index included. A plain string is read by :func:`Dim`.
+        As for :func:`as_dims`.
 
     Raises
     ------
-    TypeError
-        If `shape` is not made of strings.
-    ValueError
-        If a name is bad, or two dimensions that differ would get the same name.
+    TypeError, ValueError
+        As :func:`as_dims`, and if two dimensions that differ would get the same name.
 
     Examples
     --------
@@ -62,9 +61,7 @@ def N2K(shape: Iterable[str]) -> Dims:
 
 
 def K2N(shape: Iterable[str]) -> Dims:
-    """Return `shape` with the names of k-space dimensions changed to those of the image.
-
-    A name that begins with ``K`` begins with ``N`` instead. All else is as for :func:`N2K`.
+    """Return `shape` with names that begin with ``K`` as ``N``; the reverse of :func:`N2K`.
 
     Examples
     --------

@@ -12,7 +12,7 @@ _DIMENSION = re.compile(r"[A-Z][a-z0-9_]*|\.\.\.|\((?:[1-9][0-9]*)?\)")
 
 
 def Dim(text: str | None = None) -> Dims:
-    """Return the dimensions that `text` is made of.
+    """Return the dimensions that `text` is made of; none if there is no text.
 
     Parameters
     ----------
@@ -21,18 +21,13 @@ def Dim(text: str | None = None) -> Dims:
         lower-case letters, digits and underscores (of ASCII), or one of the wildcards ``"..."``,
         ``"()"``, ``"(1)"``, ``"(2)"``, ...
 
-    Returns
-    -------
-    tuple of NamedDimension
-        Joined, they give `text` again. Empty for the empty string and for no text.
-
     Raises
     ------
     TypeError
         If `text` is not a string.
     ValueError
-        If `text` is not made of dimensions, or has two ellipses side by side, because it would
-        be unclear where the second begins. The message points at the place.
+        If `text` is not made of dimensions, or has two ellipses side by side. The message points
+        at the place.
 
     Examples
     --------
@@ -69,10 +64,7 @@ def Dim(text: str | None = None) -> Dims:
 def as_dims(shape: Iterable[str]) -> Dims:
     """Return the dimensions of a shape, which may be written in one string.
 
-    Parameters
-    ----------
-    shape : str or iterable of str or NamedDimension
-        A string is read by :func:`Dim`; a :class:`NamedDimension` is that one dimension.
+    A string is read by :func:`Dim`; a :class:`NamedDimension` is that one dimension.
 
     Raises
     ------

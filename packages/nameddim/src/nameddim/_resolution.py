@@ -1,14 +1,11 @@
-"""What the wildcards of a shape stand for, jointly in all of its tuples.
-
-A shape is here its tuples by their names. A tuple has at most one ellipsis and no name twice.
-"""
+"""What the wildcards of a shape, its tuples by their names, stand for in all tuples at once."""
 
 from collections.abc import Iterator
 from itertools import product
 
-from nameddim._alignment import Alignment, runs_of
 from nameddim._dimension import ANY, RUN, NamedDimension, is_any
 from nameddim._errors import written
+from nameddim._matching import Alignment, runs_of
 from nameddim._names import partition
 from nameddim._parse import Dims, check_distinct
 
@@ -21,20 +18,19 @@ Variable = tuple[NamedDimension, int]
 def resolutions(parts: Parts, targets: Parts) -> tuple[list[Parts], str]:
     """Return the shapes that `parts` can be if some of its tuples are `targets`; one if certain.
 
-    The second value is the error of a shape that was left out because two of its dimensions would
-    have the same name, or is empty.
+    The second value is empty, or says why a shape was left out in which two dimensions of a tuple
+    would have one name.
     """
-    clashes: list[str] = []
-    fewest: list[Parts] | None = None
+    clashes = [""]
+    candidates = []
     for placed in product(*map(_placements, targets.values())):
         found = [parts]
         for side, target in zip(targets, placed, strict=True):
             tried, found = found, []
             for shape in tried:
                 found += [new for new in _matched(shape, side, target, clashes) if new not in found]
-        if fewest is None or len(found) < len(fewest):
-            fewest = found
-    return fewest or [], clashes[-1] if clashes else ""
+        candidates.append(found)
+    return min(candidates, key=len), clashes[-1]
 
 
 def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Iterator[Parts]:
@@ -49,7 +45,7 @@ def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Itera
             for key, dims in new.items():
                 check_distinct(key, dims)
         except ValueError as error:
-            clashes.append(str(error))
+            clashes.append(f"; {error}")
         else:
             yield new
 
@@ -57,8 +53,8 @@ def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Itera
 def _placements(target: Dims) -> Iterator[Dims]:
     """Yield `target`, and the same with its ellipsis elsewhere among the wildcards beside it.
 
-    They differ in how many ways a shape matches them: ((), ...) matches (..., ()) in two, of which
-    neither is all that both have in common, and matches ((), ...), which means the same, in one.
+    A shape matches them in unlike numbers of ways: ((), ...) matches itself in one, (..., ()) in
+    two, of which neither is all that both have in common.
     """
     yield target
     before, ellipsis, after = partition(target, RUN)
@@ -70,17 +66,28 @@ def _placements(target: Dims) -> Iterator[Dims]:
 
 
 def _substituted(parts: Parts, side: str, runs: list[Dims]) -> Parts:
-    """Return `parts` in which what stands in ``parts[side]`` is replaced by `runs`, everywhere."""
-    known = {
-        variable: run
-        for variable, run in zip(_variables(parts[side]), runs, strict=True)
-        if run != (variable[0],)
-    }
-    _check_pairs(parts, known)
-    _number_anew(parts, known)
+    """Return `parts` in which what stands in ``parts[side]`` is replaced by `runs`, everywhere.
+
+    Wildcards of the runs that `parts` has already get unused numbers.
+    """
+    own = {dim for dims in parts.values() for dim in dims}
+    used = own.union(*runs)
+    known: dict[Variable, Dims] = {}
+    for variable, run in zip(_variables(parts[side]), runs, strict=True):
+        if run == variable[:1]:
+            continue
+        fresh = []
+        for dim in run:
+            if is_any(dim) and dim in own:
+                dim = dim.next_unused(used)
+                used.add(dim)
+            fresh.append(dim)
+        known[variable] = tuple(fresh)
+    if any(dim == ANY for dim, _ in known):
+        _check_pairs(parts)
     return {
         key: tuple(
-            dim for variable in _variables(dims) for dim in known.get(variable, (variable[0],))
+            dim for variable in _variables(dims) for dim in known.get(variable, variable[:1])
         )
         for key, dims in parts.items()
     }
@@ -92,10 +99,8 @@ def _variables(dims: Dims) -> Iterator[Variable]:
         yield dim, dims[:position].count(dim)
 
 
-def _check_pairs(parts: Parts, known: dict[Variable, Dims]) -> None:
+def _check_pairs(parts: Parts) -> None:
     """Refuse to replace a ``"()"`` where the tuples do not have equally many."""
-    if not any(dim == ANY for dim, _ in known):
-        return
     counts = {key: n for key, dims in parts.items() if (n := dims.count(NamedDimension(ANY)))}
     if len(set(counts.values())) > 1:
         some = " and ".join(f"{n} in {key} {written(parts[key])}" for key, n in counts.items())
@@ -103,17 +108,3 @@ def _check_pairs(parts: Parts, known: dict[Variable, Dims]) -> None:
             'NamedShape: every tuple with "()" must have equally many, so that the first of '
             f'one is the first of another (or number them: "(1)", "(2)"), got {some}'
         )
-
-
-def _number_anew(parts: Parts, known: dict[Variable, Dims]) -> None:
-    """Give unused numbers to the wildcards of the runs in `known` that `parts` has already."""
-    own = {dim for dims in parts.values() for dim in dims}
-    used = own.union(*known.values())
-    for variable, run in known.items():
-        fresh = []
-        for dim in run:
-            if is_any(dim) and dim in own:
-                dim = dim.next_unused(used)
-                used.add(dim)
-            fresh.append(dim)
-        known[variable] = tuple(fresh)

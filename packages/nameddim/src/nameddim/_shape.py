@@ -1,6 +1,7 @@
 """The shape of an operator: the dimensions that it takes and those that it gives."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NoReturn, Self, TypeVar, final
 
@@ -24,8 +25,7 @@ class NamedShape:
     Parameters
     ----------
     ishape : iterable of str, or None
-        The input's dimensions. A plain string is read by :func:`Dim`. None means any shape:
-        ``("...",)``.
+        The input's dimensions, as for :func:`as_dims`. None means any shape: ``("...",)``.
     oshape : iterable of str, or None
         The output's dimensions. None means those of the input.
     **other_shapes : iterable of str
@@ -39,11 +39,9 @@ class NamedShape:
 
     Raises
     ------
-    TypeError
-        If a shape is no iterable of strings, or a set, which has no order.
-    ValueError
-        If a name is bad, or within one tuple two dimensions have the same name or there are two
-        ellipses, or the name of another shape is that of an attribute.
+    TypeError, ValueError
+        As :func:`as_dims`; and if within one tuple two dimensions have the same name or there are
+        two ellipses, or the name of another shape is that of an attribute.
 
     Examples
     --------
@@ -52,18 +50,16 @@ class NamedShape:
     (..., Nx, Ny) -> (..., Kx, Ky), batch_shape=(...)
     >>> fft.H
     (..., Kx, Ky) -> (..., Nx, Ny), batch_shape=(...)
-    >>> fft.N
-    (..., Nx, Ny) -> (..., Nx1, Ny1), batch_shape=(...)
     >>> fft.resolve(ishape=("C", "Nx", "Ny"))
     (C, Nx, Ny) -> (C, Kx, Ky), batch_shape=(C)
     """
 
-    __slots__ = ("_dims", "ishape", "oshape", "other_shapes")
+    __slots__ = ("_names", "ishape", "oshape", "other_shapes")
 
     ishape: Dims
     oshape: Dims
     other_shapes: Mapping[str, Dims]
-    _dims: Dims | None
+    _names: Dims
 
     def __new__(
         cls,
@@ -91,7 +87,11 @@ class NamedShape:
         object.__setattr__(self, "ishape", ishape)
         object.__setattr__(self, "oshape", oshape)
         object.__setattr__(self, "other_shapes", MappingProxyType(other_shapes))
-        object.__setattr__(self, "_dims", None)
+        every = (dim for dims in self._parts().values() for dim in dims)
+        # No frozenset: torch.compile fails on an object that it sees made and that holds one,
+        # wherever the code of its caller does not name frozenset itself.
+        names = tuple(dict.fromkeys(dim for dim in every if not is_wildcard(dim)))
+        object.__setattr__(self, "_names", names)
         return self
 
     def __getattr__(self, key: str) -> Dims:
@@ -109,21 +109,17 @@ class NamedShape:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NamedShape):
             return NotImplemented
-        return (
-            self.ishape == other.ishape
-            and self.oshape == other.oshape
-            and self.other_shapes == other.other_shapes
-        )
+        return self._parts() == other._parts()
 
     def __hash__(self) -> int:
-        return hash((self.ishape, self.oshape, frozenset(self.other_shapes.items())))
+        return hash(frozenset(self._parts().items()))
 
     def __repr__(self) -> str:
         others = "".join(f", {key}={written(dims)}" for key, dims in self.other_shapes.items())
         return f"{written(self.ishape)} -> {written(self.oshape)}{others}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self._parts(),)
+        return partial(NamedShape, **self._parts()), ()
 
     def __deepcopy__(self, memo: object = None) -> Self:
         return self  # an immutable value
@@ -149,14 +145,7 @@ class NamedShape:
         >>> sorted(NamedShape(("...", "N"), ("...", "M")).dims)
         ['M', 'N']
         """
-        found = self._dims
-        if found is None:  # asked for again and again, of a value that never changes
-            every = (dim for dims in self._parts().values() for dim in dims)
-            found = tuple(dict.fromkeys(dim for dim in every if not is_wildcard(dim)))
-            # A tuple: torch.compile fails on an object that it sees made and that holds a
-            # frozenset, wherever the code of its caller does not name frozenset itself.
-            object.__setattr__(self, "_dims", found)
-        return frozenset(found)
+        return frozenset(self._names)
 
     @property
     def has_wildcards(self) -> bool:
@@ -170,21 +159,14 @@ class NamedShape:
         return any(is_wildcard(dim) for dims in self._parts().values() for dim in dims)
 
     def adjoint(self) -> "NamedShape":
-        """Return the shape with input and output swapped.
-
-        Examples
-        --------
-        >>> NamedShape(("N",), ("M",)).adjoint()
-        (M) -> (N)
-        """
+        """Return the shape with input and output swapped."""
         return self._made(self.oshape, self.ishape, **self.other_shapes)
 
     def normal(self) -> "NamedShape":
         """Return the shape of an operator followed by its adjoint.
 
-        The input stays. In the output, wildcards and dimensions that the operator's output has
-        too (batch dimensions) stay; the others get the first unused index, so that a row and a
-        column of the normal operator have different names.
+        Wildcards and dimensions of both sides (batch dimensions) stay in the output; the others
+        get the first unused index there, so that rows and columns have different names.
 
         Examples
         --------
@@ -213,8 +195,7 @@ class NamedShape:
         TypeError
             If `names` is no mapping of strings to strings.
         ValueError
-            If a name is bad or a wildcard, or two dimensions of the shape, in whichever tuples,
-            would get the same name.
+            If a name is bad or a wildcard, or two dimensions of the shape would get the same name.
 
         Examples
         --------
@@ -249,9 +230,8 @@ class NamedShape:
     ) -> "NamedShape":
         """Return the shape whose input and output match those given.
 
-        Each wildcard is replaced, in all tuples, by the dimensions that it stands for. A name is
-        never replaced by a wildcard: where a wildcard is given, the shape keeps what it has. A
-        given wildcard that the shape has already gets another number.
+        Each wildcard is replaced, in all tuples, by the dimensions that it stands for. Where a
+        wildcard is given, the shape keeps what it has; one that it has already gets another number.
 
         Parameters
         ----------
@@ -260,43 +240,29 @@ class NamedShape:
 
         Raises
         ------
-        TypeError
-            If what is given is no iterable of strings.
-        ValueError
-            If what is given is no shape; if it does not match, or only by naming two dimensions
-            of one tuple alike; or if it matches in several ways that give different shapes.
+        TypeError, ValueError
+            As :class:`NamedShape`; if what is given does not match, or only by naming two
+            dimensions of one tuple alike; or if it matches in several ways that give different
+            shapes.
 
         Examples
         --------
-        >>> NamedShape(("...", "Nx"), ("...", "Kx")).resolve(ishape=("C", "Nx"))
-        (C, Nx) -> (C, Kx)
         >>> NamedShape(("A", "(1)"), ("(1)", "A")).resolve(oshape=("...", "A"))
         (A, (1)) -> ((1), A)
         """
-        targets = {
-            side: as_dims(given)
-            for side, given in (("ishape", ishape), ("oshape", oshape))
-            if given is not None
-        }
+        given = {"ishape": ishape, "oshape": oshape}
+        targets = {side: as_dims(dims) for side, dims in given.items() if dims is not None}
         for side, target in targets.items():
             check_distinct(side, target)
-        found, clash = resolutions(self._parts(), targets)
+        own = self._parts()
+        found, clash = resolutions(own, targets)
         if len(found) == 1:
-            return self if found[0] == self._parts() else self._made(**found[0])
+            return self if found[0] == own else self._made(**found[0])
         wanted = " and ".join(f"{side} {written(target)}" for side, target in targets.items())
-        if found:
-            several = " or ".join(repr(self._made(**parts)) for parts in found)
-            raise ValueError(f"NamedShape: {self!r} must match {wanted} in one way, got {several}")
-        why_not = f"; {clash}" if clash else ""
-        raise ValueError(
-            f"NamedShape: {self!r} must match {wanted}, and cannot be matched{why_not}"
-        )
+        several = " or ".join(repr(self._made(**parts)) for parts in found)
+        problem = f" in one way, got {several}" if found else f", and cannot be matched{clash}"
+        raise ValueError(f"NamedShape: {self!r} must match {wanted}{problem}")
 
     def _parts(self) -> dict[str, Dims]:
-        """All tuples of the shape, by the names that the constructor takes them under."""
+        """Return all tuples of the shape by the names of the constructor's arguments."""
         return {"ishape": self.ishape, "oshape": self.oshape, **self.other_shapes}
-
-
-def _rebuild(parts: dict[str, Dims]) -> NamedShape:
-    """Make the shape that was pickled."""
-    return NamedShape(**parts)

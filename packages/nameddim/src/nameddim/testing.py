@@ -1,6 +1,8 @@
 """Hypothesis strategies for names, patterns and shapes, and a brute-force reading of patterns.
 
-Needs hypothesis (the extra ``testing``); the package itself never imports it.
+Needs hypothesis (the extra ``testing``); the package itself never imports it. Where a strategy
+takes them, `names` are the names to choose from, `max_size` is the greatest length of a tuple, and
+`with_wildcards` says whether there may be wildcards.
 
 Examples
 --------
@@ -19,12 +21,9 @@ from itertools import chain, product
 from hypothesis import strategies as st
 
 from nameddim import ANY, ELLIPSES, AnyDim, NamedDimension, NamedShape
+from nameddim._parse import Dims
 
 __all__ = ["dimension_names", "dimensions", "patterns", "shapes", "sides", "wildcards", "words"]
-
-Dims = tuple[NamedDimension, ...]
-
-_WILDCARDS = (ELLIPSES, ANY, AnyDim(1), AnyDim(2))
 
 
 def dimension_names() -> st.SearchStrategy[str]:
@@ -35,49 +34,25 @@ def dimension_names() -> st.SearchStrategy[str]:
 
 
 def dimensions(names: Sequence[str] | None = None) -> st.SearchStrategy[NamedDimension]:
-    """Named dimensions, no wildcards.
-
-    Parameters
-    ----------
-    names : sequence of str or None
-        The names to choose from; None: any.
-    """
+    """Named dimensions, no wildcards; of any name where `names` is None."""
     texts = dimension_names() if names is None else st.sampled_from(list(names))
     return texts.map(NamedDimension)
 
 
 def wildcards() -> st.SearchStrategy[NamedDimension]:
     """The wildcards ``"..."``, ``"()"``, ``"(1)"`` and ``"(2)"``."""
-    return st.sampled_from(_WILDCARDS).map(NamedDimension)
+    return st.sampled_from([ELLIPSES, ANY, AnyDim(1), AnyDim(2)]).map(NamedDimension)
 
 
 def patterns(names: Sequence[str] = "AB", max_size: int = 4) -> st.SearchStrategy[Dims]:
-    """Tuples of names and wildcards, any of which may occur several times.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The names to choose from.
-    max_size : int
-        The greatest length.
-    """
+    """Tuples of names and wildcards, any of which may occur several times."""
     return st.lists(dimensions(names) | wildcards(), max_size=max_size).map(tuple)
 
 
 def sides(
     names: Sequence[str] = "ABCD", max_size: int = 4, with_wildcards: bool = True
 ) -> st.SearchStrategy[Dims]:
-    """Tuples that can be part of a shape: no name twice, at most one ellipsis.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The names to choose from.
-    max_size : int
-        The greatest length.
-    with_wildcards : bool
-        Whether there may be wildcards; of them, only ``"()"`` occurs several times.
-    """
+    """Tuples that can be part of a shape: only ``"()"`` may occur several times."""
     dims = dimensions(names) | wildcards() if with_wildcards else dimensions(names)
     # Each "()" counts as another one.
     kept = st.lists(
@@ -91,17 +66,7 @@ def sides(
 def shapes(
     names: Sequence[str] = "ABCD", max_size: int = 3, with_wildcards: bool = True
 ) -> st.SearchStrategy[NamedShape]:
-    """Shapes with an input, an output and sometimes a batch shape.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The names to choose from.
-    max_size : int
-        The greatest length of each tuple.
-    with_wildcards : bool
-        Whether there may be wildcards.
-    """
+    """Shapes with an input, an output and sometimes a batch shape."""
     side = sides(names, max_size, with_wildcards)
     return st.builds(NamedShape, side, side) | st.builds(NamedShape, side, side, batch_shape=side)
 
@@ -109,16 +74,10 @@ def shapes(
 def words(
     pattern: Sequence[str], alphabet: Sequence[str], max_length: int
 ) -> frozenset[tuple[str, ...]]:
-    """All tuples over `alphabet` that `pattern` stands for, found by trying each.
+    """All tuples that `pattern` stands for, found by trying each.
 
-    Parameters
-    ----------
-    pattern : sequence of str
-        Names and wildcards.
-    alphabet : sequence of str
-        Names of one character each.
-    max_length : int
-        The greatest length; a run may be longer.
+    They are made of the names in `alphabet`, of one character each, and no longer than
+    `max_length`; a run may be.
 
     Examples
     --------
