@@ -1,18 +1,31 @@
-"""Which kind of checkpoint a file is, and what lies in it."""
+"""Which kind of checkpoint a file is, and what lies in it.
+
+Files of ``torch.save`` are zip archives, or pickles and blocks before torch 1.6. `torch.load` is no
+help here: with ``weights_only=True`` it refuses whole modules, subclasses and TorchScript, reads
+old files whole, and on the meta device accepts tensors that reach beyond their storage.
+"""
 
 from __future__ import annotations
 
+import io
+import mmap
+import zipfile
 from os import PathLike
 from pathlib import Path
+from typing import IO, cast
 
 from .._errors import CheckpointError
+from ._checkpoint_pickle import LIST, Node, parse_pickle
 from ._checkpoint_safetensors import read_safetensors
-from ._checkpoint_torch import read_archive, read_legacy
+from ._checkpoint_tensors import TensorWalk, key_text
 from ._entry import Entries
 
 _ZIP = b"PK\x03\x04"
 # Protocol 2, a long integer of ten bytes: the magic number of torch.save before version 1.6.
 _LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
+_LEGACY_VERSION = 1001
+_COUNT = 8  # bytes of the number of elements before each block
+_ITEMSIZES = (1, 2, 4, 8, 16)
 
 
 def read_checkpoint(path: str | PathLike[str]) -> Entries:
@@ -25,9 +38,94 @@ def read_checkpoint(path: str | PathLike[str]) -> Entries:
     with file.open("rb") as opened:
         start = opened.read(len(_LEGACY))
     if start.startswith(_ZIP):
-        return read_archive(file)
+        return _read_archive(file)
     if start == _LEGACY:
-        return read_legacy(file)
+        return _read_legacy(file)
     if start[8:9] == b"{":
         return read_safetensors(file)
     raise CheckpointError("the file must be a .pt or .safetensors checkpoint, got something else")
+
+
+def _read_archive(path: Path) -> Entries:
+    """Tensors of a zip archive of a pickle and one record a storage."""
+    pickled, records = _open_archive(path)
+    walk = TensorWalk(parse_pickle(io.BytesIO(pickled)))
+    for key, storage in walk.storages.items():
+        if records.get(key) != storage.nbytes:
+            raise CheckpointError(
+                f"storage {key!r} must have a record of its size of {storage.nbytes} bytes, "
+                f"got {records.get(key, 'none')}"
+            )
+    return walk.entries
+
+
+def _open_archive(path: Path) -> tuple[bytes, dict[str, int]]:
+    """The pickle of an archive, and the bytes of each of its storages."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if _is_main_pickle(name)]
+            if len(names) != 1:
+                raise CheckpointError(
+                    f"the archive must hold one data.pkl, got {len(names)} "
+                    "(it was not written by torch.save)"
+                )
+            prefix = names[0].removesuffix(".pkl") + "/"
+            infos = [info for info in archive.infolist() if info.filename.startswith(prefix)]
+            for info in (archive.getinfo(names[0]), *infos):
+                fits = info.header_offset + info.compress_size <= path.stat().st_size
+                if info.compress_type or info.compress_size != info.file_size or not fits:
+                    raise CheckpointError(
+                        f"the archive must hold its records whole and uncompressed, "
+                        f"got {info.filename!r}"
+                    )
+            records = {info.filename.removeprefix(prefix): info.file_size for info in infos}
+            if len(records) != len(infos):
+                raise CheckpointError("the archive must name each record once, got two of one name")
+            return archive.read(names[0]), records
+    except CheckpointError:
+        raise
+    except (
+        zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OSError
+    ) as error:  # fmt: skip
+        raise CheckpointError(f"the archive must be whole, got a damaged one: {error}") from error
+
+
+def _is_main_pickle(name: str) -> bool:
+    return name.endswith("/data.pkl") and name.count("/") == 1
+
+
+def _read_legacy(path: Path) -> Entries:
+    """Tensors of a file of torch before 1.6: five pickles, then a block for each storage."""
+    with (
+        path.open("rb") as opened,
+        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+    ):
+        # It reads and tells where it is like a file, and never more than there is.
+        file = cast("IO[bytes]", mapped)
+        _magic, version, _system, root, keys = [parse_pickle(file) for _ in range(5)]
+        if version != _LEGACY_VERSION:
+            raise CheckpointError(
+                f"the version of the format must be {_LEGACY_VERSION}, got {key_text(version)}"
+            )
+        if not isinstance(keys, Node) or keys.maker is not LIST:
+            raise CheckpointError("the keys of the storages must be a list, got something else")
+        walk = TensorWalk(root)
+        missing = dict(walk.storages)
+        for key in keys.items:
+            storage = walk.storages.get(key) if isinstance(key, str) else None
+            if storage is None or not isinstance(key, str):
+                raise CheckpointError(
+                    f"every storage must belong to the pickle, got {key_text(key)}"
+                )
+            n_elements = int.from_bytes(file.read(_COUNT), "little", signed=True)
+            end = file.tell() + storage.nbytes
+            if all(n_elements * size != storage.nbytes for size in _ITEMSIZES) or end > len(mapped):
+                raise CheckpointError(
+                    f"storage {key!r} must have a block of its size of {storage.nbytes} bytes, "
+                    f"got {n_elements} elements and {len(mapped) - file.tell()} bytes"
+                )
+            file.seek(end)
+            missing.pop(key, None)
+        if missing:
+            raise CheckpointError(f"every storage must be in the file, got none for {min(missing)}")
+    return walk.entries

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from math import prod
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from .._errors import CheckpointError
 from .._views._view import View
@@ -34,27 +34,26 @@ def read_safetensors(path: Path) -> Entries:
     The tensors must fill the file: README of the safetensors project, section "Format".
     """
     header, start, stop = _read_header(path)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise CheckpointError("__metadata__ must map names to texts, got something else")
     entries = Entries()
-    ranges = []
     for name, described in header.items():
-        if name == "__metadata__":
-            _check_metadata(described)
-            continue
         low, high, dtype, shape = _checked(name, described)
-        ranges.append((low, high, name))
         view = View("file", start + low, high - low, sizes=(high - low,), strides=(1,))
         entries.put(described, Entry([name], view, dtype, shape, "file"))
-    reached = 0
-    for low, high, name in sorted(ranges):
+    reached = start
+    for (low, high), name in sorted((e.view.storage_span, e.names[0]) for e in entries.placed):
         if low != reached:
             raise CheckpointError(
-                f"{name}: a tensor must begin where the one before it ends, at byte {reached}, "
-                f"got {low}"
+                f"{name}: a tensor must begin where the one before it ends, "
+                f"at byte {reached - start}, got {low - start}"
             )
         reached = high
-    if reached != stop - start:
+    if reached != stop:
         raise CheckpointError(
-            f"the tensors must fill the file, {stop - start} bytes after the header, got {reached}"
+            f"the tensors must fill the file, {stop - start} bytes after the header, "
+            f"got {reached - start}"
         )
     return entries
 
@@ -71,9 +70,7 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int, int]:
             )
         text = file.read(length)
     try:
-        header = json.loads(
-            text.decode(), object_pairs_hook=_without_duplicates, parse_constant=_refuse
-        )
+        header = json.loads(text.decode(), object_pairs_hook=_without_duplicates)
     except CheckpointError:
         raise
     except (ValueError, RecursionError) as error:
@@ -88,17 +85,6 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) != len(pairs):
         raise CheckpointError("the header must have each name once, got one of them twice")
     return made
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise CheckpointError(f"the header must have integers for numbers, got {constant}")
-
-
-def _check_metadata(metadata: object) -> None:
-    if not isinstance(metadata, dict) or not all(
-        isinstance(value, str) for value in metadata.values()
-    ):
-        raise CheckpointError("__metadata__ must map names to texts, got something else")
 
 
 def _checked(name: str, described: object) -> tuple[int, int, str, tuple[int, ...]]:

@@ -54,9 +54,6 @@ class TensorWalk:
         self._n_bytes = 0
         self._n_characters = 0
         self._wrapped: dict[int, object] = {}  # what a parameter is made from
-        self._walk(root)
-
-    def _walk(self, root: object) -> None:
         seen: set[int] = set()
         todo: list[tuple[object, Path, int]] = [(root, None, 0)]
         while todo:
@@ -84,29 +81,28 @@ class TensorWalk:
         if isinstance(value, tuple):
             return _numbered(value)
         maker = value.maker.name if isinstance(value.maker, Global) else ""
+        arguments = value.arguments
         if maker in _TENSORS:
             self._add_tensor(value, maker, path)
-            return _numbered(value.arguments, ".arguments")[1:]
-        if value.maker is PERSISTENT:
-            if not _is_class(value):
-                storage = self._storage(value)
-                view = View(storage.location, storage.address, storage.nbytes, 0,
-                            (storage.nbytes,), (1,))  # fmt: skip
-                self._put(value, view, torch.uint8, self._name(path))
-            return []
+            return _numbered(arguments, ".arguments")[1:]
         if maker == _WITHOUT_STORAGE:
             self.entries.unplaced.append(self._name(path))
             return []
-        if maker == _FROM_TYPE and len(value.arguments) == 4:
-            function, _, inner, state = value.arguments
-            if isinstance(inner, tuple):
-                made = self._wrapped[id(value)] = Node(function, inner)
-                return [("", made), (".state", state), *_contents(value, path)]
-        if maker in _WRAPPERS and value.arguments:
-            data = self._wrapped[id(value)] = value.arguments[0]
-            others = _numbered(value.arguments, ".arguments")[1:]
-            return [("", data), *others, *_contents(value, path)]
-        return [(".arguments", value.arguments), *_contents(value, path)]
+        if value.maker is PERSISTENT:
+            # Before torch 1.6 the classes of modules were stored beside the pickle, too.
+            if not (isinstance(arguments[0], tuple) and arguments[0][:1] == ("module",)):
+                storage = self._storage(value)
+                sizes = (storage.nbytes,)
+                self._put(value, self._name(path), storage, torch.uint8, 0, sizes, (1,))
+            return []
+        parts: list[tuple[str, object]] = [(".arguments", arguments)]
+        if maker == _FROM_TYPE and len(arguments) == 4 and isinstance(arguments[2], tuple):
+            made = self._wrapped[id(value)] = Node(arguments[0], arguments[2])
+            parts = [("", made), (".state", arguments[3])]
+        elif maker in _WRAPPERS and arguments:
+            self._wrapped[id(value)] = arguments[0]
+            parts = [("", arguments[0]), *_numbered(arguments, ".arguments")[1:]]
+        return [*parts, *_contents(value, path)]
 
     def _name(self, path: Path) -> str:
         name = path_text(path) or "<root>"
@@ -134,18 +130,21 @@ class TensorWalk:
             )
         if dtype in SUB_BYTE_DTYPES:
             self.entries.unplaced.append(name)
-            return
+        else:
+            self._put(node, name, storage, dtype, offset, sizes, strides)
+
+    def _put(
+        self, node: Node, name: str, storage: Storage, dtype: torch.dtype, offset: int,
+        sizes: tuple[int, ...], strides: tuple[int, ...],
+    ) -> None:  # fmt: skip
         size = dtype.itemsize
         try:
             view = View(storage.location, storage.address, storage.nbytes, offset * size,
                         sizes, [stride * size for stride in strides], size)  # fmt: skip
         except ValueError as error:
             raise CheckpointError(f"{name}: {error}") from error
-        self._put(node, view, dtype, name)
-
-    def _put(self, node: Node, view: View, dtype: torch.dtype, name: str) -> None:
         text = str(dtype).removeprefix("torch.")
-        self.entries.put(node, Entry([name], view, text, view.sizes, str(view.space)))
+        self.entries.put(node, Entry([name], view, text, view.sizes, storage.location))
 
     def _storage(self, node: object) -> Storage:
         """The storage that a persistent id ``("storage", class, key, location, n)`` stands for."""
@@ -182,12 +181,6 @@ class TensorWalk:
         return known._replace(dtype=dtype)
 
 
-def _is_class(node: Node) -> bool:
-    """Whether an object stored beside the pickle is a module's class, as before torch 1.6."""
-    described = node.arguments[0]
-    return isinstance(described, tuple) and described[:1] == ("module",)
-
-
 def _dtype(value: object) -> torch.dtype:
     dtype = _DTYPES.get(value.name) if isinstance(value, Global) else None
     if dtype is None:
@@ -221,7 +214,7 @@ def _contents(node: Node, path: Path) -> list[tuple[str, object]]:
 
 
 def key_text(key: object) -> str:
-    """A key in a name: itself if it is a short text or a number, for others may be endless.
+    """A key in a name: itself if it is a short text or a number; others may be endless.
 
     >>> key_text("a"), key_text(3), key_text((1, 2)), key_text(10**5000)
     ("'a'", '3', '...', '...')

@@ -62,9 +62,43 @@ class Entries:
         """The entry of an object, if there is one."""
         return self._known[id(value)][1] if id(value) in self._known else None
 
+    def add(self, name: str, value: object) -> None:
+        """Add a tensor, an array or a view; a tensor that is made of tensors is taken apart."""
+        known = self.of(value)
+        if known is not None:
+            known.names.append(name)
+        elif isinstance(value, torch.Tensor):
+            self._add_tensor(name, value)
+        elif isinstance(value, np.ndarray):
+            self.put(value, Entry([name], view_of(value), str(value.dtype), value.shape, "cpu"))
+        elif isinstance(value, View):
+            device = str(value.space) if isinstance(value.space, (str, torch.device)) else "?"
+            self.put(value, Entry([name], value, "?", value.sizes, device))
+        else:
+            raise TypeError(
+                f"{name}: a value must be a tensor, a NumPy array or a View, "
+                f"got {type(value).__name__}"
+            )
+
+    def _add_tensor(self, name: str, tensor: torch.Tensor) -> None:
+        view = composite = None
+        if not is_lazy(tensor):
+            try:
+                view = view_of(tensor)
+            except TypeError:
+                composite = take_apart(tensor)
+        if view is not None:
+            dtype, device = str(tensor.dtype).removeprefix("torch."), str(tensor.device)
+            self.put(tensor, Entry([name], view, dtype, tuple(tensor.shape), device))
+        elif composite is not None:
+            for part, part_name in zip(composite.parts, composite.names, strict=True):
+                self.add(f"{name}.{part_name}", part)
+        else:
+            self.unplaced.append(name)
+
 
 def entries_of(source: torch.nn.Module | Mapping[str, torch.Tensor | Array | View]) -> Entries:
-    """Named tensors of a module or a mapping; tensors made of tensors are taken apart.
+    """Named tensors of a module or a mapping.
 
     >>> layer = torch.nn.Linear(2, 3)
     >>> [(entry.names, entry.shape) for entry in entries_of(layer).placed]
@@ -82,51 +116,15 @@ def entries_of(source: torch.nn.Module | Mapping[str, torch.Tensor | Array | Vie
         )
     entries = Entries()
     for name, value in named:
-        _add(entries, name, value)
+        entries.add(name, value)
     return entries
 
 
 def _module_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for prefix, part in module.named_modules():
-        for tensors in (part._parameters, part._buffers):
-            for key, tensor in tensors.items():
-                if tensor is not None:
-                    name = f"{prefix}.{key}" if prefix else key
-                    yield name, tensor
-                    if tensor.is_leaf and tensor.grad is not None:
-                        yield f"{name}.grad", tensor.grad
-
-
-def _add(entries: Entries, name: str, value: object) -> None:
-    known = entries.of(value)
-    if known is not None:
-        known.names.append(name)
-    elif isinstance(value, torch.Tensor):
-        _add_tensor(entries, name, value)
-    elif isinstance(value, np.ndarray):
-        entries.put(value, Entry([name], view_of(value), str(value.dtype), value.shape, "cpu"))
-    elif isinstance(value, View):
-        device = str(value.space) if isinstance(value.space, (str, torch.device)) else "?"
-        entries.put(value, Entry([name], value, "?", value.sizes, device))
-    else:
-        raise TypeError(
-            f"{name}: a value must be a tensor, a NumPy array or a View, got {type(value).__name__}"
-        )
-
-
-def _add_tensor(entries: Entries, name: str, tensor: torch.Tensor) -> None:
-    if is_lazy(tensor):
-        entries.unplaced.append(name)
-        return
-    try:
-        view = view_of(tensor)
-    except TypeError:
-        composite = take_apart(tensor)
-        if composite is None:
-            entries.unplaced.append(name)
-            return
-        for part, part_name in zip(composite.parts, composite.names, strict=True):
-            _add(entries, f"{name}.{part_name}", part)
-        return
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    entries.put(tensor, Entry([name], view, dtype, tuple(tensor.shape), str(tensor.device)))
+        for key, tensor in (*part._parameters.items(), *part._buffers.items()):
+            if tensor is not None:
+                name = f"{prefix}.{key}" if prefix else key
+                yield name, tensor
+                if tensor.is_leaf and tensor.grad is not None:
+                    yield f"{name}.grad", tensor.grad

@@ -37,19 +37,18 @@ def total(parts: Iterable[Numbers]) -> Numbers:
 
 
 class TensorNumbers(NamedTuple):
-    """Bytes of one tensor of a storage.
+    """Bytes of one tensor of a storage, and the other names under which they are touched.
 
-    The offset is that of its first byte, or of where that would be if it is empty. Bytes are shared
-    if they are also touched under one of the names `shares_with`, its own further names included.
+    The offset is that of its first byte, or of where that would be if it is empty.
     """
 
     entry: Entry
     offset: int
-    spanned: int
-    touched: int
-    shared: int
-    separate: int
-    shares_with: tuple[str, ...]
+    spanned: int = 0
+    touched: int = 0
+    shared: int = 0
+    separate: int = 0
+    shares_with: tuple[str, ...] = ()
 
 
 class StorageReport:
@@ -66,9 +65,9 @@ class StorageReport:
         self.device = entries[0].device
         self.start = min(entry.view.storage_span[0] for entry in entries)
         self.stop = max(entry.view.storage_span[1] for entry in entries)
-        self.layouts = [entry.layout for entry in entries if entry.layout is not None]
         self._filled = [entry for entry in entries if entry.layout is not None]
         self._empty = [entry for entry in entries if entry.layout is None]
+        self.layouts = [entry.layout for entry in entries if entry.layout is not None]
 
     @cached_property
     def numbers(self) -> Numbers:
@@ -89,25 +88,27 @@ class StorageReport:
     @cached_property
     def tensors(self) -> list[TensorNumbers]:
         """Bytes of each tensor, by offset."""
-        made = [
-            TensorNumbers(entry, entry.view.address - self.start, 0, 0, 0, 0, ())
-            for entry in self._empty
-        ]
+        partners = [entry.names[1:] for entry in self._filled]
+        if self.numbers.shared:
+            for first, second in overlapping_pairs(entry.view for entry in self._filled):
+                partners[first] += self._filled[second].names
+                partners[second] += self._filled[first].names
         shared_of = self._coverage.shared_of() if self.layouts else []
-        for entry, layout, shared, partners in zip(
-            self._filled, self.layouts, shared_of, self._partners(), strict=True
-        ):
-            made.append(
-                TensorNumbers(
-                    entry,
-                    offset=layout.start - self.start,
-                    spanned=layout.stop - layout.start,
-                    touched=n_touched([layout]),
-                    shared=shared,
-                    separate=entry.separate,
-                    shares_with=tuple(partners),
-                )
+        made = [
+            TensorNumbers(
+                entry,
+                offset=layout.start - self.start,
+                spanned=layout.stop - layout.start,
+                touched=n_touched([layout]),
+                shared=shared,
+                separate=entry.separate,
+                shares_with=tuple(names),
             )
+            for entry, layout, shared, names in zip(
+                self._filled, self.layouts, shared_of, partners, strict=True
+            )
+        ]
+        made += [TensorNumbers(entry, entry.view.address - self.start) for entry in self._empty]
         return sorted(made, key=lambda tensor: (tensor.offset, -tensor.spanned))
 
     @cached_property
@@ -118,15 +119,6 @@ class StorageReport:
     @cached_property
     def _coverage(self) -> Coverage:
         return coverage_of(self.layouts, self.start, [len(e.names) > 1 for e in self._filled])
-
-    def _partners(self) -> list[list[str]]:
-        """For each tensor that is not empty, the other names under which its bytes are touched."""
-        partners = [entry.names[1:] for entry in self._filled]
-        if self.numbers.shared:
-            for first, second in overlapping_pairs(entry.view for entry in self._filled):
-                partners[first] += self._filled[second].names
-                partners[second] += self._filled[first].names
-        return partners
 
 
 def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:

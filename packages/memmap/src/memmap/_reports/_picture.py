@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 from xml.sax.saxutils import escape
 
 import numpy as np
 
-from .._views._layout import Layout, run_layout
+from .._views._layout import Layout
 from .._views._runs import Runs, intersect, layout_runs, merge, union_runs
 from ._numbers import StorageReport
 from ._table import human, printable
 
 Columns: TypeAlias = list[tuple[int, int]]
-Place = TypeVar("Place", int, Runs)
 
 # Lengths in pixels.
 _WIDTH = 720  # of a storage's bar
@@ -35,19 +34,27 @@ _LEGEND = (("touched", "touched"), ("shared", "touched under several names"),
 
 
 def picture(storages: Sequence[StorageReport]) -> str:
-    """Map of storages in SVG, each at its own scale.
+    """Map of storages in SVG, each at its own scale; what is smaller than a pixel is drawn as one.
 
-    For each storage a bar with what is touched and shared, and below it a row for each tensor. What
-    is smaller than a pixel is drawn a pixel wide.
+    For each storage a bar with what is touched and shared, and below it a row for each tensor.
     """
     texts = [_title(storage) for storage in storages]
     texts += [_label(tensor.entry.names) for part in storages for tensor in part.tensors]
-    left = _MARGIN + int(_CHARACTER * max([12, *map(len, texts)])) + 12
-    drawing = _Drawing(left)
+    drawing = _Drawing(_MARGIN + int(_CHARACTER * max([12, *map(len, texts)])) + 12)
     drawing.legend()
     for storage in storages:
         drawing.storage(storage)
-    return drawing.finish()
+    width, height = drawing.left + _WIDTH + 90 + _MARGIN, drawing.top
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
+            f"<style>{_STYLE}</style>",
+            f'<rect width="{width}" height="{height}" fill="#fff"/>',
+            *drawing.lines,
+            "</svg>\n",
+        ]
+    )
 
 
 class _Drawing:
@@ -56,20 +63,7 @@ class _Drawing:
     def __init__(self, left: int) -> None:
         self.left = left
         self.top = _MARGIN
-        self.width = left + _WIDTH + 90 + _MARGIN
         self.lines: list[str] = []
-
-    def finish(self) -> str:
-        size = f'width="{self.width}" height="{self.top}" viewBox="0 0 {self.width} {self.top}"'
-        return "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
-                f"<style>{_STYLE}</style>",
-                f'<rect width="{self.width}" height="{self.top}" fill="#fff"/>',
-                *self.lines,
-                "</svg>\n",
-            ]
-        )
 
     def legend(self) -> None:
         x = self.left
@@ -90,30 +84,32 @@ class _Drawing:
         self.text(_MARGIN, _title(storage), "title")
         self.text(self.left, note, "dim")
         self.top += _ROW
-        scale = _Scale(storage.start, max(numbers.allocated, 1))
+        nbytes = numbers.allocated
+        coarse = {layout: _coarse(layout, nbytes // _WIDTH) for layout in storage.layouts}
+        shared = union_runs(storage.shared)
         self.text(_MARGIN, "storage", "dim")
-        self.columns("free", [(0, _WIDTH)] if numbers.allocated else [])
-        self.columns("touched", scale.columns(storage.layouts))
-        self.columns("shared", scale.columns(storage.shared))
+        self.bars("free", [(0, _WIDTH)] if nbytes else [])
+        self.bars("touched", _columns(union_runs(coarse.values()), storage.start, nbytes))
+        self.bars("shared", _columns(shared, storage.start, nbytes))
         self.top += _ROW
-        shared_runs = union_runs(storage.shared)
         for tensor in storage.tensors:
             layout = tensor.entry.layout
             self.text(_MARGIN, _label(tensor.entry.names))
             self.text(self.left + _WIDTH + 8, human(tensor.touched), "dim")
             if layout is not None:
-                touched = scale.columns([layout])
-                self.columns("span", scale.columns([run_layout(layout.start, layout.stop)]))
-                self.columns("touched", touched)
+                span = np.array([[layout.start, layout.stop]])
+                touched = _columns(layout_runs(coarse[layout]), storage.start, nbytes)
+                self.bars("span", _columns(span, storage.start, nbytes))
+                self.bars("touched", touched)
                 if tensor.shared == tensor.touched:
-                    self.columns("shared", touched)
+                    self.bars("shared", touched)
                 elif tensor.shared:
-                    runs = intersect(layout_runs(layout), shared_runs)
-                    self.columns("shared", scale.columns_of_runs(runs))
+                    common = intersect(layout_runs(layout), shared)
+                    self.bars("shared", _columns(common, storage.start, nbytes))
             self.top += _ROW
         self.top += _GAP
 
-    def columns(self, style: str, columns: Columns) -> None:
+    def bars(self, style: str, columns: Columns) -> None:
         """Draw the same bar over some columns of pixels, as one path."""
         if columns:
             bars = "".join(
@@ -127,46 +123,29 @@ class _Drawing:
         self.lines.append(f'<text class="{style}" x="{x}" y="{self.top + _BAR - 3}">{words}</text>')
 
 
-class _Scale:
-    """From addresses in a storage to columns of pixels."""
+def _coarse(layout: Layout, pixel: int) -> Layout:
+    """A layout that has bytes in the same columns of pixels, and few runs.
 
-    def __init__(self, start: int, nbytes: int) -> None:
-        self.start = start
-        self.nbytes = nbytes
-
-    def columns(self, layouts: Sequence[Layout]) -> Columns:
-        """Columns that have a byte of one of the layouts in them."""
-        parts = [part for layout in layouts for part in self._columns(layout)]
-        return parts if len(parts) < 2 else _merged(np.array(parts))
-
-    def columns_of_runs(self, runs: Runs) -> Columns:
-        """Columns that have a byte of one of the runs in them."""
-        low, high = (runs - self.start).T
-        return _merged(np.stack(self._pixels(low, high), axis=1))
-
-    def _columns(self, layout: Layout) -> Columns:
-        # Steps of at most a column leave no column between them free, however many they are: only
-        # larger ones, of which few fit into the storage, have to be followed one by one.
-        pixel = self.nbytes // _WIDTH
-        reach, starts = 1, {layout.start - self.start}
-        for stride, count in layout.dims:
-            if stride <= max(pixel, reach):
-                reach += stride * (count - 1)
-            else:
-                starts = {start + stride * index for start in starts for index in range(count)}
-        return [self._pixels(start, start + reach) for start in starts]
-
-    def _pixels(self, low: Place, high: Place) -> tuple[Place, Place]:
-        """First and past-the-last column of intervals of bytes."""
-        return low * _WIDTH // self.nbytes, -(high * -_WIDTH // self.nbytes)
+    Steps of at most a pixel leave no column between them free; larger ones are few.
+    """
+    reach, outer = 1, []
+    for stride, count in layout.dims:
+        if stride <= max(pixel, reach):
+            reach += stride * (count - 1)
+        else:
+            outer.append((stride, count))
+    return Layout(layout.start, layout.stop, ((1, reach), *outer))
 
 
-def _merged(columns: Runs) -> Columns:
-    return [(low, high) for low, high in merge(columns).tolist()]
+def _columns(runs: Runs, start: int, nbytes: int) -> Columns:
+    """Columns of pixels that have a byte of some runs of a storage in them."""
+    low, high = (runs.astype(object) - start).T * _WIDTH  # int64 ends at 12 PiB
+    columns = np.stack([low // nbytes, -(-high // nbytes)], axis=1).astype(np.int64)
+    return [(left, right) for left, right in merge(columns).tolist()]
 
 
 def _title(storage: StorageReport) -> str:
-    return f"{human(storage.stop - storage.start)} on {printable(storage.device)}"
+    return f"{human(storage.numbers.allocated)} on {printable(storage.device)}"
 
 
 def _label(names: Sequence[str]) -> str:

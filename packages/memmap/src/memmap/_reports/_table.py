@@ -8,8 +8,6 @@ from ._numbers import Numbers, StorageReport, TensorNumbers
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MAX_PARTNERS = 3
-# What is of any length comes last, so that the numbers stay in 80 columns.
-_HEADINGS = ("allocated", "spanned", "touched", "shared", "wasted", "separate", "tensor")
 
 
 def human(nbytes: int) -> str:
@@ -37,54 +35,41 @@ def printable(text: str) -> str:
 def table(
     storages: Sequence[StorageReport], devices: dict[str, Numbers], unplaced: Sequence[str]
 ) -> str:
-    """Report as lines of aligned columns.
-
-    A storage with one tensor takes one line, one with several a heading and their lines.
-    """
-    rows: list[Sequence[str]] = [_HEADINGS]
+    """Report as lines of aligned columns; a storage with one tensor takes one line."""
+    # What is of any length comes last, so that the numbers stay in 80 columns.
+    rows = [[*Numbers._fields, "tensor"]]
     for storage in storages:
         if len(storage.tensors) == 1:
-            rows.append([*_bytes(storage.numbers), _described(storage.tensors[0])])
+            rows.append(_row(storage.numbers, _described(storage.tensors[0])))
         else:
-            heading = f"storage of {len(storage.tensors)} tensors on {printable(storage.device)}:"
-            rows.append([*_bytes(storage.numbers), heading])
-            rows += [_row_in_storage(tensor) for tensor in storage.tensors]
-    for device, numbers in devices.items():
-        rows.append([*_bytes(numbers), f"total on {printable(device)}"])
+            heading = f"storage of {len(storage.tensors)} tensors on {storage.device}:"
+            rows.append(_row(storage.numbers, heading))
+            rows += [_row(tensor, "  " + _described(tensor)) for tensor in storage.tensors]
+    rows += [_row(numbers, f"total on {device}") for device, numbers in devices.items()]
     *columns, _ = zip(*rows, strict=True)
     widths = [max(map(len, column)) for column in columns]
-    lines = [_line(row, widths) for row in rows]
+    lines = [
+        "  ".join([*map(str.rjust, numbers, widths), printable(text)]) for *numbers, text in rows
+    ]
     lines += [f"{printable(name)}: memory unknown, not counted" for name in unplaced]
     if not storages and not unplaced:
         lines.append("no tensors")
     return "\n".join(lines)
 
 
-def _row_in_storage(tensor: TensorNumbers) -> list[str]:
-    spanned, touched = human(tensor.spanned), human(tensor.touched)
-    shared, separate = human(tensor.shared), human(tensor.separate)
-    return ["", spanned, touched, shared, "", separate, "  " + _described(tensor)]
+def _row(numbers: Numbers | TensorNumbers, text: str) -> list[str]:
+    """The numbers of a storage, or those that a tensor has, and what they are of."""
+    known = numbers._asdict()
+    return [*(human(known[name]) if name in known else "" for name in Numbers._fields), text]
 
 
 def _described(tensor: TensorNumbers) -> str:
     entry = tensor.entry
-    text = f"{' = '.join(entry.names)}: {entry.dtype} {_shape(entry.shape)}"
+    shape = "x".join(map(str, entry.shape)) or "scalar"
+    text = f"{' = '.join(entry.names)}: {entry.dtype} {shape}"
     others = [other for other in tensor.shares_with if other not in entry.names]
     if others:
         text += f", shares with {', '.join(others[:_MAX_PARTNERS])}"
     if len(others) > _MAX_PARTNERS:
         text += f" and {len(others) - _MAX_PARTNERS} more"
-    return printable(text)
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
-
-
-def _bytes(numbers: Numbers) -> list[str]:
-    return [human(nbytes) for nbytes in numbers.as_dict().values()]
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    *cells, text = row
-    return "  ".join([*map(str.rjust, cells, widths), text])
+    return text
