@@ -10,9 +10,9 @@ from ._array_operations import BinaryOperation as BinaryOperation
 from ._array_operations import FillOperation as FillOperation
 from ._array_operations import ReduceOperation as ReduceOperation
 from ._array_operations import TransformOperation as TransformOperation
+from ._graph import Dependency as Dependency
 from ._graph import DependencyGraph as DependencyGraph
-from ._hazards import Dependency as Dependency
-from ._hazards import HazardKind as HazardKind
+from ._graph import HazardKind as HazardKind
 from ._hazards import SelfHazard as SelfHazard
 from ._operation import Operation as Operation
 from ._tensors import MemoryView as MemoryView

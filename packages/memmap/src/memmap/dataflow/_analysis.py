@@ -17,8 +17,8 @@ from .._views._layout import Layout
 from .._views._overlap import layouts_overlap
 from .._views._runs import Runs, intersect, layout_runs, merge, n_bytes
 from .._views._view import View
-from ._graph import DependencyGraph
-from ._hazards import Dependency, HazardKind, SelfHazard
+from ._graph import Dependency, DependencyGraph, HazardKind
+from ._hazards import SelfHazard
 from ._layout_index import LayoutIndex
 from ._operation import Operation
 from ._tensors import MemoryView

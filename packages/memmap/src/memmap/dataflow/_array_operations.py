@@ -17,12 +17,10 @@ Function: TypeAlias = Callable[..., Array]
 
 
 class FillOperation(Operation):
-    """``output[...] = fill_value``, for every output.
+    """``output[...] = fill_value``, for every output, of which each may overlap itself.
 
     Parameters
     ----------
-    name : str
-        Name to show.
     fill_value : complex, optional
         Value of every element: any Python number.
 
@@ -54,21 +52,42 @@ class FillOperation(Operation):
             output[...] = _converted(self.name, self.fill_value, output.dtype)
 
     def self_hazards(self) -> tuple[SelfHazard, ...]:
-        """None: all elements get one value, so the order does not matter."""
+        """None: all elements get one value, in any order."""
         return ()
 
 
-class _ComputingOperation(Operation):
-    """``output[...] = compute(*inputs)``, for every output, of which there may be none."""
+class TransformOperation(Operation):
+    """``output[...] = function(input)``, for every output.
+
+    Without an output the operation only reads, and keeps a copy of what it computed.
+
+    Parameters
+    ----------
+    function : callable, optional
+        Gets the input as a read-only NumPy array and returns an array of the outputs' shape.
+        Default: the input itself, so that the operation copies.
+
+    Attributes
+    ----------
+    result : numpy.ndarray or None
+        If there is no output, what the last execution computed.
+
+    Examples
+    --------
+    >>> from memmap.dataflow import Tensor
+    >>> x = TensorView("x", Tensor("A", (3,)))
+    >>> x.numpy()[...] = [1, 2, 3]
+    >>> TransformOperation("running sum", np.cumsum).set_inputs(x).set_outputs(x).execute()
+    >>> x.tensor.data.tolist()
+    [1.0, 3.0, 6.0]
+    """
 
     n_inputs: ClassVar[int] = 1
-    result: Array | None
-    """If there is no output, what the last execution computed, as a copy."""
 
-    def __init__(self, name: str, function: Function) -> None:
+    def __init__(self, name: str, function: Function = np.asarray) -> None:
         super().__init__(name)
         self.function = function
-        self.result = None
+        self.result: Array | None = None
 
     def compute(self, *inputs: Array) -> Array:
         """Compute the result from the inputs, which are read-only."""
@@ -85,44 +104,34 @@ class _ComputingOperation(Operation):
             If the number of inputs is wrong, if an output has another shape than the result, or
             if an output overlaps itself.
         """
-        inputs = _arrays(self, self.input_views, expected=self.n_inputs)
-        self.result = _write(self, self.compute(*inputs))
+        result = np.asarray(self.compute(*_arrays(self, self.input_views, self.n_inputs)))
+        outputs = _arrays(self, self.output_views)
+        for view, output in zip(self.output_views, outputs, strict=True):
+            if output.shape != result.shape:
+                raise ValueError(
+                    f"{self.name}: output {view.name} must have the shape of the result, "
+                    f"{result.shape}, got {output.shape}"
+                )
+            if not np.can_cast(result.dtype, output.dtype, "same_kind"):
+                raise TypeError(
+                    f"{self.name}: output {view.name} must hold {result.dtype}, got {output.dtype}"
+                )
+            if has_internal_overlap(view.memory):
+                raise ValueError(
+                    f"{self.name}: output {view.name} must not overlap itself, got stride "
+                    f"{output.strides} in bytes for the shape {output.shape}"
+                )
+        result = result.copy()  # it may be a view of an input that one of the outputs overlaps
+        for output in outputs:
+            output[...] = result
+        self.result = None if outputs else result
 
 
-class TransformOperation(_ComputingOperation):
-    """``output[...] = function(input)``, for every output.
-
-    Without an output the operation only reads, and keeps what it computed as its ``result``.
-
-    Parameters
-    ----------
-    name : str
-        Name to show.
-    function : callable, optional
-        Gets the input as a read-only NumPy array and returns an array of the outputs' shape.
-        Default: the input itself, so that the operation copies.
-
-    Examples
-    --------
-    >>> from memmap.dataflow import Tensor
-    >>> x = TensorView("x", Tensor("A", (3,)))
-    >>> x.numpy()[...] = [1, 2, 3]
-    >>> TransformOperation("running sum", np.cumsum).set_inputs(x).set_outputs(x).execute()
-    >>> x.tensor.data.tolist()
-    [1.0, 3.0, 6.0]
-    """
-
-    def __init__(self, name: str, function: Function = np.asarray) -> None:
-        super().__init__(name, function)
-
-
-class ReduceOperation(_ComputingOperation):
+class ReduceOperation(TransformOperation):
     """``output[...] = function(input, axis=axis)``; see `TransformOperation`.
 
     Parameters
     ----------
-    name : str
-        Name to show.
     axis : int, optional
         The dimension to reduce.
     function : callable, optional
@@ -148,13 +157,11 @@ class ReduceOperation(_ComputingOperation):
         return self.function(*inputs, axis=self.axis)
 
 
-class BinaryOperation(_ComputingOperation):
+class BinaryOperation(TransformOperation):
     """``output[...] = function(input_1, input_2)``; see `TransformOperation`.
 
     Parameters
     ----------
-    name : str
-        Name to show.
     function : callable, optional
         Gets both inputs as read-only NumPy arrays. Default: `numpy.add`.
 
@@ -190,36 +197,9 @@ def _arrays(
                 f"{operation.name}: a {type(operation).__name__} must work on TensorViews, "
                 f"got {type(view).__name__}"
             )
-        array = view.numpy()
-        if expected is not None:
-            array.flags.writeable = False
-        arrays.append(array)
+        arrays.append(view.numpy())
+        arrays[-1].flags.writeable = expected is None
     return arrays
-
-
-def _write(operation: Operation, result: Array) -> Array | None:
-    """Write the result to every output, all or none; without an output, return a copy of it."""
-    result = np.asarray(result)
-    outputs = _arrays(operation, operation.output_views)
-    for view, output in zip(operation.output_views, outputs, strict=True):
-        if output.shape != result.shape:
-            raise ValueError(
-                f"{operation.name}: output {view.name} must have the shape of the result, "
-                f"{result.shape}, got {output.shape}"
-            )
-        if not np.can_cast(result.dtype, output.dtype, "same_kind"):
-            raise TypeError(
-                f"{operation.name}: output {view.name} must hold {result.dtype}, got {output.dtype}"
-            )
-        if has_internal_overlap(view.memory):
-            raise ValueError(
-                f"{operation.name}: output {view.name} must not overlap itself, got stride "
-                f"{output.strides} in bytes for the shape {output.shape}"
-            )
-    result = result.copy()  # it may be a view of an input that one of the outputs overlaps
-    for output in outputs:
-        output[...] = result
-    return None if outputs else result
 
 
 def _converted(name: str, value: complex, dtype: np.dtype[np.generic]) -> Array:

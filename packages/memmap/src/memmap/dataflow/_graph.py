@@ -4,9 +4,73 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 
-from ._hazards import Dependency, SelfHazard
+from ._hazards import SelfHazard
 from ._operation import Operation
+from ._tensors import MemoryView
+
+
+class HazardKind(StrEnum):
+    """Why the later of two operations must wait for the earlier one.
+
+    Attributes
+    ----------
+    RAW
+        Read after write: it reads bytes whose present value the earlier one wrote.
+    WAR
+        Write after read: it overwrites bytes that the earlier one reads.
+    WAW
+        Write after write: it overwrites bytes whose present value the earlier one wrote.
+
+    Examples
+    --------
+    >>> HazardKind.RAW == "RAW"
+    True
+    """
+
+    RAW = "RAW"
+    WAR = "WAR"
+    WAW = "WAW"
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """One edge of a `DependencyGraph`: `later` must not start before `earlier` has ended.
+
+    Attributes
+    ----------
+    earlier, later : Operation
+        The two operations.
+    earlier_index, later_index : int
+        Their places in the program.
+    kind : HazardKind
+        RAW, WAR or WAW.
+    views : tuple of (view, view)
+        Each pair of views, of `earlier` and of `later`, through which they meet.
+    """
+
+    earlier: Operation
+    later: Operation
+    earlier_index: int
+    later_index: int
+    kind: HazardKind
+    views: tuple[tuple[MemoryView, MemoryView], ...]
+
+    @property
+    def explicit(self) -> bool:
+        """Whether the two meet in one and the same view, handed from one to the other."""
+        return any(first is second for first, second in self.views)
+
+    @property
+    def implicit(self) -> bool:
+        """Whether they meet only through different views whose memory overlaps."""
+        return not self.explicit
+
+    def __str__(self) -> str:
+        how = "explicit" if self.explicit else "implicit"
+        return f"{self.earlier.name} -> {self.later.name} ({self.kind}, {how})"
 
 
 class DependencyGraph:
@@ -52,6 +116,9 @@ class DependencyGraph:
         self._earlier: list[set[int]] = [set() for _ in self.operations]
         for edge in self.edges:
             self._earlier[edge.later_index].add(edge.earlier_index)
+        self._levels: list[int] = []  # index of the wave of each operation
+        for earlier in self._earlier:
+            self._levels.append(1 + max((self._levels[index] for index in earlier), default=-1))
 
     def as_dict(self) -> dict[str, list[str]]:
         """Names of the operations that each operation depends on directly.
@@ -59,12 +126,8 @@ class DependencyGraph:
         Returns
         -------
         dict
-            Name to list of names of earlier operations; both in the order of the program.
-
-        Raises
-        ------
-        ValueError
-            If two operations have one name: the dictionary could not tell them apart.
+            Name to list of names of earlier operations; both in the order of the program. Two
+            operations of one name are a ValueError.
         """
         repeated = [name for name, n in Counter(op.name for op in self.operations).items() if n > 1]
         if repeated:
@@ -80,29 +143,19 @@ class DependencyGraph:
     def waves(self) -> list[list[Operation]]:
         """Groups of operations that may run at once, each after the one before.
 
-        Every operation is in the first wave that it can be in. The operations of one wave have
-        no hazard between them, so any order of them, or none, gives the result of the program.
-
-        Returns
-        -------
-        list of list of Operation
-            Operations of one wave in the order of the program.
+        Every operation is in the first wave that it can be in, in the order of the program. The
+        operations of one wave have no hazard between them: they may run in any order, or at once.
         """
-        waves: list[list[Operation]] = []
-        for operation, level in zip(self.operations, self._levels(), strict=True):
-            if level == len(waves):
-                waves.append([])
+        waves: list[list[Operation]] = [[] for _ in set(self._levels)]
+        for operation, level in zip(self.operations, self._levels, strict=True):
             waves[level].append(operation)
         return waves
 
     def transitive_reduction(self) -> tuple[Dependency, ...]:
         """The edges that matter: those not implied by a chain of others.
 
-        Returns
-        -------
-        tuple of Dependency
-            Every order of the operations that respects these edges respects all of them, and
-            without any one of them this is no longer so.
+        Every order of the operations that respects these edges respects all of them, and without
+        any one of them this is no longer so.
         """
         before: list[int] = []  # bit i of before[j]: operation j must wait for operation i
         needed = set()
@@ -115,41 +168,28 @@ class DependencyGraph:
             before.append(reached)
         return tuple(e for e in self.edges if (e.earlier_index, e.later_index) in needed)
 
-    def _levels(self) -> list[int]:
-        """Index of the wave of each operation."""
-        levels: list[int] = []
-        for earlier in self._earlier:
-            levels.append(1 + max((levels[index] for index in earlier), default=-1))
-        return levels
-
     def __str__(self) -> str:
         waits: list[dict[int, list[str]]] = [{} for _ in self.operations]
         for edge in self.edges:
             how = "explicit" if edge.explicit else "implicit"
             hazards = waits[edge.later_index].setdefault(edge.earlier_index, [])
             hazards.append(f"{edge.kind} {how}")
-        levels = self._levels()
         rows = [("wave", "operation", "waits for")]
-        for operation, level, earlier in zip(self.operations, levels, waits, strict=True):
+        for operation, level, earlier in zip(self.operations, self._levels, waits, strict=True):
             reasons = [f"{self.operations[i].name} ({', '.join(h)})" for i, h in earlier.items()]
             rows.append((str(level + 1), operation.name, "; ".join(reasons)))
-        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-        lines = [
-            f"{wave:{widths[0]}}  {name:{widths[1]}}  {reason}".rstrip()
-            for wave, name, reason in rows
-        ]
+        first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
+        lines = [f"{wave:{first}}  {name:{second}}  {why}".rstrip() for wave, name, why in rows]
         lines += [f"self-hazard: {hazard}" for hazard in self.self_hazards]
-        lines.append(
-            f"{_count(len(self.operations), 'operation')}, {_count(len(self.edges), 'hazard')}, "
-            f"{_count(max(levels, default=-1) + 1, 'wave')}"
-        )
+        lines.append(f"{self._counted()}, {_count(len(set(self._levels)), 'wave')}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return (
-            f"DependencyGraph({_count(len(self.operations), 'operation')}, "
-            f"{_count(len(self.edges), 'hazard')})"
-        )
+        return f"DependencyGraph({self._counted()})"
+
+    def _counted(self) -> str:
+        n_operations, n_hazards = len(self.operations), len(self.edges)
+        return f"{_count(n_operations, 'operation')}, {_count(n_hazards, 'hazard')}"
 
 
 def _count(n: int, what: str) -> str:

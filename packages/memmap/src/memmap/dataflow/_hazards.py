@@ -1,81 +1,18 @@
-"""What a hazard is: between two operations, or inside one."""
+"""Hazards inside one operation: what it writes overlaps what else it reads or writes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from .._views._overlap import has_internal_overlap, overlaps
 from .._views._view import View
 from ._layout_index import LayoutIndex
 from ._tensors import MemoryView
 
-if TYPE_CHECKING:
-    from ._operation import Operation
-
-
-class HazardKind(StrEnum):
-    """Why the later of two operations must wait for the earlier one.
-
-    Attributes
-    ----------
-    RAW
-        Read after write: it reads bytes whose present value the earlier one wrote.
-    WAR
-        Write after read: it overwrites bytes that the earlier one reads.
-    WAW
-        Write after write: it overwrites bytes whose present value the earlier one wrote.
-
-    Examples
-    --------
-    >>> HazardKind.RAW == "RAW"
-    True
-    """
-
-    RAW = "RAW"
-    WAR = "WAR"
-    WAW = "WAW"
-
-
-@dataclass(frozen=True)
-class Dependency:
-    """One edge of a `DependencyGraph`: `later` must not start before `earlier` has ended.
-
-    Attributes
-    ----------
-    earlier, later : Operation
-        The two operations.
-    earlier_index, later_index : int
-        Their places in the program.
-    kind : HazardKind
-        RAW, WAR or WAW.
-    views : tuple of (view, view)
-        Each pair of views, of `earlier` and of `later`, through which they meet.
-    """
-
-    earlier: Operation
-    later: Operation
-    earlier_index: int
-    later_index: int
-    kind: HazardKind
-    views: tuple[tuple[MemoryView, MemoryView], ...]
-
-    @property
-    def explicit(self) -> bool:
-        """Whether the two meet in one and the same view, handed from one to the other."""
-        return any(first is second for first, second in self.views)
-
-    @property
-    def implicit(self) -> bool:
-        """Whether they meet only through different views whose memory overlaps."""
-        return not self.explicit
-
-    def __str__(self) -> str:
-        how = "explicit" if self.explicit else "implicit"
-        return f"{self.earlier.name} -> {self.later.name} ({self.kind}, {how})"
+How: TypeAlias = Literal["read", "write"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +34,7 @@ class SelfHazard:
     operation: str
     written: MemoryView
     other: MemoryView
-    other_is: Literal["read", "write"]
+    other_is: How
 
     def __str__(self) -> str:
         if self.other is self.written and self.other_is == "write":
@@ -129,30 +66,29 @@ def hazards_inside(
     exactly the output is safe.
     """
     found = []
+    uses: list[tuple[ViewUse, How]] = [(use, "read") for use in reads]
+    uses += [(use, "write") for use in writes]
     # By address space, since in a trace the addresses of every memory start at 0.
-    touched: defaultdict[Hashable, LayoutIndex[tuple[ViewUse, bool]]] = defaultdict(LayoutIndex)
-    for use in reads:
-        layout = use.view.memory.layout()
-        if layout is not None:
-            touched[use.view.memory.space].add(layout, (use, False))
-    for use in writes:
+    touched: defaultdict[Hashable, LayoutIndex[tuple[ViewUse, How]]] = defaultdict(LayoutIndex)
+    for use, how in uses:
         memory = use.view.memory
         layout = memory.layout()
         if layout is None:
             continue
-        if has_internal_overlap(memory):
-            found.append(SelfHazard(operation, use.view, use.view, "write"))
-        for other, is_written in touched[memory.space].may_meet(layout):
-            is_in_place = (
-                not is_written
-                and is_elementwise
-                and other.item == use.item
-                and is_same_place(memory, other.view.memory)
-            )
-            if other[1:] != use[1:] and not is_in_place and overlaps(memory, other.view.memory):
-                other_is: Literal["read", "write"] = "write" if is_written else "read"
-                found.append(SelfHazard(operation, use.view, other.view, other_is))
-        touched[memory.space].add(layout, (use, True))
+        others = touched[memory.space]
+        if how == "write":
+            if has_internal_overlap(memory):
+                found.append(SelfHazard(operation, use.view, use.view, "write"))
+            for other, other_is in others.may_meet(layout):
+                is_in_place = (
+                    is_elementwise
+                    and other_is == "read"
+                    and other.item == use.item
+                    and is_same_place(memory, other.view.memory)
+                )
+                if other[1:] != use[1:] and not is_in_place and overlaps(memory, other.view.memory):
+                    found.append(SelfHazard(operation, use.view, other.view, other_is))
+        others.add(layout, (use, how))
     return found
 
 

@@ -40,34 +40,23 @@ class Operation:
         self.output_views: list[MemoryView] = []
 
     def set_inputs(self, *views: MemoryView) -> Self:
-        """Add views that the operation reads.
+        """Add views that the operation reads, after those that are there.
 
         Parameters
         ----------
         *views : TensorView
-            Added after those that are there.
+            Another object, for example a `Tensor`, is a TypeError.
 
         Returns
         -------
         Operation
             The operation itself, so that calls can be chained.
-
-        Raises
-        ------
-        TypeError
-            If an argument is not a view, for example a `Tensor`.
         """
         self.input_views.extend(check_are_views(self.name, views))
         return self
 
     def set_outputs(self, *views: MemoryView) -> Self:
-        """Add views that the operation writes, as `set_inputs` adds those that it reads.
-
-        Returns
-        -------
-        Operation
-            The operation itself.
-        """
+        """Add views that the operation writes, as `set_inputs` adds those that it reads."""
         self.output_views.extend(check_are_views(self.name, views))
         return self
 
@@ -83,12 +72,7 @@ class Operation:
         An input that is exactly the output, element for element, is safe: the operation works in
         place. An input that overlaps an output in another way, two outputs that overlap, and an
         output that overlaps itself are not: a kernel that writes while it reads gives a result
-        that depends on how it goes through the elements.
-
-        Returns
-        -------
-        tuple of SelfHazard
-            One for each pair of views.
+        that depends on how it goes through the elements. Each pair of views is one hazard.
 
         Examples
         --------

@@ -1,9 +1,11 @@
-"""What a PyTorch operator reads and writes, from its schema and from what schemas leave out."""
+"""What a PyTorch operator reads and writes, from its schema and from what schemas leave out.
+
+The tables hold names of operators, without ``aten::``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -12,75 +14,54 @@ from torch._ops import OpOverload
 
 # Operators that change or ask only sizes, strides and flags, beyond those that torch marks as
 # views or tags as `inplace_view`.
-_WITHOUT_DATA = frozenset(
-    f"aten::{name}"
-    for name in (
-        "_assert_tensor_metadata", "_has_compatible_shallow_copy_type", "_is_zerotensor",
-        "_resize_output_", "_version", "is_coalesced", "is_contiguous", "is_leaf",
-        "is_non_overlapping_and_dense", "is_pinned", "is_same_size", "is_set_to",
-        "is_strides_like_format", "record_stream", "requires_grad_", "result_type", "retain_grad",
-        "set_data", "sym_is_contiguous", "sym_numel", "sym_size", "sym_storage_offset",
-        "sym_stride",
-    )
-) | {"prim::device", "prim::layout"}  # fmt: skip
+_WITHOUT_DATA = frozenset({
+    "_assert_tensor_metadata", "_has_compatible_shallow_copy_type", "_is_zerotensor",
+    "_resize_output_", "_version", "is_coalesced", "is_contiguous", "is_leaf",
+    "is_non_overlapping_and_dense", "is_pinned", "is_same_size", "is_set_to",
+    "is_strides_like_format", "record_stream", "requires_grad_", "result_type", "retain_grad",
+    "set_data", "sym_is_contiguous", "sym_numel", "sym_size", "sym_storage_offset", "sym_stride",
+    "prim::device", "prim::layout",
+})  # fmt: skip
 # Operators that return memory as it comes, or zeros that have no memory.
-_UNINITIALISED = frozenset(
-    f"aten::{name}"
-    for name in (
-        "_efficientzerotensor", "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
-        "empty", "empty_like", "empty_permuted", "empty_quantized", "empty_strided", "new_empty",
-        "new_empty_strided",
-    )
-)  # fmt: skip
+_UNINITIALISED = frozenset({
+    "_efficientzerotensor", "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
+    "empty", "empty_like", "empty_permuted", "empty_quantized", "empty_strided", "new_empty",
+    "new_empty_strided",
+})  # fmt: skip
 # Operators that take only the size, dtype and device of `self`.
-_LIKE_SELF = _UNINITIALISED | frozenset(
-    f"aten::{name}"
-    for name in (
-        "full_like", "new_full", "new_ones", "new_zeros", "ones_like", "rand_like", "randint_like",
-        "randn_like", "zeros_like",
-    )
-)  # fmt: skip
+_LIKE_SELF = _UNINITIALISED | {
+    "full_like", "new_full", "new_ones", "new_zeros", "ones_like", "rand_like", "randint_like",
+    "randn_like", "zeros_like",
+}  # fmt: skip
 # In-place operators that do not look at what they overwrite.
-_OVERWRITING = frozenset(
-    f"aten::{name}"
-    for name in (
-        "_foreach_copy_", "_foreach_zero_", "bernoulli_", "cauchy_", "copy_", "exponential_",
-        "fill_", "geometric_", "log_normal_", "normal_", "random_", "uniform_", "zero_",
-    )
-)  # fmt: skip
-_ONE_VALUE = frozenset({"aten::_foreach_zero_", "aten::fill_", "aten::zero_"})
+_OVERWRITING = frozenset({
+    "_foreach_copy_", "_foreach_zero_", "bernoulli_", "cauchy_", "copy_", "exponential_",
+    "fill_", "geometric_", "log_normal_", "normal_", "random_", "uniform_", "zero_",
+})  # fmt: skip
+_ONE_VALUE = frozenset({"_foreach_zero_", "fill_", "zero_"})
 # Operators that write to arguments that their schema calls constant.
 _RUNNING_STATISTICS = frozenset({"running_mean", "running_var"})
 _UNDECLARED_WRITES: Mapping[str, frozenset[str]] = {
-    "aten::_cudnn_rnn": frozenset({"dropout_state"}),
-    "aten::batch_norm_gather_stats": _RUNNING_STATISTICS,
-    "aten::batch_norm_gather_stats_with_counts": _RUNNING_STATISTICS,
-    "aten::batch_norm_update_stats": _RUNNING_STATISTICS,
-    "aten::cudnn_batch_norm": _RUNNING_STATISTICS,
-    "aten::miopen_batch_norm": _RUNNING_STATISTICS,
-    "aten::native_batch_norm": _RUNNING_STATISTICS,
+    "_cudnn_rnn": frozenset({"dropout_state"}),
+    "batch_norm_gather_stats": _RUNNING_STATISTICS,
+    "batch_norm_gather_stats_with_counts": _RUNNING_STATISTICS,
+    "batch_norm_update_stats": _RUNNING_STATISTICS,
+    "cudnn_batch_norm": _RUNNING_STATISTICS,
+    "miopen_batch_norm": _RUNNING_STATISTICS,
+    "native_batch_norm": _RUNNING_STATISTICS,
 }
 # Schemas of collectives tell neither what is written nor when it is there.
 _REFUSED_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd"})
 
 
-class ArgumentUse(NamedTuple):
-    """What an operator does with one of its arguments."""
-
-    name: str
-    reads: bool
-    writes: bool
-
-
-@dataclass(frozen=True)
-class OperatorUse:
-    """What an operator does with its arguments (in the order of its schema) and results.
+class OperatorUse(NamedTuple):
+    """What an operator does with its arguments and results.
 
     Views and changes of sizes and strides move no data. An elementwise operator may write an
     element of its result where the elements of equal index were read.
     """
 
-    arguments: tuple[ArgumentUse, ...]
+    arguments: dict[str, tuple[bool, bool]]  # in the order of the schema: is it read, written?
     moves_data: bool
     fills_results: bool
     is_elementwise: bool
@@ -89,10 +70,7 @@ class OperatorUse:
 
 
 class TensorArgument(NamedTuple):
-    """One tensor that an operator is called with.
-
-    ``item`` is its place in a list of tensors, or None.
-    """
+    """One tensor that an operator is called with, and its place if it is in a list of tensors."""
 
     name: str
     item: int | None
@@ -110,28 +88,26 @@ def use_of(function: OpOverload) -> OperatorUse:
             f"trace: an operator must say what it writes and return when it is written, "
             f"got the collective {function}"
         )
-    undeclared = _UNDECLARED_WRITES.get(schema.name, frozenset())
-    arguments = []
+    name = schema.name.removeprefix("aten::")
+    undeclared = _UNDECLARED_WRITES.get(name, frozenset())
+    arguments = {}
     for argument in schema.arguments:
         declared = argument.alias_info is not None and argument.alias_info.is_write
         reads = not (
             argument.is_out
-            or (declared and schema.name in _OVERWRITING)
-            or (argument.name == "self" and schema.name in _LIKE_SELF)
+            or (declared and name in _OVERWRITING)
+            or (argument.name == "self" and name in _LIKE_SELF)
         )
-        arguments.append(ArgumentUse(argument.name, reads, declared or argument.name in undeclared))
+        arguments[argument.name] = reads, declared or argument.name in undeclared
+    is_view = function.is_view or torch.Tag.inplace_view in function.tags
     return OperatorUse(
-        arguments=tuple(arguments),
-        moves_data=not (
-            function.is_view
-            or torch.Tag.inplace_view in function.tags
-            or schema.name in _WITHOUT_DATA
-        ),
-        fills_results=schema.name not in _UNINITIALISED,
+        arguments,
+        moves_data=not is_view and name not in _WITHOUT_DATA,
+        fills_results=name not in _UNINITIALISED,
         is_elementwise=torch.Tag.pointwise in function.tags
-        or schema.name == "aten::copy_"
-        or schema.name.startswith(("aten::_foreach_", "aten::_fused_")),
-        writes_one_value=schema.name in _ONE_VALUE,
+        or name == "copy_"
+        or name.startswith(("_foreach_", "_fused_")),
+        writes_one_value=name in _ONE_VALUE,
         may_draw=torch.Tag.nondeterministic_seeded in function.tags,
     )
 
@@ -140,17 +116,16 @@ def tensor_arguments(
     function: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Iterator[TensorArgument]:
     """The tensors that an operator is called with, those in lists item by item."""
-    given = dict(zip([use.name for use in use_of(function).arguments], args, strict=False))
-    given.update(kwargs)
-    for use in use_of(function).arguments:
-        value = given.get(use.name)
+    uses = use_of(function).arguments
+    given = {**dict(zip(uses, args, strict=False)), **kwargs}
+    for name, (reads, writes) in uses.items():
         # Batch norms in evaluation only read their statistics.
-        writes = use.writes and not (
-            use.name in _RUNNING_STATISTICS and given.get("training") is False
-        )
-        if isinstance(value, torch.Tensor):
-            yield TensorArgument(use.name, None, value, use.reads, writes)
-        elif isinstance(value, (list, tuple)):
-            for place, item in enumerate(value):
-                if isinstance(item, torch.Tensor):
-                    yield TensorArgument(use.name, place, item, use.reads, writes)
+        if name in _RUNNING_STATISTICS and given.get("training") is False:
+            writes = False
+        value = given.get(name)
+        items: Iterable[tuple[int | None, object]] = [(None, value)]
+        if isinstance(value, (list, tuple)):
+            items = enumerate(value)
+        for item, tensor in items:
+            if isinstance(tensor, torch.Tensor):
+                yield TensorArgument(name, item, tensor, reads, writes)

@@ -17,7 +17,7 @@ from .._views._view import View
 
 
 class MemoryView(Protocol):
-    """What the analysis of dependencies needs to know of a view: its name and its bytes."""
+    """What the analysis of dependencies needs to know of a view."""
 
     @property
     def name(self) -> str:
@@ -39,11 +39,6 @@ class Tensor:
         Number of elements in each dimension.
     dtype : str or numpy.dtype, optional
         Type of one element: any NumPy dtype of numbers or truth values.
-
-    Attributes
-    ----------
-    name : str
-        Name to show.
 
     Raises
     ------
@@ -94,10 +89,7 @@ class Tensor:
         return self._data.size
 
     def get_storage_size(self) -> int:
-        """Number of elements of the memory.
-
-        It is the same as `size`: a tensor owns exactly what it needs.
-        """
+        """Number of elements of the memory: the same as `size`."""
         return self.size
 
     def __repr__(self) -> str:
@@ -147,7 +139,7 @@ class TensorView:
     ) -> None:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"view {name}: tensor must be a Tensor, got {type(tensor).__name__}")
-        self._name = name
+        self.name = name
         self._tensor = tensor
         (self._offset,) = _integers(f"view {name}: offset", [offset])
         self._shape = _integers(f"view {name}: shape", tensor.shape if shape is None else shape)
@@ -170,11 +162,6 @@ class TensorView:
                 f"view {name}: every element must lie in {tensor!r}, "
                 f"got offset {self._offset}, shape {self._shape}, stride {self._stride}"
             ) from error
-
-    @property
-    def name(self) -> str:
-        """Name to show."""
-        return self._name
 
     @property
     def tensor(self) -> Tensor:
@@ -207,23 +194,13 @@ class TensorView:
         Parameters
         ----------
         indices : sequence of int
-            One index per dimension, ``0 <= indices[j] < shape[j]``.
-
-        Raises
-        ------
-        IndexError
-            If there is not one index per dimension, or one is out of range.
-
-        Examples
-        --------
-        >>> TensorView("column", Tensor("A", (4, 4)), 2, (4,), (4,)).get_physical_index((3,))
-        14
+            One index per dimension, ``0 <= indices[j] < shape[j]``; else an IndexError.
         """
         if len(indices) != len(self._shape) or not all(
             0 <= at < size for at, size in zip(indices, self._shape, strict=True)
         ):
             raise IndexError(
-                f"view {self._name}: indices must lie in the shape {self._shape}, "
+                f"view {self.name}: indices must lie in the shape {self._shape}, "
                 f"got {tuple(indices)}"
             )
         return self._offset + sum(
@@ -231,12 +208,7 @@ class TensorView:
         )
 
     def numpy(self) -> Array:
-        """The elements as a NumPy array.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape `shape`; a view: writing to it writes to the tensor.
+        """The elements as a NumPy array, a view: writing to it writes to the tensor.
 
         Examples
         --------
@@ -256,7 +228,7 @@ class TensorView:
 
     def __repr__(self) -> str:
         return (
-            f"TensorView({self._name!r}, {self._tensor.name!r}, offset={self._offset}, "
+            f"TensorView({self.name!r}, {self._tensor.name!r}, offset={self._offset}, "
             f"shape={self._shape}, stride={self._stride})"
         )
 
@@ -267,17 +239,12 @@ def compute_view_footprint(view: TensorView) -> list[int]:
     Parameters
     ----------
     view : TensorView
-        Any view.
+        Any view; another object is a TypeError.
 
     Returns
     -------
     list of int
         Indices into the tensor's flat memory, ascending, each once.
-
-    Raises
-    ------
-    TypeError
-        If `view` is not a `TensorView`.
 
     Examples
     --------
@@ -302,12 +269,7 @@ def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
     Parameters
     ----------
     view1, view2 : TensorView or TracedView
-        Any views; those of different tensors share nothing.
-
-    Raises
-    ------
-    TypeError
-        If `view1` or `view2` is no view.
+        Any views; those of different tensors share nothing. Another object is a TypeError.
 
     Examples
     --------

@@ -18,8 +18,7 @@ from ._storages import TracedMemory
 class TracedView:
     """One strided view of memory that a traced function touched.
 
-    Within one trace there is one `TracedView` for each different view: two operations that use
-    the same bytes in the same way use the same object.
+    Operations that use the same bytes in the same way have the same `TracedView`.
 
     Attributes
     ----------
@@ -39,14 +38,13 @@ class TracedView:
     @property
     def memory(self) -> View:
         """Where the view lies, in bytes, in an address space that is the memory's own."""
-        space = self._place.space
-        if isinstance(space, TracedMemory):
-            memory, shift = space.resolve()
-            if memory is not space:
-                return self._place._replace(
-                    space=memory, storage_address=self._place.storage_address + shift
-                )
-        return self._place
+        place = self._place
+        if not isinstance(place.space, TracedMemory):
+            return place
+        memory, shift = place.space.resolve()
+        if memory is place.space:
+            return place
+        return place._replace(space=memory, storage_address=place.storage_address + shift)
 
     def __repr__(self) -> str:
         return f"TracedView({self.name!r})"
