@@ -383,12 +383,12 @@ def test_a_variable_that_is_no_input_is_refused() -> None:
 def test_values_in_expressions_are_refused(value: object) -> None:
     x = variable("x")
     with pytest.raises(TypeError, match=r"an operand must be an expression or a number \(put a va"):
-        x + value  # type: ignore[operator]  # what the test is about
+        x + value  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(TypeError, match="apply_me: an operand must be an expression or a number"):
         apply(apply_me, x, value)  # type: ignore[arg-type]  # what the test is about
     if not isinstance(value, str) and value is not None:
         with pytest.raises(TypeError, match="an operand must be an expression or a number"):
-            value + x  # type: ignore[operator]  # what the test is about
+            value + x  # type: ignore[arg-type]  # what the test is about
 
 
 def apply_me(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from enum import Enum
 
 import torch
 from torch._ops import OpOverload
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from .._views._address import same_storage
-from ..dataflow._operators import tensor_arguments, use_of
+from ..dataflow._operators import Arguments, OperatorMode, tensor_arguments, use_of
 from ._expressions import Allocating, Computed, Expression, Operand
 
 
@@ -28,31 +27,25 @@ class Origin(Enum):
 class Plan:
     """The order in which to compute some expressions."""
 
-    def __init__(self, results: Iterable[Expression]) -> None:
+    def __init__(self, results: Sequence[Expression]) -> None:
         self.leaves: list[Expression] = []  # variables, also shared ones
         self.steps: list[Computed] = []  # everything else, each after its operands
-        self.n_uses: Counter[Expression] = Counter()  # as operands and as results
+        self.n_uses = Counter(results)  # as operands and as results
         seen: set[Expression] = set()
-        for result in results:
-            self.n_uses[result] += 1
-            self._visit(result, seen)
-
-    def _visit(self, result: Expression, seen: set[Expression]) -> None:
-        """Put a result after all that it needs; without recursion, for long chains."""
-        stack = [result]
+        stack = [*reversed(results)]  # no recursion, for long chains
         while stack:
             expression = stack[-1]
-            if expression in seen:
-                stack.pop()
-            elif not isinstance(expression, Computed):
-                self.leaves.append(expression)
-                seen.add(stack.pop())
-            elif waiting := [e for e in expression.expressions if e not in seen]:
+            if waiting := [e for e in expression.expressions if e not in seen]:
                 stack += waiting
-            else:
-                self.steps.append(expression)
+                continue
+            if expression not in seen:
+                seen.add(expression)
                 self.n_uses.update(expression.expressions)
-                seen.add(stack.pop())
+                if isinstance(expression, Computed):
+                    self.steps.append(expression)
+                else:
+                    self.leaves.append(expression)
+            stack.pop()
 
 
 class Evaluation:
@@ -154,39 +147,29 @@ def _kind_of_result(
     return result.shape, result.dtype, device
 
 
-class _WriteGuard(TorchDispatchMode):
+class _WriteGuard(OperatorMode):
     """Refuses an operator that would write to memory that was not allocated inside of it."""
 
     def __init__(self, what: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._what = what
         # The weak references keep the identities from being used again.
-        self._own: dict[int, StorageWeakRef] = {}
+        self._own: dict[int | None, StorageWeakRef] = {}
 
-    def __torch_dispatch__(
-        self,
-        func: OpOverload,
-        types: Sequence[type],
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        kwargs = kwargs or {}
-        given = list(tensor_arguments(func, args, kwargs))
-        if use_of(func).moves_data:
+    def run(self, function: OpOverload, args: Sequence[object], kwargs: Arguments) -> object:
+        given = list(tensor_arguments(function, args, kwargs))
+        if use_of(function).moves_data:
             for argument in given:
                 if argument.writes and _identity(argument.tensor) not in self._own:
                     raise RuntimeError(
                         f"{self._what}: a function must write only to memory that it has "
-                        f"allocated itself, got {func} on memory from outside"
+                        f"allocated itself, got {function} on memory from outside"
                     )
-        inputs = {_identity(argument.tensor) for argument in given}
-        result = func(*args, **kwargs)
+        inputs = {None, *(_identity(argument.tensor) for argument in given)}
+        result = function(*args, **kwargs)
         for leaf in pytree.tree_leaves(result):
-            if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
-                storage = leaf.untyped_storage()
-                if storage._cdata not in inputs and storage._cdata not in self._own:
-                    reference = StorageWeakRef(storage)
-                    self._own[storage._cdata] = reference
+            if isinstance(leaf, torch.Tensor) and _identity(leaf) not in inputs:
+                self._own[_identity(leaf)] = StorageWeakRef(leaf.untyped_storage())
         return result
 
 

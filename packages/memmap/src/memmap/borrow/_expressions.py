@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -10,6 +10,18 @@ import torch
 Number: TypeAlias = complex | float | int
 """Any Python number."""
 TensorFunction: TypeAlias = Callable[..., torch.Tensor]
+
+
+def _elementwise(
+    function: TensorFunction, symbol: str, is_swapped: bool = False
+) -> Callable[[Expression, Operand], Expression]:
+    """An operator of Python as a function of torch; swapped, its first operand comes second."""
+
+    def method(self: Expression, other: Operand) -> Expression:
+        operands = (other, self) if is_swapped else (self, other)
+        return Allocating(function, symbol, True, *operands)
+
+    return method
 
 
 class Expression:
@@ -28,35 +40,17 @@ class Expression:
     # NumPy would put an expression into an array, element by element.
     __array_ufunc__ = None
 
-    def __add__(self, other: Operand) -> Expression:
-        return Allocating(torch.add, "+", True, self, other)
+    expressions: Sequence[Expression] = ()  # what it is computed from
 
-    def __radd__(self, other: Operand) -> Expression:
-        return self + other  # torch asks for the tensor first
-
-    def __sub__(self, other: Operand) -> Expression:
-        return Allocating(torch.sub, "-", True, self, other)
-
-    def __rsub__(self, other: Operand) -> Expression:
-        return Allocating(torch.sub, "-", True, other, self)
-
-    def __mul__(self, other: Operand) -> Expression:
-        return Allocating(torch.mul, "*", True, self, other)
-
-    def __rmul__(self, other: Operand) -> Expression:
-        return self * other
-
-    def __truediv__(self, other: Operand) -> Expression:
-        return Allocating(torch.true_divide, "/", True, self, other)
-
-    def __rtruediv__(self, other: Operand) -> Expression:
-        return Allocating(torch.true_divide, "/", True, other, self)
-
-    def __pow__(self, other: Operand) -> Expression:
-        return Allocating(torch.pow, "**", True, self, other)
-
-    def __rpow__(self, other: Operand) -> Expression:
-        return Allocating(torch.pow, "**", True, other, self)
+    # torch asks for the tensor first, where the order does not matter.
+    __add__ = __radd__ = _elementwise(torch.add, "+")
+    __mul__ = __rmul__ = _elementwise(torch.mul, "*")
+    __sub__ = _elementwise(torch.sub, "-")
+    __rsub__ = _elementwise(torch.sub, "-", is_swapped=True)
+    __truediv__ = _elementwise(torch.true_divide, "/")
+    __rtruediv__ = _elementwise(torch.true_divide, "/", is_swapped=True)
+    __pow__ = _elementwise(torch.pow, "**")
+    __rpow__ = _elementwise(torch.pow, "**", is_swapped=True)
 
     def __neg__(self) -> Expression:
         return Allocating(torch.neg, "-", True, self)
@@ -84,24 +78,16 @@ class Computed(Expression):
     """A function of other expressions and numbers. Made by `apply`."""
 
     def __init__(self, function: TensorFunction, *operands: Operand) -> None:
+        self.name = getattr(function, "__name__", type(function).__name__)
         for operand in operands:
             if not isinstance(operand, (Expression, int, float, complex)):
                 raise TypeError(
-                    f"{_name_of(function)}: an operand must be an expression or a number "
+                    f"{self.name}: an operand must be an expression or a number "
                     f"(put a value into a shared variable), got {type(operand).__name__}"
                 )
         self.function = function
         self.operands = operands
-
-    @property
-    def expressions(self) -> list[Expression]:
-        """The operands that are no numbers."""
-        return [operand for operand in self.operands if isinstance(operand, Expression)]
-
-    @property
-    def name(self) -> str:
-        """Name of the function."""
-        return _name_of(self.function)
+        self.expressions = [operand for operand in operands if isinstance(operand, Expression)]
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(map(repr, self.operands))})"
@@ -129,22 +115,12 @@ class Allocating(Computed):
 
 
 def variable(name: str) -> Variable:
-    """An input of a function, to be used in expressions.
+    """An input of a function: in expressions it stands for the argument of the call.
 
     Parameters
     ----------
     name : str
-        Name to show.
-
-    Returns
-    -------
-    Variable
-        Stands for the argument of the call.
-
-    Raises
-    ------
-    TypeError
-        If `name` is no string.
+        Name to show; another object is a TypeError.
 
     Examples
     --------
@@ -165,11 +141,6 @@ def apply(function: TensorFunction, *operands: Operand) -> Computed:
     *operands : Expression or number
         What it is applied to.
 
-    Returns
-    -------
-    Computed
-        The expression.
-
     Raises
     ------
     TypeError
@@ -183,7 +154,3 @@ def apply(function: TensorFunction, *operands: Operand) -> Computed:
     if not callable(function):
         raise TypeError(f"apply: the function must be callable, got {function!r}")
     return Computed(function, *operands)
-
-
-def _name_of(function: TensorFunction) -> str:
-    return getattr(function, "__name__", type(function).__name__)

@@ -5,12 +5,16 @@ The tables hold names of operators, without ``aten::``.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Arguments: TypeAlias = Mapping[str, object]
 
 # Operators that change or ask only sizes, strides and flags, beyond those that torch marks as
 # views or tags as `inplace_view`.
@@ -79,6 +83,26 @@ class TensorArgument(NamedTuple):
     writes: bool
 
 
+class OperatorMode(TorchDispatchMode):
+    """Calls `run` for every operator that passes the dispatcher, instead of the operator."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        return self.run(func, args, kwargs or {})
+
+    @abstractmethod
+    def run(self, function: OpOverload, args: Sequence[object], kwargs: Arguments) -> object:
+        """Call the operator, if at all, and return what it returns."""
+
+
 @cache
 def use_of(function: OpOverload) -> OperatorUse:
     """What an operator does with its arguments and results; collectives are refused."""
@@ -113,7 +137,7 @@ def use_of(function: OpOverload) -> OperatorUse:
 
 
 def tensor_arguments(
-    function: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
+    function: OpOverload, args: Sequence[object], kwargs: Arguments
 ) -> Iterator[TensorArgument]:
     """The tensors that an operator is called with, those in lists item by item."""
     uses = use_of(function).arguments

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from types import FrameType
 
 import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._views._view import View
 from ._hazards import ViewUse, hazards_inside
 from ._operation import Operation
-from ._operators import TensorArgument, tensor_arguments, use_of
+from ._operators import Arguments, OperatorMode, TensorArgument, tensor_arguments, use_of
 from ._randomness import random_source, state_of
 from ._storages import StorageTable
 from ._traced import TracedOperation, TracedView, replay_of
@@ -81,39 +81,31 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     return recorder.operations
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(OperatorMode):
     """Notes every operator that passes the dispatcher."""
 
     def __init__(self, replayable: bool) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.operations: list[Operation] = []
         self.storages = StorageTable()
         self._replayable = replayable
         self._views: dict[View, TracedView] = {}
 
-    def __torch_dispatch__(
-        self,
-        func: OpOverload,
-        types: Sequence[type],
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        """Run one operator and note it."""
-        kwargs = kwargs or {}
+    def run(self, function: OpOverload, args: Sequence[object], kwargs: Arguments) -> object:
         leaves = pytree.tree_leaves((args, kwargs))
         if any(is_traceable_wrapper_subclass(leaf) for leaf in leaves):
             return NotImplemented  # the subclass comes back with the tensors inside it
-        use = use_of(func)
+        use = use_of(function)
         if not use.moves_data:
-            return func(*args, **kwargs)
-        name = f"{len(self.operations)}:{func._schema.name.rpartition('::')[2]}"
-        arguments = list(tensor_arguments(func, args, kwargs))
+            return function(*args, **kwargs)
+        name = f"{len(self.operations)}:{function._schema.name.rpartition('::')[2]}"
+        arguments = list(tensor_arguments(function, args, kwargs))
         given = {self._locate(name, a.tensor, a.name).space for a in arguments}
         # Before the call, because it may resize what it writes.
         reads = [self._used(name, a) for a in arguments if a.reads]
         source = random_source(arguments, args, kwargs) if use.may_draw else None
         random_state = state_of(source)
-        result = func(*args, **kwargs)
+        result = function(*args, **kwargs)
         writes = [self._used(name, a) for a in arguments if a.writes]
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         is_new = [self._locate(name, tensor).space not in given for tensor in results]
@@ -132,10 +124,10 @@ class _Recorder(TorchDispatchMode):
         hazards = hazards_inside(name, reads, writes, use.is_elementwise)
         operation = TracedOperation(
             name,
-            func,
+            function,
             _location(),
             () if use.writes_one_value else hazards,
-            replay_of(name, func, args, kwargs, results, is_new) if self._replayable else None,
+            replay_of(name, function, args, kwargs, results, is_new) if self._replayable else None,
         )
         self.operations.append(operation.set_inputs(*inputs).set_outputs(*outputs))
         return result
