@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import TypeAlias, TypeVar
@@ -22,18 +23,12 @@ class In:
     Parameters
     ----------
     variable : Variable
-        The input, made by `variable`.
+        The input, made by `variable`; another object is a TypeError.
     borrow : bool, optional
         Whether a result may be returned in the memory of the argument. It is, where the output
         has ``borrow=True`` too and is the argument itself or a view of it.
     mutable : bool, optional
-        Whether the function may overwrite the argument: it is used as workspace. Implies
-        `borrow`.
-
-    Raises
-    ------
-    TypeError
-        If `variable` is no variable, or a flag is no truth value.
+        Whether the function may overwrite the argument, as workspace. Implies `borrow`.
 
     Examples
     --------
@@ -61,16 +56,11 @@ class Out:
     Parameters
     ----------
     expression : Expression
-        What to compute.
+        What to compute; another object is a TypeError.
     borrow : bool, optional
         Whether the result may be returned in memory that is used again, by the next call or by
         another function: a buffer that the function keeps, a shared variable's memory, or that of
         an argument that `In` lets it borrow.
-
-    Raises
-    ------
-    TypeError
-        If `expression` is no expression, or `borrow` no truth value.
 
     Examples
     --------
@@ -182,13 +172,11 @@ class Function:
             for item in self._listed("the outputs", "expressions", listed)
         ]
         self._updates = self._checked_updates(updates)
-        results = [out.expression for out in self._outputs]
-        self._plan = Plan([*results, *self._updates.values()])
+        self._plan = Plan([*(out.expression for out in self._outputs), *self._updates.values()])
         self._check_inputs()
         self._in_new_memory = {out.expression for out in self._outputs if not out.borrow}
         self._in_new_memory.update(self._updates.values())
-        # Memory that is kept for borrowed outputs.
-        self._buffers: dict[Expression, Owner] = {}
+        self._buffers: dict[Expression, Owner] = {}  # kept for borrowed outputs
 
     @keeps_grad_mode
     def __call__(self, *args: Value) -> torch.Tensor | list[torch.Tensor]:
@@ -202,7 +190,7 @@ class Function:
         Returns
         -------
         torch.Tensor or list of torch.Tensor
-            The outputs: in memory of their own, unless they are borrowed.
+            The outputs, in memory of their own unless they are borrowed.
 
         Raises
         ------
@@ -212,11 +200,20 @@ class Function:
         RuntimeError
             If a function of the user's writes to memory from outside.
         """
-        arguments = self._tensors(args)
+        if len(args) != len(self._inputs):
+            raise TypeError(
+                f"{self.name}: there must be one argument for each of {len(self._inputs)} "
+                f"input(s), got {len(args)}"
+            )
+        variables = [item.variable for item in self._inputs]
+        arguments = [
+            as_tensor(f"{self.name}, {variable!r}", value)[0]
+            for variable, value in zip(variables, args, strict=True)
+        ]
         given: dict[Expression, torch.Tensor] = {
             leaf: leaf.tensor for leaf in self._plan.leaves if isinstance(leaf, SharedVariable)
         }
-        given |= {item.variable: value for item, value in zip(self._inputs, arguments, strict=True)}
+        given.update(zip(variables, arguments, strict=True))
         # A buffer that the caller brings back as an argument is left alone.
         buffers = {
             expression: buffer.tensor
@@ -260,9 +257,9 @@ class Function:
         return checked
 
     def _check_inputs(self) -> None:
-        inputs = [item.variable for item in self._inputs]
-        for variable in inputs:
-            if inputs.count(variable) > 1:
+        inputs = Counter(item.variable for item in self._inputs)
+        for variable, n_times in inputs.items():
+            if n_times > 1:
                 raise ValueError(
                     f"{self.name}: an input must be given once, got {variable!r} again"
                 )
@@ -272,17 +269,6 @@ class Function:
                     f"{self.name}: every variable must be an input, got the outputs or updates "
                     f"need {leaf!r}"
                 )
-
-    def _tensors(self, args: Sequence[Value]) -> list[torch.Tensor]:
-        if len(args) != len(self._inputs):
-            raise TypeError(
-                f"{self.name}: there must be one argument for each of {len(self._inputs)} "
-                f"input(s), got {len(args)}"
-            )
-        return [
-            as_tensor(f"{self.name}, {item.variable!r}", value)[0]
-            for item, value in zip(self._inputs, args, strict=True)
-        ]
 
     def _lent(self, arguments: Sequence[torch.Tensor]) -> set[Expression]:
         """Inputs whose arguments may be overwritten, and in whose memory nothing else lies."""

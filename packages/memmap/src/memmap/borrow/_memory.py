@@ -38,10 +38,9 @@ _owners: weakref.WeakSet[Owner] = weakref.WeakSet()
 
 
 class Owner:
-    """Something that owns memory: a shared variable, or a borrowed output of a function.
+    """A shared variable, or a borrowed output of a function: what owns memory.
 
-    Borrowed memory is refused if a byte of it has another owner. All other memory must be new: it
-    has no owner yet.
+    Borrowed memory is refused if a byte of it has another owner; all other memory must be new.
     """
 
     def __init__(self, name: str, tensor: torch.Tensor, is_borrowed: bool = False) -> None:
@@ -97,11 +96,10 @@ def owner_of(tensor: torch.Tensor, besides: Owner | None = None) -> Owner | None
 
 
 def as_tensor(what: str, value: Value) -> tuple[torch.Tensor, bool]:
-    """A value as a tensor, and whether that is the value's own memory, which can be written to.
+    """A value as a tensor without history, and whether that is the value's own memory.
 
-    It is not for read-only arrays and for arrays with negative strides or a foreign byte order. A
-    tensor is taken without its history of gradients. `what` begins the error if the value cannot
-    be a tensor.
+    It is not for arrays that are read-only, or have negative strides or a foreign byte order.
+    `what` begins the error if the value cannot be a tensor.
     """
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:

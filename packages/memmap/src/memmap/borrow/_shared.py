@@ -49,11 +49,6 @@ def shared(
         Where to keep the value. Default: the device of a tensor, the CPU for an array. On
         another device `borrow` has no effect.
 
-    Returns
-    -------
-    SharedVariable
-        The variable.
-
     Raises
     ------
     OwnershipError
@@ -76,12 +71,8 @@ def shared(
 class SharedVariable(Expression, Owner):
     """A value that functions read and update, in memory that has no other owner.
 
-    Made by `shared`. In an expression it stands for its value at the time of the call.
-
-    Parameters
-    ----------
-    value, borrow, name, device
-        See `shared`.
+    Made by `shared`, with its parameters. In an expression it stands for its value at the time of
+    the call.
 
     Attributes
     ----------
@@ -129,11 +120,6 @@ class SharedVariable(Expression, Owner):
             Of the type that the variable was made from, unless `return_internal_type`. An array
             of a value that is not on a CPU is a copy in any case.
 
-        Raises
-        ------
-        TypeError
-            If a flag is no truth value.
-
         Examples
         --------
         >>> import numpy
@@ -168,7 +154,7 @@ class SharedVariable(Expression, Owner):
             the value stays as it was.
         TypeError
             If the value is neither an array nor a strided tensor, or has a dtype that NumPy
-            lacks although the variable was made from an array; or `borrow` is no truth value.
+            lacks although the variable was made from an array.
 
         Examples
         --------
@@ -180,16 +166,16 @@ class SharedVariable(Expression, Owner):
         """
         check_flag(f"{self}: borrow", borrow)
         tensor, is_alias = as_tensor(self.name, value)
+        mine = self.tensor
         if self._is_numpy and not has_numpy_dtype(tensor):
             raise TypeError(
                 f"{self}: NumPy must have the dtype of a value that was made from an array, "
                 f"got {tensor.dtype}"
             )
-        mine = self.tensor
-        if is_alias and is_same_place(view_of(tensor), view_of(mine)):
-            if (tensor.dtype, tensor.is_conj(), tensor.is_neg()) == (
-                mine.dtype, mine.is_conj(), mine.is_neg(),
-            ):  # fmt: skip
+        if is_alias and tensor.dtype == mine.dtype:
+            place, its_own = view_of(tensor), view_of(mine)
+            bits = (place.is_conj, place.is_neg) == (its_own.is_conj, its_own.is_neg)
+            if bits and is_same_place(place, its_own):
                 return
         if borrow and is_alias and self._can_borrow(tensor):
             self._take(tensor, is_borrowed=True)
