@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linops_core import Normal, Role, Sampling
-from linops_core._operators._sampling import SampleCounts
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
 
@@ -13,14 +12,14 @@ def sampling(*batch: str) -> Sampling:
     return Sampling(idx, (3, 4), batch_shape=batch)
 
 
-def counts(*batch: str) -> SampleCounts:
+def counts(*batch: str) -> Normal:
     normal = sampling(*batch).N
-    assert isinstance(normal, SampleCounts)
+    assert isinstance(normal, Normal)
     return normal
 
 
 class TestSampleCounts(BaseNamedLinopTests):
-    def make_linop(self) -> SampleCounts:
+    def make_linop(self) -> Normal:
         return counts("C")
 
     def sizes(self) -> dict[str, int]:

@@ -69,9 +69,9 @@ def test_samples_can_be_sliced_and_the_grid_cannot() -> None:
         (([torch.tensor([0])], [2, 2]), ValueError, r"got 1 for a grid of \(2, 2\)"),
         (([torch.tensor([0])], [2.7]), ValueError, r"must be positive integers, got \(2\.7,\)"),
         (([torch.zeros(0, dtype=torch.long)], [-2]), ValueError, r"positive integers, got \(-2,\)"),
-        (([None], [2]), TypeError, r"indices must be tensors, got <class 'NoneType'>"),
-        (([torch.tensor([0.0])], [2]), TypeError, r"indices must be integers, got torch.float32"),
-        (([torch.tensor([True])], [2]), TypeError, r"indices must be integers, got torch.bool"),
+        (([None], [2]), TypeError, r"must be tensors of integers, got <class 'NoneType'>"),
+        (([torch.tensor([0.0])], [2]), TypeError, r"tensors of integers, got torch.float32"),
+        (([torch.tensor([True])], [2]), TypeError, r"tensors of integers, got torch.bool"),
         (
             ([torch.tensor([0]), torch.tensor([0, 1])], [2, 2]),
             ValueError,
@@ -117,7 +117,9 @@ def test_a_mask_of_another_size_than_the_grid_is_refused(size: Any) -> None:
 
 
 def test_what_is_no_tensor_of_indices_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Sampling: indices must be tensors, got <class"):
+    with pytest.raises(
+        TypeError, match=r"Sampling: indices must be tensors of integers, got <class"
+    ):
         Sampling([0], [3])  # type: ignore[list-item]
     with pytest.raises(TypeError, match=r"Sampling: the mask must be a torch.Tensor, got <class"):
         Sampling.from_mask([True, False])  # type: ignore[arg-type]
@@ -151,5 +153,7 @@ def test_a_tensor_is_no_sequence_of_index_tensors() -> None:
     indices: Any = torch.tensor([2])
     others: list[Any] = [indices, indices[None], 2, None]
     for wrong in others:
-        with pytest.raises(TypeError, match="pass a sequence, one tensor per sampled dimension"):
+        with pytest.raises(
+            TypeError, match="a sequence of tensors, one per sampled dimension, got"
+        ):
             Sampling(wrong, [4])

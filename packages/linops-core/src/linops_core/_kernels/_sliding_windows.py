@@ -127,53 +127,38 @@ def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     ndim = len(windows)
     batch = blocks.shape[: blocks.ndim - 2 * ndim]
     n_batch = len(batch)
-    if all(_fill_the_axis(axis) for axis in windows):
+    if all(
+        offset == 0 and count * length == size and (stride == length or count == 1)
+        for size, offset, count, stride, length in windows
+    ):  # each element is in one window
         pairs = (n_batch + axis + ndim * side for axis in range(ndim) for side in (0, 1))
         sizes = [axis.size for axis in windows]
         return blocks.permute(*range(n_batch), *pairs).reshape(*batch, *sizes)
-    starts = [max(0, -axis.offset) for axis in windows]  # of the axis in what is allocated
-    kinds = [_disjoint_kinds(axis) for axis in windows]
-    ends = [
-        start + max([axis.size, *(kind.offset + kind.n_windows * kind.stride for kind in of_axis)])
-        for axis, start, of_axis in zip(windows, starts, kinds, strict=True)
+    # What is allocated begins with the axis or the first window, and ends with a whole step.
+    starts = [max(0, -axis.offset) for axis in windows]
+    strides = [axis.stride if axis.n_windows > 1 else axis.length for axis in windows]
+    kinds = [-(-axis.length // stride) for axis, stride in zip(windows, strides, strict=True)]
+    lengths = [
+        start + max(axis.size, axis.offset + (axis.n_windows + n_kinds - 1) * stride)
+        for axis, start, stride, n_kinds in zip(windows, starts, strides, kinds, strict=True)
     ]
-    whole = blocks.new_zeros(*batch, *ends)
-    for chosen in product(*(enumerate(of_axis) for of_axis in kinds)):
+    whole = blocks.new_zeros(*batch, *lengths)
+    own = [range(min(axis.n_windows, n)) for axis, n in zip(windows, kinds, strict=True)]
+    for chosen in product(*own):
         places, part = whole, blocks
-        for axis in reversed(range(ndim)):
-            number, kind = chosen[axis]
-            at = n_batch + axis
-            cells = places.narrow(at, starts[axis] + kind.offset, kind.n_windows * kind.stride)
+        for number in reversed(range(ndim)):
+            axis, step = n_batch + number, kinds[number] * strides[number]
+            part = part[(slice(None),) * axis + (slice(chosen[number], None, kinds[number]),)]
+            first = starts[number] + windows[number].offset + chosen[number] * strides[number]
             # Not unfold: what is written into such a view is lost when it is compiled.
-            cells = cells.view(
-                *cells.shape[:at], kind.n_windows, kind.stride, *cells.shape[at + 1 :]
-            )
-            places = cells.narrow(at + 1, 0, kind.length)
-            part = part[(slice(None),) * at + (slice(number, None, len(kinds[axis])),)]
+            cells = places.narrow(axis, first, part.shape[axis] * step).unflatten(axis, (-1, step))
+            places = cells.narrow(axis + 1, 0, windows[number].length)
         counts = range(n_batch, places.ndim, 2)
         places = places.permute(*range(n_batch), *counts, *(at + 1 for at in counts))
         places.add_(part)
     for axis, (start, each) in enumerate(zip(starts, windows, strict=True), n_batch):
         whole = whole.narrow(axis, start, each.size)
     return whole
-
-
-def _fill_the_axis(windows: SlidingWindows) -> bool:
-    """Whether each element of an axis is in one window."""
-    size, offset, count, stride, length = windows
-    return offset == 0 and count * length == size and (stride == length or count == 1)
-
-
-def _disjoint_kinds(windows: SlidingWindows) -> list[SlidingWindows]:
-    """Return the windows along one axis as kinds that overlap only others: each m-th is one."""
-    size, offset, count, stride, length = windows
-    n_kinds = min(-(-length // stride), count)
-    kinds = []
-    for number in range(n_kinds):
-        own = -(-(count - number) // n_kinds)
-        step = n_kinds * stride if own > 1 else length
-        kinds.append(SlidingWindows(size, offset + number * stride, own, step, length))
-    return kinds
 
 
 def flat_positions(axes: Sequence[Tensor], grid: Sequence[int]) -> Tensor:

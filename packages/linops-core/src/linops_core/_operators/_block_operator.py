@@ -8,7 +8,7 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape, get_nd_shape
+from nameddim import NamedDimension, NamedShape
 
 from .._algebra._normal import Normal
 from .._base._copying import linked
@@ -16,22 +16,12 @@ from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._dtype import summable
 from .._kernels._shift import Shift, moved
-from .._kernels._sliding_windows import (
-    SlidingWindows,
-    coverage,
-    flat_positions,
-    folded,
-    touching,
-    unfolded,
-)
+from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
 from ._grid_operator import Dims, GridOperator, batched, checked_dims, numbered
 
 
 class BlockOperator(GridOperator[SlidingWindows]):
-    """The base of :class:`ArrayToBlocks` and :class:`BlocksToArray`: one is the other reversed.
-
-    The parameters are those of ArrayToBlocks.
-    """
+    """The base of :class:`ArrayToBlocks` and :class:`BlocksToArray`: one is the other reversed."""
 
     kept: Tensor
     """Flat positions of the blocks, or of the elements of a block, that a mask keeps."""
@@ -41,23 +31,23 @@ class BlockOperator(GridOperator[SlidingWindows]):
         grid_size: Sequence[int],
         block_size: Sequence[int],
         stride: Sequence[int],
-        mask: Tensor | None,
-        batch_shape: Dims | None,
-        array_shape: Dims | None,
-        blocks_shape: Dims | None,
-        mask_of: str | None,
+        mask: Tensor | None = None,
+        batch_shape: Dims | None = None,
+        array_shape: Dims | None = None,
+        blocks_shape: Dims | None = None,
+        *,
+        mask_of: str | None = None,
     ) -> None:
         name = type(self).__name__
         windows = windows_of(name, grid_size, block_size, stride)
-        ndim = len(windows)
         if mask is not None:
             mask_of = meaning_of(name, mask, windows, mask_of)
         elif mask_of is not None:
             raise ValueError(f"{name}: mask_of must come with a mask, got {mask_of!r} alone")
-        why = f"blocks of {tuple(block_size)}"
-        default = get_nd_shape(ndim) if ndim <= 3 else numbered("N", ndim)
-        array = checked_dims(name, "array_shape", array_shape, default, ndim, why)
-        default = default_blocks(ndim, mask_of)
+        ndim, why = len(windows), f"blocks of {tuple(block_size)}"
+        of_blocks = ("B",) if mask_of == "blocks" else axis_names("B", ndim)
+        default = (*of_blocks, *(("E",) if mask_of == "elements" else axis_names("E", ndim)))
+        array = checked_dims(name, "array_shape", array_shape, axis_names("N", ndim), ndim, why)
         blocks = checked_dims(name, "blocks_shape", blocks_shape, default, len(default), why)
         others = {"array_shape": array, "blocks_shape": blocks}
         if mask is not None:
@@ -81,20 +71,18 @@ class BlockOperator(GridOperator[SlidingWindows]):
     @property
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
         """For each axis that of the array, that which counts windows and that within one."""
-        shapes = self.shape.other_shapes
-        dims: list[NamedDimension | None] = list(shapes["blocks_shape"])
-        kept: list[NamedDimension | None] = [None] * self.ndim
-        if self.mask_of == "blocks":
-            dims = kept + dims[1:]
-        elif self.mask_of == "elements":
-            dims = dims[:-1] + kept
-        return list(zip(shapes["array_shape"], dims[: self.ndim], dims[self.ndim :], strict=True))
+        shapes, ndim = self.shape.other_shapes, self.ndim
+        dims: tuple[NamedDimension | None, ...] = shapes["blocks_shape"]
+        selected = (None,) * ndim
+        counting = selected if self.mask_of == "blocks" else dims[:ndim]
+        within = selected if self.mask_of == "elements" else dims[-ndim:]
+        return list(zip(shapes["array_shape"], counting, within, strict=True))
 
     def blocks_of(self, x: Tensor) -> Tensor:
         """Return the blocks of an array: a view where no mask keeps some and none ends outside."""
         if self.mask_of is None:
             return unfolded(x, self._axes)
-        shifts, positions = self._kept_positions(self._axes)
+        shifts, positions = self._kept_positions()
         points = moved(x, shifts).flatten(x.ndim - self.ndim)
         places = positions.flatten().expand(*points.shape[:-1], -1)
         return points.gather(-1, places).reshape(*points.shape[:-1], *positions.shape)
@@ -104,27 +92,23 @@ class BlockOperator(GridOperator[SlidingWindows]):
         blocks = summable(blocks)
         if self.mask_of is None:
             return folded(blocks, self._axes)
-        windows: Sequence[SlidingWindows] = self._axes
-        if self.mask_of == "elements":
-            blocks, windows = touching(blocks, windows, blocks.ndim - self.ndim - 1)
-        shifts, positions = self._kept_positions(windows)
+        shifts, positions = self._kept_positions()
         values = blocks.flatten(blocks.ndim - positions.ndim)
         places = positions.flatten().expand(values.shape)
-        spans = [shift.n_output for shift in shifts]
-        array = blocks.new_zeros(*values.shape[:-1], torch.Size(spans).numel())
-        array = array.scatter_add(-1, places, values).reshape(*values.shape[:-1], *spans)
-        return moved(array, [shift.reverse for shift in shifts])
+        spans = torch.Size([shift.n_output for shift in shifts])
+        array = values.new_zeros(*values.shape[:-1], spans.numel()).scatter_add(-1, places, values)
+        return moved(array.reshape(*values.shape[:-1], *spans), [shift.reverse for shift in shifts])
 
-    def _kept_positions(self, windows: Sequence[SlidingWindows]) -> tuple[list[Shift], Tensor]:
+    def _kept_positions(self) -> tuple[Sequence[Shift], Tensor]:
         """Return how the array moves to where the windows are, and where there what is kept is."""
         kept = self.weight_part("kept")
-        pairs = [axis.on_span(number) for number, axis in enumerate(windows, -self.ndim)]
-        shifts = [shift for shift, _ in pairs]
-        spans = [shift.n_output for shift in shifts]
-        starts, inside = [], []
-        for _, axis in pairs:
-            starts.append(axis.stride * torch.arange(axis.n_windows, device=kept.device))
-            inside.append(torch.arange(axis.length, device=kept.device))
+        pairs = [axis.on_span(number) for number, axis in enumerate(self._axes, -self.ndim)]
+        shifts, windows = zip(*pairs, strict=True)
+        spans = [axis.size for axis in windows]
+        starts = [
+            axis.stride * torch.arange(axis.n_windows, device=kept.device) for axis in windows
+        ]
+        inside = [torch.arange(axis.length, device=kept.device) for axis in windows]
         of_blocks, of_elements = (flat_positions(at, spans) for at in (starts, inside))
         if self.mask_of == "blocks":
             of_blocks = of_blocks.flatten()[kept]
@@ -138,7 +122,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
             axes = [coverage(axis, x) for axis in self._axes]
             return reduce(lambda product, axis: product.unsqueeze(-1) * axis, axes)
         ones = torch.ones((), dtype=x.real.dtype, device=x.device)
-        return self.array_of(ones.expand(self._kept_positions(self._axes)[1].shape))
+        return self.array_of(ones.expand(self._kept_positions()[1].shape))
 
     @staticmethod
     def counted(linop: BlockOperator, x: Tensor, /) -> Tensor:
@@ -157,26 +141,22 @@ def windows_of(
     name: str, grid_size: Sequence[int], block_size: Sequence[int], stride: Sequence[int]
 ) -> tuple[SlidingWindows, ...]:
     """Return the whole blocks that there are along each axis."""
-    sizes = (
-        per_axis(name, "grid_size", grid_size),
-        per_axis(name, "block_size", block_size),
-        per_axis(name, "stride", stride),
-    )
+    given = {"grid_size": grid_size, "block_size": block_size, "stride": stride}.items()
+    sizes = tuple([per_axis(name, argument, numbers) for argument, numbers in given])
     if not sizes[0] or len({len(size) for size in sizes}) != 1:
         raise ValueError(
             f"{name}: grid_size, block_size and stride must have one number per dimension, "
             f"got {sizes}"
         )
-    for size, length, step in zip(*sizes, strict=True):
-        if not all(map(is_size, (size, length, step))) or length > size:
-            raise ValueError(
-                f"{name}: sizes and strides must be positive integers, and a block must fit into "
-                f"the array, got block_size {sizes[1]} and stride {sizes[2]} for an "
-                f"array of {sizes[0]}"
-            )
+    axes = list(zip(*sizes, strict=True))
+    if not all(all(map(is_size, axis)) and axis[1] <= axis[0] for axis in axes):
+        raise ValueError(
+            f"{name}: sizes and strides must be positive integers, and a block must fit into the "
+            f"array, got block_size {sizes[1]} and stride {sizes[2]} for an array of {sizes[0]}"
+        )
     return tuple(
         SlidingWindows(size, 0, (size - length) // step + 1, step, length)
-        for size, length, step in zip(*sizes, strict=True)
+        for size, length, step in axes
     )
 
 
@@ -185,7 +165,7 @@ def meaning_of(
 ) -> str:
     """Return whether a mask selects "blocks" or "elements" of every block."""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        kind = mask.dtype if isinstance(mask, Tensor) else type(mask)
+        kind = getattr(mask, "dtype", type(mask))
         raise TypeError(f"{name}: the mask must be a tensor of booleans, got {kind}")
     shapes = {
         "blocks": tuple(axis.n_windows for axis in windows),
@@ -209,13 +189,6 @@ def meaning_of(
     return fitting[0]
 
 
-def default_blocks(ndim: int, mask_of: str | None) -> Dims:
-    """Return Bx, By, Bz, Ex, Ey, Ez; one B or E where a mask keeps some of them."""
-
-    def letters(letter: str) -> Dims:
-        if ndim > 3:
-            return numbered(letter, ndim)
-        return tuple(f"{letter}{axis}" for axis in "xyz"[:ndim])
-
-    blocks = ("B",) if mask_of == "blocks" else letters("B")
-    return (*blocks, *(("E",) if mask_of == "elements" else letters("E")))
+def axis_names(letter: str, ndim: int) -> Dims:
+    """Return the letter with x, y, z, or with numbers for more axes than three."""
+    return tuple([f"{letter}{x}" for x in "xyz"[:ndim]]) if ndim <= 3 else numbered(letter, ndim)

@@ -68,22 +68,6 @@ class ArrayToBlocks(BlockOperator):
     tensor([1., 1., 1., 1., 0.])
     """
 
-    def __init__(
-        self,
-        grid_size: Sequence[int],
-        block_size: Sequence[int],
-        stride: Sequence[int],
-        mask: Tensor | None = None,
-        batch_shape: Dims | None = None,
-        array_shape: Dims | None = None,
-        blocks_shape: Dims | None = None,
-        *,
-        mask_of: str | None = None,
-    ) -> None:
-        super().__init__(
-            grid_size, block_size, stride, mask, batch_shape, array_shape, blocks_shape, mask_of
-        )
-
     @staticmethod
     def fn(linop: ArrayToBlocks, x: Tensor, /) -> Tensor:
         """Return the blocks of x: a view of it where there is no mask."""
@@ -125,9 +109,8 @@ class BlocksToArray(BlockOperator):
         *,
         mask_of: str | None = None,
     ) -> None:
-        super().__init__(
-            grid_size, block_size, stride, mask, batch_shape, array_shape, blocks_shape, mask_of
-        )
+        shapes = batch_shape, array_shape, blocks_shape
+        super().__init__(grid_size, block_size, stride, mask, *shapes, mask_of=mask_of)
 
     @staticmethod
     def fn(linop: BlocksToArray, x: Tensor, /) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nameddim import NamedShape, as_dims, get_nd_shape
+from nameddim import as_dims, get_nd_shape
 
 from .._base._sizes import is_size, per_axis
 from .._base._unused_names import UnusedNames
@@ -13,7 +13,49 @@ from ._grid_operator import Dims, batched
 from ._placement import Placement
 
 
-class PadLast(Placement):
+class Centred(Placement):
+    """The base of :class:`PadLast` and :class:`Crop`: the centre goes to the centre."""
+
+    def __init__(
+        self,
+        of_output: Sequence[int],
+        of_input: Sequence[int],
+        in_shape: Dims | None,
+        out_shape: Dims | None,
+        batch_shape: Dims | None,
+    ) -> None:
+        pads = isinstance(self, PadLast)
+        owner, argument = ("PadLast", "pad_im_size") if pads else ("Crop", "crop_im_size")
+        before, after = (per_axis(owner, "a size", sizes) for sizes in (of_input, of_output))
+        if not before or len(before) != len(after) or not all(map(is_size, (*before, *after))):
+            raise ValueError(
+                f"{owner}: there must be as many sizes of the output as of the input, at least "
+                f"one, all positive integers, got {after} for {before}"
+            )
+        if any((n > m) if pads else (n < m) for n, m in zip(before, after, strict=True)):
+            raise ValueError(
+                f"{owner}: {argument} must be at {'least' if pads else 'most'} im_size in each "
+                f"dimension, got {after} for {before}"
+            )
+        ndim = len(before)
+        batch = as_dims(("...",) if batch_shape is None else batch_shape)
+        here = get_nd_shape(ndim) if in_shape is None else as_dims(in_shape)
+        unused = UnusedNames({*batch, *here})
+        there = unused.each(here) if out_shape is None else as_dims(out_shape)
+        shape = batched(batch, here, there, from_grid=here, to_grid=there)
+        if any(len(grid) != ndim or not shape.dims >= set(grid) for grid in (here, there)):
+            raise ValueError(
+                f"{owner}: in_shape and out_shape must be {ndim} named dimensions each for that "
+                f"many sizes, got {shape}"
+            )
+        shifts = [
+            Shift(axis, int(n), int(m), int(m) // 2 - int(n) // 2)
+            for axis, (n, m) in enumerate(zip(before, after, strict=True), -ndim)
+        ]
+        super().__init__(shape, shifts)
+
+
+class PadLast(Centred):
     r"""Zeros around the last dimensions, so that the centre stays the centre.
 
     With the centre of n elements at index :math:`\lfloor n / 2 \rfloor`, as that of a centred
@@ -24,15 +66,12 @@ class PadLast(Placement):
 
     Parameters
     ----------
-    pad_im_size : sequence of int
-        Size of the grid in the output.
-    im_size : sequence of int
-        Size of the grid in the input.
-    in_shape : sequence of dimensions, optional
-        Of the grid in the input; Nx, Ny, Nz by default.
-    out_shape : sequence of dimensions, optional
-        Of the grid in the output. By default those of the input with the next index: Nx1, Ny1.
-        Where a name stays though the size does not, the dimension cannot be sliced.
+    pad_im_size, im_size : sequence of int
+        Sizes of the grid in the output and in the input.
+    in_shape, out_shape : sequence of dimensions, optional
+        Of the grid in the input, Nx, Ny, Nz by default, and in the output, by default the same
+        with the next index: Nx1, Ny1. Where a name stays though the size does not, the dimension
+        cannot be sliced.
     batch_shape : sequence of dimensions, optional
         Dimensions before the grid, which can be sliced; any by default.
 
@@ -61,38 +100,17 @@ class PadLast(Placement):
         out_shape: Dims | None = None,
         batch_shape: Dims | None = None,
     ) -> None:
-        super().__init__(
-            *centred(
-                "PadLast", "pad_im_size", pad_im_size, im_size, in_shape, out_shape, batch_shape
-            )
-        )
+        super().__init__(pad_im_size, im_size, in_shape, out_shape, batch_shape)
 
 
 Pad = PadLast
 
 
-class Crop(Placement):
-    r"""The middle of the last dimensions; the adjoint of :class:`PadLast`.
+class Crop(Centred):
+    r"""The middle of the last dimensions, as a view; the adjoint of :class:`PadLast`.
 
-    The centre of n elements is at index :math:`\lfloor n / 2 \rfloor`, as that of a centred
-    :class:`FFT`, before and after. The result is a view. The normal operator multiplies with a
-    mask.
-
-    Parameters
-    ----------
-    crop_im_size : sequence of int
-        Size of the grid in the output.
-    im_size : sequence of int
-        Size of the grid in the input.
-    in_shape, out_shape, batch_shape : sequence of dimensions, optional
-        As those of :class:`PadLast`.
-
-    Raises
-    ------
-    TypeError
-        If sizes are no sequence.
-    ValueError
-        If the sizes or the names do not go together, or the output is larger than the input.
+    The parameters are those of :class:`PadLast`, but that the output must not be larger than the
+    input. The normal operator multiplies with a mask.
 
     Examples
     --------
@@ -109,50 +127,4 @@ class Crop(Placement):
         out_shape: Dims | None = None,
         batch_shape: Dims | None = None,
     ) -> None:
-        super().__init__(
-            *centred(
-                "Crop", "crop_im_size", crop_im_size, im_size, in_shape, out_shape, batch_shape
-            )
-        )
-
-
-def centred(
-    owner: str,
-    argument: str,
-    of_output: Sequence[int],
-    of_input: Sequence[int],
-    in_shape: Dims | None,
-    out_shape: Dims | None,
-    batch_shape: Dims | None,
-) -> tuple[NamedShape, list[Shift]]:
-    """Return the shape, and how the last axes move when centre goes to centre."""
-    before, after = (per_axis(owner, "a size", sizes) for sizes in (of_input, of_output))
-    if not before or len(before) != len(after) or not all(map(is_size, (*before, *after))):
-        raise ValueError(
-            f"{owner}: there must be as many sizes of the output as of the input, at least one, "
-            f"all positive integers, got {after} for {before}"
-        )
-    smaller, larger, bound = (
-        (before, after, "at least") if owner == "PadLast" else (after, before, "at most")
-    )
-    if any(n > m for n, m in zip(smaller, larger, strict=True)):
-        raise ValueError(
-            f"{owner}: {argument} must be {bound} im_size in each dimension, got {after} for "
-            f"{before}"
-        )
-    ndim = len(before)
-    batch = as_dims(("...",) if batch_shape is None else batch_shape)
-    here = get_nd_shape(ndim) if in_shape is None else as_dims(in_shape)
-    unused = UnusedNames({*batch, *here})
-    there = unused.each(here) if out_shape is None else as_dims(out_shape)
-    shape = batched(batch, here, there, from_grid=here, to_grid=there)
-    if any(len(grid) != ndim or not shape.dims >= set(grid) for grid in (here, there)):
-        raise ValueError(
-            f"{owner}: in_shape and out_shape must be {ndim} named dimensions each for that many "
-            f"sizes, got {shape}"
-        )
-    shifts = [
-        Shift(axis, int(n), int(m), int(m) // 2 - int(n) // 2)
-        for axis, (n, m) in enumerate(zip(before, after, strict=True), -ndim)
-    ]
-    return shape, shifts
+        super().__init__(crop_im_size, im_size, in_shape, out_shape, batch_shape)

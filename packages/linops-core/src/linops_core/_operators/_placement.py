@@ -15,11 +15,7 @@ from ._grid_operator import GridOperator
 
 
 class Placement(GridOperator[Shift]):
-    r"""The base of pads and crops, :math:`y_j = x_{j - o}` and zero where there is no such x.
-
-    Input and output have the same number of dimensions, at the same places. The maps of the axes
-    are :class:`Shift`.
-    """
+    r"""The base of pads and crops, :math:`y_j = x_{j - o}` and zero where there is no such x."""
 
     _is_real = True
 

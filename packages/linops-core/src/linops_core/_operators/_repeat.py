@@ -45,8 +45,7 @@ class Repetition(NamedTuple):
 class Expansion(GridOperator[Repetition]):
     """The base of :class:`Repeat` and :class:`SumReduce`: one side is the other, repeated.
 
-    Dimensions of both sides have the same order. The counts say how often what is repeated is in
-    the wide side, None where that is not known.
+    The counts say how often what is repeated is in the wide side, None where that is not known.
     """
 
     _is_real = True
@@ -58,32 +57,23 @@ class Expansion(GridOperator[Repetition]):
         super().__init__(NamedShape(*sides, repeated=tuple(counts)), ())
         narrow_dims, wide_dims = map(as_dims, (narrow, wide))
         new = [dim for dim in wide_dims if dim not in narrow_dims]
-        if [dim for dim in wide_dims if dim not in new] != list(narrow_dims):
+        if [dim for dim in wide_dims if dim not in new] != list(narrow_dims) or not counts:
             raise ValueError(
-                f"{self.name}: the dimensions of the smaller side must be in the larger one, in "
-                f"the same order, got {self.shape}"
+                f"{self.name}: the larger side must have the dimensions of the smaller one, in the "
+                f"same order, and at least one dimension more, got {self.shape}"
             )
-        if not counts:
-            raise ValueError(
-                f"{self.name}: there must be at least one dimension more on the larger side, "
-                f"got {self.shape}"
-            )
-        for dim, count in counts.items():
-            if dim not in self.dims & set(wide_dims) or not (count is None or is_size(count)):
+        sized = {dim for dim, count in counts.items() if count is None or is_size(count)}
+        for dim in dict.fromkeys([*counts, *new]):
+            if dim not in sized & self.dims & set(wide_dims):
                 raise ValueError(
-                    f"{self.name}: sizes must be positive integers for named dimensions of the "
-                    f"larger side, got {dim}: {count} for {self.shape}"
-                )
-        for dim in new:
-            if dim not in counts:
-                raise ValueError(
-                    f"{self.name}: a dimension of one side alone must have a name and a size, "
-                    f"got {dim} for {self.shape}"
+                    f"{self.name}: what is repeated must be a named dimension of the larger side "
+                    f"with a positive integer as size, got {dim}: {counts.get(dim)} for "
+                    f"{self.shape}"
                 )
         axes = {dim: axis for axis, dim in named_axes(wide_dims)}
         self._axes = tuple(
-            Repetition(axes[dim], None if n is None else int(n), dim in new)
-            for dim, n in counts.items()
+            Repetition(axes[dim], None if count is None else int(count), dim in new)
+            for dim, count in counts.items()
         )
         self._index = tuple(
             ... if dim == ELLIPSES else None if dim in new else slice(None) for dim in wide_dims
@@ -99,12 +89,7 @@ class Expansion(GridOperator[Repetition]):
         """Return a view of the narrow ``x`` that is wide."""
         y = x[self._index]
         sizes = [-1] * y.ndim
-        for (_, dim), (axis, count, is_new) in zip(self.axis_dims, self._axes, strict=True):
-            if not is_new and y.shape[axis] != 1:
-                raise ValueError(
-                    f"{self.name}: the size along axis {axis} must be 1 to be broadcast, "
-                    f"got shape {tuple(x.shape)} for {self.shape}"
-                )
+        for (_, dim), (axis, count, _) in zip(self.axis_dims, self._axes, strict=True):
             if count is None:
                 raise ValueError(
                     f"{self.name}: the size of {dim} must be known for the adjoint, give it in "
@@ -115,12 +100,6 @@ class Expansion(GridOperator[Repetition]):
 
     def summed(self, x: Tensor) -> Tensor:
         """Return the sums of the wide ``x``, which are narrow."""
-        for axis, count, is_new in self._axes:
-            if not is_new and x.shape[axis] != count:
-                raise ValueError(
-                    f"{self.name}: the size along axis {axis} must be {count}, "
-                    f"got shape {tuple(x.shape)} for {self.shape}"
-                )
         total = x.sum(dim=[repetition.axis for repetition in self._axes], keepdim=True)
         return total.squeeze([axis for axis, _, is_new in self._axes if is_new])
 
@@ -190,14 +169,13 @@ class Repeat(Expansion):
         broadcast_dims: Dims | None = None,
     ) -> None:
         counts = by_dimension("Repeat", n_repeats, "n_repeats")
-        given = set(as_dims(ishape))
         broadcast = set(as_dims(() if broadcast_dims is None else broadcast_dims))
         for dim in broadcast - counts.keys():
             raise ValueError(
                 f"Repeat: n_repeats must have a size for each dimension that is broadcast, "
                 f"got none for {dim}"
             )
-        for dim in (counts.keys() & given) - broadcast:
+        for dim in counts.keys() & set(as_dims(ishape)) - broadcast:
             raise ValueError(
                 f"Repeat: a dimension that the input has must be in broadcast_dims to be "
                 f"repeated, got {dim} in n_repeats"

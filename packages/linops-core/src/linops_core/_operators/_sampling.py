@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import torch
@@ -14,10 +14,11 @@ from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
-from .._base._tile import Window
 from .._kernels._changes import TensorState
 from .._kernels._dtype import summable
 from ._grid_operator import Dims, GridOperator, GridPart, batched, checked_dims, numbered
+
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class Sampling(GridOperator[GridPart]):
@@ -34,10 +35,9 @@ class Sampling(GridOperator[GridPart]):
     input_size : sequence of int
         Size of the grid.
     output_shape : sequence of dimensions, optional
-        Of the index tensors, which can be sliced along them. ``("K",)`` by default, and
-        ``("K", "K1", ...)`` where they have more dimensions.
+        Of the index tensors, which can be sliced; K, K1, ... by default.
     input_shape : sequence of dimensions, optional
-        Of the grid, which cannot be sliced. By default Kx, Ky, Kz.
+        Of the grid, which cannot be sliced; Kx, Ky, Kz by default.
     batch_shape : sequence of dimensions, optional
         Dimensions before the grid; any by default.
 
@@ -46,8 +46,8 @@ class Sampling(GridOperator[GridPart]):
     TypeError
         If the indices are not tensors of integers, or ``input_size`` is no sequence.
     ValueError
-        If they do not fit the grid: number, shapes, names or values; if a size is no positive
-        integer.
+        If they do not fit the grid (number, shapes, names or values, also of indices that were
+        written to or replaced later), or a size is no positive integer.
 
     Examples
     --------
@@ -60,6 +60,8 @@ class Sampling(GridOperator[GridPart]):
 
     _is_real = True
     _grids = ("grid_shape",)
+    _counts = False
+    """Whether it stands for its normal operator: a diagonal, which can be sliced along the grid."""
 
     def __init__(
         self,
@@ -95,15 +97,8 @@ class Sampling(GridOperator[GridPart]):
     ) -> Self:
         """Make a Sampling of the points at which ``mask`` is not zero, in row-major order.
 
-        The mask has the shape of the grid, which ``input_size`` may repeat. The names are as for
-        :class:`Sampling`.
-
-        Raises
-        ------
-        TypeError
-            If the mask is no tensor.
-        ValueError
-            If the mask has another shape than ``input_size``, or as for :class:`Sampling`.
+        The mask has the shape of the grid, which ``input_size`` may repeat: a ValueError says
+        where it differs. All else is as for :class:`Sampling`.
 
         Examples
         --------
@@ -133,12 +128,7 @@ class Sampling(GridOperator[GridPart]):
     ) -> Self:
         """Make a Sampling from one tensor that holds the indices of a point along ``dim``.
 
-        Its parts are kept as views of ``idx``.
-
-        Raises
-        ------
-        TypeError
-            If ``idx`` is no tensor.
+        The operator keeps views of ``idx``. All else is as for :class:`Sampling`.
 
         Examples
         --------
@@ -157,7 +147,7 @@ class Sampling(GridOperator[GridPart]):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: samples lie anywhere on the grid."""
-        if dim in self.shape.other_shapes["grid_shape"]:
+        if dim in self.shape.other_shapes["grid_shape"] and not self._counts:
             return "the samples may lie anywhere on the grid"
         return None
 
@@ -205,13 +195,7 @@ class Sampling(GridOperator[GridPart]):
         return torch.Size(self.input_size).numel()
 
     def flat_indices(self) -> Tensor:
-        """Return the position of each sample in the flattened grid; shape of an index tensor.
-
-        Raises
-        ------
-        ValueError
-            If indices were written to or replaced, and no longer fit the grid.
-        """
+        """Return the position of each sample in the flattened grid; shape of an index tensor."""
         self._check_again()
         parts = [indices.long() for indices in self.idx]
         for axis in self._shifted:
@@ -232,11 +216,6 @@ class Sampling(GridOperator[GridPart]):
         part = tuple(slice(axis.start, axis.stop) for axis in self._axes)
         return counts.to(dtype).reshape(self.input_size)[part]
 
-    def on_part_of_grid(self, tile: Window) -> Sampling:
-        """Return the sampling as its normal operator sees it between slices of the grid."""
-        pairs = zip(self._axes, self.shape.other_shapes["grid_shape"], strict=True)
-        return linked(self, _axes=tuple(axis.cut(tile.get(dim)) for axis, dim in pairs))
-
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the sampling at shifted indices; see :meth:`NamedLinop.without_fftshift`."""
         shapes, concerned = self.shape.other_shapes, set(dims)
@@ -251,44 +230,16 @@ class Sampling(GridOperator[GridPart]):
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by the number of samples at each point."""
-        if self.normal_fn is not Sampling.normal_fn:
-            return super().own_normal()  # of the adjoint, from samples to samples
-        return SampleCounts(linked(self), NamedShape(self.ishape))
-
-
-class SampleCounts(Normal):
-    """Multiplication by the number of times that each point of a grid is sampled.
-
-    It is a diagonal, and so it can be sliced along the grid, which the sampling itself cannot.
-    """
-
-    _is_real = True
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced."""
-        return None if dim in self._grid else super().why_opaque(dim)
-
-    @property
-    def _grid(self) -> tuple[NamedDimension, ...]:
-        return self.linop.shape.other_shapes["grid_shape"]
-
-    @staticmethod
-    def split(linop: SampleCounts, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the counts of a part of the grid; see :meth:`NamedLinop.split`."""
-        window = dict(linop.own_window(tile))
-        if not window:
-            return linop
-        of_grid = {dim: window.pop(dim) for dim in linop._grid if dim in window}
-        part = linop.linop.split(linop.linop, window)
-        assert isinstance(part, Sampling)
-        return linop.with_operands([part.on_part_of_grid(of_grid)])
+        if self.is_adjoint:
+            return super().own_normal()  # from samples to samples
+        return Normal(linked(self, _counts=True), NamedShape(self.ishape))
 
 
 def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
     if not isinstance(idx, Sequence):
         raise TypeError(
-            "Sampling: idx must be a sequence of tensors, got "
-            f"{type(idx)}; pass a sequence, one tensor per sampled dimension"
+            "Sampling: idx must be a sequence of tensors, one per sampled dimension, "
+            f"got {type(idx)}"
         )
     if len(idx) != len(sizes) or not sizes:
         raise ValueError(
@@ -296,21 +247,16 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
             f"got {len(idx)} for a grid of {sizes}"
         )
     for indices, size in zip(idx, sizes, strict=True):
-        if not isinstance(indices, Tensor):
-            raise TypeError(f"Sampling: indices must be tensors, got {type(indices)}")
-        if indices.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
-            raise TypeError(f"Sampling: indices must be integers, got {indices.dtype}")
+        if not isinstance(indices, Tensor) or indices.dtype not in _INTEGERS:
+            kind = getattr(indices, "dtype", type(indices))
+            raise TypeError(f"Sampling: indices must be tensors of integers, got {kind}")
         if indices.shape != idx[0].shape:
             raise ValueError(
                 "Sampling: all index tensors must have one shape, "
                 f"got {[tuple(indices.shape) for indices in idx]}"
             )
-        # Values that exist only by shape (meta, fake) cannot be looked at.
-        if (
-            indices.numel()
-            and not indices.is_meta
-            and type(indices) in (Tensor, torch.nn.Parameter)
-        ):
+        has_values = not indices.is_meta and type(indices) in (Tensor, torch.nn.Parameter)
+        if has_values and indices.numel():
             low, high = int(indices.min()), int(indices.max())
             if low < 0 or high >= size:
                 raise ValueError(
