@@ -77,6 +77,12 @@ def test_both_sides_can_be_cut_and_cut_again() -> None:
     assert torch.equal(again.to_dense(), whole[1:3, 2:4].mH)
 
 
+def test_what_is_only_passed_on_may_be_shifted() -> None:
+    A = Halved(5).resolved(ishape=(ND("C"), ND("N")))
+    assert A.without_fftshift([ND("C")]) is A
+    assert A.without_fftshift([ND("N")]) is None
+
+
 def test_one_name_on_both_sides_cannot_be_cut() -> None:
     A = Halved(4, "N", "N")
     assert A.sizes("input") == (None, 4) and A.sizes("output") == (None, 2)

@@ -41,6 +41,12 @@ def test_it_can_be_sliced_along_the_grid_which_the_sampling_cannot() -> None:
     assert torch.equal(within(torch.ones(1, 1, 4)), counts()(torch.ones(3, 4))[None, 2:3])
 
 
+def test_it_is_its_own_conjugate_and_transpose() -> None:
+    N = counts()
+    assert N.conj() is N
+    assert torch.equal(N.T(torch.ones(3, 4)), N(torch.ones(3, 4)))
+
+
 def test_a_renamed_tile_is_the_same_tile() -> None:
     N = counts()
     tile = N.split(N, {ND("Kx"): slice(1, 3)}).renamed({ND("Kx"): ND("Qx")})

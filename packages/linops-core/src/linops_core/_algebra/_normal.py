@@ -70,8 +70,11 @@ class Normal(Wrapper):
 
     # The way back is the operator itself, and its conjugate has no normal_fn.
     adjoint = NamedLinop.adjoint
-    conj = NamedLinop.conj
     own_normal = NamedLinop.own_normal
+
+    def conj(self) -> NamedLinop:
+        """Return the operator itself where A is its own conjugate, else its conjugate."""
+        return self if self.linop._is_real else NamedLinop.conj(self)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: A sums over it, so all of it meets all of it."""
