@@ -1,12 +1,15 @@
-"""Solvers that need nothing of an operator but to apply it, and maybe its adjoint.
+"""Solvers that only apply an operator, and maybe its adjoint.
 
 What holds for all of them:
 
 - A is a NamedLinop, or a function. A function comes with ``adjoint=`` where its adjoint is needed,
-  and with a vector where the space of its input has to be known.
+  and with a vector (``like``, ``v_init``) where the space of its input has to be known: any tensor
+  of its shape, dtype and device. Otherwise ``sizes`` gives the sizes of those dimensions of the
+  input that the operator does not know, and vectors are random, from ``seed``.
+- Steps begin at ``x0``, zero by default, and end after ``max_num_iters`` of them in any case.
 - Vectors in half precision are kept in single precision, and what is given is applied in half.
-- With ``tqdm_kwargs``, a mapping, there is a progress bar. ``callback`` is called with a
-  :class:`Step` after every step; each solver says what the ``values`` of its steps are.
+- ``tqdm_kwargs``, a mapping, shows a progress bar. ``callback`` is called with a :class:`Step`
+  after every step; each solver says what the ``values`` of its steps are.
 - TypeError is raised if a vector is neither floating nor complex, an argument is of a wrong type
   or a function comes without its adjoint; ValueError if shapes, dtypes or sizes do not fit, or a
   number is out of its range; ArithmeticError if the iteration meets NaN or infinity, or the scale
@@ -25,6 +28,10 @@ from ._pdhg import pdhg as pdhg
 from ._polynomial import polynomial_preconditioner as polynomial_preconditioner
 from ._power_method import operator_norm as operator_norm
 from ._power_method import power_method as power_method
+from ._progress import ConvergenceWarning as ConvergenceWarning
+from ._progress import Record as Record
+from ._progress import Step as Step
+from ._progress import StopReason as StopReason
 from ._proximal import Proximal as Proximal
 from ._proximal import box as box
 from ._proximal import conjugate as conjugate
@@ -32,10 +39,6 @@ from ._proximal import l2_ball as l2_ball
 from ._proximal import l2_squared as l2_squared
 from ._proximal import no_penalty as no_penalty
 from ._proximal import soft_threshold as soft_threshold
-from ._step import ConvergenceWarning as ConvergenceWarning
-from ._step import Record as Record
-from ._step import Step as Step
-from ._step import StopReason as StopReason
 from ._svd import SVD as SVD
 from ._svd import svd as svd
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
@@ -12,12 +11,11 @@ import torch
 from torch import Tensor
 
 from ._batched_vectors import BatchedVectors
-from ._checks import Operator, check_count, check_like, check_vector, checked_number
+from ._checks import Operator, check_count, check_like, checked_number
 from ._conjugate_gradients import Run
-from ._precision import OperatorPair, in_given_precision, rounding_of, widened
-from ._progress import Iterate, Progress, reason_of_both
-from ._proximal import Proximal, checked_proximal, in_moderate_unit
-from ._step import Callback, StopReason
+from ._precision import OperatorPair, rounding_of
+from ._progress import Callback, Iterate, Progress, StopReason, reason_of_both
+from ._proximal import PenalizedProblem, Proximal
 from ._vectors import magnitudes
 
 _NAME = "admm"
@@ -56,18 +54,12 @@ def admm(
 
     Parameters
     ----------
-    A : NamedLinop or function
-        Of a NamedLinop its normal ``A.N`` is used.
     y : Tensor
         Of the shape of the output of A; real or complex. It is one vector.
     proximal : function
         The proximal map of g: a function of z and t, such as :func:`soft_threshold`.
     L : NamedLinop or function, optional
-        The identity by default.
-    x0 : Tensor, optional
-        Where to begin; zero by default.
-    max_num_iters : int
-        Number of steps after which to stop in any case.
+        The identity by default; a function comes with ``L_adjoint``.
     rho : float
         Weight of the constraint; the solution does not depend on it, and the speed does.
     is_rho_fixed : bool
@@ -83,11 +75,10 @@ def admm(
         of both residuals; where that alone is more than the tolerance, it is ``ROUNDING``.
     max_cg_iters : int
         Number of steps of conjugate gradients for one x'.
-    adjoint, L_adjoint : function, optional
-        The adjoints, where A and L are functions and not NamedLinops.
-    tqdm_kwargs, callback : optional
-        The ``values`` of a step are "primal" and "dual", the residuals divided by what eps_rel is
-        multiplied with, and "rho".
+    A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+        See :mod:`linops_core.alg`; of a NamedLinop its normal ``A.N`` is used. The ``values`` of a
+        step are "primal" and "dual", the residuals divided by what eps_rel is multiplied with, and
+        "rho".
 
     Returns
     -------
@@ -97,7 +88,7 @@ def admm(
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`.
+        As all solvers do.
 
     References
     ----------
@@ -118,106 +109,80 @@ def admm(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    check_vector(_NAME, "y", y)
     check_count(_NAME, "max_num_iters", max_num_iters)
     check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
     rho = checked_number(_NAME, "rho", rho, is_positive=True)
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
-    dtype, y = y.dtype, widened(y)
-    pair = OperatorPair(_NAME, A, adjoint, dtype)
+    problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0)
     if L is None:
-        split = OperatorPair(_NAME, _same, _same, y.dtype)
+        split = OperatorPair(_NAME, _same, _same, problem.y.dtype)
     else:
-        split = OperatorPair(_NAME, L, L_adjoint, dtype, "L")
-    unit, proximal = in_moderate_unit(
-        _NAME, y, checked_proximal(_NAME, "proximal", proximal, dtype)
-    )
-    if x0 is not None:
-        check_vector(_NAME, "x0", x0)
-        x0 = widened(x0) / unit
-    half_of_steps = 0 if is_rho_fixed else max_num_iters // 2
-    splitting = _Splitting(pair, split, proximal, rho, max_cg_iters, half_of_steps)
-    steps = splitting.steps(y / unit, x0, eps_abs / unit, eps_rel)
-
-    def result(x: Tensor) -> Tensor:
-        return in_given_precision(_NAME, x * unit, dtype)
-
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-    return result(progress.follow(steps, result))
+        split = OperatorPair(_NAME, L, L_adjoint, problem.dtype, "L")
+    last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
+    tolerances = (eps_abs / problem.unit, eps_rel)
+    steps = _steps(problem, split, rho, last_change_of_rho, tolerances, max_cg_iters)
+    return problem.solve(steps, Progress(_NAME, max_num_iters, tqdm_kwargs, callback))
 
 
-@dataclass
-class _Splitting:
-    A: OperatorPair
-    L: OperatorPair
-    proximal: Proximal
-    rho: float
-    max_cg_iters: int
-    last_change_of_rho: int
-    """The last step after which rho may change."""
+def _steps(
+    problem: PenalizedProblem,
+    L: OperatorPair,
+    rho: float,
+    last_change_of_rho: int,
+    tolerances: tuple[float, float],
+    max_cg_iters: int,
+) -> Iterator[Iterate[Tensor]]:
+    A, (eps_abs, eps_rel) = problem.A, tolerances
+    (y_size,) = magnitudes(_NAME, problem.y)
+    target, normal, normal_of_L = A.adjoint(problem.y), A.normal(), L.normal()
+    x = torch.zeros_like(target) if problem.x0 is None else problem.x0
+    check_like(_NAME, "x0", x, "the output of the adjoint", target)
+    z = L.forward(x)
+    u = torch.zeros_like(z)
+    precision, rounding = torch.finfo(A.dtype).eps, rounding_of(A.dtype)
+    primal, dual, norm = math.inf, math.inf, 0.0
 
-    def steps(
-        self, y: Tensor, x: Tensor | None, eps_abs: float, eps_rel: float
-    ) -> Iterator[Iterate[Tensor]]:
-        """Yield x."""
-        A, L = self.A, self.L
-        (y_size,) = magnitudes(_NAME, y)
-        target, normal = A.adjoint(y), A.normal()
-        x = torch.zeros_like(target) if x is None else x
-        check_like(_NAME, "x0", x, "the output of the adjoint", target)
-        z = L.forward(x)
-        u = torch.zeros_like(z)
-        precision, rounding = torch.finfo(A.dtype).eps, rounding_of(A.dtype)
-        primal, dual, norm = math.inf, math.inf, 0.0
-        yield x, {"primal": primal, "dual": dual, "rho": self.rho}, None
-        for iteration in count(1):
-            rho = self.rho
-            right = torch.add(target, L.adjoint(z - u), alpha=rho)
-            check_like(_NAME, "the output of the adjoint of L", right, "x", x)
-            x, norm = self._least_squares(normal, right, x, min(1.0, primal, dual), norm)
-            image = L.forward(x)
-            shifted = image + u
-            z = self.proximal(shifted, 1 / rho)
-            check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
-            u = shifted - z
-            back = L.adjoint(u)
-            stationary = torch.add(normal(x) - target, back, alpha=rho)
-            gap, slope, *sizes, back_size, target_size, x_size = magnitudes(
-                _NAME, image - z, stationary, image, z, back, target, x
-            )
-            primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
-            goals = (
-                eps_abs * math.sqrt(z.numel()) + eps_rel * primal_size,
-                eps_abs * math.sqrt(x.numel()) + eps_rel * dual_size,
-            )
-            # The second is a sum of terms that may cancel, each rounded as what it is made of.
-            noises = (
-                rounding * primal_size,
-                rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
-            )
-            primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
-            reason = reason_of_both((gap, slope), goals, noises)
-            if eps_rel < precision and max(primal, dual) <= precision:
-                reason = reason or StopReason.ROUNDING
-            yield x, {"primal": primal, "dual": dual, "rho": rho}, reason
-            if iteration <= self.last_change_of_rho:
-                factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
-                self.rho, u = rho * factor, u / factor
+    def weighted(rho: float, x: Tensor) -> Tensor:
+        return torch.add(normal(x), normal_of_L(x), alpha=rho)
 
-    def _least_squares(
-        self, normal: Operator, right: Tensor, x: Tensor, close: float, norm: float
-    ) -> tuple[Tensor, float]:
-        """Return x' from the last x on, and the norm of what is solved, the last where unknown."""
-        weighted = partial(_weighted, normal, self.L.normal(), self.rho)
-        tolerances = (max(0.1 * close, torch.finfo(self.A.dtype).eps), 0.0)
-        run = Run(weighted, None, BatchedVectors(), right, x, tolerances, self.A.dtype)
-        x = run.solve(Progress(_NAME, self.max_cg_iters))
-        return x, run.norm() or norm
-
-
-def _weighted(first: Operator, second: Operator, weight: float, x: Tensor) -> Tensor:
-    return torch.add(first(x), second(x), alpha=weight)
+    yield x, {"primal": primal, "dual": dual, "rho": rho}, None
+    for iteration in count(1):
+        right = torch.add(target, L.adjoint(z - u), alpha=rho)
+        check_like(_NAME, "the output of the adjoint of L", right, "x", x)
+        cg_tolerances = (max(0.1 * min(1.0, primal, dual), precision), 0.0)
+        run = Run(partial(weighted, rho), None, BatchedVectors(), right, x, cg_tolerances, A.dtype)
+        x = run.solve(Progress(_NAME, max_cg_iters))
+        norm = run.norm() or norm  # of what is solved; that of the last time where it is unknown
+        del run  # because what follows needs the memory of its vectors
+        image = L.forward(x)
+        shifted = image + u
+        z = problem.proximal(shifted, 1 / rho)
+        check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
+        u = shifted - z
+        back = L.adjoint(u)
+        stationary = torch.add(normal(x) - target, back, alpha=rho)
+        gap, slope, *sizes, back_size, target_size, x_size = magnitudes(
+            _NAME, image - z, stationary, image, z, back, target, x
+        )
+        primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
+        goals = (
+            eps_abs * math.sqrt(z.numel()) + eps_rel * primal_size,
+            eps_abs * math.sqrt(x.numel()) + eps_rel * dual_size,
+        )
+        # The second is a sum of terms that may cancel, each rounded as what it is made of.
+        noises = (
+            rounding * primal_size,
+            rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
+        )
+        primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
+        reason = reason_of_both((gap, slope), goals, noises)
+        if eps_rel < precision and max(primal, dual) <= precision:
+            reason = reason or StopReason.ROUNDING
+        yield x, {"primal": primal, "dual": dual, "rho": rho}, reason
+        if iteration <= last_change_of_rho:
+            factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
+            rho, u = rho * factor, u / factor
 
 
 def _same(x: Tensor) -> Tensor:

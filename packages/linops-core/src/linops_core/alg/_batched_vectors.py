@@ -43,14 +43,10 @@ class BatchedVectors:
 
     def norm(self, x: Tensor) -> Tensor:
         """Return the norm of each, in ``scalars_shape``."""
-        others = self._others(x)
-        return norm(x, others, keepdim=bool(self.axes)) if others else x.abs()
+        return norm(x, self._others(x), keepdim=bool(self.axes))
 
     def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the norm of each, and the same on the host in double precision.
-
-        Where a square leaves the range of the dtype, they are computed again in other units.
-        """
+        """Return the norm of each, whatever its scale, and the same on the host in float64."""
         length = self.norm(x)
         on_host = length.detach().flatten().cpu().double()
         lowest, highest = safe_norms(x)
@@ -64,8 +60,7 @@ class BatchedVectors:
         """Return the power of two below the largest part of each, as :func:`unit_of` does."""
         if not y.numel():
             return y.detach().abs().new_full(self.scalars_shape(y), of_zeros)
-        others = self._others(y)
-        largest = largest_part(y, others, keepdim=bool(self.axes)) if others else y.detach().abs()
+        largest = largest_part(y, self._others(y), keepdim=bool(self.axes))
         unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
         unit = unit.clamp(min=torch.finfo(unit.dtype).tiny)
         return torch.where(largest > 0, unit, of_zeros)
@@ -79,15 +74,7 @@ class BatchedVectors:
 
 
 def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> BatchedVectors:
-    """Return which axes of y, which is like the input of A, number independent systems.
-
-    Raises
-    ------
-    TypeError
-        If names are given and A is a function.
-    ValueError
-        If y has not as many axes, or A has not these dimensions as batch dimensions.
-    """
+    """Return which axes of y, which is like the input of A, number independent systems."""
     if isinstance(batch_dims, int):
         if not 0 <= batch_dims <= y.ndim:
             raise ValueError(

@@ -14,16 +14,10 @@ from ._vectors import norm, unit_of
 
 
 class Bidiagonalization:
-    r"""Unit vectors with :math:`\beta u' = A v - \alpha u`, :math:`\alpha' v' = A^H u' - \beta v`.
+    """Unit vectors with beta u' = A v - alpha u and alpha' v' = A^H u' - beta v (Golub and Kahan).
 
-    Keeps one u and one v, and waits for the device once in a step. Of A, it is in a unit in which
-    the first A v is near 1; a power of two, so that it rounds nothing. The first u times the first
-    beta is y, which is overwritten.
-
-    References
-    ----------
-    G. Golub and W. Kahan, "Calculating the singular values and pseudo-inverse of a matrix",
-    SIAM Journal on Numerical Analysis 2 (1965), section 4.
+    Keeps one u, at first y, which is overwritten, and one v; waits for the device once in a step.
+    A is in a unit in which the first A v is near 1: a power of two, so that it rounds nothing.
     """
 
     def __init__(self, A: OperatorPair, y: Tensor) -> None:
@@ -39,23 +33,17 @@ class Bidiagonalization:
         self.unseen = 0.0
         """|A^H u| / |A| of the first u, where alpha is set to 0 because that is rounding."""
         self._image: Tensor | None = None
-
-    def begin(self) -> None:
-        """Apply A to the first v, which its first step needs, and choose the unit of A by it.
-
-        Where A^H u shows itself to be nothing but rounding, alpha is 0 from then on.
-        """
-        image = self._image = self.A.forward(self.v)
-        check_like(self.A.owner, "the output of A", image, "y", self.u)
-        unit = unit_of(self.A.owner, image, is_output=True)
-        check_scale(self.A.owner, unit, self.dtype)
-        self.alpha *= self.unit / unit
-        self.unit = unit
-        self._check_adjoint(image)
+        """A v, where it is known already."""
+        if self.alpha:
+            self._image = A.forward(self.v)
+            check_like(A.owner, "the output of A", self._image, "y", self.u)
+            unit = unit_of(A.owner, self._image, is_output=True)
+            check_scale(A.owner, unit, self.dtype)
+            self.alpha, self.unit = self.alpha * (self.unit / unit), unit
+            self._check_adjoint(self._image / unit)
 
     def _check_adjoint(self, image: Tensor) -> None:
-        """Compare u^H A v with the length of A^H u, of which v is the direction."""
-        image = image / self.unit
+        """Compare u^H A v with the length of A^H u: set alpha to 0 where that is but rounding."""
         found = torch.vdot(self.u.flatten(), image.flatten())
         imaginary = found.imag if found.is_complex() else torch.zeros_like(found)
         *numbers, length = torch.stack([found.real, imaginary, norm(image)]).tolist()
@@ -66,7 +54,7 @@ class Bidiagonalization:
             return
         # A^H u may be nothing but rounding, of which v is any direction, one that A hardly sees
         # too. How much that is, a random vector tells.
-        other = random_like(self.v, torch.Generator().manual_seed(0))
+        other = random_like(self.v)
         size = norm(self.A.forward(other / norm(other)) / self.unit).item()
         size *= math.sqrt(other.numel())
         rounding = noise * size

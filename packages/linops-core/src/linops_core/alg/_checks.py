@@ -38,17 +38,7 @@ def check_count(owner: str, name: str, value: int, least: int = 0) -> None:
 def checked_number(
     owner: str, name: str, value: float, *, is_positive: bool = False, may_be_inf: bool = False
 ) -> float:
-    """Return an option as a float: at least 0, and finite unless infinity has a meaning.
-
-    It may be a tensor without dimensions.
-
-    Raises
-    ------
-    TypeError
-        If it is no real number.
-    ValueError
-        If it is out of its range, or NaN.
-    """
+    """Return an option, which may be a tensor without dimensions, as a float in its range."""
     is_scalar = isinstance(value, Tensor) and not value.ndim and not value.is_complex()
     if not (isinstance(value, Real) or is_scalar) or isinstance(value, bool):
         raise TypeError(f"{owner}: {name} must be a real number, got {value!r}")
@@ -84,10 +74,7 @@ def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
 
 
 def finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:
-    """Return the value, refused where it is NaN or infinite.
-
-    The dtype is named for a value of which the scale of A may be the reason.
-    """
+    """Return the value, refused unless finite; the error names the dtype if A may be too large."""
     if not math.isfinite(value):
         why = "" if dtype is None else f"; the scale of A may be past what {dtype} holds"
         raise ArithmeticError(f"{owner}: values must stay finite, got {value}{why}")
@@ -95,9 +82,9 @@ def finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:
 
 
 def check_scale(owner: str, units: float | Tensor, dtype: torch.dtype) -> None:
-    """Refuse an operator of which the outputs are so small that the dtype rounds them coarsely.
+    """Refuse outputs, of these units for inputs near 1, that the dtype rounds coarsely.
 
-    ``units`` are the largest parts of outputs for inputs near 1; 0 for zeros, which have no scale.
+    A unit of 0 is that of zeros, which have no scale.
     """
     information = torch.finfo(dtype)
     # Smaller numbers may be flushed to zero, but not in float16: all devices have its subnormals.

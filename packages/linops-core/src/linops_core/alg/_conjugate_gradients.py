@@ -23,9 +23,8 @@ from ._checks import (
 from ._convergence_check import ConvergenceCheck, Measured, Numbers, is_any, on_host
 from ._implicit import attach
 from ._precision import in_given_precision, narrowed, rounding_of, widened
-from ._progress import Iterate, Progress
+from ._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from ._random import random_like
-from ._step import Callback, ConvergenceWarning, StopReason
 from ._vectors import add_scaled, is_moderate
 
 _NAME = "conjugate_gradients"
@@ -221,7 +220,7 @@ class Run:
     @torch.no_grad()
     def largest_image(self) -> Numbers:
         """Return an estimate of |A| |x| for the first guess: what A x is made of may cancel."""
-        start = random_like(self.x.detach(), torch.Generator().manual_seed(0))
+        start = random_like(self.x.detach())
         first = self.applied(self.A, start)
         first = first / self.batch.unit(first)
         second = self.batch.norm(self.applied(self.A, first)) / self.batch.norm(first)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from ._step import StopReason
+from ._progress import StopReason
 
 _NAME = "conjugate_gradients"
 

@@ -12,9 +12,8 @@ from torch import Tensor
 from ._batched_vectors import BatchedVectors
 from ._checks import Operator, check_count, finite, in_own_space
 from ._precision import applied_in_half, widened
-from ._progress import Iterate, Progress
-from ._random import input_or_random, seeded
-from ._step import Callback
+from ._progress import Callback, Iterate, Progress
+from ._random import input_or_random
 from ._vectors import norm
 
 
@@ -55,16 +54,10 @@ def estimate_trace(
         From a space to itself; the names may differ.
     num_samples : int
         How often A is applied: at least 2, and 6 for Hutch++.
-    like : Tensor, optional
-        Any tensor of the shape, dtype and device of the input; needed for a function.
     method : {"hutchinson", "hutch++"}
-    sizes : mapping of dimension to int, optional
-        Sizes of the input's dimensions that the operator does not know, without ``like``.
-    seed : int
-        Of the random numbers.
-    tqdm_kwargs, callback : optional
-        A step is a sample. Its ``x`` is the estimate so far, its ``values`` are "size", the
-        magnitude of x, and "standard_error".
+    like, sizes, seed, tqdm_kwargs, callback
+        See :mod:`linops_core.alg`. A step is a sample. Its ``x`` is the estimate so far, its
+        ``values`` are "size", the norm of x, and "standard_error", the norm of that.
 
     Returns
     -------
@@ -74,7 +67,7 @@ def estimate_trace(
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`. ValueError also if there are too few samples.
+        As all solvers do; ValueError also if there are too few samples.
 
     References
     ----------
@@ -96,25 +89,21 @@ def estimate_trace(
     if method not in ("hutchinson", "hutch++"):
         raise ValueError(f'{owner}: method must be "hutchinson" or "hutch++", got {method!r}')
     check_count(owner, "num_samples", num_samples, 2 if method == "hutchinson" else 6)
-    generator = seeded(owner, seed)
-    like = input_or_random(owner, A, ("like", like), sizes, generator)
-    A, like = applied_in_half(owner, A, like.dtype), widened(like)
-    mean, basis = _Mean(owner), like.new_zeros(0, like.numel())
+    mean = _Mean(owner, A, like, sizes, seed)
+    basis = mean.like.new_zeros(0, mean.like.numel())
     if method == "hutch++":
-        third = min(num_samples // 3, like.numel())
+        third = min(num_samples // 3, mean.like.numel())
         num_samples -= 2 * third
-        basis = _range(owner, A, like, third, generator)
-        images = [in_own_space(owner, A, row.reshape(like.shape)) for row in basis]
-        known = sum(torch.vdot(q, Aq.flatten()) for q, Aq in zip(basis, images, strict=True))
-        mean = _Mean(owner, known)
+        basis = mean.range(third)
+        images = [mean.applied(row) for row in basis]
+        mean.known = sum(torch.vdot(*pair) for pair in zip(basis, images, strict=True))
 
     def sample() -> Tensor:
-        z = _signs(like, generator).flatten()
+        z = mean.signs().flatten()
         z = z - (basis.conj() @ z) @ basis if len(basis) else z
-        return torch.vdot(z, in_own_space(owner, A, z.reshape(like.shape)).flatten())
+        return torch.vdot(z, mean.applied(z))
 
-    progress = Progress(owner, num_samples, tqdm_kwargs, callback)
-    return progress.follow(mean.of(sample, progress.is_watched), _shown).estimate()
+    return mean.of(sample, Progress(owner, num_samples, tqdm_kwargs, callback))
 
 
 def estimate_diagonal(
@@ -137,19 +126,8 @@ def estimate_diagonal(
 
     Parameters
     ----------
-    A : NamedLinop or function
-        From a space to itself; the names may differ.
-    num_samples : int
-        How often A is applied: at least 2.
-    like : Tensor, optional
-        Any tensor of the shape, dtype and device of the input; needed for a function.
-    sizes : mapping of dimension to int, optional
-        Sizes of the input's dimensions that the operator does not know, without ``like``.
-    seed : int
-        Of the random numbers.
-    tqdm_kwargs, callback : optional
-        A step is a sample. Its ``x`` is the estimate so far, its ``values`` are "size", the norm of
-        x, and "standard_error", the norm of that.
+    A, num_samples, like, sizes, seed, tqdm_kwargs, callback
+        As of :func:`estimate_trace`; at least 2 samples.
 
     Returns
     -------
@@ -159,7 +137,7 @@ def estimate_diagonal(
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`. ValueError also if there are too few samples.
+        As :func:`estimate_trace` does.
 
     References
     ----------
@@ -174,31 +152,66 @@ def estimate_diagonal(
     """
     owner = "estimate_diagonal"
     check_count(owner, "num_samples", num_samples, 2)
-    generator = seeded(owner, seed)
-    like = input_or_random(owner, A, ("like", like), sizes, generator)
-    A, like = applied_in_half(owner, A, like.dtype), widened(like)
+    mean = _Mean(owner, A, like, sizes, seed)
 
     def sample() -> Tensor:
-        z = _signs(like, generator)
-        return z.conj() * in_own_space(owner, A, z)
+        z = mean.signs()
+        return z.conj() * mean.applied(z).reshape(z.shape)
 
-    progress = Progress(owner, num_samples, tqdm_kwargs, callback)
-    return progress.follow(_Mean(owner).of(sample, progress.is_watched), _shown).estimate()
+    return mean.of(sample, Progress(owner, num_samples, tqdm_kwargs, callback))
 
 
 class _Mean:
     """The mean of samples, plus a constant, and its standard error."""
 
-    def __init__(self, owner: str, known: Tensor | int = 0) -> None:
-        self.owner, self.known = owner, known
+    def __init__(
+        self,
+        owner: str,
+        A: Operator,
+        like: Tensor | None,
+        sizes: Mapping[str, int] | None,
+        seed: int,
+    ) -> None:
+        like, self.generator = input_or_random(owner, A, "like", like, sizes, seed)
+        self.owner, self.A = owner, applied_in_half(owner, A, like.dtype)
+        self.like = widened(like)
+        self.known: Tensor | int = 0
         self.count = 0
 
-    def of(self, sample: Callable[[], Tensor], is_watched: bool) -> Iterator[Iterate[_Mean]]:
-        """Take one sample after the other."""
-        yield self, {}, None
-        while True:
-            self.add(sample())
-            yield self, self.values() if is_watched else {}, None
+    def applied(self, z: Tensor) -> Tensor:
+        """Return A z, flat."""
+        return in_own_space(self.owner, self.A, z.reshape(self.like.shape)).flatten()
+
+    def signs(self) -> Tensor:
+        """Return random numbers of magnitude 1 of which mean and mean square are 0 and 1."""
+        shape, dtype = self.like.shape, self.like.dtype.to_real()
+
+        def drawn() -> Tensor:
+            return torch.randint(0, 2, shape, generator=self.generator, dtype=dtype, device="cpu")
+
+        signs = drawn().mul_(2).sub_(1)
+        if self.like.is_complex():
+            is_real = drawn()
+            signs = torch.complex(signs * is_real, signs * (1 - is_real))
+        return signs.to(self.like.device)
+
+    @torch.no_grad()
+    def range(self, count: int) -> Tensor:
+        """Return orthonormal rows that span where A maps random vectors to."""
+        images = [self.applied(self.signs()) for _ in range(count)]
+        basis: Tensor = torch.linalg.qr(torch.stack(images, dim=1)).Q
+        return basis.mT.contiguous()
+
+    def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
+        """Take one sample after the other, and return what is then known."""
+
+        def steps() -> Iterator[Iterate[_Mean]]:
+            yield self, {}, None
+            while True:
+                self.add(sample())
+                yield self, self.values() if progress.is_watched else {}, None
+
+        return progress.follow(steps(), lambda mean: mean.estimate().value.clone()).estimate()
 
     def add(self, sample: Tensor) -> None:
         """Take one more, by the recurrence of Welford."""
@@ -226,29 +239,3 @@ class _Mean:
         """Return the norms of the estimate and of its error."""
         size, error = (float(norm(one.detach()).item()) for one in self.estimate())
         return {"size": size, "standard_error": error}
-
-
-def _shown(mean: _Mean) -> Tensor:
-    return mean.estimate().value.clone()
-
-
-def _signs(like: Tensor, generator: torch.Generator) -> Tensor:
-    """Return random numbers of magnitude 1 of which mean and mean square are 0 and 1."""
-
-    def drawn() -> Tensor:
-        dtype = like.dtype.to_real()
-        return torch.randint(0, 2, like.shape, generator=generator, dtype=dtype, device="cpu")
-
-    signs = drawn().mul_(2).sub_(1)
-    if like.is_complex():
-        is_real = drawn()
-        signs = torch.complex(signs * is_real, signs * (1 - is_real))
-    return signs.to(like.device)
-
-
-@torch.no_grad()
-def _range(owner: str, A: Operator, like: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Return orthonormal rows that span where A maps random vectors to."""
-    images = [in_own_space(owner, A, _signs(like, generator)).flatten() for _ in range(count)]
-    basis: Tensor = torch.linalg.qr(torch.stack(images, dim=1)).Q
-    return basis.mT.contiguous()

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from ._checks import Operator, check_count, check_like, check_vector, checked_number
-from ._precision import OperatorPair, in_given_precision, rounding_of, widened
-from ._progress import Iterate, Progress
-from ._proximal import Proximal, checked_proximal, in_moderate_unit
+from .._kernels._tracing import is_recorded
+from ._checks import Operator, check_count, check_like, checked_number
+from ._precision import OperatorPair, rounding_of
+from ._progress import Callback, Iterate, Progress, StopReason
+from ._proximal import PenalizedProblem, Proximal
 from ._random import random_like
-from ._step import Callback, StopReason
-from ._vectors import extrapolated, magnitudes
+from ._vectors import magnitudes
 
 _NAME = "fista"
 
@@ -41,20 +41,15 @@ def fista(
     It takes the memory of seven vectors of the input and six of the output at most, with what
     A, its adjoint and the proximal map return, and waits for the device once in a step.
     Gradients flow through the steps, all of which autograd then keeps; the length of a step and
-    the momentum are taken for constants.
+    the momentum count as constants.
 
     Parameters
     ----------
-    A : NamedLinop or function
     y : Tensor
         Of the shape of the output; real or complex. It is one vector.
     proximal : function
         The proximal map of g: a function of z and t that returns the x that minimises
         :math:`g(x) + |x - z|^2 / 2t`, such as :func:`soft_threshold`.
-    x0 : Tensor, optional
-        Where to begin; zero by default.
-    max_num_iters : int
-        Number of steps after which to stop in any case.
     tol : float
         Stop when a step from the extrapolated point z to x is no longer than this times the
         longer of both: x is a minimum when it has length 0. ``CONVERGED`` allows for the rounding
@@ -66,11 +61,9 @@ def fista(
     restart : bool
         Forget the momentum when it goes uphill. That does no harm and helps where the function
         is strongly convex near the minimum.
-    adjoint : function, optional
-        The adjoint, where A is a function and not a NamedLinop.
-    tqdm_kwargs, callback : optional
-        The ``values`` of a step are "change", what ``tol`` is compared with, "residual",
-        :math:`|A x - y| / |y|`, and "step".
+    A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+        See :mod:`linops_core.alg`. The ``values`` of a step are "change", what ``tol`` is compared
+        with, "residual", :math:`|A x - y| / |y|`, and "step".
 
     Returns
     -------
@@ -80,8 +73,7 @@ def fista(
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`. ValueError also if the step that was given
-        shows itself to be too long.
+        As all solvers do; ValueError also if the step that was given shows itself to be too long.
 
     References
     ----------
@@ -99,42 +91,23 @@ def fista(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    check_vector(_NAME, "y", y)
     check_count(_NAME, "max_num_iters", max_num_iters)
     tol = checked_number(_NAME, "tol", tol)
     if step is not None:
         step = checked_number(_NAME, "step", step, is_positive=True)
-    pair, dtype, y = OperatorPair(_NAME, A, adjoint, y.dtype), y.dtype, widened(y)
-    proximal = checked_proximal(_NAME, "proximal", proximal, dtype)
-    unit, proximal = in_moderate_unit(_NAME, y, proximal)
-    y = y if unit == 1.0 else y / unit
-    if x0 is None:
-        x = torch.zeros_like(pair.adjoint(y))
-    else:
-        check_vector(_NAME, "x0", x0)
-        x = widened(x0) / unit
+    problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0)
     progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-
-    def result(x: Tensor) -> Tensor:
-        return in_given_precision(_NAME, x * unit, dtype)
-
-    steps = _steps(pair, y, proximal, x, tol, step, restart, progress.is_watched)
-    return result(progress.follow(steps, result))
+    return problem.solve(_steps(problem, tol, step, restart, progress.is_watched), progress)
 
 
 def _steps(
-    A: OperatorPair,
-    y: Tensor,
-    proximal: Proximal,
-    x: Tensor,
-    tol: float,
-    given_step: float | None,
-    restart: bool,
-    is_watched: bool,
+    problem: PenalizedProblem, tol: float, given: float | None, restart: bool, is_watched: bool
 ) -> Iterator[Iterate[Tensor]]:
+    A, y = problem.A, problem.y
+    x = torch.zeros_like(A.adjoint(y)) if problem.x0 is None else problem.x0
     image = A.forward(x)
     check_like(_NAME, "the output of A", image, "y", y)
-    step = _first_step(A, image - y) if given_step is None else given_step
+    step = _first_step(A, image - y) if given is None else given
     step = checked_number(_NAME, "step", step, is_positive=True)
     precision, rounding = torch.finfo(A.dtype).eps, rounding_of(A.dtype)
     z, z_image, age = x.clone(), image.clone(), 1.0
@@ -144,7 +117,7 @@ def _steps(
         gradient = A.adjoint(misfit)
         check_like(_NAME, "the output of the adjoint", gradient, "x", x)
         while True:
-            found = proximal(torch.sub(z, gradient, alpha=step), step)
+            found = problem.proximal(torch.sub(z, gradient, alpha=step), step)
             check_like(_NAME, "what the proximal map returns", found, "x", x)
             found_image = A.forward(found)
             move = found - z
@@ -155,7 +128,7 @@ def _steps(
             known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
             if known**2 <= length**2 * (1 + 1e-3):
                 break
-            if given_step is not None:
+            if given is not None:
                 raise ValueError(
                     f"{_NAME}: step must be at most 1 / |A|^2, got {step:.6g} where the "
                     f"curvature is {(bent / length) ** 2:.6g}"
@@ -174,13 +147,17 @@ def _steps(
             age = 1.0
         before, age = age, (1 + math.sqrt(1 + 4 * age**2)) / 2
         momentum = 1 + (before - 1) / age
-        z = extrapolated(x, found, momentum, into=z)
-        z_image = extrapolated(image, found_image, momentum, into=z_image)
+        z = _extrapolated(x, found, momentum, into=z)
+        z_image = _extrapolated(image, found_image, momentum, into=z_image)
         x, image = found, found_image
         del found, found_image, gradient, misfit, move, vectors, along  # before others are made
         residual = _residual(image, y) if is_watched else math.nan
         values = {"change": length / (size or 1.0), "residual": residual, "step": step}
         yield x, values, reason
+
+
+def _extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
+    return torch.lerp(x, z, factor, out=None if is_recorded(x, z) else into)
 
 
 def _residual(image: Tensor, y: Tensor) -> float:
@@ -194,7 +171,7 @@ def _first_step(A: OperatorPair, residual: Tensor) -> float:
     direction = A.adjoint(residual)
     (size,) = magnitudes(_NAME, direction)
     if not size:
-        direction = random_like(direction, torch.Generator().manual_seed(0))
+        direction = random_like(direction)
         (size,) = magnitudes(_NAME, direction)
     (bent,) = magnitudes(_NAME, A.forward(direction))
     return (size / bent) ** 2 if bent else 1.0

@@ -13,33 +13,21 @@ from .._kernels._changes import TensorState
 from ._checks import Operator
 
 
-class Weights:
-    """The weights of operators as they are now, without keeping their memory.
-
-    Of a function they are not known, except of the module or tensor of a bound method.
-    """
-
-    def __init__(self, owner: str, operators: Sequence[Operator]) -> None:
-        self.owner, self.operators = owner, operators
-        self.states = [[*map(TensorState, _tensors_of(operator))] for operator in operators]
-
-    def check(self) -> None:
-        """Refuse weights that were replaced, or written to in a way that autograd counts."""
-        for operator, states in zip(self.operators, self.states, strict=True):
-            tensors = _tensors_of(operator)
-            if len(states) == len(tensors) and all(map(TensorState.is_current, states, tensors)):
-                continue
-            name = operator.signature if isinstance(operator, NamedLinop) else "A function"
-            raise RuntimeError(
-                f"{self.owner}: the weights of {name} must be those of the solution when its "
-                "gradient is computed, got others; compute it before they change (those given "
-                "to torch.func.functional_call are gone when it returns: call "
-                "torch.autograd.grad in what it calls), or through the steps, by "
-                "conjugate_gradients with implicit=False"
-            )
+def _check_weights(owner: str, operator: Operator, states: Sequence[TensorState]) -> None:
+    """Refuse weights that were replaced, or written to in a way that autograd counts."""
+    tensors = _tensors_of(operator)
+    if len(states) != len(tensors) or not all(map(TensorState.is_current, states, tensors)):
+        name = operator.signature if isinstance(operator, NamedLinop) else "A function"
+        raise RuntimeError(
+            f"{owner}: the weights of {name} must be those of the solution when its gradient is "
+            "computed, got others; compute it before they change (those given to "
+            "torch.func.functional_call are gone when it returns: call torch.autograd.grad in "
+            "what it calls), or through the steps, by conjugate_gradients with implicit=False"
+        )
 
 
 def _tensors_of(operator: Operator) -> list[Tensor]:
+    """Return its weights; of a function they are unknown, but for what a bound method is of."""
     held = getattr(operator, "__self__", operator)
     if isinstance(held, torch.nn.Module):
         return [*held.parameters(), *held.buffers()]
@@ -83,32 +71,20 @@ class _Last(torch.autograd.Function):
 def attach(
     x: Tensor, defect: Tensor, adjoint: Operator, owner: str, operators: Sequence[Operator]
 ) -> Tensor:
-    r"""Return the solution x of a linear problem with the gradient that its equation gives.
+    r"""Return x with the gradient of :math:`dx = M^{-1} \, \partial_\theta b`.
 
-    By the implicit function theorem: let :math:`b(\theta, x) = 0` at the solution, with the
-    derivative -M to x. Then :math:`dx = M^{-1} \, \partial_\theta b`.
-
-    Parameters
-    ----------
-    x : Tensor
-        The solution, without gradient.
-    defect : Tensor
-        b, in which x is a constant and autograd follows everything else: so gradients reach
-        whatever the operator was made of.
-    adjoint : function
-        The adjoint of :math:`M^{-1}`, called without autograd.
-    owner : str
-        The solver, for errors.
-    operators : sequence of operators
-        What ``adjoint`` applies, with the weights of now: others are refused in the backward pass.
+    b is the defect, 0 at the solution x and with derivative -M to it: x is a constant in it, and
+    autograd follows everything else. ``adjoint`` is that of the inverse of M; it applies the
+    operators, of which the weights must still be those of now when it is called.
     """
     if not defect.requires_grad:
         return x
-    weights = Weights(owner, operators)
+    states = [[*map(TensorState, _tensors_of(operator))] for operator in operators]
 
     @torch.no_grad()
     def back(gradient: Tensor) -> Tensor:
-        weights.check()
+        for operator, seen in zip(operators, states, strict=True):
+            _check_weights(owner, operator, seen)
         return adjoint(gradient.detach())
 
     solution: Tensor = _Solved.apply(defect, x, back)  # type: ignore[no-untyped-call]

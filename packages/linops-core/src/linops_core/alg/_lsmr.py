@@ -10,11 +10,9 @@ from torch import Tensor
 
 from ._bidiagonal import Bidiagonalization, rotation
 from ._checks import Operator
-from ._least_squares import Norms, Problem, Tolerances, least_squares
-from ._step import Callback
+from ._least_squares import Norms, Options, least_squares
+from ._progress import Callback
 from ._vectors import add_scaled
-
-_NAME = "lsmr"
 
 
 def lsmr(
@@ -73,9 +71,8 @@ def lsmr(
     >>> torch.round(lsmr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)
     tensor([1., 2.])
     """
-    problem = Problem(_NAME, A, adjoint, y, x0, damp)
-    tolerances = Tolerances(atol, btol, conlim)
-    return least_squares(LSMR, problem, tolerances, max_num_iters, tqdm_kwargs, callback)
+    options = Options(LSMR, damp, atol, btol, conlim)
+    return least_squares("lsmr", A, adjoint, y, x0, options, max_num_iters, tqdm_kwargs, callback)
 
 
 class LSMR:

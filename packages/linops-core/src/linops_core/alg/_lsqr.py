@@ -9,11 +9,9 @@ from torch import Tensor
 
 from ._bidiagonal import Bidiagonalization, rotation
 from ._checks import Operator
-from ._least_squares import Norms, Problem, Tolerances, least_squares
-from ._step import Callback
+from ._least_squares import Norms, Options, least_squares
+from ._progress import Callback
 from ._vectors import add_scaled
-
-_NAME = "lsqr"
 
 
 def lsqr(
@@ -102,9 +100,8 @@ def lsqr(
     >>> torch.round(lsqr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)
     tensor([1., 2.])
     """
-    problem = Problem(_NAME, A, adjoint, y, x0, damp)
-    tolerances = Tolerances(atol, btol, conlim)
-    return least_squares(LSQR, problem, tolerances, max_num_iters, tqdm_kwargs, callback)
+    options = Options(LSQR, damp, atol, btol, conlim)
+    return least_squares("lsqr", A, adjoint, y, x0, options, max_num_iters, tqdm_kwargs, callback)
 
 
 class LSQR:

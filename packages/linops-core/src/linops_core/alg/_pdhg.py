@@ -11,10 +11,9 @@ from torch import Tensor
 from ._checks import Operator, check_count, check_like, check_vector, checked_number
 from ._power_method import operator_norm
 from ._precision import OperatorPair, in_given_precision, rounding_of, widened
-from ._progress import Iterate, Progress, reason_of_both
+from ._progress import Callback, Iterate, Progress, StopReason, reason_of_both
 from ._proximal import Proximal, checked_proximal, conjugate
 from ._random import random_like
-from ._step import Callback, StopReason
 from ._vectors import add_scaled, magnitudes
 
 _NAME = "pdhg"
@@ -47,19 +46,15 @@ def pdhg(
 
     It takes the memory of five vectors of the input and six of the output at most, with what K,
     its adjoint and the proximal maps return, and waits for the device once in a step. Gradients
-    flow through the steps, all of which autograd then keeps; tau and sigma are taken for
-    constants.
+    flow through the steps, all of which autograd then keeps; tau and sigma count as constants.
 
     Parameters
     ----------
-    K : NamedLinop or function
     proximal_f, proximal_g : function
         The proximal maps of f and g: functions of z and t, such as :func:`soft_threshold`. That
         of the conjugate of f, which the method needs, is made of that of f.
     x0 : Tensor
         Where to begin; it gives the shape and dtype of x.
-    max_num_iters : int
-        Number of steps after which to stop in any case.
     p0 : Tensor, optional
         Where the dual variable begins, of the shape of the output; zero by default.
     tau, sigma : float, optional
@@ -72,11 +67,9 @@ def pdhg(
         than eps_abs times the root of their number of entries plus eps_rel :math:`|K| |p'|`, or
         eps_rel :math:`|K| |x'|`. ``CONVERGED`` allows for the rounding of both; where that alone is
         more than the tolerance, it is ``ROUNDING``.
-    adjoint : function, optional
-        The adjoint, where K is a function and not a NamedLinop.
-    tqdm_kwargs, callback : optional
-        The ``values`` of a step are "primal" and "dual", the lengths of the first and of the second
-        of these vectors, "tau" and "sigma".
+    K, max_num_iters, adjoint, tqdm_kwargs, callback
+        See :mod:`linops_core.alg`, where K is A. The ``values`` of a step are "primal" and "dual",
+        the lengths of the first and of the second of these vectors, "tau" and "sigma".
 
     Returns
     -------
@@ -86,8 +79,8 @@ def pdhg(
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`. ValueError also if tau and sigma that were
-        both given show themselves to be too long.
+        As all solvers do; ValueError also if tau and sigma that were both given show themselves
+        to be too long.
 
     References
     ----------
@@ -111,10 +104,8 @@ def pdhg(
     """
     check_vector(_NAME, "x0", x0)
     check_count(_NAME, "max_num_iters", max_num_iters)
-    tolerances = (
-        checked_number(_NAME, "eps_abs", eps_abs),
-        checked_number(_NAME, "eps_rel", eps_rel),
-    )
+    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
+    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     dtype = x0.dtype
     proximal_f = checked_proximal(_NAME, "proximal_f", proximal_f, dtype)
     proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype)
@@ -123,7 +114,7 @@ def pdhg(
         p0 = widened(p0).clone()
     pair, x = OperatorPair(_NAME, K, adjoint, dtype, "K"), widened(x0).clone()
     lengths = _StepLengths(pair, x, tau, sigma)
-    steps = _steps(pair, proximal_f, proximal_g, x, p0, lengths, tolerances)
+    steps = _steps(pair, (proximal_f, proximal_g), x, p0, lengths, (eps_abs, eps_rel))
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
@@ -134,16 +125,15 @@ def pdhg(
 
 def _steps(
     K: OperatorPair,
-    proximal_f: Proximal,
-    proximal_g: Proximal,
+    proximals: tuple[Proximal, Proximal],
     x: Tensor,
     p: Tensor | None,
     lengths: _StepLengths,
     tolerances: tuple[float, float],
 ) -> Iterator[Iterate[Tensor]]:
     eps_abs, eps_rel = tolerances
+    proximal_dual, proximal = conjugate(proximals[0]), proximals[1]
     precision, rounding = torch.finfo(K.dtype).eps, rounding_of(K.dtype)
-    proximal_dual = conjugate(proximal_f)
     image = K.forward(x)
     p = torch.zeros_like(image) if p is None else p
     check_like(_NAME, "p0", p, "the output of K", image)
@@ -155,7 +145,7 @@ def _steps(
         check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
         back = K.adjoint(p_new)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
-        x_new = proximal_g(torch.sub(x, back, alpha=tau), tau)
+        x_new = proximal(torch.sub(x, back, alpha=tau), tau)
         del back  # as early as that, because the next vectors need the memory
         check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
         image_new = K.forward(x_new)
@@ -193,9 +183,8 @@ class _StepLengths:
             tau = checked_number(_NAME, "tau", tau, is_positive=True)
         if sigma is not None:
             sigma = checked_number(_NAME, "sigma", sigma, is_positive=True)
-        start = random_like(x0, torch.Generator().manual_seed(0))
         with torch.no_grad():
-            norm = operator_norm(K.forward, start, 30, 1e-3, adjoint=K.adjoint)
+            norm = operator_norm(K.forward, random_like(x0), 30, 1e-3, adjoint=K.adjoint)
         self.norm = float(norm)
         longest = 0.99 / (self.norm or 1.0)  # the root of the product
         self.are_given = tau is not None and sigma is not None

@@ -19,9 +19,8 @@ from ._checks import (
     in_own_space,
 )
 from ._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
-from ._progress import Iterate, Progress
-from ._random import input_or_random, seeded
-from ._step import Callback, StopReason
+from ._progress import Callback, Iterate, Progress, StopReason
+from ._random import input_or_random
 from ._vectors import is_moderate, unit_of
 
 
@@ -61,9 +60,9 @@ def power_method(
     batch_dims : int, or dimensions
         How many first dimensions, or the names of which of A, number independent operators:
         each has its own vector, and all go on until the last has converged.
-    tqdm_kwargs, callback : optional
-        The ``x`` of a step is v, its ``values`` are "eigenvalue" (the largest of all) and "change",
-        relative (the largest).
+    tqdm_kwargs, callback
+        See :mod:`linops_core.alg`. The ``x`` of a step is v, its ``values`` are "eigenvalue" (the
+        largest of all) and "change", relative (the largest).
 
     Returns
     -------
@@ -76,8 +75,8 @@ def power_method(
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`. TypeError also if batch_dims are names and A
-        is a function, ValueError if v_init is zero.
+        As all solvers do; TypeError also if batch_dims are names and A is a function, ValueError
+        if v_init is zero.
 
     References
     ----------
@@ -167,21 +166,13 @@ def operator_norm(
 
     Parameters
     ----------
-    A : NamedLinop or function
-    v_init : Tensor, optional
-        Where to begin, of the shape of the input; random numbers by default.
-    max_iters : int
-        Number of steps after which to stop in any case.
+    v_init, max_iters, tqdm_kwargs, callback
+        As of :func:`power_method`, whose "eigenvalue" is the square of the norm. v_init is random
+        by default.
     tol : float
         Stop when the norm changes by no more than half of this, relatively.
-    adjoint : function, optional
-        The adjoint, where A is a function and not a NamedLinop.
-    sizes : mapping of dimension to int, optional
-        Sizes of the input's dimensions that the operator does not know, without v_init.
-    seed : int
-        Of the random numbers.
-    tqdm_kwargs, callback : optional
-        As of :func:`power_method`, whose "eigenvalue" is the square of the norm.
+    A, adjoint, sizes, seed
+        See :mod:`linops_core.alg`.
 
     Returns
     -------
@@ -191,12 +182,11 @@ def operator_norm(
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`. ValueError also if v_init is zero.
+        As all solvers do; ValueError also if v_init is zero.
 
     References
     ----------
-    G. H. Golub and C. F. Van Loan, "Matrix computations" (2013), sections 2.3.3 (the norm) and
-    7.3.1.
+    As of :func:`power_method`, and section 2.3.3 there.
 
     Examples
     --------
@@ -207,12 +197,11 @@ def operator_norm(
     owner = "operator_norm"
     check_count(owner, "max_iters", max_iters, 1)
     tol = checked_number(owner, "tol", tol)
-    v = input_or_random(owner, A, ("v_init", v_init), sizes, seeded(owner, seed))
-    dtype = v.dtype
+    v, _ = input_or_random(owner, A, "v_init", v_init, sizes, seed)
+    dtype, v = v.dtype, widened(v)
     pair = OperatorPair(owner, A, adjoint, dtype)
     if not v.numel():  # the only vector is zero
-        return widened(v).abs().sum()
-    v = widened(v)
+        return v.abs().sum()
     image = pair.forward(v)
     size = unit_of(owner, image, is_output=True)
     unit = size / unit_of(owner, v) if image.any() else 1.0

@@ -46,13 +46,7 @@ class OperatorPair:
 
 
 def checked_adjoint(owner: str, A: Operator, adjoint: Operator | None, name: str = "A") -> Operator:
-    """Return the adjoint that is given, or that of a NamedLinop.
-
-    Raises
-    ------
-    TypeError
-        If A is a function and its adjoint is not given, or one of them cannot be called.
-    """
+    """Return the adjoint that is given, or that of a NamedLinop."""
     check_callable(owner, name, A)
     if adjoint is not None:
         check_callable(owner, "the adjoint", adjoint)
@@ -65,17 +59,7 @@ def checked_adjoint(owner: str, A: Operator, adjoint: Operator | None, name: str
 def applied_in_half(
     owner: str, A: Callable[..., Tensor], dtype: torch.dtype, name: str = "A"
 ) -> Callable[..., Tensor]:
-    """Return A for tensors in single precision, where the given dtype is a half precision.
-
-    A function of more than a tensor, such as a proximal map, is given the rest as it is.
-
-    Raises
-    ------
-    TypeError
-        If A cannot be called.
-    ValueError
-        When called, if A returns another precision than the half precision it is given.
-    """
+    """Return A, or a proximal map, for tensors in single precision where the dtype is half."""
     check_callable(owner, name, A)
     if dtype not in _WIDE:
         return A
@@ -112,13 +96,7 @@ def in_given_precision(
     may_be_extreme: bool = False,
     rule: str = "the scale of A must be such that the solution is",
 ) -> Tensor:
-    """Return a result in the precision of a dtype.
-
-    Raises
-    ------
-    ArithmeticError
-        If half precision does not hold it, or, where it may be extreme, any precision.
-    """
+    """Return a result in the precision of a dtype, refused where that does not hold it."""
     found = narrowed(x, dtype)
     if (may_be_extreme or found is not x) and not found.isfinite().all():
         raise ArithmeticError(f"{owner}: {rule} in the range of {found.dtype}, got infinity")

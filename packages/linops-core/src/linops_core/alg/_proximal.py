@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import torch
@@ -16,8 +16,9 @@ from torch import Tensor
 
 from .._kernels._tracing import is_recorded
 from ._batched_vectors import BatchedVectors
-from ._checks import check_callable, checked_number
-from ._precision import applied_in_half, narrowed, widened
+from ._checks import Operator, check_callable, check_vector, checked_number
+from ._precision import OperatorPair, applied_in_half, in_given_precision, narrowed, widened
+from ._progress import Iterate, Progress
 from ._vectors import is_moderate, norm, unit_of
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
@@ -27,17 +28,8 @@ Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
     r"""The proximal map of :math:`g(x) = \sum_n w_n |x_n|`, for real and complex x.
 
-    Magnitudes shrink by t w, down to 0; signs and phases stay.
-
-    Parameters
-    ----------
-    weight : float or Tensor
-        w, at least 0; a tensor is broadcast to x.
-
-    Raises
-    ------
-    ValueError
-        If a weight is negative.
+    Magnitudes shrink by t w, down to 0; signs and phases stay. The weight w may be a tensor
+    that is broadcast to x; one below 0 raises a ValueError.
 
     References
     ----------
@@ -68,10 +60,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
 def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
     """The nearest point of which all entries are between two real numbers; x is real.
 
-    Parameters
-    ----------
-    lower, upper : float
-        ``box(0)`` are the numbers that are not negative.
+    ``box(0)`` are the numbers that are not negative.
 
     Raises
     ------
@@ -107,22 +96,8 @@ def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
 def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
     """The nearest point of which the distance to a centre is at most a radius.
 
-    Parameters
-    ----------
-    radius : float
-        At least 0.
-    center : Tensor, optional
-        Of the shape of x; zero by default.
-
-    Raises
-    ------
-    ValueError
-        If the radius is negative.
-
-    References
-    ----------
-    N. Parikh and S. Boyd, "Proximal algorithms", Foundations and Trends in Optimization 1
-    (2014), chapter 6.
+    The centre is of the shape of x, zero by default; a radius below 0 raises a ValueError. See
+    the reference of :func:`box`.
 
     Examples
     --------
@@ -145,22 +120,8 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
 def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Proximal:
     r"""The proximal map of :math:`g(x) = \frac12 \sum_n w_n |x_n - c_n|^2`.
 
-    Parameters
-    ----------
-    weight : float or Tensor
-        w, at least 0; a tensor is broadcast to x.
-    center : Tensor or float
-        c
-
-    Raises
-    ------
-    ValueError
-        If a weight is negative.
-
-    References
-    ----------
-    N. Parikh and S. Boyd, "Proximal algorithms", Foundations and Trends in Optimization 1
-    (2014), chapter 6.
+    The weight w and the centre c may be tensors that are broadcast to x; a weight below 0 raises
+    a ValueError. See the reference of :func:`box`.
 
     Examples
     --------
@@ -190,15 +151,7 @@ def no_penalty() -> Proximal:
 def conjugate(proximal: Proximal) -> Proximal:
     r"""The proximal map of the convex conjugate :math:`g^*`, by the identity of Moreau.
 
-    Parameters
-    ----------
-    proximal : function
-        Of a convex g.
-
-    References
-    ----------
-    N. Parikh and S. Boyd, "Proximal algorithms", Foundations and Trends in Optimization 1
-    (2014), section 2.5.
+    It is made of that of g; see section 2.5 of the reference of :func:`box`.
 
     Examples
     --------
@@ -211,13 +164,7 @@ def conjugate(proximal: Proximal) -> Proximal:
 
 
 def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dtype) -> Proximal:
-    """Return a function of z and t for tensors in single precision where the dtype is half.
-
-    Raises
-    ------
-    TypeError
-        If it cannot be called with two arguments, or makes a proximal map and was not called.
-    """
+    """Return a map for single precision where the dtype is half; refuse what is none of z and t."""
     check_callable(owner, name, proximal)
     given: object = proximal
     for factory in (soft_threshold, box, l2_ball, l2_squared, no_penalty, conjugate):
@@ -237,16 +184,40 @@ def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dty
     return applied_in_half(owner, proximal, dtype, name)
 
 
-def in_moderate_unit(owner: str, y: Tensor, proximal: Proximal) -> tuple[float, Proximal]:
-    """Return a unit in which squares of y are within the range of its dtype, and the map in it.
+class PenalizedProblem:
+    """|A x - y|^2 / 2 + g, in the unit of y if that is extreme: the same function, to the last bit.
 
-    The unit is 1 for all y that are not extreme, and a power of two for the others. What is to
-    be minimised is then the same function of x in another unit, to the last bit.
+    Its vectors are in single precision where y is in half.
     """
-    unit = unit_of(owner, y)
-    if is_moderate(unit):
-        return 1.0, proximal
-    return unit, lambda z, step: proximal(z * unit, step) / unit
+
+    def __init__(
+        self,
+        owner: str,
+        A: Operator,
+        adjoint: Operator | None,
+        y: Tensor,
+        proximal: Proximal,
+        x0: Tensor | None,
+    ) -> None:
+        check_vector(owner, "y", y)
+        self.owner, self.dtype = owner, y.dtype
+        self.A = OperatorPair(owner, A, adjoint, y.dtype)
+        self.y, self.x0, self.unit = widened(y), None, 1.0
+        self.proximal = given = checked_proximal(owner, "proximal", proximal, y.dtype)
+        unit = unit_of(owner, self.y)
+        if not is_moderate(unit):
+            self.y, self.unit = self.y / unit, unit
+            self.proximal = lambda z, step: given(z * unit, step) / unit
+        if x0 is not None:
+            check_vector(owner, "x0", x0)
+            self.x0 = widened(x0) / self.unit
+
+    def solve(self, steps: Iterator[Iterate[Tensor]], progress: Progress) -> Tensor:
+        """Return the last x of the steps, in the unit and the precision of y."""
+        return self._result(progress.follow(steps, self._result))
+
+    def _result(self, x: Tensor) -> Tensor:
+        return in_given_precision(self.owner, x * self.unit, self.dtype)
 
 
 def _checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from ._checks import Operator, check_count, check_scale, checked_number, finite
 from ._precision import OperatorPair, narrowed, rounding_of, widened
-from ._progress import Iterate, Progress
-from ._random import input_or_random, random_like, seeded
-from ._step import Callback, StopReason
+from ._progress import Callback, Iterate, Progress, StopReason
+from ._random import input_or_random, random_like
 from ._vectors import is_moderate, norm, unit_of
 
 _NAME = "svd"
@@ -59,27 +58,16 @@ def svd(
 
     Parameters
     ----------
-    A : NamedLinop or function
     k : int
         At most the dimension of the input and that of the output.
-    like : Tensor, optional
-        Any tensor of the shape, dtype and device of the input; needed for a function.
-    max_num_iters : int
-        Number of blocks after which to stop in any case.
     tol : float
         See above. ``CONVERGED`` allows for the rounding of A; where that alone is more, the steps
         end at the precision, which is ``ROUNDING``.
     oversampling : int
         Vectors in a block beyond k.
-    adjoint : function, optional
-        The adjoint, where A is a function and not a NamedLinop.
-    sizes : mapping of dimension to int, optional
-        Sizes of the input's dimensions that the operator does not know, without ``like``.
-    seed : int
-        Of the random numbers.
-    tqdm_kwargs, callback : optional
-        A step is a block. Its ``x`` are the singular values so far, its ``values`` are "norm", the
-        largest, and "residual", the largest rest over it.
+    A, like, max_num_iters, adjoint, sizes, seed, tqdm_kwargs, callback
+        See :mod:`linops_core.alg`. A step is a block. Its ``x`` are the singular values so far, its
+        ``values`` are "norm", the largest, and "residual", the largest rest over it.
 
     Returns
     -------
@@ -90,7 +78,7 @@ def svd(
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`. ValueError also if k is more than there is.
+        As all solvers do; ValueError also if k is more than there is.
 
     References
     ----------
@@ -112,10 +100,9 @@ def svd(
     check_count(_NAME, "max_num_iters", max_num_iters, 1)
     check_count(_NAME, "oversampling", oversampling)
     tol = checked_number(_NAME, "tol", tol)
-    generator = seeded(_NAME, seed)
-    like = input_or_random(_NAME, A, ("like", like), sizes, generator)
-    pair, dtype, like = OperatorPair(_NAME, A, adjoint, like.dtype), like.dtype, widened(like)
-    blocks = _Blocks(pair, like, generator)
+    like, generator = input_or_random(_NAME, A, "like", like, sizes, seed)
+    dtype = like.dtype
+    blocks = _Blocks(OperatorPair(_NAME, A, adjoint, dtype), widened(like), generator)
     if k > blocks.most:
         raise ValueError(
             f"{_NAME}: k must be at most {blocks.most}, the least of the dimensions of input and "
@@ -133,7 +120,7 @@ class _Blocks:
 
     def __init__(self, A: OperatorPair, like: Tensor, generator: torch.Generator) -> None:
         self.generator, self.dtype = generator, A.dtype
-        self.output = A.forward(random_like(like, torch.Generator().manual_seed(0)))
+        self.output = A.forward(random_like(like))
         self.like = like.to(torch.promote_types(like.dtype, self.output.dtype))
         self.unit = unit_of(_NAME, self.output, is_output=True)
         check_scale(_NAME, self.unit, narrowed(self.output, A.dtype).dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -21,11 +21,6 @@ def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None 
     return torch.addcmul(x, scale, z, out=None if is_recorded(x, z, scale) else into)
 
 
-def extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
-    """Return x + factor (z - x); in the memory of ``into`` unless autograd follows."""
-    return torch.lerp(x, z, factor, out=None if is_recorded(x, z) else into)
-
-
 def is_moderate(units: float | Tensor) -> bool:
     """Whether squares of sums of squares in these units, which may be 0, are in any range."""
     if isinstance(units, Tensor):
@@ -33,42 +28,39 @@ def is_moderate(units: float | Tensor) -> bool:
     return 2.0**-16 <= units <= 2.0**16 or not units
 
 
-def norm(x: Tensor, dims: Sequence[int] = (), keepdim: bool = False) -> Tensor:
-    """Return the root of the sum of squares over some dimensions, or over all.
+def norm(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return the root of the sum of squares over some dimensions; over all by default."""
 
-    Complex numbers are taken for pairs of real ones, for which there are vector instructions: torch
-    takes hundreds of times as long for complex norms on a CPU.
-    """
-    dims = list(dims) or list(range(x.ndim))
-    if not x.is_complex():
-        length: Tensor = torch.linalg.vector_norm(x, dim=dims or None, keepdim=keepdim)
+    def reduce(parts: Tensor, dims: list[int]) -> Tensor:
+        length: Tensor = torch.linalg.vector_norm(parts, dim=dims, keepdim=keepdim)
         return length
-    length = torch.linalg.vector_norm(_pairs(x), dim=[*dims, x.ndim], keepdim=keepdim)
-    return length.squeeze(-1) if keepdim else length
+
+    return _reduced(reduce, x, dims, keepdim)
 
 
-def largest_part(x: Tensor, dims: Sequence[int] = (), keepdim: bool = False) -> Tensor:
-    """Return the largest magnitude of the real and imaginary parts, which must be some."""
-    dims, x = list(dims) or list(range(x.ndim)), x.detach()
+def largest_part(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return the largest magnitude of the real and imaginary parts, of which there must be some."""
+    return _reduced(lambda parts, dims: parts.abs().amax(dims, keepdim), x.detach(), dims, keepdim)
+
+
+def _reduced(
+    reduce: Callable[[Tensor, list[int]], Tensor],
+    x: Tensor,
+    dims: Sequence[int] | None,
+    keepdim: bool,
+) -> Tensor:
+    """Reduce x, or pairs: complex norms take torch hundreds of times as long on a CPU."""
+    dims = list(range(x.ndim) if dims is None else dims)
     if not x.is_complex():
-        return x.abs().amax(dims, keepdim=keepdim)
-    part = _pairs(x).abs().amax([*dims, x.ndim], keepdim=keepdim)
-    return part.squeeze(-1) if keepdim else part
-
-
-def _pairs(x: Tensor) -> Tensor:
-    return torch.view_as_real(x.conj() if x.is_conj() else x)
+        return reduce(x, dims) if dims else x.abs()
+    found = reduce(torch.view_as_real(x.conj() if x.is_conj() else x), [*dims, x.ndim])
+    return found.squeeze(-1) if keepdim else found
 
 
 def magnitudes(owner: str, *vectors: Tensor, numbers: Sequence[Tensor] = ()) -> list[float]:
-    """Return the norms of the vectors and, after them, the numbers; one wait for the device.
+    """Return the norms of vectors, which must be finite, then the numbers; one wait for the device.
 
     A norm whose square leaves the range of the dtype is computed again in another unit.
-
-    Raises
-    ------
-    ArithmeticError
-        If a vector has NaN or infinity.
     """
     norms = [norm(vector.detach()) for vector in vectors]
     found: list[float] = torch.stack([*norms, *(one.detach() for one in numbers)]).tolist()
@@ -91,10 +83,9 @@ def safe_norms(vector: Tensor) -> tuple[float, float]:
 
 
 def unit_of(owner: str, y: Tensor, is_output: bool = False) -> float:
-    """Return the power of two below the largest part of y, maybe an output; 1 for zeros.
+    """Return the power of two below the largest part of y, 1 for zeros: no square overflows in it.
 
-    In this unit no square of a norm leaves the range of the dtype, and to change to it and back
-    rounds nothing.
+    An error names the dtype where y is an output of A, of which the scale may be the reason.
     """
     dtype = y.dtype if is_output else None
     largest = finite(owner, largest_part(y).item(), dtype) if y.numel() else 0.0
