@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memmap import View, overlapping_pairs
-from memmap._views import _join, _pairs
+from memmap._views import _pairs
 from memmap._views._boxes import Boxes
-from memmap._views._join import box_pairs, interval_pairs, n_interval_pairs
 from memmap._views._layout import Layout
+from memmap._views._pairs import box_pairs, interval_pairs, n_interval_pairs
 from memmap.testing import tensor_views, touched_bytes, views
 
 Tensors = list[Any]
@@ -28,23 +28,7 @@ def pairs_by_brute_force(tensors: Tensors) -> list[tuple[int, int]]:
 
 
 def in_small_portions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_join, "_PORTION", 3)
-    patch.setattr(_join, "_ROWS", 3)
-
-
-def joined_by_bits(patch: pytest.MonkeyPatch) -> None:
-    in_small_portions(patch)
-    patch.setattr(_join, "_DENSE", 0)
-
-
-def joined_by_few_levels_of_bits(patch: pytest.MonkeyPatch) -> None:
-    joined_by_bits(patch)
-    patch.setattr(_join, "_MAX_LEVELS", 2)
-
-
-def swept_along_one_axis(patch: pytest.MonkeyPatch) -> None:
-    in_small_portions(patch)
-    patch.setattr(_join, "_DENSE", 1e9)
+    patch.setattr(_pairs, "_PORTION", 3)
 
 
 def without_boxes(patch: pytest.MonkeyPatch) -> None:
@@ -61,13 +45,7 @@ def as_it_comes(patch: pytest.MonkeyPatch) -> None:
 
 
 Way = Callable[[pytest.MonkeyPatch], None]
-WAYS = [
-    as_it_comes,
-    swept_along_one_axis,
-    joined_by_bits,
-    joined_by_few_levels_of_bits,
-    without_boxes,
-]
+WAYS = [as_it_comes, in_small_portions, without_boxes]
 
 
 def assert_found_in_every_way(tensors: Tensors) -> None:
@@ -172,12 +150,12 @@ def test_intervals_meet_and_are_counted(intervals: list[tuple[int, int]]) -> Non
     ]
     for portion in (1, 3, 1 << 21):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_join, "_PORTION", portion)
+            patch.setattr(_pairs, "_PORTION", portion)
             assert sorted(listed(interval_pairs(low, high))) == expected
     assert n_interval_pairs(low, high) == len(expected)
 
 
-def listed(portions: Iterator[_join.Pairs]) -> list[tuple[int, int]]:
+def listed(portions: Iterator[_pairs.Pairs]) -> list[tuple[int, int]]:
     return [
         (min(pair), max(pair))
         for first, second in portions

@@ -17,8 +17,8 @@ from ._view import StorageSpace, View
 _ADDRESSED_DEVICES = frozenset({"cpu", "cuda", "xpu"})
 _CPU = torch.device("cpu")
 
+# Their instances are the same if their memory, their attributes and gradients are.
 PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
-"""Classes whose instances are the same if their memory, their attributes and gradients are."""
 
 _SUB_BYTE_NAMES = [f"{kind}{bits}" for kind in ("uint", "int") for bits in range(1, 8)]
 SUB_BYTE_DTYPES = frozenset(
@@ -42,11 +42,6 @@ def view_of(tensor: torch.Tensor | Array | View) -> View:
     ----------
     tensor : torch.Tensor, numpy.ndarray or View
         Anything strided. A view is returned as it is.
-
-    Returns
-    -------
-    View
-        A value; no memory is allocated, copied or kept alive.
 
     Raises
     ------
@@ -86,20 +81,8 @@ def places_of(
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
     """Whether two tensors lie in one storage, whichever bytes of it they touch.
 
-    Parameters
-    ----------
-    a, b : torch.Tensor, numpy.ndarray or View
-        Two strided tensors.
-
-    Returns
-    -------
-    bool
-        True if their storages are one object or share at least one byte of memory.
-
-    Raises
-    ------
-    TypeError
-        As for `view_of`.
+    That is, whether their storages are one object or share at least one byte of memory. Errors are
+    those of `view_of`.
 
     Examples
     --------
@@ -176,20 +159,8 @@ def _kind(tensor: torch.Tensor) -> str:
 def _view_of_array(array: Array) -> View:
     address: int = array.__array_interface__["data"][0]
     start, stop = _allocation(array)
-    return _new_view(
-        View,
-        (
-            _CPU,
-            start,
-            stop - start,
-            address - start,
-            array.shape,
-            array.strides,
-            array.itemsize,
-            False,
-            False,
-        ),
-    )
+    offset = address - start
+    return View(_CPU, start, stop - start, offset, array.shape, array.strides, array.itemsize)
 
 
 def _allocation(array: Array) -> tuple[int, int]:

@@ -10,4 +10,3 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Booleans: TypeAlias = npt.NDArray[np.bool_]
-Bits: TypeAlias = npt.NDArray[np.uint8]

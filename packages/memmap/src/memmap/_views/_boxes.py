@@ -35,10 +35,7 @@ class Boxes(NamedTuple):
 
 
 def boxes_of(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
-    """The smallest boxes around some sets of bytes (at least one).
-
-    Of the origins, that is taken with which most sets are boxes.
-    """
+    """The smallest boxes around at least one set of bytes, from the origin with most boxes."""
     strides = _grid_strides(layouts)
     axis_of = {stride: axis for axis, stride in enumerate(strides)}
     counts = np.ones((len(layouts), len(strides)), np.int64)
@@ -51,15 +48,11 @@ def boxes_of(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
                 counts[row, 0] += stride * (count - 1)  # with all bytes in between
                 in_grid[row] = False
     start = np.array([layout[0] for layout in layouts], np.int64)
-    best = None
-    for origin in origins:
-        boxes = _digits(start - origin, counts.copy(), strides, in_grid.copy())
-        if best is None or boxes[2].sum() > best[2].sum():
-            best = Boxes(origin, strides, *boxes)
-        if best.is_box.all():
-            break
-    assert best is not None
-    return best
+    found = [
+        Boxes(origin, strides, *_digits(start - origin, counts.copy(), strides, in_grid.copy()))
+        for origin in dict.fromkeys(origins)
+    ]
+    return max(found, key=lambda boxes: int(boxes.is_box.sum()))
 
 
 def _grid_strides(layouts: Iterable[Layout]) -> list[int]:

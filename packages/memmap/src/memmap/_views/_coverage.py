@@ -63,10 +63,9 @@ class Coverage(ABC):
 def coverage_of(
     layouts: Sequence[Layout], origin: int | None = None, twice: Sequence[bool] = ()
 ) -> Coverage:
-    """Count exactly how often bytes are touched by some sets (at least one).
+    """Count how often bytes are touched by at least one set; some may count twice.
 
-    Slices of one tensor are best counted from the start of their storage, the origin. Some sets
-    may count twice.
+    Slices of one tensor are best counted from the start of their storage, the origin.
     """
     weights = np.array([1 + double for double in twice] or [1] * len(layouts))
     start = min(layout.start for layout in layouts)

@@ -76,13 +76,7 @@ class Footprint:
         return union_runs(self._layouts)
 
     def isdisjoint(self, other: Footprint) -> bool:
-        """Whether no byte belongs to both.
-
-        Parameters
-        ----------
-        other : Footprint
-            Any footprint (else a TypeError); those of different spaces are disjoint.
-        """
+        """Whether no byte belongs to both, as of footprints of different spaces."""
         if not isinstance(other, Footprint):
             raise TypeError(
                 f"Footprint: the other set must be a Footprint, got {type(other).__name__}"
@@ -132,17 +126,12 @@ class Footprint:
 
 
 def footprint(tensor: torch.Tensor | Array | View) -> Footprint:
-    """Set of the bytes that a tensor touches.
+    """Set of the bytes that a tensor touches; the data are not touched, nor kept alive.
 
     Parameters
     ----------
     tensor : torch.Tensor, numpy.ndarray or View
         One strided tensor.
-
-    Returns
-    -------
-    Footprint
-        The data are not touched, no memory is kept alive.
 
     Raises
     ------
@@ -167,17 +156,8 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
     Parameters
     ----------
     tensors : iterable of torch.Tensor, numpy.ndarray or View
-        Strided tensors, on any devices.
-
-    Returns
-    -------
-    int
-        Bytes; tensors in different address spaces add up.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `footprint`.
+        Strided tensors, on any devices: different address spaces add up. Errors are those of
+        `footprint`.
 
     Examples
     --------
@@ -193,11 +173,6 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
 
 def tensor_memory_span(tensor: torch.Tensor | Array | View) -> tuple[int, int] | None:
     """First and last element of its storage that a tensor touches.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor, numpy.ndarray or View
-        One strided tensor.
 
     Returns
     -------

@@ -63,22 +63,14 @@ class Layout(NamedTuple):
 
 
 def run_layout(start: int, stop: int) -> Layout:
-    """All bytes from one address to another, which is not one of them."""
+    """All bytes from `start` on and before `stop`."""
     return Layout(start, stop, ((1, stop - start),))
 
 
 def normalise(
     start: int, sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> Layout | None:
-    """Normal form of the bytes of a strided view; ``None`` if it touches none.
-
-    `start` is the address of the element with index 0.
-
-    Examples
-    --------
-    >>> normalise(0, (3, 4), (16, 4), 4)
-    Layout(start=0, stop=48, dims=((1, 48),))
-    """
+    """Normal form of a strided view whose element with index 0 is at `start`; None if empty."""
     relative = _relative_layout(sizes, strides, itemsize)
     if relative is None:
         return None
@@ -92,7 +84,6 @@ def normalise(
 def _relative_layout(
     sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> Layout | None:
-    """Normal form for a start of 0."""
     low, high = 0, itemsize
     dims = []
     for size, stride in zip(sizes, strides, strict=True):

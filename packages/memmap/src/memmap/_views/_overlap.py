@@ -21,15 +21,7 @@ def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> 
     microseconds for slices; for adversarial strides it is bounded by the number of bytes in
     which the two spans meet, and the answer stays exact.
 
-    Parameters
-    ----------
-    a, b : torch.Tensor, numpy.ndarray or View
-        Two strided tensors.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `footprint`.
+    Arguments and errors are those of `footprint`.
 
     Examples
     --------
@@ -45,22 +37,9 @@ def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> 
 
 
 def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
-    """Whether two elements of a tensor share a byte, exactly.
+    """Whether two elements of a tensor share a byte, exactly, as in expanded or unfolded tensors.
 
-    Parameters
-    ----------
-    tensor : torch.Tensor, numpy.ndarray or View
-        One strided tensor.
-
-    Returns
-    -------
-    bool
-        True for expanded and unfolded tensors, and for any other whose elements overlap.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `footprint`.
+    Argument and errors are those of `footprint`.
 
     Examples
     --------
@@ -109,16 +88,14 @@ def layouts_overlap(a: Layout, b: Layout) -> bool:
     # start_a + sum s i = start_b + sum t j. With i' = count - 1 - i on one side every coefficient
     # is positive; of the two ways to do that, take the one with the smaller right-hand side.
     target = min(b_stop - 1 - a_start, a_stop - 1 - b_start)
-    return _equation_of(a_dims, b_dims).reaches(target)
+    return _equation_of(a_dims, b_dims).reaches(target, target)
 
 
 # As for the normal forms of views: programs ask again and again for a few pairs of shapes.
 @lru_cache(maxsize=4096)
 def _equation_of(a_dims: Dims, b_dims: Dims) -> Equation:
-    """Where the bytes of two layouts meet, as an equation for the distance of the two.
-
-    All sums of steps of the two are again the bytes of a layout.
-    """
+    """Where the bytes of two layouts meet, as an equation for the distance of the two."""
+    # All sums of steps of the two are again the bytes of a layout.
     strides, counts = zip(*a_dims, *b_dims, strict=True)
     sums = normalise(0, counts, strides, 1)
     assert sums is not None  # no dimension is empty

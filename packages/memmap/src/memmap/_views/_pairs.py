@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
 from ._address import places_of
-from ._arrays import Array
+from ._arrays import Array, Integers
 from ._boxes import boxes_of
-from ._join import Pairs, box_pairs
 from ._layout import Layout
 from ._overlap import layouts_overlap
 from ._view import View
+
+Pairs: TypeAlias = tuple[Integers, Integers]
+"""Positions of the first and of the second of each pair."""
+
+# Pairs are found in portions, so that memory follows the pairs that are found.
+_PORTION = 1 << 21
 
 
 def overlapping_pairs(
@@ -28,17 +34,12 @@ def overlapping_pairs(
     Parameters
     ----------
     tensors : iterable of torch.Tensor, numpy.ndarray or View
-        Strided tensors, on any devices.
+        Strided tensors, on any devices; errors are those of `footprint`.
 
     Returns
     -------
     list of (int, int)
         Positions ``i < j``, ascending.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `footprint`.
 
     Examples
     --------
@@ -77,3 +78,46 @@ def layout_pairs(layouts: Sequence[Layout], origin: int) -> Iterator[Pairs]:
         met[unsure] = [layouts_overlap(layouts[a], layouts[b]) for a, b in asked]
         if met.any():
             yield first[met], second[met]
+
+
+def interval_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
+    """Pairs of half-open intervals that meet, each once, in time O(n log n + pairs)."""
+    order = np.argsort(low, kind="stable")
+    # In order of their starts, an interval meets those after it that start before it ends.
+    past = np.searchsorted(low[order], high[order], "left")
+    n_met = past - np.arange(1, len(low) + 1)
+    n_until = np.concatenate([[0], np.cumsum(n_met)])
+    start = 0
+    while start < len(low):
+        stop = max(int(np.searchsorted(n_until, n_until[start] + _PORTION, "right")) - 1, start + 1)
+        met = n_met[start:stop]
+        first = np.repeat(np.arange(start, stop), met)
+        offset = np.arange(n_until[start], n_until[stop]) - np.repeat(n_until[start:stop], met)
+        if len(first):
+            yield order[first], order[first + 1 + offset]
+        start = stop
+
+
+def n_interval_pairs(low: Integers, high: Integers) -> int:
+    """Number of pairs of intervals that meet, in time O(n log n)."""
+    # Two intervals do not meet exactly if one of them starts after the other has ended.
+    n = len(low)
+    n_later = n - np.searchsorted(np.sort(low), high, "left")
+    return n * (n - 1) // 2 - int(n_later.sum())
+
+
+def box_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
+    """Pairs of boxes that meet, each once; `low` and `high` have the shape (n, axes).
+
+    The boxes are swept along the axis along which fewest meet.
+    """
+    n, n_axes = low.shape
+    costs = [n_interval_pairs(low[:, axis], high[:, axis]) for axis in range(n_axes)]
+    sweep = min(range(n_axes), key=costs.__getitem__)
+    others = [axis for axis in range(n_axes) if axis != sweep and costs[axis] < n * (n - 1) // 2]
+    for first, second in interval_pairs(low[:, sweep], high[:, sweep]):
+        for begin, end in zip(low.T[others], high.T[others], strict=True):
+            met = (begin[first] < end[second]) & (begin[second] < end[first])
+            first, second = first[met], second[met]
+        if len(first):
+            yield first, second

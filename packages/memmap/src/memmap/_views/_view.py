@@ -13,11 +13,9 @@ from ._layout import Layout, normalise
 
 
 class StorageSpace:
-    """The address space of one storage object that has no addresses of its own.
+    """The address space of one storage without addresses: of meta, fake or copy-on-write tensors.
 
-    Meta and fake tensors, copy-on-write clones and devices with opaque pointers live in such a
-    space: offsets count from the storage's first byte. It holds the storage, so that the
-    identity cannot be handed to another one while a view of it exists.
+    It holds the storage, so that no other one gets the identity while a view of it exists.
     """
 
     __slots__ = ("_storage", "identity")
@@ -104,7 +102,6 @@ class View(_ViewFields):
         is_conj: bool = False,
         is_neg: bool = False,
     ) -> View:
-        """Validate the fields and make the view."""
         hash(space)  # views of one space are found by it
         try:
             sizes, strides = tuple(map(index, sizes)), tuple(map(index, strides))
@@ -149,11 +146,6 @@ class View(_ViewFields):
 
     def layout(self) -> Layout | None:
         """Bytes that the view touches, in normal form; None if it is empty.
-
-        Returns
-        -------
-        Layout or None
-            The set of bytes.
 
         Raises
         ------
