@@ -18,8 +18,8 @@ import torch
 
 from .._modules._rebuild import strided, view_like
 from .._views._view import View
-from ._buffers import Span, Transfer
 from ._plan import Group, Piece
+from ._spans import Span, Transfer
 
 # So many bytes are moved at once, if everything is a multiple of them.
 _WORDS = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
@@ -27,39 +27,19 @@ _MAX_ORIGINS = 16
 
 
 class Axis(NamedTuple):
-    """One digit of the addresses in a box.
+    """One digit of the addresses in a box, from `first` to before `past`."""
 
-    Attributes
-    ----------
-    period : int
-        Source bytes from one value of the digit to the next.
-    first, past : int
-        Values in the box.
-    step : int
-        Bytes of the box from one value to the next.
-    """
-
-    period: int
+    period: int  # source bytes from one value of the digit to the next
     first: int
     past: int
-    step: int
+    step: int  # bytes of the box from one value to the next
 
 
 class Box(NamedTuple):
-    """The bytes of a span whose digits lie in a box.
-
-    Attributes
-    ----------
-    span : Span
-        Holds the box.
-    origin : int
-        Address whose digits are all 0.
-    axes : tuple of Axis
-        From the digit of single bytes on.
-    """
+    """The bytes of a span whose digits lie in a box; `axes` begin with that of single bytes."""
 
     span: Span
-    origin: int
+    origin: int  # address whose digits are all 0
     axes: tuple[Axis, ...]
 
     @property
@@ -115,10 +95,7 @@ class Box(NamedTuple):
 
 
 def box_of(span: Span, group: Group) -> Box | None:
-    """The smallest box that holds all pieces of a span, none of which is empty.
-
-    None if the pieces are not boxes of one grid, or the box is no smaller than the span.
-    """
+    """The smallest box around the pieces of a span, none empty, if it is smaller than the span."""
     origins = dict.fromkeys([group.start, *[piece.view.address for piece in span.pieces]])
     for origin in list(origins)[:_MAX_ORIGINS]:
         axes = _axes_of(span, origin)

@@ -18,10 +18,10 @@ from .._errors import StorageError
 from .._modules._counters import Counters
 from .._modules._rebuild import bytes_of, dressed, view_like
 from .._modules._traverse import path_text
-from ._buffers import Span, copied
-from ._packing import Pack
+from ._buffers import copied
 from ._plan import Group, Piece
 from ._regions import Region, Regions
+from ._spans import Pack, Span
 
 
 class CopiedStorages(dict[int, torch.UntypedStorage]):
@@ -145,4 +145,4 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
                     f"{path_text(piece.path)}: the parts of a tensor and a tensor outside of the "
                     f"module that is copied along must not share memory, but they do"
                 )
-            tensor.data = full.view(piece)
+            tensor.data = full.part.view(piece, full.data)

@@ -19,9 +19,9 @@ from ._deepcopy import copy_attachments, memory_aware_deepcopy, put_copies
 from ._deepcopy_memo import CopiedStorages
 from ._move import NOT_BOTH, move
 from ._move_steps import Target
-from ._packing import Pack
 from ._placement import Copied, DeviceMemory
 from ._plan import Group, plan_of
+from ._spans import Pack
 
 M = TypeVar("M", bound=torch.nn.Module)
 

@@ -12,7 +12,7 @@ from .._errors import MoveError
 from .._modules._at_once import Call, keeps_grad_mode
 from .._modules._traverse import Found, path_text, state_tensors, traverse
 from ._aliases import held_outside, tell_of_move
-from ._buffers import views_in
+from ._buffers import new_views
 from ._cast import cast_of
 from ._checks import (
     check_arrival,
@@ -22,7 +22,6 @@ from ._checks import (
     device_of,
 )
 from ._move_steps import Filler, Target, carry_out, move_steps
-from ._packing import new_buffers
 from ._plan import Group, Plan, plan_of
 
 M = TypeVar("M", bound=torch.nn.Module)
@@ -143,7 +142,7 @@ def memory_aware_to(
 
     def fill(group: Group, device: torch.device) -> dict[int, torch.Tensor]:
         cast = None if dtype is None else cast_of(group, dtype)
-        return views_in(new_buffers(group, device, pack, cast, non_blocking))
+        return new_views(group, device, pack, cast, non_blocking)
 
     move(module, target, fill, strict=strict, low_memory=low_memory, attributes=attributes)
     return module

@@ -18,9 +18,8 @@ from .._errors import MoveError
 from .._modules._at_once import Call, at_once, attribute_set
 from .._modules._commit import Changes, commit
 from .._modules._traverse import Found, path_text
-from ._buffers import has_data, views_in
+from ._buffers import has_data, new_views
 from ._cast import cast_by, is_exact, new_type
-from ._packing import new_buffers
 from ._plan import Group, Plan, components, plan_of
 
 Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
@@ -190,7 +189,7 @@ class _WayBack:
         types = {
             piece.tensor.dtype: self._origin.types[piece.tensor.dtype] for piece in group.pieces
         }
-        return views_in(new_buffers(group, device, False, cast_by(group, types)))
+        return new_views(group, device, False, cast_by(group, types))
 
 
 def _take_back(done: list[tuple[list[Found], Step]], stranded: list[Found]) -> None:

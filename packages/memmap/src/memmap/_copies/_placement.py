@@ -13,9 +13,9 @@ from .._modules._traverse import Found, path_text
 from .._views._address import view_of
 from .._views._footprint import Footprint, footprint
 from .._views._view import View
-from ._packing import Pack
 from ._plan import Group, Piece, plan_of
 from ._regions import Region, Regions, StorageLife
+from ._spans import Pack
 
 _HINT = "(register all modules before the first of them is placed)"
 

@@ -11,9 +11,9 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._views._view import View
-from ._buffers import Buffer
-from ._packing import Pack, new_buffers
+from ._buffers import Buffer, new_buffers
 from ._plan import Group, Piece
+from ._spans import Pack
 
 
 class Region:
@@ -44,7 +44,7 @@ class Region:
         for piece in pieces:
             buffer = self._buffer(piece)
             assert buffer is not None
-            made[id(piece.tensor)] = buffer.view(piece)
+            made[id(piece.tensor)] = buffer.part.view(piece, buffer.data)
         return made
 
     def with_pieces(self, pieces: Sequence[Piece]) -> Region:
@@ -82,7 +82,7 @@ class Region:
     def _buffer(self, piece: Piece) -> Buffer | None:
         buffer = self._buffer_of.get(piece.view)
         if buffer is None:
-            buffer = next((buffer for buffer in self.buffers if buffer.holds(piece)), None)
+            buffer = next((buffer for buffer in self.buffers if buffer.part.holds(piece)), None)
         return buffer
 
     def _copy(self, pieces: Sequence[Piece]) -> None:

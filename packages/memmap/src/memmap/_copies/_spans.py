@@ -1,0 +1,148 @@
+"""Intervals of source addresses that are copied together, as they are or cast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
+from typing import Literal, NamedTuple, TypeAlias
+
+import torch
+
+from .._modules._rebuild import bytes_of, strided, view_like
+from .._views._footprint import footprint
+from ._cast import Cast, Unit
+from ._plan import Group, Piece
+
+# Buffers start at multiples of this from the start of their storage, so that whatever was
+# aligned for vector instructions stays so.
+_ALIGNMENT = 64
+
+Pack: TypeAlias = bool | Literal["close"]
+"""What becomes of the bytes between views: False copies them along, so that all views of a storage
+share one; True leaves out what lies between views whose bounds do not meet; ``close`` also moves
+views closer together that step over bytes nobody touches."""
+
+Transfer: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+"""A view of new memory, and the view of old memory that is copied into it."""
+
+
+class Span(NamedTuple):
+    """All bytes in an interval of source addresses; a cast scales their distances in the copy."""
+
+    start: int
+    stop: int
+    pieces: list[Piece]
+    cast: Cast | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the copy."""
+        return ceil((self.stop - self.start) * self._ratio)
+
+    def transfers(self, data: torch.Tensor) -> Iterator[Transfer]:
+        """What has to be copied: bytes from each storage, or numbers by their types."""
+        if self.cast is None:
+            for start, source in self._sources():
+                start -= self.start
+                yield data[start : start + len(source)], source
+            return
+        source = self.gathered()
+        for offset, sizes, strides, (old, new) in self._numbers(self.cast):
+            new_numbers = torch.empty(0, dtype=new, device=data.device)
+            old_numbers = torch.empty(0, dtype=old, device=source.device)
+            yield (
+                strided(data, int(offset * self._ratio), sizes, strides, new_numbers),
+                strided(source, offset, sizes, strides, old_numbers),
+            )
+
+    def gathered(self) -> torch.Tensor:
+        """The source bytes as one tensor: a view, if one storage holds all of the span."""
+        parts = [source for _, source in self._sources()]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def holds(self, piece: Piece) -> bool:
+        """Whether all bytes of a piece have a place in the copy."""
+        low, high = piece.view.span or (piece.view.address, piece.view.address)
+        return self.start <= low and high <= self.stop
+
+    def view(self, piece: Piece, data: torch.Tensor) -> torch.Tensor:
+        """The tensor in the copy that stands for a piece, all of which must have a place there."""
+        offset = int((piece.view.address - self.start) * self._ratio)
+        dtype = self.cast.types[piece.tensor.dtype] if self.cast else None
+        return view_like(piece.tensor, data, offset, dtype=dtype)
+
+    @property
+    def _ratio(self) -> Fraction | int:
+        return 1 if self.cast is None else self.cast.ratio
+
+    def _sources(self) -> Iterator[tuple[int, torch.Tensor]]:
+        """Address and bytes, as a view, of what each storage has that those before have not."""
+        covered = self.start
+        storages: dict[tuple[int, int], torch.UntypedStorage] = {}
+        for piece in self.pieces:
+            storages.setdefault(piece.view.storage_span, piece.tensor.untyped_storage())
+        for (start, stop), storage in sorted(storages.items(), key=lambda item: item[0]):
+            first, last = max(start, covered), min(stop, self.stop)
+            if first < last:
+                yield first, bytes_of(storage, first - start, last - start)
+                covered = last
+
+    def _numbers(self, cast: Cast) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...], Unit]]:
+        """What to convert: offset in bytes, sizes and strides in units, and the unit."""
+        units = {cast.unit(piece.tensor.dtype) for piece in self.pieces}
+        if len(units) == 1:
+            (unit,) = units
+            itemsize = unit[0].itemsize
+            starts = [piece.view.address for piece in self.pieces]
+            if all((address - self.start) % itemsize == 0 for address in (self.stop, *starts)):
+                yield 0, ((self.stop - self.start) // itemsize,), (1,), unit
+                return
+        for piece in self.pieces:
+            unit = cast.unit(piece.tensor.dtype)
+            itemsize = unit[0].itemsize
+            layout = piece.view.layout()
+            if layout is None:
+                continue
+            if layout.is_nested:
+                dims = layout.dims if layout.dims[0][0] == 1 else ((1, 1), *layout.dims)
+                sizes = (dims[0][1] // itemsize, *[count for _, count in dims[1:]])
+                strides = (1, *[stride // itemsize for stride, _ in dims[1:]])
+                yield layout.start - self.start, sizes, strides, unit
+            else:
+                for first, past in footprint(piece.view).runs().tolist():
+                    yield first - self.start, ((past - first) // itemsize,), (1,), unit
+
+
+def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Span]:
+    """Intervals that a copy of a group needs, ascending: one, unless `pack` leaves out gaps.
+
+    Those that touch stay together if their pieces may be moved closer together. Empty pieces go
+    with the span that their address lies in, or get an empty one.
+    """
+    bounded: list[tuple[int, int, Piece]] = []
+    empty: list[Piece] = []
+    for piece in group.pieces:
+        if piece.view.span is None:
+            empty.append(piece)
+        else:
+            bounded.append((*piece.view.span, piece))
+    bounded.sort(key=lambda bound: bound[:2])
+    spans: list[Span] = []
+    for start, stop, piece in bounded:
+        # A buffer of its own would repeat what rounding down takes in of the one before.
+        rounded = start - (start - group.start) % _ALIGNMENT
+        if spans and (not pack or rounded < spans[-1].stop + (pack == "close")):
+            last = spans[-1]
+            last.pieces.append(piece)
+            spans[-1] = last._replace(stop=max(stop, last.stop))
+        else:
+            spans.append(Span(rounded, stop, [piece], cast))
+    for piece in empty:
+        home = next((span for span in spans if span.holds(piece)), None)
+        if home is None:
+            spans.append(Span(piece.view.address, piece.view.address, [piece], cast))
+        else:
+            home.pieces.append(piece)
+    spans.sort(key=lambda span: span.start)
+    return spans
