@@ -6,18 +6,15 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from types import FrameType
-from typing import TypeAlias
 
 import torch
 
 from .._errors import AliasError, AliasWarning
-from .._modules._refcounts import held_bases, may_be_held_outside, outside_references
-from .._modules._traverse import Found, path_text, traverse
+from .._modules._refcounts import held_bases, outside_references
+from .._modules._traverse import path_text, traverse
 from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from .._views._footprint import union_nbytes
-from ._plan import Group, Piece, Plan
-
-Named: TypeAlias = Found | Piece
+from ._plan import Group, Plan
 
 _MAX_NAMES = 8
 _MOVE = (
@@ -28,10 +25,7 @@ _MOVE = (
 
 
 def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> dict[int, int]:
-    """How many tensors hold the storages of some plans, beside those of the plans and `kept` ones.
-
-    The numbers are by the identities of the storages; see `outside_references`.
-    """
+    """The `outside_references` to the storages of some plans, beside those of `kept` tensors."""
     pieces: list[torch.Tensor] = list(kept)
     inner: list[torch.Tensor] = []
     for plan in plans:
@@ -47,14 +41,13 @@ def tell_of_move(
 ) -> None:
     """Warn or raise if memory to be moved is held by tensors that are not known.
 
-    There is no warning about memory all of which is in a tensor that the caller holds, outside of
-    the module, and that what moves are views of: it stays on purpose.
+    What the caller holds whole, as a base of the views that move, stays on purpose.
     """
     if not outside:
         return
     wholes = set() if strict else _wholes_outside(groups, module)
     unexpected = {storage: number for storage, number in outside.items() if storage not in wholes}
-    text = _text_of([group.pieces for group in groups], unexpected)
+    text = _text_of(groups, unexpected)
     if text and strict:
         raise AliasError(_MOVE.format("leave out strict=True", text))
     if text:
@@ -71,7 +64,7 @@ def _wholes_outside(groups: Iterable[Group], module: torch.nn.Module) -> set[int
     return {base.untyped_storage()._cdata for base in bases if id(base) not in inside}
 
 
-def tell_of_copy(plan: Plan, unshared: Iterable[Found]) -> None:
+def tell_of_copy(plan: Plan) -> None:
     """Warn if a copy will not share memory with what its source shares it with."""
     # Elements below a byte are left to torch, which keeps them with the storages copied here.
     kept = [
@@ -79,10 +72,7 @@ def tell_of_copy(plan: Plan, unshared: Iterable[Found]) -> None:
         for item in plan.unknown
         if item.tensor.dtype in SUB_BYTE_DTYPES and type(item.tensor) in PLAIN_TENSORS
     ]
-    suspects = [item for item in unshared if may_be_held_outside(item.tensor)]
-    outside = held_outside([plan], kept) | outside_references(item.tensor for item in suspects)
-    groups: list[Sequence[Named]] = [group.pieces for group in plan.groups]
-    text = _text_of([*groups, *([item] for item in suspects)], outside)
+    text = _text_of(plan.groups, held_outside([plan], kept))
     if text:
         _warn(
             "memory to be copied should be held by the module alone, else its copy is taken apart "
@@ -90,16 +80,15 @@ def tell_of_copy(plan: Plan, unshared: Iterable[Found]) -> None:
         )
 
 
-def _text_of(groups: Iterable[Sequence[Named]], outside: dict[int, int]) -> str:
+def _text_of(groups: Iterable[Group], outside: dict[int, int]) -> str:
     """Groups that are held outside, by the names of their tensors, and by how many."""
     if not outside:
         return ""
     held = []
     for group in groups:
-        storages = {item.tensor.untyped_storage()._cdata for item in group}
-        number = sum(outside.get(storage, 0) for storage in storages)
+        number = sum(outside.get(storage, 0) for storage in set(group.storages))
         if number:
-            names = _some([path_text(item.path) for item in group], ", ")
+            names = _some([path_text(piece.path) for piece in group.pieces], ", ")
             held.append(f"{names} (by {number})")
     return _some(held, "; ")
 

@@ -13,13 +13,7 @@ from ._plan import Group, Plan
 
 
 def device_of(device: torch.device | str | int) -> torch.device:
-    """The device that a tensor would be on: ``cuda`` with its index, ``cpu`` without.
-
-    Examples
-    --------
-    >>> device_of("cpu:0"), device_of("cuda:1")
-    (device(type='cpu'), device(type='cuda', index=1))
-    """
+    """The device that a tensor would be on: ``cuda`` with its index, ``cpu`` without."""
     if not isinstance(device, (torch.device, str, int)):
         raise TypeError(
             f"memmap: device must be a torch.device, its name or its index, got {device!r} "
@@ -67,11 +61,7 @@ def _is_sharded(module: torch.nn.Module) -> bool:
 
 
 def check_arrival(plan: Plan, groups: Iterable[Group], target: torch.device | None) -> None:
-    """Raise a `MoveError` if what is to arrive on a device cannot be there, with data if need be.
-
-    On ``meta``, torch has no quantized tensors, no nested ones that are strided, and no elements
-    that do not start at multiples of their size.
-    """
+    """Raise a `MoveError` if what is to arrive on a device cannot be there, or has no data."""
     if target is None:
         return
     is_to_meta = target.type == "meta"

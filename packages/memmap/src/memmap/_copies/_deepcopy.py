@@ -43,9 +43,9 @@ def memory_aware_deepcopy(
     Parameters
     ----------
     module : torch.nn.Module
-        What to copy. Its own ``__deepcopy__`` is not called (so it may call this), unless it comes
-        from torch (graphs, TorchScript); the methods of the reduce protocol (``__getstate__``,
-        ``__setstate__``) are.
+        What to copy, on the same devices. Its own ``__deepcopy__`` is not called (so it may call
+        this), unless it comes from torch (graphs, TorchScript); the methods of the reduce protocol
+        (``__getstate__``, ``__setstate__``) are.
     memo : dict, optional
         The memo of a surrounding `copy.deepcopy`.
     pack : bool, optional
@@ -56,11 +56,6 @@ def memory_aware_deepcopy(
     hooks : bool, optional
         Whether the hooks of tensors are copied, too: a bound method of the module is bound to the
         copy then. Hooks of modules are copied with them in any case.
-
-    Returns
-    -------
-    torch.nn.Module
-        An independent copy on the same devices.
 
     Raises
     ------
@@ -108,14 +103,14 @@ def memory_aware_deepcopy(
     if id(module) in storages.reached:
         return reconstruct(module, memo)
     reached = traverse(module)
-    cloned = _cloned_by_torch(reached.found, memo, storages) if memo else set[int]()
-    found = [
-        item for item in reached.found if id(item.tensor) not in memo or id(item.tensor) in cloned
-    ]
+    found, cloned = reached.found, set[int]()
+    if not is_outermost:
+        cloned = _cloned_by_torch(found, memo, storages)
+        found = [item for item in found if id(item.tensor) not in memo or id(item.tensor) in cloned]
     unshared, others = split_unshared(found) if storages.is_empty() else ([], found)
     plan = plan_of(others, detach)
     if is_outermost:
-        tell_of_copy(plan, unshared)
+        tell_of_copy(plan)
     # Ids in the memo are true as long as their objects live.
     memo.setdefault(id(memo), []).append((reached, plan))
     # Clones come first: parts of sparse tensors may be views of them.
@@ -147,16 +142,11 @@ def put_copies(
     device: torch.device | None = None,
     cloned: Container[int] = (),
 ) -> list[torch.Tensor]:
-    """Put a copy of every tensor of a plan into a memo, made of the copies of its pieces.
+    """Put a copy of every tensor of a plan, made of those of its pieces, into a memo; the sources.
 
     What the copies carry is not copied yet. Tensors of unknown layout are sent to the device, or
     left to copy themselves if there is none. Copies of the `cloned` ones, by the ids of their
     sources, are in the memo already, and only get their memory from here.
-
-    Returns
-    -------
-    list of torch.Tensor
-        The sources.
     """
     with torch.no_grad():
         counters.share([piece.tensor for piece in plan.pieces], plain)

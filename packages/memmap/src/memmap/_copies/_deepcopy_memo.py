@@ -1,11 +1,10 @@
 """What one deep copy knows about the storages it has copied, shared through its memo.
 
-`copy.deepcopy` hands one memo to everything it copies, and torch keeps in ``memo["torch"]`` which
-storage became which, so that views of one storage stay together. A copy of only the bytes that a
-module touches cannot stand there, since another view, met later, may touch other bytes. So a
-dictionary stands there that completes itself: when, and only when, a storage is asked for that
-was copied in part, it is copied in full, and the tensors made from the part are moved over.
-Nobody has used those yet: the deep copy is still under way.
+torch keeps in ``memo["torch"]`` which storage became which, so that views of one storage stay
+together. A copy of only the bytes that a module touches cannot stand there, since another view, met
+later, may touch other bytes. So a dictionary stands there that completes itself: if a storage is
+asked for that was copied in part, it is copied in full, and the tensors made from the part are
+moved over. Nobody has used those yet: the deep copy is still under way.
 """
 
 from __future__ import annotations
@@ -28,21 +27,12 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     """Full copies of storages, under the identity (``_cdata``) of their source.
 
     A key is in here if its storage was copied at all; asking makes the copy a full one.
-
-    Attributes
-    ----------
-    reached : set of int
-        Ids of objects all of whose tensors are in the memo.
-    made : dict of int to torch.Tensor
-        What was made of the tensors, by the id of the source. (Not the memo itself: what it holds
-        would then be freed by the garbage collector only.)
-    counters : Counters
-        Which copies count writes together.
     """
 
     def __init__(self, known: dict[int, torch.UntypedStorage]) -> None:
         super().__init__(known)
-        self.reached: set[int] = set()
+        self.reached: set[int] = set()  # ids of objects all of whose tensors are in the memo
+        # By the id of the source. The memo itself would be freed by the garbage collector only.
         self.made: dict[int, torch.Tensor] = {}
         self.counters = Counters()
         self._cloned: dict[object, torch.Tensor] = {}
@@ -61,7 +51,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         self._note_clone(identity)
         if super().__contains__(identity):
             return True
-        region = self._regions.at(identity)
+        region = self._regions.by_storage.get(identity)
         if region is None:
             return False
         self._complete(region, [])

@@ -28,17 +28,10 @@ M = TypeVar("M", bound=torch.nn.Module)
 
 @dataclass(frozen=True)
 class StorageGroup:
-    """Tensors whose storages are one, or share memory through several.
+    """Tensors on one device whose storages are one, or share memory through several.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Where each tensor was found: its path in the module, after the number of the module if
-        the map has several.
-    views : tuple of View
-        Where each tensor lies.
-    device : torch.device
-        Where they all are.
+    A name is the path of a tensor in the module, after the number of the module if the map has
+    several; its view says where it lies.
     """
 
     names: tuple[str, ...]
@@ -57,7 +50,7 @@ class ModuleMemoryMap:
     A device receives only the bytes that the modules registered for it touch, and each byte
     once: what one of them has brought there is found again by the others, and tensors that
     overlapped before overlap there. The map holds the modules and what it placed on devices,
-    until it is dropped or told to `release` it.
+    until it is dropped or told to `release` it. What is no module is a `TypeError` everywhere.
 
     Parameters
     ----------
@@ -100,11 +93,6 @@ class ModuleMemoryMap:
         device : torch.device, str or int, optional
             The device it is meant for: only memory placed there has room for it. If not given,
             memory placed on any device has.
-
-        Raises
-        ------
-        TypeError
-            If `module` is no module.
         """
         check_module_type("ModuleMemoryMap", module)
         target = None if device is None else device_of(device)
@@ -125,41 +113,12 @@ class ModuleMemoryMap:
         ]
 
     def report(self) -> MemoryReport:
-        """Bytes allocated, spanned, touched, shared and wasted by the registered modules.
-
-        Returns
-        -------
-        MemoryReport
-            Of their parameters, buffers and gradients as they are now.
-        """
+        """Report of parameters, buffers and gradients of the registered modules, as they are."""
         modules = [module for module, _ in self._known.modules]
         return MemoryReport(modules[0] if len(modules) == 1 else torch.nn.ModuleList(modules))
 
     def memory_aware_deepcopy(self, module: M) -> M:
-        """Independent copy of a module on the same devices: `memory_aware_deepcopy`.
-
-        Parameters
-        ----------
-        module : torch.nn.Module
-            Any module.
-
-        Returns
-        -------
-        torch.nn.Module
-            Shares nothing with the module, nor with other copies of it.
-
-        Raises
-        ------
-        TypeError
-            If `module` is no module.
-        NonLeafError
-            If a tensor has a history.
-
-        Warns
-        -----
-        AliasWarning
-            As for `memory_aware_deepcopy`.
-        """
+        """Independent copy of any module on the same devices, by the function of this name."""
         return memory_aware_deepcopy(module)
 
     @keeps_grad_mode
@@ -192,8 +151,8 @@ class ModuleMemoryMap:
             Whether to raise, instead of to warn, if memory is also held by tensors that no
             registered module has.
         low_memory : bool, optional
-            As for `memory_aware_to`. Memory that another registered module still has, or whose
-            copy on the device another module uses already, is not given up early.
+            As for the function `memory_aware_to`. Memory that another registered module still has,
+            or whose copy on the device another module uses already, is not given up early.
 
         Returns
         -------
@@ -204,16 +163,11 @@ class ModuleMemoryMap:
         Raises
         ------
         NonLeafError, AliasError, MoveError, TypeError, ValueError
-            As for `memory_aware_to`; also if `pack` is none of the three. Nothing has changed
-            then, on the device neither.
+            As for the function `memory_aware_to`, like warnings; also if `pack` is none of the
+            three. Nothing has changed then, on the device neither.
         StorageError
             If a tensor shares some bytes, but not all, with what was placed on the device before
             this module was registered.
-
-        Warns
-        -----
-        AliasWarning
-            As for `memory_aware_to`.
         """
         check_module_type("ModuleMemoryMap", module)
         target = device_of(device)
@@ -229,7 +183,7 @@ class ModuleMemoryMap:
             strict=strict,
             low_memory=low_memory,
             others=known.found(None),
-            kept=known.devices[target].regions.storages(),
+            kept=known.devices[target].regions.by_storage,
             further=[attribute_set(self, "_known", known, self._known)],
         )
         return module
@@ -256,10 +210,8 @@ class ModuleMemoryMap:
             Registered now, if it was not, and unless it cannot be copied.
         device : torch.device, str or int
             Where to; if tensors are there already, they are copied all the same.
-        pack : {False, True, "close"}, optional
+        pack, non_blocking : optional
             As for `memory_aware_to`. By default only touched bytes arrive.
-        non_blocking : bool, optional
-            Whether the host may go on before the bytes have arrived.
         detach : bool, optional
             Whether tensors with a history are copied without it, instead of being refused.
 
@@ -273,17 +225,8 @@ class ModuleMemoryMap:
 
         Raises
         ------
-        NonLeafError
-            If a tensor has a history and `detach` is not set.
-        TypeError
-            If `module` is no module.
-        ValueError
-            If `pack` is none of the three.
-        MoveError
-            If a meta tensor would need data, torch has no meta tensor like one that is to go to
-            ``meta``, or a module does not hold its tensors itself (TorchScript, FSDP).
-        StorageError
-            As for `memory_aware_to`.
+        NonLeafError, MoveError, StorageError, TypeError, ValueError
+            As for `memory_aware_to`, except that `detach` allows a history.
         """
         check_module_type("ModuleMemoryMap", module)
         target = device_of(device)
@@ -319,13 +262,7 @@ class ModuleMemoryMap:
         return made
 
     def release(self, device: torch.device | str | int | None = None) -> None:
-        """Forget what was placed on a device, so that it can be freed, or sent anew.
-
-        Parameters
-        ----------
-        device : torch.device, str or int, optional
-            All devices, if not given.
-        """
+        """Forget what was placed on a device, or on all, so that it can be freed, or sent anew."""
         target = None if device is None else device_of(device)
         devices = self._known.devices
         kept = {on: there for on, there in devices.items() if target not in (None, on)}

@@ -55,7 +55,7 @@ def memory_aware_to(
     Parameters
     ----------
     module : torch.nn.Module
-        What to move.
+        What to move; it is returned.
     device : torch.device, str or int, optional
         Where to; where each tensor is, if not given.
     dtype : torch.dtype, optional
@@ -74,11 +74,6 @@ def memory_aware_to(
         Whether to move one group after the other and to give up the memory of each as soon as it
         has moved, so that there is never more than the destination and one group too much. See
         the notes.
-
-    Returns
-    -------
-    torch.nn.Module
-        The module itself.
 
     Raises
     ------
@@ -162,14 +157,8 @@ def move(
 ) -> None:
     """Give the tensors of a module, in place, what `fill` makes of their groups.
 
-    Tensors outside of the module that may hold its memory without a warning are in `others`, and
-    identities of storages that `low_memory` does not give up before the end in `kept`. What else
-    is to be done when the last tensors change is in `further`; see `Changes`.
-
-    Raises
-    ------
-    MoveError
-        As for `memory_aware_to`; nothing has changed then.
+    Tensors outside of the module that may hold its memory without a warning are in `others`; for
+    `kept` and `further`, see `carry_out`.
     """
     check_holds_its_tensors(module)
     found = state_tensors(module)

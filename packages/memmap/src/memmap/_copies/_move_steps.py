@@ -7,6 +7,7 @@ it has moved: what is to be taken back later has to be brought back from where i
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -25,7 +26,8 @@ from ._plan import Group, Plan, components, plan_of
 Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
 """Makes the plain tensors of a group on a device, by the id of their source."""
 
-Step: TypeAlias = Callable[[], None]
+_Done: TypeAlias = list[tuple[list[Found], Callable[[], None]]]
+"""The tensors of each step that has been begun, and what takes the step back."""
 
 
 class Target(NamedTuple):
@@ -36,11 +38,7 @@ class Target(NamedTuple):
 
 
 def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[Plan]:
-    """Plans of what changes together, of all that is to move.
-
-    Those are a group, all parts of one tensor, and a tensor with its gradient; or everything, if
-    all is to be filled before the first tensor changes.
-    """
+    """Plans of what changes together: a group, parts of one tensor, a tensor and its gradient."""
     n = len(groups) + len(plan.unknown)
     home = {id(piece.tensor): at for at, group in enumerate(groups) for piece in group.pieces}
     home |= {id(item.tensor): at for at, item in enumerate(plan.unknown, len(groups))}
@@ -55,21 +53,17 @@ def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[P
         if id(item.tensor) in home and id(gradient) in home:
             together.append([home[id(item.tensor)], home[id(gradient)]])
     number = components(n, (pair for homes in together for pair in pairwise(homes)))
-    steps: dict[int, Plan] = {}
-
-    def step_of(at: int) -> Plan:
-        return steps.setdefault(number[at], Plan())
-
+    steps: dict[int, Plan] = defaultdict(Plan)
     for at, group in enumerate(groups):
-        step_of(at).groups.append(group)
+        steps[number[at]].groups.append(group)
     for at, item in enumerate(plan.unknown, len(groups)):
-        step_of(at).unknown.append(item)
+        steps[number[at]].unknown.append(item)
     for item, composite in plan.composites:
         if id(item.tensor) in home:
-            step_of(home[id(item.tensor)]).composites.append((item, composite))
+            steps[number[home[id(item.tensor)]]].composites.append((item, composite))
     for item in plan.found:
         if id(item.tensor) in home:
-            step_of(home[id(item.tensor)]).found.append(item)
+            steps[number[home[id(item.tensor)]]].found.append(item)
     return list(steps.values())
 
 
@@ -82,18 +76,10 @@ def carry_out(
 ) -> None:
     """Change the tensors of all steps, one step after the other; if one fails, none has changed.
 
-    The list of steps is emptied on the way, so that what has moved can be freed. The storages with
-    the `kept` identities are not given up before the end. What else is to be done when the last
-    tensors change is in `further`; see `Changes`.
-
-    Raises
-    ------
-    MoveError
-        As for `commit`; also if what had moved before a failure could not be brought back.
-    Exception
-        Whatever `fill` and torch raise.
+    The list of steps is emptied on the way, so that what has moved can be freed, but for storages
+    with the `kept` identities. What is to be done along with the last tensors is in `further`.
     """
-    done: list[tuple[list[Found], Step]] = []
+    done: _Done = []
     stranded: list[Found] = []
     if not steps:
         at_once([call for call, _ in further])
@@ -192,11 +178,10 @@ class _WayBack:
         return new_views(group, device, False, cast_by(group, types))
 
 
-def _take_back(done: list[tuple[list[Found], Step]], stranded: list[Found]) -> None:
-    """Take back what was done, the last step first, and as much of it as is possible.
+def _take_back(done: _Done, stranded: list[Found]) -> None:
+    """Take back what was done, the last step first; tensors of steps that fail become `stranded`.
 
-    The list is emptied on the way; a step may be taken again if it was interrupted. The tensors of
-    steps that fail are added to `stranded`.
+    The list is emptied on the way; a step may be taken back again if it was interrupted.
     """
     while done:
         found, step = done[-1]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._errors import StorageError
 from .._modules._counters import Counters
@@ -14,29 +15,19 @@ from .._views._address import view_of
 from .._views._footprint import Footprint, footprint
 from .._views._view import View
 from ._plan import Group, Piece, plan_of
-from ._regions import Region, Regions, StorageLife
+from ._regions import Region, Regions
 from ._spans import Pack
 
 _HINT = "(register all modules before the first of them is placed)"
 
 
 class DeviceMemory:
-    """What lies on one device: it is changed in a copy, which takes its place at the end.
-
-    Attributes
-    ----------
-    regions : Regions
-        Memory that stands for bytes of the sources.
-    copies : dict of int to Copied
-        Copies of tensors, by the id of the source.
-    counters : Counters
-        Which of them count writes together.
-    """
+    """What lies on one device: it is changed in a copy, which takes its place at the end."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.regions = Regions()
-        self.copies: dict[int, Copied] = {}
+        self.copies: dict[int, Copied] = {}  # by the id of the source
         self.counters = Counters()
 
     def copy(self) -> DeviceMemory:
@@ -51,15 +42,11 @@ class DeviceMemory:
     ) -> dict[int, torch.Tensor]:
         """Plain tensors on the device for all pieces of a group, by their ids.
 
-        What is placed now has room for all `registered` tensors, given by their storages.
-
-        Raises
-        ------
-        StorageError
-            If a piece overlaps what was placed before in part, or reaches its memory through a
-            storage that was not known then: the two would not be related.
+        What is placed now has room for all `registered` tensors, given by their storages. It is a
+        `StorageError` if a piece would not be related to what was placed before: because they
+        overlap in part, or through a storage that was not known then.
         """
-        known = (self.regions.at(storage) for storage in group.storages)
+        known = (self.regions.by_storage.get(storage) for storage in group.storages)
         region = next((region for region in known if region is not None), None)
         if region is None:
             # Memory that was made only now, for what has none of its own, is not registered.
@@ -86,7 +73,7 @@ class DeviceMemory:
         )
 
     def _check_apart(self, region: Region, pieces: Sequence[Piece]) -> None:
-        layouts = [view.layout() for view in region.copied_views()]
+        layouts = [view.layout() for view in region.buffer_of]
         placed = Footprint(region.span.space, [layout for layout in layouts if layout is not None])
         for piece in pieces:
             if not placed.isdisjoint(footprint(piece.view)):
@@ -104,7 +91,7 @@ class Copied:
         self.copy = copy
         self._look = _look_of(source)
         parts = [part for tensor in _with_gradients(source) for part, _ in _parts_of(tensor)]
-        self._storages = [StorageLife(part.untyped_storage()) for part in parts]
+        self._storages = [StorageWeakRef(part.untyped_storage()) for part in parts]
 
     def is_of(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor is still what was copied, whatever its values are."""

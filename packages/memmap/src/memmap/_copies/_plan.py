@@ -26,16 +26,9 @@ class Piece(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Pieces whose storages share memory, directly or through others.
+    """Pieces whose storages share memory, directly or through others, in the order of the finds.
 
-    Attributes
-    ----------
-    space : hashable
-        The address space.
-    start, stop : int
-        Addresses of the union of the storages.
-    pieces : list of Piece
-        At least one, in the order in which they were found.
+    The addresses are those of the union of the storages.
     """
 
     space: Hashable
@@ -58,16 +51,8 @@ class Group(NamedTuple):
 class Plan:
     """What a copy has to do, a move, or one step of a move.
 
-    Attributes
-    ----------
-    groups : list of Group
-        Strided pieces by shared memory, in the order in which they were found.
-    composites : list of (Found, Composite)
-        Tensors to be made again from pieces.
-    unknown : list of Found
-        Tensors of which nothing is known but how to copy them one by one.
-    found : list of Found
-        All tensors.
+    All tensors that were `found` are pieces in `groups`, `composites` to be made again from pieces,
+    or of an `unknown` kind, to be copied one by one.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -83,10 +68,7 @@ class Plan:
     def assemble(
         self, plain: dict[int, torch.Tensor], remaining: Callable[[torch.Tensor], torch.Tensor]
     ) -> None:
-        """Add composites to the new tensors of their parts, which are in `plain` by their ids.
-
-        For a part that has no new tensor, `remaining` gives one.
-        """
+        """Add composites to the new tensors in `plain`; `remaining` makes those parts not there."""
         for item, composite in self.composites:
             parts = [
                 plain[id(part)] if id(part) in plain else remaining(part)
@@ -96,20 +78,7 @@ class Plan:
 
 
 def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
-    """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor.
-
-    Raises
-    ------
-    NonLeafError
-        If a tensor has a history and `detach` is not set.
-
-    Examples
-    --------
-    >>> x, y = torch.zeros(4), torch.zeros(4)
-    >>> found = [Found(tensor, None) for tensor in (x[:2], x[2:], y)]
-    >>> [len(group.pieces) for group in plan_of(found).groups]
-    [2, 1]
-    """
+    """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor."""
     plan = Plan()
     pieces: list[Piece] = []
     for item in found:
@@ -176,15 +145,8 @@ def _grouped(pieces: list[Piece]) -> Iterable[Group]:
 def components(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
     """For each of the numbers from 0 to n - 1 one that stands for all it is paired with.
 
-    References
-    ----------
     R. E. Tarjan, "Efficiency of a good but not linear set union algorithm", Journal of the ACM 22
     (1975), 215-225; with halved paths.
-
-    Examples
-    --------
-    >>> components(5, [(0, 2), (2, 3)])
-    [3, 1, 3, 3, 4]
     """
     following = list(range(n))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -12,58 +12,51 @@ from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from ._allocate import HUGE_FROM
 
 _data_address: Callable[[torch.Tensor], int] = vars(torch._C)["_data_address"]
+_use_count = torch._C._storage_Use_Count
 
 
-def split_unshared(found: Iterable[Found]) -> tuple[list[Found], list[Found]]:
-    """Tell tensors that fill a storage of their own from those that need a closer look.
-
-    The former are plain leaves, contiguous, whose storage holds nothing else that was found, and
-    is not large: a clone is all that a copy of them can be.
-
-    Examples
-    --------
-    >>> x, y = torch.zeros(3), torch.zeros(4)
-    >>> unshared, others = split_unshared(Found(tensor, None) for tensor in (x, y[:2], y[2:]))
-    >>> unshared[0].tensor is x, len(others)
-    (True, 2)
-    """
-    found = list(found)
-    storages = [_address_and_size(item.tensor) for item in found]
+def split_unshared(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
+    """Tell tensors that a clone copies, with all of a storage of their own, from the others."""
+    starts, stops, are_filled = [], [], []
+    for item in found:
+        try:
+            start, storage = _data_address(item.tensor), item.tensor.untyped_storage()
+        except (RuntimeError, ValueError):  # no strided memory, or none yet
+            start, nbytes, is_filled = 0, 0, False
+        else:
+            nbytes = storage.nbytes()
+            is_filled = start != 0 and item.owned and _fills(item.tensor, storage, nbytes)
+        starts.append(start)
+        stops.append(start + nbytes)
+        are_filled.append(is_filled)
     unshared: list[Found] = []
     others: list[Found] = []
-    for item, (start, nbytes), is_apart in zip(found, storages, _apart(storages), strict=True):
-        is_unshared = start and is_apart and item.owned and _fills(item.tensor, nbytes)
-        (unshared if is_unshared else others).append(item)
+    for item, is_filled, is_apart in zip(found, are_filled, _apart(starts, stops), strict=True):
+        (unshared if is_filled and is_apart else others).append(item)
     return unshared, others
 
 
-def _address_and_size(tensor: torch.Tensor) -> tuple[int, int]:
-    try:
-        return _data_address(tensor), tensor.untyped_storage().nbytes()
-    except (RuntimeError, ValueError):  # no strided memory, or none yet
-        return 0, 0
-
-
-def _fills(tensor: torch.Tensor, nbytes: int) -> bool:
-    """Whether a clone of a tensor has all that is in its storage of some bytes."""
+def _fills(tensor: torch.Tensor, storage: torch.UntypedStorage, nbytes: int) -> bool:
+    """Whether a clone of a tensor has all that is in its storage, which nothing else holds."""
     return (
         nbytes < HUGE_FROM
         and type(tensor) in PLAIN_TENSORS
-        and tensor.numel() * tensor.itemsize == nbytes
+        and tensor.nbytes == nbytes
         and tensor.is_leaf
         and tensor.is_contiguous()
         and not tensor.is_neg()
-        and not (tensor.dtype.is_complex and tensor.is_conj())
+        and not tensor.is_conj()
         and not tensor.is_quantized
         and tensor.dtype not in SUB_BYTE_DTYPES
+        and _use_count(storage._cdata) == 2  # the tensor, and the Python object
     )
 
 
-def _apart(intervals: Sequence[tuple[int, int]]) -> list[bool]:
+def _apart(starts: Sequence[int], stops: Sequence[int]) -> list[bool]:
     """Which intervals meet no other. (Addresses of two devices may: it does no harm.)"""
-    start, size = np.array(intervals, np.int64).reshape(-1, 2).T
+    start, stop = np.array(starts, np.int64), np.array(stops, np.int64)
     order = np.argsort(start, kind="stable")
-    start, stop = start[order], (start + size)[order]
+    start, stop = start[order], stop[order]
     apart = np.ones(len(order), np.bool_)
     meets = start[1:] < np.maximum.accumulate(stop)[:-1]
     apart[order[1:][meets]] = False

@@ -28,15 +28,7 @@ _set_grad_enabled = torch._C._set_grad_enabled
 def at_once(calls: Iterable[Call]) -> None:
     """Make some calls, the first one first, without an interrupt between them.
 
-    An interrupt is raised before the first call or after the last one. If a call fails, those
-    before it have been made, and those after it have not.
-
-    Examples
-    --------
-    >>> numbers = []
-    >>> at_once([partial(numbers.append, 1), partial(numbers.append, 2)])
-    >>> numbers
-    [1, 2]
+    If a call fails, those before it have been made, and those after it have not.
     """
     # Modes and subclasses that redefine functions of torch (a default device is one) run Python.
     guard = torch._C.DisableTorchFunction()
@@ -51,10 +43,7 @@ def at_once(calls: Iterable[Call]) -> None:
 
 
 def keeps_grad_mode(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: whether gradients are recorded is the same afterwards, whatever interrupts it.
-
-    An interrupt inside of `torch.no_grad` can leave gradients switched off.
-    """
+    """Decorator: no interrupt (inside of `torch.no_grad`, say) leaves gradients switched off."""
 
     @wraps(function)
     def keeping(*args: P.args, **kwargs: P.kwargs) -> R:

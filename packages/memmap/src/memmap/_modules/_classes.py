@@ -16,12 +16,12 @@ import torch
 
 Answer = TypeVar("Answer", bound=int)
 
+# Kinds of objects: those that are handed on as they are, tensors, modules, dictionaries, other
+# containers, those copied through the reduce protocol, and those with a ``__deepcopy__``.
 ATOM, TENSOR, MODULE, MAPPING, ITEMS, OBJECT, OPAQUE = range(7)
-"""Kinds of objects: those that are handed on as they are, tensors, modules, dictionaries, other
-containers, those copied through the reduce protocol, and those with a ``__deepcopy__``."""
 
+# What is in the ``__dict__`` of a module, but no part of its state.
 NO_STATE = "_compiled_call_impl"
-"""What is in the ``__dict__`` of a module, but no part of its state."""
 
 # What copy.deepcopy hands on as it is, and values of torch that hold no tensor.
 _ATOMIC_TYPES = (
@@ -103,10 +103,7 @@ def copies_itself(cls: type[Any]) -> bool:
 
 
 def reduced(value: Any) -> tuple[Any, ...] | None:
-    """What a copy of an object is made from: function, arguments, state, items and pairs.
-
-    None if a copy of the object is the object itself.
-    """
+    """Function, arguments, state, items and pairs to copy an object from; None for the object."""
     cls = type(value)
     if has_plain_state(cls):
         attributes = getattr(value, "__dict__", {})

@@ -9,7 +9,6 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import Node, get_gradient_edge
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-from torch.utils.hooks import RemovableHandle
 
 from .._errors import MoveError
 from ._at_once import Call, at_once, attribute_set
@@ -27,15 +26,8 @@ def commit(found: Sequence[Found], plain: Mapping[int, torch.Tensor], changes: C
     """Give tensors, gradients included, new memory in place.
 
     By the id of a tensor, `plain` has what it is to be from now on; those without an entry stay.
-    What is changed is noted in `changes`, so that the caller can take it back.
-
-    Raises
-    ------
-    MoveError
-        If a tensor that has to be exchanged as a whole, and asks for a gradient, is used by a
-        graph; or if a gradient that has to be exchanged does not fit its tensor.
-    Exception
-        Whatever torch raises. In any case, no tensor has changed.
+    What is changed is noted in `changes`, so that the caller can take it back. After a `MoveError`
+    and whatever torch raises, no tensor has changed.
     """
     pointed, exchanged = [], []
     uses = known_uses([item.tensor for item in found])
@@ -53,13 +45,13 @@ def commit(found: Sequence[Found], plain: Mapping[int, torch.Tensor], changes: C
     owners = _owners_to_join(found, {id(tensor) for tensor, _ in exchanged})
     # A tensor keeps what is behind the object that is its gradient, and not the object.
     for owner, gradient in owners:
-        changes.part(owner, gradient)
+        changes.set_gradient(owner, None, gradient)
     for tensor, new in pointed:
         changes.point(tensor, new)
     for tensor, new in exchanged:
         changes.exchange(tensor, new)
     for owner, gradient in owners:
-        changes.join(owner, gradient)
+        changes.set_gradient(owner, gradient, None)
     changes.publish()
 
 
@@ -133,9 +125,9 @@ def _check_exchange(item: Found, n_known: int) -> None:
 class Changes:
     """Changes of tensors in place, prepared one by one, and made and taken back all at once.
 
-    An interrupt may come between any two instructions of Python. So what it takes is computed
-    before anything changes, and nothing is computed between the changes. What else is to be done
-    with them is in `further`, each call with what takes it back, even if it was not done yet.
+    What they take is computed before anything changes, since an interrupt may come between any two
+    instructions of Python. What else is to be done with them is in `further`, each call with what
+    takes it back, even if it was not done yet.
     """
 
     def __init__(self, further: Iterable[tuple[Call, Call]] = ()) -> None:
@@ -167,9 +159,8 @@ class Changes:
         """Exchange what is behind a tensor object; attributes and hooks stay with it."""
         other = dressed(new, tensor)
         if tensor.requires_grad and n_uses_inside(tensor):
-            refusal = _Refusal()
+            refusal = _Refusal(get_gradient_edge(tensor).node)
             self._refusals.append(refusal)
-            refusal.watch(get_gradient_edge(tensor).node)
             self._add(*attribute_set(refusal, "is_active", True, False))
         # torch.utils.swap_tensors exchanges attributes as well, and refuses bases of known views.
         # Hooks are listed in the object, but called by what is behind it.
@@ -185,13 +176,11 @@ class Changes:
         self._calls.append(partial(attributes.update, other.__dict__))
         self._ways_back.append(lambda: restore if tensor._cdata == identity else swap + restore)
 
-    def part(self, owner: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Take the gradient from a tensor."""
-        self._add(partial(_set_grad, owner, None), partial(_set_grad, owner, gradient))
-
-    def join(self, owner: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Give a tensor without gradient one."""
-        self._add(partial(_set_grad, owner, gradient), partial(_set_grad, owner, None))
+    def set_gradient(
+        self, owner: torch.Tensor, new: torch.Tensor | None, old: torch.Tensor | None
+    ) -> None:
+        """Give a tensor another gradient, or none."""
+        self._add(partial(_set_grad, owner, new), partial(_set_grad, owner, old))
 
     def _add(self, call: Call, back: Call) -> None:
         self._calls.append(call)
@@ -201,16 +190,9 @@ class Changes:
 class _Refusal:
     """A hook that lets no graph run while it is active."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: Node) -> None:
         self.is_active = False
-        self._handle: RemovableHandle | None = None
-
-    def watch(self, node: Node) -> None:
-        self._handle = node.register_prehook(self)
-
-    def lift(self) -> None:
-        if self._handle is not None:
-            self._handle.remove()
+        self.lift = node.register_prehook(self).remove
 
     def __call__(self, gradients: Sequence[torch.Tensor]) -> None:
         if self.is_active:

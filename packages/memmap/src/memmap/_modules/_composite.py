@@ -17,19 +17,10 @@ _COMPRESSED = {
 
 
 class Composite(NamedTuple):
-    """The strided tensors that another tensor is made of.
+    """The strided tensors, sharing its memory, that another tensor is made of.
 
-    Attributes
-    ----------
-    parts : list of torch.Tensor
-        They share the memory of the whole.
-    names : sequence of str
-        What each part is called in its whole.
-    assemble : callable
-        Makes a tensor like the whole from other parts, which it does not copy.
-    has_own : bool
-        Whether the whole holds the memory of each part through a tensor of its own, and not
-        through the part.
+    From other parts, `assemble` makes a tensor like the whole, which it does not copy. The whole
+    holds the memory of each part through the part, or through a tensor of its own (`has_own`).
     """
 
     parts: list[torch.Tensor]
@@ -38,80 +29,57 @@ class Composite(NamedTuple):
     has_own: bool
 
 
-def take_apart(tensor: torch.Tensor) -> Composite | None:
-    """Parts of a tensor without strided memory of its own; None if it cannot be taken apart.
-
-    Examples
-    --------
-    >>> take_apart(torch.eye(3).to_sparse()).names
-    ('indices', 'values')
-    """
+def take_apart(tensor: Any) -> Composite | None:
+    """Parts of a tensor without strided memory of its own; None if it cannot be taken apart."""
     if is_traceable_wrapper_subclass(tensor):
-        return _take_apart_wrapper(tensor)
+        names, context = tensor.__tensor_flatten__()
+        size, stride, unflatten = tensor.size(), tensor.stride(), type(tensor).__tensor_unflatten__
+        return Composite(
+            [getattr(tensor, name) for name in names],
+            names,
+            lambda parts: unflatten(dict(zip(names, parts, strict=True)), context, size, stride),
+            False,
+        )
     if tensor.layout is torch.sparse_coo:
-        return _take_apart_coordinates(tensor)
+        return Composite(
+            [tensor._indices(), tensor._values()],
+            ("indices", "values"),
+            lambda parts: torch.sparse_coo_tensor(
+                parts[0],
+                parts[1],
+                tensor.shape,
+                is_coalesced=tensor.is_coalesced(),
+                check_invariants=False,
+            ),
+            True,
+        )
     if tensor.layout in _COMPRESSED:
-        return _take_apart_compressed(tensor)
+        names = _COMPRESSED[tensor.layout]
+        return Composite(
+            # As differentiable views, they would hold the whole, which could not be exchanged then.
+            [getattr(tensor, name)().data for name in names],
+            names,
+            lambda parts: torch.sparse_compressed_tensor(
+                parts[0],
+                parts[1],
+                parts[2],
+                tensor.shape,
+                layout=tensor.layout,
+                check_invariants=False,
+            ),
+            True,
+        )
     if tensor.is_nested:
-        return _take_apart_nested(tensor)
+        # The table of sizes, strides and offsets lies on the host, and nobody writes to it.
+        sizes, strides = tensor._nested_tensor_size(), tensor._nested_tensor_strides()
+        offsets = tensor._nested_tensor_storage_offsets()
+        return Composite(
+            [tensor.values().data],
+            ("values",),
+            lambda parts: torch._nested_view_from_buffer(parts[0], sizes, strides, offsets),
+            True,
+        )
     if tensor._is_zerotensor():
         # The zeros of automatic differentiation have no memory that could be shared.
         return Composite([tensor.detach().clone()], ("zeros",), lambda parts: parts[0], False)
     return None
-
-
-def _take_apart_wrapper(tensor: Any) -> Composite:
-    names, context = tensor.__tensor_flatten__()
-    sizes, strides = tensor.size(), tensor.stride()
-
-    def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        inner = dict(zip(names, parts, strict=True))
-        made: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, sizes, strides)
-        return made
-
-    return Composite([getattr(tensor, name) for name in names], names, assemble, False)
-
-
-def _take_apart_coordinates(tensor: torch.Tensor) -> Composite:
-    def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        indices, values = parts
-        return torch.sparse_coo_tensor(
-            indices,
-            values,
-            tensor.shape,
-            is_coalesced=tensor.is_coalesced(),
-            check_invariants=False,
-        )
-
-    parts = [tensor._indices(), tensor._values()]
-    return Composite(parts, ("indices", "values"), assemble, True)
-
-
-def _take_apart_compressed(tensor: torch.Tensor) -> Composite:
-    def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        compressed, plain, values = parts
-        return torch.sparse_compressed_tensor(
-            compressed,
-            plain,
-            values,
-            tensor.shape,
-            layout=tensor.layout,
-            check_invariants=False,
-        )
-
-    names = _COMPRESSED[tensor.layout]
-    # As differentiable views, the parts would hold the whole, which then could not be exchanged.
-    parts = [getattr(tensor, name)().data for name in names]
-    return Composite(parts, names, assemble, True)
-
-
-def _take_apart_nested(tensor: torch.Tensor) -> Composite:
-    # The table of sizes, strides and offsets lies on the host, and nobody writes to it.
-    sizes = tensor._nested_tensor_size()
-    strides = tensor._nested_tensor_strides()
-    offsets = tensor._nested_tensor_storage_offsets()
-
-    def assemble(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        return torch._nested_view_from_buffer(parts[0], sizes, strides, offsets)
-
-    return Composite([tensor.values().data], ("values",), assemble, True)

@@ -37,10 +37,7 @@ class Counters:
         self._pairs.setdefault(source.untyped_storage()._cdata, []).append((source, made))
 
     def share(self, sources: Iterable[torch.Tensor], plain: dict[int, torch.Tensor]) -> None:
-        """Make the copies of some tensors again so that they share counters as their sources do.
-
-        The copies are in `plain`, by the id of their source.
-        """
+        """Make the copies of some tensors, in `plain`, again with counters shared as in these."""
         by_storage: dict[int, list[torch.Tensor]] = {}
         for source in sources:
             if is_counted(source) and is_counted(plain[id(source)]):

@@ -24,14 +24,7 @@ def strided(
     strides: Sequence[int],
     empty: torch.Tensor,
 ) -> torch.Tensor:
-    """`empty` made a strided view of some bytes, from `offset` on; strides count its elements.
-
-    Examples
-    --------
-    >>> bytes = torch.arange(6, dtype=torch.uint8)
-    >>> strided(bytes, 2, (2,), (1,), torch.empty(0, dtype=torch.int16))
-    tensor([ 770, 1284], dtype=torch.int16)
-    """
+    """`empty` made a strided view of some bytes, from `offset` on; strides count its elements."""
     storage = data.untyped_storage()
     offset += int(data.storage_offset())
     misfit = offset % empty.itemsize
@@ -48,15 +41,9 @@ def view_like(
     strides: Sequence[int] | None = None,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """The view that `source` is, with its conjugate and negative bits, over some other bytes.
+    """The view that `source` is, with conjugate and negative bits, over other bytes; no history.
 
-    The result has no history, and is plain, unless `source` is a fake tensor.
-
-    Examples
-    --------
-    >>> x = torch.arange(6)
-    >>> view_like(x[::2], x.clone().view(torch.uint8), 8)
-    tensor([1, 3, 5])
+    The result is plain, unless `source` is a fake tensor.
     """
     device = data.untyped_storage().device  # not where a fake tensor pretends to be
     if source.is_quantized:
@@ -94,13 +81,7 @@ def _empty_quantized(source: torch.Tensor, device: torch.device) -> torch.Tensor
 
 
 def dressed(plain: torch.Tensor, source: T) -> T:
-    """A plain tensor as an instance of the class of `source`, asking for gradients if that does.
-
-    Examples
-    --------
-    >>> type(dressed(torch.zeros(2), torch.nn.Parameter(torch.ones(2))))
-    <class 'torch.nn.parameter.Parameter'>
-    """
+    """A plain tensor as an instance of the class of `source`, asking for gradients if that does."""
     cls = type(source)
     if type(plain) is not cls:
         return torch.Tensor._make_subclass(cls, plain, source.requires_grad)

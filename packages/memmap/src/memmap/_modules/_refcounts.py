@@ -17,24 +17,13 @@ _INTEGERS = {1: torch.uint8, 4: torch.int32}  # what quantized numbers are kept 
 def outside_references(
     known: Iterable[torch.Tensor], inner: Iterable[torch.Tensor] = ()
 ) -> dict[int, int]:
-    """How many tensors hold the storages of some strided tensors, beside these.
+    """How many tensors, graphs and exports hold storages of known tensors, by their identities.
 
-    The result is by the identity (``_cdata``) of a storage, for those with any: the number of
-    tensors, saved tensors of graphs, exports to NumPy and the like. What lent its memory to torch
-    (a NumPy array, say) is not counted. For every further tensor that may hold a storage of the
-    known ones, `inner` has some tensor there.
-
-    A view keeps the tensor that it is a view of; if numbers are read differently through it
-    (conjugated, as reals), it keeps the tensors between the two as well. What is kept in this way
-    and held by nobody else is not counted. Tensors between are told from others by their number
-    only: if somebody else holds one of them, it is overlooked.
-
-    Examples
-    --------
-    >>> x = torch.zeros(4)
-    >>> views = [x[:2].data, x[2:].data]
-    >>> list(outside_references(views).values()), outside_references([x, *views])
-    ([1], {})
+    For every further tensor that may hold such a storage, `inner` has some tensor there. A view
+    keeps the tensor that it is a view of; if numbers are read differently through it (conjugated,
+    as reals), it keeps the tensors between the two as well. What is kept in this way and held by
+    nobody else is not counted. Tensors between are told from others by their number only: if
+    somebody else holds one of them, it is overlooked.
     """
     tensors = {tensor._cdata: tensor for tensor in known}
     storages = {_identity(tensor): tensor.untyped_storage() for tensor in tensors.values()}
@@ -49,7 +38,7 @@ def outside_references(
             has_between.add(storage)
         if identity not in tensors:
             n_known[storage] += not base.is_held()
-            if base.has_other_uses():
+            if n_uses_inside(base.view._base) > base.number:
                 is_used.add(storage)
     # What holds a tensor, and not its storage, is seen by the uses of the tensor. Graphs may use
     # what requires gradients: a move leaves them related, as it does in torch.
@@ -68,26 +57,8 @@ def outside_references(
     return {identity: number for identity, number in n_others.items() if number > 0}
 
 
-def may_be_held_outside(tensor: torch.Tensor) -> bool:
-    """Whether more holds a storage than one tensor and the Python object of the storage."""
-    return _use_count(tensor.untyped_storage()._cdata) != 2
-
-
 def held_bases(known: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """Tensors that some strided tensors are views of, and that are held in Python besides.
-
-    Those that do not know what they are views of (parameters, ``x.data``) are passed over.
-
-    Examples
-    --------
-    >>> x = torch.zeros(4)
-    >>> views = [x[:2], x[2:]]
-    >>> [base is x for base in held_bases(views)]
-    [True]
-    >>> del x
-    >>> held_bases(views)
-    []
-    """
+    """Tensors that strided tensors know to be views of, and that are held in Python besides."""
     tensors = {tensor._cdata: tensor for tensor in known}
     uses = _uses_of_bases(tensors.values())
     held = [use for identity, use in uses.items() if identity not in tensors and use.is_held()]
@@ -95,27 +66,12 @@ def held_bases(known: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def known_uses(tensors: Sequence[torch.Tensor]) -> Counter[int]:
-    """How often some tensors are used by one another, by their ``_cdata``: as bases, as gradients.
-
-    Examples
-    --------
-    >>> z = torch.zeros(4, dtype=torch.complex64)
-    >>> known_uses([z, z[1:], z[2:]])[z._cdata]
-    2
-    """
+    """How often tensors are used by one another, by ``_cdata``: as bases, as gradients."""
     return _with_gradients(_uses_of_bases(tensors), tensors)
 
 
 def n_uses_inside(tensor: Any) -> int:
-    """References to a tensor from inside of torch: views of it, graphs, exports by DLPack.
-
-    Examples
-    --------
-    >>> x = torch.zeros(2)
-    >>> view = x[:1]
-    >>> n_uses_inside(x), n_uses_inside(view)
-    (1, 0)
-    """
+    """References to a tensor from inside of torch: views of it, graphs, exports by DLPack."""
     number: int = tensor._use_count()
     return number - 1  # that of the Python object
 
@@ -130,10 +86,6 @@ class _Uses(NamedTuple):
     def is_held(self) -> bool:
         """Whether the tensor that they are views of is held in Python."""
         return sys.getrefcount(self.view._base) > _references_to_an_unused_base()
-
-    def has_other_uses(self) -> bool:
-        """Whether anything inside of torch but these views uses the tensor."""
-        return n_uses_inside(self.view._base) > self.number
 
 
 def _uses_of_bases(tensors: Iterable[torch.Tensor]) -> dict[int, _Uses]:

@@ -31,47 +31,15 @@ Path: TypeAlias = "tuple[Path, str] | None"
 
 
 class Found(NamedTuple):
-    """A tensor, and where it was found first.
-
-    It is owned if ordinary objects lead to it. An object with a ``__deepcopy__`` of its own
-    decides itself what becomes of the tensors in it.
-    """
+    """A tensor, where it was found first, and if that is owned by nothing that copies itself."""
 
     tensor: torch.Tensor
     path: Path
     owned: bool = True
 
 
-class Traversal(NamedTuple):
-    """What a walk found.
-
-    Attributes
-    ----------
-    found : list of Found
-        Every tensor once: nearest first, those of modules' states before those in other
-        attributes, and those that are not owned last.
-    seen : set of int
-        Ids of all objects that were met, tensors included.
-    alive : list
-        Objects that exist for the walk only: as long as this is kept, `seen` is true.
-    attributed : set of int
-        Ids of the tensors that carry a gradient or attributes.
-    """
-
-    found: list[Found]
-    seen: set[int]
-    alive: list[object]
-    attributed: set[int]
-
-
 def path_text(path: Path) -> str:
-    """Path as one would write it after the module: ``encoder.weight.grad``.
-
-    Examples
-    --------
-    >>> path_text(((None, ".layers"), "[0]"))
-    'layers[0]'
-    """
+    """Path as one would write it after the module: ``encoder.weight.grad``."""
     texts = []
     while path is not None:
         path, text = path
@@ -80,44 +48,37 @@ def path_text(path: Path) -> str:
 
 
 def traverse(root: object, path: Path = None) -> Traversal:
-    """Tensors that ``copy.deepcopy(root)`` reaches, each once.
+    """Tensors that ``copy.deepcopy(root)`` reaches, nearest first, each once.
 
     Objects are followed as a deep copy follows them: through their reduce protocol, so that
-    what ``__getstate__`` drops is not reached, and objects shared by two owners are met once.
-
-    Examples
-    --------
-    >>> layer = torch.nn.Linear(2, 2)
-    >>> layer.history = [torch.zeros(3)]
-    >>> [path_text(found.path) for found in traverse(layer).found]
-    ['weight', 'bias', 'history[0]']
+    what ``__getstate__`` drops is not reached.
     """
-    walk = _Walk()
-    walk.meet(root, path, True)
-    walk.run()
-    return Traversal(walk.found, walk.seen, walk.alive, walk.attributed)
+    traversal = Traversal()
+    traversal.meet(root, path, True)
+    traversal.run()
+    return traversal
 
 
 def state_tensors(module: torch.nn.Module) -> list[Found]:
     """Parameters, buffers and their gradients, each once, in the order of ``module.modules()``."""
-    walk = _Walk(attributes=False)
+    traversal = Traversal(attributes=False)
     for prefix, part in module.named_modules():
-        walk.meet_state(part.__dict__, (None, prefix) if prefix else None, True)
-    return walk.found
+        traversal.meet_state(part.__dict__, (None, prefix) if prefix else None, True)
+    return traversal.found
 
 
 _TENSOR_DICTS = ("_parameters", "_buffers")
 _HANDLED = (*_TENSOR_DICTS, "_modules", NO_STATE)
 
 
-class _Walk:
-    """Breadth-first walk: states of modules first, objects that copy themselves last."""
+class Traversal:
+    """A breadth-first walk: states of modules first, objects that copy themselves last."""
 
     def __init__(self, attributes: bool = True) -> None:
         self.found: list[Found] = []
-        self.seen: set[int] = set()
-        self.alive: list[object] = []
-        self.attributed: set[int] = set()
+        self.seen: set[int] = set()  # ids of all objects that were met, tensors included
+        self.attributed: set[int] = set()  # ids of tensors that carry a gradient or attributes
+        self._alive: list[object] = []  # made for the walk only: without them, ids would be reused
         self._attributes = attributes  # whether what tensors carry is met as well
         self._modules: deque[tuple[torch.nn.Module, Path, bool]] = deque()
         self._others: deque[tuple[object, Path]] = deque()
@@ -218,7 +179,7 @@ class _Walk:
             parts = reduced(value)
         except TypeError:
             parts = None  # what cannot be reduced cannot be copied: the copy itself will say so
-        self.alive.append(parts)
+        self._alive.append(parts)
         return parts or (None, (), None, None, None)
 
 
