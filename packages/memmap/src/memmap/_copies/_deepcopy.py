@@ -115,10 +115,7 @@ def memory_aware_deepcopy(
     memo.setdefault(id(memo), []).append((reached, plan))
     # Clones come first: parts of sparse tensors may be views of them.
     sources = [item.tensor for item in unshared]
-    with torch.no_grad():
-        for source in sources:
-            if id(source) not in cloned:
-                memo[id(source)] = storages.clone(source)
+    memo |= storages.clone([source for source in sources if id(source) not in cloned])
     plain: dict[int, torch.Tensor] = {}
     for group in plan.groups:
         plain |= storages.copy_group(group, pack)

@@ -61,11 +61,13 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         """Whether nothing was copied before."""
         return not (self or self._cloned or self._pieces)
 
-    def clone(self, source: torch.Tensor) -> torch.Tensor:
-        """The copy of a tensor that fills its storage, which is copied with it."""
-        made = self.made[id(source)] = dressed(source.clone(), source)
-        self._cloned[source.untyped_storage()._cdata] = source
-        return made
+    def clone(self, sources: list[torch.Tensor]) -> dict[int, torch.Tensor]:
+        """Copies of tensors that fill their storages, by their ids."""
+        with torch.no_grad():
+            copies = {id(source): dressed(source.clone(), source) for source in sources}
+        self.made |= copies
+        self._cloned |= {source.untyped_storage()._cdata: source for source in sources}
+        return copies
 
     def copy_group(self, group: Group, pack: Pack) -> dict[int, torch.Tensor]:
         """Copies of all pieces of a group, by their ids; what was copied before is found again."""

@@ -18,14 +18,14 @@ _use_count = torch._C._storage_Use_Count
 def split_unshared(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
     """Tell tensors that a clone copies, with all of a storage of their own, from the others."""
     starts, stops, are_filled = [], [], []
-    for item in found:
+    for tensor, _, owned in found:
         try:
-            start, storage = _data_address(item.tensor), item.tensor.untyped_storage()
+            start, storage = _data_address(tensor), tensor.untyped_storage()
         except (RuntimeError, ValueError):  # no strided memory, or none yet
             start, nbytes, is_filled = 0, 0, False
         else:
             nbytes = storage.nbytes()
-            is_filled = start != 0 and item.owned and _fills(item.tensor, storage, nbytes)
+            is_filled = start != 0 and owned and _fills(tensor, storage, nbytes)
         starts.append(start)
         stops.append(start + nbytes)
         are_filled.append(is_filled)
