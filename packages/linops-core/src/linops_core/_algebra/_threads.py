@@ -1,8 +1,7 @@
 """Operands on threads, each in the state that torch keeps for the caller's thread.
 
 A thread begins with torch's defaults: gradients on, no autocast, the default stream. What torch has
-a public way to set is carried over to it. Where there is more, operands run one after another: see
-`is_portable`.
+a public way to set is carried over; where there is more, operands run one after another.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _on_worker: ContextVar[bool] = ContextVar("_on_worker", default=False)
 
 
 def check_workers(owner: str, num_workers: int | None) -> None:
-    """Refuse a number of threads that is none."""
+    """Refuse a number of threads that is not positive."""
     if num_workers is not None and (not isinstance(num_workers, int) or num_workers < 1):
         raise ValueError(f"{owner}: num_workers must be a positive integer, got {num_workers!r}")
 
@@ -38,12 +37,7 @@ def combined(
     threaded: bool,
     num_workers: int | None,
 ) -> Tensor:
-    """Return ``combine`` of what the operands return for their inputs, in their order.
-
-    With threads the results are the same bits, and gradients the same on every run: each operand
-    runs on one thread, and results, at most ``num_workers`` at a time, are handed to ``combine`` in
-    the order of the operands. So are errors: of the first in order, when all threads have ended.
-    """
+    """Return ``combine`` of what the operands return for their inputs, in their order."""
     if not threaded or torch.compiler.is_compiling():
         return combine(linop(part) for linop, part in pairs)
     calls = [partial(linop, part) for linop, part in pairs]
@@ -58,146 +52,111 @@ def combined(
 def is_portable() -> bool:
     """Whether another thread can be put in the state of this one.
 
-    It cannot while torch traces, transforms (``torch.func``) or records a graph, nor under
-    a mode for functions (a default device is one), a mode for dispatch or hooks for saved tensors.
+    It cannot while torch traces, transforms (``torch.func``) or captures a graph, nor under a mode
+    for functions (a default device is one) or for dispatch, or hooks for saved tensors.
     """
-    autograd = torch._C._autograd
     return not (
         torch._C._get_tracing_state() is not None
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._len_torch_dispatch_stack()
         or torch._C._len_torch_function_stack()
-        or not torch._C._is_torch_function_enabled()
-        or autograd._top_saved_tensors_default_hooks(True) is not None
-        or autograd._saved_tensors_hooks_get_disabled_error_message() is not None
-        or _is_captured()
+        or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+        or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
     )
 
 
-class ThreadState:
-    """What torch keeps for the thread that makes this, as far as it can be carried over."""
+def state_of_this_thread() -> Callable[[Call], Tensor]:
+    """Return a function that makes a call in the state of this thread, on a new one."""
+    inference, gradients = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+    accelerator = torch.accelerator.current_accelerator()
+    autocast = [
+        (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+        for kind in ("cpu", "cuda", *([accelerator.type] if accelerator else []))
+    ]
+    keeps_casts = torch.is_autocast_cache_enabled()
+    device, streams = current_device_and_streams()
 
-    def __init__(self) -> None:
-        self._inference, self._gradients = (
-            torch.is_inference_mode_enabled(),
-            torch.is_grad_enabled(),
-        )
-        accelerator = torch.accelerator.current_accelerator()
-        self._autocast = [
-            (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-            for kind in ("cpu", "cuda", *([accelerator.type] if accelerator else []))
-        ]
-        self._autocast_cache = torch.is_autocast_cache_enabled()
-        self._device_index, self._streams = _accelerator_state()
-        self._keys = _dispatch_keys()
-
-    def apply(self, call: Call) -> Tensor | None:
-        """Return what ``call`` returns in this state, on a new thread that ends after it.
-
-        None if the thread did not get there.
-        """
-        for stream in self._streams:
+    def made(call: Call) -> Tensor:
+        _on_worker.set(True)
+        for stream in streams:
             torch.accelerator.set_stream(stream)
-        if self._device_index is not None:
-            torch.accelerator.set_device_index(self._device_index)
-        for kind, enabled, dtype in self._autocast:
+        if device is not None:
+            torch.accelerator.set_device_index(device)
+        for kind, enabled, dtype in autocast:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
-        torch.set_autocast_cache_enabled(self._autocast_cache)
+        torch.set_autocast_cache_enabled(keeps_casts)
         # The mode of inference sets that of gradients, so it comes first.
-        with torch.inference_mode(self._inference), torch.set_grad_enabled(self._gradients):
-            return call() if _dispatch_keys() == self._keys else None
+        with torch.inference_mode(inference), torch.set_grad_enabled(gradients):
+            return call()
+
+    return made
+
+
+def current_device_and_streams() -> tuple[int | None, list[torch.Stream]]:
+    """Return the current device and the current streams that are not the default ones."""
+    kind = torch.accelerator.current_accelerator()
+    is_used = getattr(kind and torch.get_device_module(kind), "is_initialized", None)
+    # A device that was not used yet has no state to carry over, and asking would start it.
+    if is_used is None or not is_used():
+        return None, []
+    streams = map(torch.accelerator.current_stream, range(torch.accelerator.device_count()))
+    changed = [stream for stream in streams if stream.stream_id != 0]
+    return torch.accelerator.current_device_index(), changed
 
 
 class _Task(Thread):
     """One call on a thread of its own.
 
-    Of its own, because autograd numbers operations by thread: which gradient comes first must not
-    depend on which operands a thread had before.
+    Autograd numbers operations by thread: which gradient comes first must not depend on which
+    operands a thread had before.
     """
 
-    def __init__(self, call: Call, state: ThreadState) -> None:
+    def __init__(self, call: Call) -> None:
         super().__init__(name="linops", daemon=True)
-        self._call, self._state = call, state
-        self._context = copy_context()
+        self._call, self._context = call, copy_context()
         self._result: Tensor | None = None
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        self._context.run(_on_worker.set, True)
         try:
-            self._result = self._context.run(self._state.apply, self._call)
+            self._result = self._context.run(self._call)
         except BaseException as error:
             self._error = error
 
-    def wait(self) -> None:
-        """Wait for the end, and raise what the call raised."""
+    def ended(self) -> tuple[Tensor | None, BaseException | None]:
+        """Wait for the end, and return what the call returned and raised; neither is kept."""
         self.join()
-        error, self._error = self._error, None
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error  # its traceback knows this frame, and would keep all of it alive
-
-    def result(self) -> Tensor:
-        """Return what the call returned, once: it is not kept."""
-        result, self._result = self._result, None
-        return self._call() if result is None else result
-
-    def discard(self) -> None:
-        """Wait for the end, and forget what the call returned or raised."""
-        self.join()
+        ended = self._result, self._error
         self._result = self._error = None
+        return ended
 
 
 def _on_threads(calls: Sequence[Call], width: int) -> Generator[Tensor, None, None]:
     """Yield the results of ``calls`` in order, at most ``width`` at work or waiting."""
-    state = ThreadState()
+    made = state_of_this_thread()
     tasks: deque[_Task] = deque()
     coming = iter(calls)
 
     def start(n: int) -> None:
         for call in islice(coming, n):
-            task = _Task(call, state)
-            task.start()
-            tasks.append(task)
+            tasks.append(_Task(partial(made, call)))
+            tasks[-1].start()
+
+    def next_result() -> Tensor:
+        result, error = tasks.popleft().ended()
+        if result is None:
+            try:
+                raise error or AssertionError
+            finally:
+                del error  # its traceback knows this frame, and would keep all of it alive
+        start(1)
+        return result
 
     try:
         start(width)
         while tasks:
-            task = tasks.popleft()
-            task.wait()
-            start(1)
-            yield task.result()
+            yield next_result()
     finally:
         for task in tasks:
-            task.discard()
-
-
-def _is_captured() -> bool:
-    """Whether CUDA records what this thread does, to play it back later."""
-    in_use = torch.cuda.is_initialized()
-    return in_use and torch.cuda.is_current_stream_capturing()
-
-
-def _accelerator_state() -> tuple[int | None, list[torch.Stream]]:
-    """Return the current device and the current streams that are not the default ones."""
-    kind = torch.accelerator.current_accelerator()
-    module = None if kind is None else torch.get_device_module(kind)
-    is_used = getattr(module, "is_initialized", None)
-    # A device that was not used yet has no state to carry over, and asking would start it.
-    if is_used is None or not is_used():
-        return None, []
-    current = torch.accelerator.current_device_index()
-    streams = map(torch.accelerator.current_stream, range(torch.accelerator.device_count()))
-    return current, [stream for stream in streams if stream.stream_id != 0]
-
-
-def _dispatch_keys() -> tuple[int, int]:
-    """Return which kinds of kernels torch takes on this thread, and which it leaves out.
-
-    They sum up what changes an operation: also what nobody thought of.
-    """
-    included = torch._C._dispatch_tls_local_include_set()
-    return included.raw_repr(), torch._C._dispatch_tls_local_exclude_set().raw_repr()
+            task.ended()
