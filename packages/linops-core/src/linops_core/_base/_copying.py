@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
-from ._late_hooks import NO_HOOKS
+from ._late_hooks import HOOKS
 
 if TYPE_CHECKING:
     from nameddim import NamedShape
@@ -39,8 +39,9 @@ def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object)
 def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> dict[str, Any]:
     """Return the attributes of a linked copy; whoever makes many copies hands a copy to each."""
     vars(linop)["_has_relatives"] = True
-    own = {**vars(linop), **NO_HOOKS, "_is_full_backward_hook": None}
+    own = {name: value for name, value in vars(linop).items() if name not in HOOKS}
     own.pop("_compiled_call_impl", None)
+    own["_is_full_backward_hook"] = None
     found = own["_found"]
     own["_found"] = {key: found[key] for key in found.keys() - _OF_ONE_ALONE}
     if shape is not None:
@@ -61,8 +62,7 @@ def shallow_copy(module: Module) -> Module:
     other: Module = object.__new__(type(module))
     state: dict[str, Any] = module.__getstate__()  # type: ignore[no-untyped-call]
     own = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}
-    own.pop("_compiled_call_impl", None)  # which calls the original
-    vars(other).update({**NO_HOOKS, **own, "_has_relatives": False})
+    vars(other).update(own, _has_relatives=False)
     return other
 
 

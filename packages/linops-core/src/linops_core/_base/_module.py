@@ -46,8 +46,13 @@ class OperatorModule(LateHooks):
         return memory_aware_deepcopy(self, memo)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what is found again."""
-        return {**super().__getstate__(), "_found": {}}
+        """Return the attributes without what is found again and without a compiled call.
+
+        That is the call of this very module, with its tensors.
+        """
+        state = {**vars(self), "_found": {}}
+        state.pop("_compiled_call_impl", None)
+        return state
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; refused where operators made of this one would not follow.
