@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 import torch
@@ -203,7 +204,7 @@ class Tiled(Composite):
         return self.tiles.linked_positions()
 
     _source = NamedLinop._source
-    _check_sizes = NamedLinop._check_sizes
+    _sizes_to_check = NamedLinop._sizes_to_check
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""
@@ -263,21 +264,15 @@ class Tiled(Composite):
         reasons = (linop.why_opaque(dim) for linop in having)
         return next((reason for reason in reasons if reason is not None), None)
 
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the part of the operator between slices; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        found: NamedLinop = linop
-        if window:
-            found = linop._cut_out(linop.tiles.split(window), window)
-        return found
-
-    _split_of_row = split
-
-    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
-        """Return the part of the operator for each of the slices."""
-        for piece, tiles in zip(pieces, self.tiles.along(dim, pieces), strict=True):
-            yield self._cut_out(tiles, {dim: piece})
+    def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
+        """Return the part of the operator for each of the windows."""
+        if len({*chain(*windows)}) == 1:
+            (dim,) = windows[0]
+            cut = self.tiles.along(dim, [window[dim] for window in windows])
+        else:
+            cut = [self.tiles.split(window) for window in windows]
+        for window, tiles in zip(windows, cut, strict=True):
+            yield self._cut_out(tiles, window)
 
     def _cut_out(self, tiles: Tiles | None, window: Window) -> NamedLinop:
         if tiles is None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any, TypeGuard
 
 from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._linop import NamedLinop, tile_of
+from .._base._linop import NamedLinop
 from .._base._places import Joints, joints, side_by_side
-from .._base._tile import Supports
+from .._base._tile import Supports, Window
 from .._kernels._accumulate import accumulate
-from ._composite import Composite, row_of_operand
+from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._same_space import check_operands, same_space, why_not_alike
-from ._support import support_of_one, supports_side_by_side
+from ._supports import supports_side_by_side
 from ._threads import check_workers, combined
 from ._zero import zero_tile
 
@@ -98,40 +99,33 @@ class Add(Composite):
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
         return why_not_alike(self, dim)
 
-    support = support_of_one
+    support = Composite._support_of_one
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return what holds the supports of all terms."""
         return supports_side_by_side(self, dims)
 
-    @staticmethod
-    def split(linop: Add, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the sum of the parts; see :meth:`NamedLinop.split`.
-
-        The tiles of an inner dimension add up to the whole, so a term without that dimension
-        belongs to one tile alone: to the one that starts at 0.
-        """
-        window = linop.own_window(tile)
-        if not window:
-            return linop
-        parts = [
-            tile_of(term, window)
-            for term in linop.linops
-            if all(dim in term.dims or piece.start == 0 for dim, piece in window.items())
-        ]
-        if parts:
-            return linop.with_operands(parts)
-        return zero_tile(linop, window)
-
-    _split_of_row = split
-
-    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
-        """Return the sum of the parts for each of the slices."""
-        rows = zip(*(row_of_operand(term, dim, pieces) for term in self.linops), strict=True)
+    def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
+        """Return the sum of the parts for each of the windows."""
+        rows = zip(*(_tiles_of_term(term, windows) for term in self.linops), strict=True)
         sums = [[part for part in row if part is not None] for row in rows]
         tiles = iter(self.with_operands_of_each(filter(None, sums)))
-        for piece, parts in zip(pieces, sums, strict=True):
-            yield next(tiles) if parts else self.split(self, {dim: piece})
+        for window, parts in zip(windows, sums, strict=True):
+            yield next(tiles) if parts else zero_tile(self, window)
+
+
+def _tiles_of_term(term: NamedLinop, windows: Sequence[Window]) -> Iterable[NamedLinop | None]:
+    """Yield the tiles of a term, None where it adds nothing.
+
+    The tiles of an inner dimension add up to the whole, so a term without that dimension belongs
+    to one tile alone: to the one that starts at 0.
+    """
+    has_part = [
+        all(dim in term.dims or piece.start == 0 for dim, piece in window.items())
+        for window in windows
+    ]
+    tiles = iter(term.tiles_at([*compress(windows, has_part)]))
+    return [next(tiles) if has else None for has in has_part]
 
 
 def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[NamedLinop]:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._linop import NamedLinop, tile_of
+from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._rules import rules
-from .._base._tile import Supports
-from ._chain_support import supports_along
+from .._base._tile import Supports, Window
 from ._composite import Composite
 from ._endomorphism import following
 from ._identity import Identity
 from ._normal import fit_inner
 from ._normal_of import normal_of_chain
 from ._scalar import Scalar, is_number
-from ._support import support_of_one
+from ._supports import supports_along
 
 
 class Chain(Composite):
@@ -129,28 +128,15 @@ class Chain(Composite):
             )
         return None
 
-    support = support_of_one
+    support = Composite._support_of_one
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return what the operands have in common, followed along the chain in both directions."""
         return supports_along(self, dims)
 
-    @staticmethod
-    def split(linop: Chain, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the chain of the parts; see :meth:`NamedLinop.split`."""
-        window, parts = linop.own_window(tile), list[NamedLinop]()
-        if not window:
-            return linop
-        for part in linop.linops:
-            own = {dim: window[dim] for dim in window.keys() & part.dims}
-            parts.append(tile_of(part, own) if own else part)
-        return linop.with_operands(parts)
-
-    _split_of_row = split
-
-    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
-        """Return the chain of the parts for each of the slices."""
-        rows = [part.tiles_along(dim, pieces) for part in self.linops]
+    def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
+        """Return the chain of the parts for each of the windows."""
+        rows = [part.tiles_at(windows) for part in self.linops]
         return self.with_operands_of_each(zip(*rows, strict=True))
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:

@@ -78,27 +78,11 @@ class Composite(NamedLinop):
             operands = {str(position): linop for position, linop in enumerate(linops)}
             own = attributes.copy()
             own.update(_modules=operands, _operands=tuple(operands), _found={})
-            if joints_of_tiles is not None and self._are_put_together_alike(linops):
+            # A term of a sum that is zero between the slices is left out.
+            if joints_of_tiles is not None and len(operands) == len(self._operands):
                 own["_found"].update(joints=joints_of_tiles, joints_are_shared=True)
             others.append(with_attributes(self, own))
         return others
-
-    def _are_put_together_alike(self, linops: Sequence[NamedLinop]) -> bool:
-        """Return whether tiles of the operands have the joints that the operands have.
-
-        They may not have where a term of a sum is zero between the slices, and is left out.
-        """
-        return len(linops) == len(self._operands) and all(
-            tile is linop
-            or (
-                type(tile) is type(linop)
-                and (
-                    not isinstance(linop, Composite)
-                    or tile._found.get("joints") is linop._found.get("joints")
-                )
-            )
-            for tile, linop in zip(linops, self.linops, strict=True)
-        )
 
     def _operands_without_fftshift(self, dims: Iterable[NamedDimension]) -> Self | None:
         """Return the composition of what the operands are without it."""
@@ -210,27 +194,18 @@ class Composite(NamedLinop):
         operands = [linop.renamed(names) for linop in self.linops]
         return self.with_operands(operands, self.shape.rename(names))
 
-    def _check_sizes(self, shape: torch.Size) -> None:
-        # By the operands, each of which says its own name.
-        pass
+    def _sizes_to_check(self, side: Side) -> Sequence[int | None]:
+        # Operands check the rest, and say their own names.
+        return [
+            self.own_length(side, position) for position in range(len(dims_of(self._shape, side)))
+        ]
 
-    def _check_output(self, y: Tensor) -> None:
-        pass  # by the operands too
+    def _support_of_one(self, dim: NamedDimension | str) -> slice | None:
+        """What is ``support`` where those of several dimensions are found at once."""
+        name = ND.infer(dim)
+        return self._supports([name])[name]
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and operands between the same spaces with it."""
         operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
         return self.with_operands(operands, shape)
-
-
-def row_of_operand(
-    linop: NamedLinop, dim: NamedDimension, pieces: Sequence[slice]
-) -> Sequence[NamedLinop | None]:
-    """Return the tiles of an operand of a sum, None where it adds nothing.
-
-    The tiles of an inner dimension add up to the whole, so an operand without that dimension
-    belongs to one tile alone: to the one that starts at 0.
-    """
-    if dim in linop.dims:
-        return linop.tiles_along(dim, pieces)
-    return [linop if piece.start == 0 else None for piece in pieces]

@@ -53,7 +53,7 @@ class Normal(Wrapper):
     # normal_fn is called past the checks of A: its input is A's to check, and its output is that of
     # a function like any other.
 
-    _check_output = NamedLinop._check_output
+    _sizes_to_check = NamedLinop._sizes_to_check
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         return self.linop._facts(x)
@@ -90,8 +90,7 @@ class Normal(Wrapper):
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return the supports of A: what A does not read, its adjoint does not write."""
         found: Supports = dict.fromkeys(dims)
-        asked = [dim for dim in found if self.role(dim) not in (None, Role.OPAQUE)]
-        return found | self.linop._supports(asked)
+        return found | self.linop._supports([dim for dim in found if self._may_be_cut(dim)])
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the normal operator with ``shape``, of the operator with its input's."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._linop import NamedLinop, tile_of
-from .._base._tile import Supports
+from .._base._linop import NamedLinop
+from .._base._tile import Supports, Window
 from ._composite import Composite
-from ._support import support_of_one
 
 
 class Wrapper(Composite):
@@ -77,17 +75,12 @@ class Wrapper(Composite):
         """Return why ``dim`` cannot be sliced: what the operand says."""
         return self.linop.why_opaque(dim)
 
-    support = support_of_one
+    support = Composite._support_of_one
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return the supports of the operand."""
         return self.linop._supports(dims)
 
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the same around the part of the operand; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        part: NamedLinop = linop
-        if window:
-            part = linop.with_operands([tile_of(linop.linop, window)])
-        return part
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the same around the part of the operand for each of the windows."""
+        return self.with_operands_of_each([tile] for tile in self.linop.tiles_at(windows))

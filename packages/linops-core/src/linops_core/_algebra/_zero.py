@@ -13,7 +13,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
 
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._roles import Role, why_on_both_sides
+from .._base._roles import why_on_both_sides
 from .._base._sides import SIDES, Side, dims_of, occurrences
 from .._base._sizes import by_dimension
 from .._base._sliceable import SliceableLinop
@@ -172,15 +172,9 @@ class Zero(SliceableLinop):
         other._sizes = {"input": self._sizes["output"], "output": self._sizes["input"]}
         return other
 
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the zero operator between the slices; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        cut = {dim: piece.stop - piece.start for dim, piece in window.items()}
-        found: NamedLinop = linop._with_lengths(cut) if cut else linop
-        return found
-
-    adj_split = split
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the zero operator between the slices of each window."""
+        return [self._with_lengths(lengths_of(window)) for window in windows]
 
     def _with_lengths(self, lengths: Mapping[NamedDimension, int]) -> Zero:
         """Return the zero operator between spaces in which some dimensions are so long."""
@@ -192,7 +186,7 @@ class Zero(SliceableLinop):
 
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return that nothing is read or written."""
-        return None if self.role(dim) in (None, Role.OPAQUE) else slice(0, 0)
+        return slice(0, 0) if self._may_be_cut(dim) else None
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""
@@ -204,6 +198,11 @@ class Zero(SliceableLinop):
             }
             other._apart = frozenset(names.get(dim, dim) for dim in self._apart)
         return other
+
+
+def lengths_of(window: Window) -> dict[NamedDimension, int]:
+    """Return the length of each slice."""
+    return {dim: piece.stop - piece.start for dim, piece in window.items()}
 
 
 def zero_block(linop: NamedLinop, lengths: Mapping[NamedDimension, int]) -> Zero:
@@ -233,4 +232,4 @@ def zero_tile(
             f"{linop.signature}: the wildcards of input and output must be the same dimensions to "
             f"be cut along ({', '.join(map(str, window))}), which the operator does not say"
         )
-    return zero.split(zero, window)
+    return zero._with_lengths(lengths_of(window))

@@ -175,8 +175,11 @@ class DimensionedModule(OperatorModule):
         return None
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
-        """Return the supports of several dimensions, for who finds them all at once to override."""
+        """Return the supports of several dimensions, which some operators find all at once."""
         return {dim: self.support(dim) for dim in dims}
+
+    def _may_be_cut(self, dim: NamedDimension | str) -> bool:
+        return self.role(dim) not in (None, Role.OPAQUE)
 
     def own_window(self, tile: Mapping[NamedDimension, slice]) -> Window:
         """Return the slices of ``tile`` that concern this operator, explicit and checked.
@@ -186,22 +189,21 @@ class DimensionedModule(OperatorModule):
         SplitError
             As :meth:`split`.
         """
-        window: dict[NamedDimension, slice] = {}
-        for name, piece in tile.items():
+        return self.own_windows([tile])[0]
+
+    def own_windows(self, tiles: Sequence[Mapping[NamedDimension, slice]]) -> list[Window]:
+        """Return :meth:`own_window` of tiles that are all of the same dimensions."""
+        windows: list[dict[NamedDimension, slice]] = [{} for _ in tiles]
+        for name in tiles[0] if tiles else ():
             dim = ND.infer(name)
-            (explicit,) = self.own_pieces(dim, (piece,))
-            if explicit is not None:
-                window[dim] = explicit
-        return window
+            pieces = self._explicit(dim, [tile[name] for tile in tiles])
+            for window, piece in zip(windows, pieces, strict=True):
+                if piece is not None:
+                    window[dim] = piece
+        return [*windows]
 
-    def own_pieces(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[slice | None]:
-        """Return slices of one dimension, explicit and checked; None for those that cut nothing.
-
-        Raises
-        ------
-        SplitError
-            As :meth:`split`.
-        """
+    def _explicit(self, dim: NamedDimension, pieces: Sequence[slice]) -> Sequence[slice | None]:
+        """Return slices of one dimension, explicit and checked; None for those that cut nothing."""
         has_name = dim in self._shape.dims or dim in self.dims
         if not has_name and not is_wildcard(dim):
             return [None] * len(pieces)
@@ -231,21 +233,17 @@ class DimensionedModule(OperatorModule):
             return self.size(dim)
         return sizes.pop() if len(sizes) == 1 else None
 
-    # Checks of a vector
-
     def _check_input(self, x: Tensor) -> None:
-        self._check_rank(x)
-        self._check_sizes(x.shape)
-
-    def _check_sizes(self, shape: torch.Size) -> None:
-        self._check_lengths(shape, "input")
+        self._check_vector(x, "input")
 
     def _check_output(self, y: Tensor) -> None:
-        self._check_rank(y, "output")
-        self._check_lengths(y.shape, "output")
+        self._check_vector(y, "output")
 
-    def _check_rank(self, x: object, side: Side = "input") -> None:
-        """Check that x is a tensor with as many dimensions as that side has names."""
+    def _sizes_to_check(self, side: Side) -> Sequence[int | None]:
+        return self.sizes(side)
+
+    def _check_vector(self, x: object, side: Side) -> None:
+        """Check that x is a tensor with the dimensions of that side, and the sizes known here."""
         if not isinstance(x, Tensor):
             is_operator = isinstance(x, DimensionedModule)
             advice = (
@@ -262,16 +260,12 @@ class DimensionedModule(OperatorModule):
                 f"{len(names) - any_run} dimensions for {self.shape}, "
                 f"got shape {tuple(x.shape)}"
             )
-
-    def _check_lengths(self, shape: torch.Size, side: Side) -> None:
-        """Check the sizes that the operator knows."""
-        names = dims_of(self.shape, side)
-        for place, (dim, size) in enumerate(zip(names, self.sizes(side), strict=True)):
+        for place, (dim, size) in enumerate(zip(names, self._sizes_to_check(side), strict=True)):
             axis = axis_of(place, names)
-            if size is not None and shape[axis] != size:
+            if size is not None and x.shape[axis] != size:
                 raise ValueError(
-                    f"{self.name}: {dim} must have size {size}, got {shape[axis]} "
-                    f"in an {side} of shape {tuple(shape)} for {self.shape}"
+                    f"{self.name}: {dim} must have size {size}, got {x.shape[axis]} "
+                    f"in an {side} of shape {tuple(x.shape)} for {self.shape}"
                 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -329,7 +329,8 @@ class NamedLinop(Arithmetic, Conversions):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return the reason why ``dim`` cannot be sliced here, or None when it can."""
-        if type(self).split is not NamedLinop.split:
+        cls = type(self)
+        if cls.split is not NamedLinop.split or cls._tiles_at is not NamedLinop._tiles_at:
             return None
         return "the operator does not say how to split it (override split(linop, tile))"
 
@@ -352,10 +353,8 @@ class NamedLinop(Arithmetic, Conversions):
         SplitError
             If a dimension is opaque in the operator, or a slice is not within its size.
         """
-        if window := linop.own_window(tile):
-            raise SplitError(f"{linop.name}: the class must override split to cut {set(window)}")
-        whole: NamedLinop = linop
-        return whole
+        found: NamedLinop = next(linop._checked_tiles([tile]))
+        return found
 
     @staticmethod
     def adj_split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
@@ -371,18 +370,27 @@ class NamedLinop(Arithmetic, Conversions):
         SplitError
             As :func:`tile_of`.
         """
-        if self.split is not self._split_of_row:
-            return [tile_of(self, {dim: piece}) for piece in pieces]
-        own = self.own_pieces(dim, pieces)
-        tiles = iter(self._row(dim, [piece for piece in own if piece is not None]))
-        return [self if piece is None else next(tiles) for piece in own]
+        return self.tiles_at([{dim: piece} for piece in pieces])
 
-    _split_of_row: ClassVar[Any] = None
-    """The ``split`` that does for one tile what ``_row``, overridden with it, does for many."""
+    def tiles_at(self, tiles: Sequence[Window]) -> list[NamedLinop]:
+        """Return :func:`tile_of` for each of some tiles, which are all of the same dimensions."""
+        if self.split is not NamedLinop.split:
+            return [tile_of(self, tile) for tile in tiles]
+        return [*self._checked_tiles(tiles)]
 
-    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
-        """Return the tile of each of some slices, which are explicit and checked."""
-        raise NotImplementedError(f"{self.name}: the class must override _row to cut along {dim}")
+    def _checked_tiles(self, tiles: Sequence[Window]) -> Iterator[NamedLinop]:
+        windows = self.own_windows(tiles)
+        cut = iter(self._tiles_at([window for window in windows if window]))
+        return (next(cut) if window else self for window in windows)
+
+    def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
+        """Return the tile for each of some windows, which are explicit, checked and not empty.
+
+        What a class of this library overrides in the place of ``split``.
+        """
+        if windows:
+            raise SplitError(f"{self.name}: the class must override split to cut {set(windows[0])}")
+        return []
 
     def split_forward(self, ibatch: Iterable[slice], obatch: Iterable[slice]) -> NamedLinop:
         """Return the part of the operator between slices of its input and of its output.

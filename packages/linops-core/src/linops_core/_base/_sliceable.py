@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -206,7 +206,10 @@ class SliceableLinop(NamedLinop):
         data has more dimensions.
         """
         concerned = {dim for dim in dims if dim in self.dims}
-        if concerned and type(self).split is not SliceableLinop.split:
+        cls = type(self)
+        if concerned and not (
+            cls.split is NamedLinop.split and cls._tiles_at is SliceableLinop._tiles_at
+        ):
             return None  # a tile may know where it is by other means than its weights
         if not self._only_passes_on(concerned):
             return None
@@ -246,29 +249,17 @@ class SliceableLinop(NamedLinop):
             for name, part in self._weights.items()
         )
 
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        found: NamedLinop = linop._tiles([window])[0] if window else linop
-        return found
-
-    _split_of_row = split
     # Weights are cut by name, and an adjoint has the same names: no detour through H.
-    adj_split = split
+    adj_split = staticmethod(NamedLinop.split)
 
-    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
-        """Return the tile of each of the slices."""
-        return self._tiles([{dim: piece} for piece in pieces])
-
-    def _tiles(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        """Return the tile of each of the windows, which are all of the same dimensions."""
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the tile for each of the windows."""
         if not windows or not self._weights:
             return [self] * len(windows)
         whole = []
         for name, part in self._weights.items():
             weight, dims = self._weight(name), part.dims(self._shape)
-            axes = [(axis, dims[axis]) for axis in part.axes_of(windows[0], self._shape)]
+            axes = [(axis, dims[axis]) for axis in range(len(dims)) if axis not in part.broadcast]
             cut, cut_from = part.cut or (_ALL,) * len(dims), part.cut_from or weight.shape
             whole.append((name, part._replace(cut_from=cut_from), cut, axes))
         attributes, tiles = attributes_of_linked(self), []
@@ -277,7 +268,8 @@ class SliceableLinop(NamedLinop):
             for name, part, of_whole, axes in whole:
                 pieces = list(of_whole)
                 for axis, dim in axes:
-                    pieces[axis] = within(pieces[axis], window[dim])
+                    if dim in window:
+                        pieces[axis] = within(pieces[axis], window[dim])
                 weights[name] = part._replace(cut=tuple(pieces))
             tiles.append(with_attributes(self, {**attributes, "_weights": weights, "_found": {}}))
         return tiles

@@ -20,7 +20,7 @@ from .._algebra._add import Add
 from .._algebra._composite import Composite
 from .._algebra._normal_of import normal_of
 from .._algebra._same_space import same_space, why_not_alike
-from .._algebra._support import support_of_one, supports_side_by_side
+from .._algebra._supports import supports_side_by_side
 from .._algebra._threads import check_workers, combined
 from .._algebra._zero import Zero, zero_block, zero_tile
 from .._base._linop import NamedLinop, tile_of
@@ -138,15 +138,6 @@ class SideBySide(Composite):
         blocks = self._blocks.get(side)
         return sum(blocks.sizes) if blocks is not None and blocks.position == position else None
 
-    def _check_sizes(self, shape: torch.Size) -> None:
-        if (blocks := self._blocks.get("input")) is not None:
-            axis, size = blocks.axis(self.ishape), sum(blocks.sizes)
-            if shape[axis] != size:
-                raise ValueError(
-                    f"{self.name}: {self.idim} must have size {size}, got {shape[axis]} "
-                    f"in an input of shape {tuple(shape)} for {self.shape}"
-                )
-
     @staticmethod
     def fn(linop: SideBySide, x: Tensor, /) -> Tensor:
         """Apply each operand to its block and put the results together."""
@@ -226,7 +217,7 @@ class SideBySide(Composite):
             return None
         return why_not_alike(self, dim)
 
-    support = support_of_one
+    support = Composite._support_of_one
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return what holds the supports of all operands."""
@@ -247,17 +238,9 @@ class SideBySide(Composite):
         whole = slice(0, blocks.starts[-1])
         return None if (piece := hull(pieces)) == whole else piece
 
-    @staticmethod
-    def split(linop: SideBySide, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the blocks that the tile touches; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        return linop._cut(window) if window else linop
-
-    _split_of_row = split
-
-    def _row(self, dim: NamedDimension, pieces: Sequence[slice]) -> Iterable[NamedLinop]:
-        """Return what each of the slices touches, of operands that were asked once."""
-        return [self._cut({dim: piece}) for piece in pieces]
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the blocks that each of the windows touches."""
+        return [self._cut(window) for window in windows]
 
     def _cut(self, window: Window) -> NamedLinop:
         """Return the operands that the window touches, cut by it.

@@ -1,4 +1,4 @@
-"""What a chain reads and writes: followed from its end to its start and back."""
+"""Supports: what compositions read and write."""
 
 from __future__ import annotations
 
@@ -12,10 +12,26 @@ from nameddim import NamedDimension
 from .._base._linop import NamedLinop, tile_of
 from .._base._roles import Role
 from .._base._tile import Supports, Window, within
-from .._kernels._slices import common, is_empty
+from .._kernels._slices import common, hull, is_empty
 from ._composite import Composite
 
 Side: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
+
+
+def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> Supports:
+    """Return the supports of operators side by side, or of a sum: what holds that of each.
+
+    None where one has no such dimension: it belongs to the tile that starts at 0, so none may
+    begin later.
+    """
+    found: Supports = dict.fromkeys(dims)
+    asked = [dim for dim in found if whole._may_be_cut(dim)]
+    own = [linop._supports([dim for dim in asked if dim in linop.dims]) for linop in whole.linops]
+    for dim in asked:
+        pieces = [supports.get(dim) for supports in own]
+        if None not in pieces:
+            found[dim] = hull(piece for piece in pieces if piece is not None)
+    return found
 
 
 def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports:
@@ -27,7 +43,7 @@ def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports
     dimensions together, because it may be a chain itself. Where nothing is left, the chain is zero.
     """
     found: Supports = dict.fromkeys(dims)
-    asked = [dim for dim in found if chain.role(dim) not in (None, Role.OPAQUE)]
+    asked = [dim for dim in found if chain._may_be_cut(dim)]
     if not asked:
         return found
     sliced, windows = _sliced(chain), list[Window]()
