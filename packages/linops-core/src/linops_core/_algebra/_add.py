@@ -92,7 +92,7 @@ class Add(Composite):
         return self.with_operands([term.conj() for term in self.linops], self.shape)
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the sum of what the terms are; see :meth:`NamedLinop.without_fftshift`."""
+        """Return the sum of what the terms are."""
         return self._operands_without_fftshift(dims)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
@@ -115,11 +115,7 @@ class Add(Composite):
 
 
 def _tiles_of_term(term: NamedLinop, windows: Sequence[Window]) -> Iterable[NamedLinop | None]:
-    """Yield the tiles of a term, None where it adds nothing.
-
-    The tiles of an inner dimension add up to the whole, so a term without that dimension belongs
-    to one tile alone: to the one that starts at 0.
-    """
+    """Return the tiles of a term; one without an inner dimension is in the first tile alone."""
     has_part = [
         all(dim in term.dims or piece.start == 0 for dim, piece in window.items())
         for window in windows
@@ -129,10 +125,7 @@ def _tiles_of_term(term: NamedLinop, windows: Sequence[Window]) -> Iterable[Name
 
 
 def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[NamedLinop]:
-    """Return the operators with the terms of every Add in its place.
-
-    One with threads stays whole in a sum without: its terms are to run on threads.
-    """
+    """Return the operators with the terms of every Add in its place."""
     terms: list[NamedLinop] = []
     for linop in linops:
         terms += linop.linops if is_flattened(linop, threaded) else [linop]
@@ -140,5 +133,5 @@ def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[Named
 
 
 def is_flattened(linop: NamedLinop, threaded: bool = False) -> TypeGuard[Add]:
-    """Whether a sum takes the terms of ``linop`` in its place."""
+    """Whether a sum takes the terms of ``linop`` in its place: not from a threaded one."""
     return type(linop) is Add and (threaded or not linop.threaded)

@@ -94,7 +94,7 @@ class Chain(Composite):
         return list(self.linops)
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the chain of what the operands are; see :meth:`NamedLinop.without_fftshift`."""
+        """Return the chain of what the operands are."""
         return self._operands_without_fftshift(dims)
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
@@ -153,10 +153,7 @@ def chained(fitted: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
 
 
 def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> NamedLinop | None:
-    """Return the normal of a chain, first operator first, around ``inner``.
-
-    What only surrounds what is inside is put around it all at once.
-    """
+    """Return the normal of a chain around ``inner``; what only surrounds it is put at once."""
     result, factors = inner, list[NamedLinop]()  # the last of them is the outermost
     for linop in reversed(linops):
         inside = factors[-1].ishape if factors else result and result.ishape
@@ -200,10 +197,7 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
 def fit(
     linops: Sequence[NamedLinop], ends: NamedShape | None = None
 ) -> tuple[list[NamedLinop], Joints]:
-    """Return the operators with wildcards resolved by their neighbours, in names and sizes.
-
-    Also what is known of the places of their composition.
-    """
+    """Return the operators with wildcards resolved by their neighbours, and their joints."""
     fitted = list(linops)
     if not fitted:
         raise ValueError("Chain: there must be at least one operator, got none")
@@ -218,8 +212,7 @@ def fit(
 def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
     """Replace wildcards by what they stand for in a neighbour, in the list itself.
 
-    Names travel both ways. All that one way has to carry it carries at once, so that there are
-    few ways, however long the chain is.
+    Names travel from end to end and back: few ways, however long the chain is.
     """
     steps = range(len(fitted) - 1)
     changed = True

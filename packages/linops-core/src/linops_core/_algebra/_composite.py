@@ -61,8 +61,7 @@ class Composite(NamedLinop):
     def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
         """Return the same composition of other operands, which must fit as the first ones did.
 
-        Without a shape the operands are parts of these ones, and what maps a space to itself as
-        a whole does not in parts.
+        Without a shape the operands are parts of these ones.
         """
         return self.with_operands_of_each([tuple(linops)], shape)[0]
 
@@ -72,7 +71,7 @@ class Composite(NamedLinop):
         """Return the same composition of each of some rows of operands, as `with_operands` does."""
         attributes = attributes_of_linked(self, shape)
         if shape is None:
-            attributes["_is_endomorphism"] = False
+            attributes["_is_endomorphism"] = False  # a part is between parts of the space
         others, joints_of_tiles = [], self._own_joints() if shape is None else None
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}

@@ -9,23 +9,7 @@ from ._wrapper import Wrapper
 
 
 class Conjugate(Wrapper):
-    r"""The complex conjugate :math:`\bar A: x \mapsto \overline{A \bar x}`.
-
-    It is what ``A.conj()`` makes of an operator that does not know its own conjugate, and it has
-    A's weights. The result is a lazy conjugate, as that of :meth:`torch.Tensor.conj`.
-
-    Parameters
-    ----------
-    linop : NamedLinop
-        A.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from linops_core import Diagonal
-    >>> Conjugate(Diagonal(torch.tensor([1j]), ("N",)))(torch.tensor([1.0 + 0j])).resolve_conj()
-    tensor([0.-1.j])
-    """
+    r"""The complex conjugate :math:`\bar A: x \mapsto \overline{A \bar x}`, lazy as torch's."""
 
     def __init__(self, linop: NamedLinop) -> None:
         super().__init__(linop)

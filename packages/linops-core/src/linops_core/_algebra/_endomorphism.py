@@ -1,8 +1,7 @@
 """Operators that map a space to itself, and may call what they return by other names.
 
-The normal operator of a sum over N is (N) -> (N1), so that each of the two can be sliced by
-itself. N and N1 are one space all the same, and whoever composes or adds such operators may speak
-of it by either name.
+The normal operator of a sum over N is (N) -> (N1), so that each can be sliced by itself. What is
+composed with it or added to it may speak of the space by either name.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ from ._same_space import common_shape
 
 
 def following(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators, first one first, each with the names in which it is spoken to.
-
-    After (N) -> (N1) of one space, an operator on N becomes one on N1.
-    """
+    """Return the operators, first one first: after (N) -> (N1), one on N becomes one on N1."""
     for linop in linops:
         if not isinstance(linop, NamedLinop):
             raise TypeError(f"Chain: operands must be NamedLinops, got {type(linop)}")

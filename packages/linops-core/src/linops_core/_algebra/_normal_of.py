@@ -43,9 +43,8 @@ def names_of_return(
 ) -> dict[NamedDimension, NamedDimension]:
     """Return the names that the adjoint on the way back needs.
 
-    Its input dimensions take the names with which the way there ended (``landing``); those
-    that only the input of ``linop`` or its inside has must not be mistaken for the same
-    dimension on the way there, and get a name that nobody has, which ``unused`` gives.
+    Its input takes the names with which the way there ended (``landing``). What only the input of
+    ``linop`` or its inside has gets an unused name: it is another dimension than on the way there.
     """
     names = {
         here: there

@@ -40,12 +40,8 @@ def composed(*linops: NamedLinop) -> NamedLinop:
 
 
 def _n_numbers(linop: NamedLinop) -> int:
-    """Return how many numbers an operator in a chain has that may be moved.
-
-    Many for one that must be made simpler first.
-    """
+    """Return how many numbers an operator has that may be moved; MANY if it may be made simpler."""
     if type(linop) is Chain:
-        # Which is known of a chain that was made simpler.
         return int(linop._found.get("n_numbers", MANY))
     if isinstance(linop, Zero) or is_identity(linop):
         return MANY
@@ -76,10 +72,9 @@ def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
 
 
 def _with_few_numbers(parts: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators with Python's numbers multiplied into the last of those before it.
+    """Return the operators with Python's numbers multiplied into the last of them.
 
-    Numbers that are very large or small, or would be, stay where they are: what lies between them
-    may be of the opposite size, and the product of all in range.
+    Those that are very large or small, or would be, stay: what is between may make up for it.
     """
     kept: dict[int, NamedLinop] = {}
     last = None

@@ -86,11 +86,7 @@ def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:
 
 
 def why_not_alike(whole: Composite, dim: NamedDimension | str) -> str | None:
-    """Return why ``dim`` is not the same thing in all operands, or None when it is.
-
-    An operand may lack a dimension that is inside of others; those that have it must agree on
-    its size, or no tile of one would be a tile of the other.
-    """
+    """Return why ``dim`` is not the same thing in all operands that have it, or None when it is."""
     ours = membership(whole.shape, dim)
     sizes = set()
     for linop in whole.linops:

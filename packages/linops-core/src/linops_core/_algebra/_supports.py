@@ -19,10 +19,9 @@ Side: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
 
 
 def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> Supports:
-    """Return the supports of operators side by side, or of a sum: what holds that of each.
+    """Return what holds the support of each operand; None where one has no such dimension.
 
-    None where one has no such dimension: it belongs to the tile that starts at 0, so none may
-    begin later.
+    That one belongs to the tile that starts at 0, so no support may begin later.
     """
     found: Supports = dict.fromkeys(dims)
     asked = [dim for dim in found if whole._may_be_cut(dim)]
@@ -37,10 +36,9 @@ def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> S
 def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports:
     """Return the supports of dimensions of a chain, one operator after another.
 
-    What an operand reads of what is between it and the one before is all that this one has to
-    write, and so on to the first; what it writes is all that the one behind has to read, and so on
-    to the last. Each way is walked once at most, and each operand asked once on it: for all of its
-    dimensions together, because it may be a chain itself. Where nothing is left, the chain is zero.
+    What an operand reads is all that the one before has to write, and what it writes all that the
+    one behind has to read. Each operand is asked once on each way, for all of its dimensions: it
+    may be a chain itself. Where nothing is left, the chain is zero.
     """
     found: Supports = dict.fromkeys(dims)
     asked = [dim for dim in found if chain._may_be_cut(dim)]

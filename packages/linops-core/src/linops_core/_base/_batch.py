@@ -11,14 +11,7 @@ from ._roles import Role
 def batch_axes(linop: NamedLinop) -> tuple[int, int] | None:
     """Return the axes of input and output before which another batch dimension may be put.
 
-    That is where the ``...`` of both shapes is, if the operator says that what it stands for is
-    a batch dimension; else None.
-
-    Examples
-    --------
-    >>> from linops_core import FFT
-    >>> batch_axes(FFT(1)), batch_axes(FFT(1, ("C",)))
-    ((0, 0), None)
+    That is where the ``...`` of both shapes is, if it stands for a batch dimension; else None.
     """
     if ELLIPSES not in linop.ishape or ELLIPSES not in linop.oshape:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -10,19 +10,11 @@ import torch
 from torch import Tensor
 
 from ._dimensions import DimensionedModule
+from ._rules import rules
 from ._sizes import input_lengths
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
-
-
-class Adapters:
-    """What adapters to other libraries make of an operator, which they fill in."""
-
-    to_scipy: Callable[..., LinearOperator]
-
-
-adapters = Adapters()
 
 
 class Conversions(DimensionedModule):
@@ -89,15 +81,13 @@ class Conversions(DimensionedModule):
     ) -> LinearOperator:
         """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
 
-        It has ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat``, so SciPy's solvers run on it.
-        The columns of a matrix go through the operator at once where its ``...`` is a batch
-        dimension. Weights are read in every call.
+        SciPy's solvers run on it. The columns of a matrix go through the operator at once where
+        its ``...`` is a batch dimension. Weights are read in every call.
 
         Parameters
         ----------
         sizes : mapping of dimension to int, optional
-            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
-            not given stands for no dimension.
+            As in :meth:`to_dense`.
         dtype : torch.dtype, optional
             What vectors are cast to, complex ones to the complex dtype of that precision; that
             of the weights by default, double if there are none.
@@ -127,4 +117,4 @@ class Conversions(DimensionedModule):
         >>> A.shape, A.dtype
         ((2, 2), dtype('float32'))
         """
-        return adapters.to_scipy(self, sizes, dtype, device)
+        return rules.to_scipy(self, sizes, dtype, device)

@@ -1,9 +1,7 @@
 """Copies that share tensors: linked ones for derived operators, shallow ones for users.
 
-A *linked* copy shares the very dictionaries in which a module keeps its parameters, buffers and
-parts. Whatever happens to the original later (a parameter replaced, a buffer moved, a state
-dict loaded) has happened to the linked copy as well, so an adjoint can be kept and never be out
-of date. A *shallow* copy has dictionaries of its own, with the same tensors in them.
+A *linked* copy shares the dictionaries in which a module keeps its parameters, buffers and parts,
+so it is never out of date. A *shallow* copy has its own, with the same tensors in them.
 """
 
 from __future__ import annotations
@@ -25,11 +23,7 @@ _OF_ONE_ALONE = {"adjoint", "normal", "checked"}
 
 
 def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
-    """Return a copy of ``linop`` that keeps its tensors in the same dictionaries.
-
-    Its other attributes are those of ``linop`` but for ``changed``. Hooks are not taken over: they
-    belong to the operator on which they were registered.
-    """
+    """Return a copy of ``linop`` that shares its dictionaries of tensors, and has no hooks."""
     own = attributes_of_linked(linop, shape) | changed
     if changed.keys() - {"_is_endomorphism"}:
         own["_found"] = {}  # lengths may be others
@@ -37,7 +31,7 @@ def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object)
 
 
 def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> dict[str, Any]:
-    """Return the attributes of a linked copy; whoever makes many copies hands a copy to each."""
+    """Return the attributes of a linked copy, to be copied for each of several."""
     vars(linop)["_has_relatives"] = True
     own = {name: value for name, value in vars(linop).items() if name not in HOOKS}
     own.pop("_compiled_call_impl", None)
@@ -69,10 +63,7 @@ def shallow_copy(module: Module) -> Module:
 def with_changed_tensors(
     module: Module, change: Callable[[Tensor], Tensor], parts: Mapping[str, Tensor] | None = None
 ) -> Module:
-    """Return a copy of ``module`` that holds ``change(tensor)`` for each, as buffers.
-
-    Of the module's own tensors ``parts`` is read, where that is not all of them.
-    """
+    """Return a copy of ``module`` with ``change(t)`` of each tensor, or of its part, as buffers."""
     own = {**module._parameters, **module._buffers}
     tensors = {name: tensor for name, tensor in own.items() if tensor is not None}
     other = shallow_copy(module)

@@ -19,13 +19,7 @@ def tensor_text(name: str, tensor: Tensor, part: str = "") -> str:
 
 
 def bytes_text(n_bytes: int) -> str:
-    """Return a number of bytes as people read it.
-
-    Examples
-    --------
-    >>> bytes_text(1536)
-    '1.5 KiB'
-    """
+    """Return a number of bytes as people read it: ``1.5 KiB``."""
     value, unit = float(n_bytes), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -33,12 +27,6 @@ def bytes_text(n_bytes: int) -> str:
 
 
 def slices_text(pieces: Iterable[slice]) -> str:
-    """Return slices as they are written in an index.
-
-    Examples
-    --------
-    >>> slices_text([slice(0, 2), slice(None)])
-    '[0:2, :]'
-    """
+    """Return slices as they are written in an index: ``[0:2, :]``."""
     texts = [":" if p == slice(None) else f"{p.start}:{p.stop}" for p in pieces]
     return f"[{', '.join(texts)}]"

@@ -59,8 +59,8 @@ class DimensionedModule(OperatorModule):
     def is_endomorphism(self) -> bool:
         """Whether the operator maps a space to itself, whatever it calls what it returns.
 
-        So is one whose output has the names of its input, and the normal operator (N) -> (N1) of
-        a sum over N: there N1 is N again, by a name under which it can be sliced by itself.
+        So does the normal operator (N) -> (N1) of a sum over N: N1 is N, and can be sliced by
+        itself.
         """
         if self._is_endomorphism or self.ishape != self.oshape:
             return self._is_endomorphism
@@ -72,10 +72,9 @@ class DimensionedModule(OperatorModule):
         """Return the length of ``dim``, or None where the operator takes any.
 
         Where input and output have different dimensions of that name it is that of the input;
-        :meth:`sizes` tells them apart.
-
-        An operator may be given other names for its dimensions (A.N does), so ask what ``dim`` is
-        by its place in ``self.ishape``, ``self.oshape`` or ``self.shape.other_shapes``.
+        :meth:`sizes` tells them apart. Operators are renamed (by A.N), so a class that overrides
+        this finds ``dim`` by its place in ``self.ishape``, ``self.oshape`` or
+        ``self.shape.other_shapes``.
         """
         return None
 
@@ -90,8 +89,7 @@ class DimensionedModule(OperatorModule):
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, None where the operator takes any.
 
-        To be overridden where input and output may have different dimensions of one name;
-        elsewhere :meth:`size` says it.
+        To be overridden where input and output may have different dimensions of one name.
 
         Parameters
         ----------
@@ -108,23 +106,15 @@ class DimensionedModule(OperatorModule):
         return tuple([None if dim == ELLIPSES else self.size(dim) for dim in names])
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
-        """Return the positions in the input and in the output that are one dimension.
-
-        Slices go through there, so both are equally long.
-        """
-        is_batch: dict[NamedDimension, bool] = {}
-        at_input: dict[tuple[NamedDimension, int], int] = {}
-        for position, place in enumerate(occurrences(self.ishape)):
-            at_input[place] = position
-        links = []
-        for position, place in enumerate(occurrences(self.oshape)):
-            if place in at_input:
-                dim = place[0]
-                if dim not in is_batch:
-                    is_batch[dim] = self.why_opaque(dim) is None
-                if is_batch[dim]:
-                    links.append((at_input[place], position))
-        return links
+        """Return the positions in the input and in the output that are one dimension."""
+        at_input = {place: position for position, place in enumerate(occurrences(self.ishape))}
+        shared = {*self.ishape} & {*self.oshape}
+        is_batch = {dim: self.why_opaque(dim) is None for dim in shared}
+        return [
+            (at_input[place], position)
+            for position, place in enumerate(occurrences(self.oshape))
+            if place in at_input and is_batch[place[0]]
+        ]
 
     def _source(self, side: Side, position: int) -> Source:
         """Return the operator that knows the length at a place and where, or the length itself."""
@@ -134,8 +124,7 @@ class DimensionedModule(OperatorModule):
     def input_devices(self) -> tuple[torch.device, ...]:
         """Devices on which an input may have to be: those of the weights, none where any will do.
 
-        An operator that takes its input elsewhere overrides this. Where a vector is made for the
-        operator, as by `to_dense` and `svd`, it is on the first of them.
+        Vectors that are made for the operator, as by `to_dense`, are on the first of them.
         """
         tensors = (*self.parameters(), *self.buffers())
         return tuple(dict.fromkeys(tensor.device for tensor in tensors))
@@ -156,9 +145,8 @@ class DimensionedModule(OperatorModule):
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return the slice of ``dim`` outside of which the operator neither reads nor writes.
 
-        Outside of it the input does not matter and the output is zero, so that the operator is
-        ``A.split(A, {dim: A.support(dim)})`` with zeros around: what has to be at hand for a tile
-        is its support alone, the halo included. All supports hold together.
+        The operator is ``A.split(A, {dim: A.support(dim)})`` with zeros around: what has to be at
+        hand for a tile is its support alone, the halo included. All supports hold together.
 
         Returns
         -------

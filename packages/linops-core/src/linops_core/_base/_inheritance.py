@@ -13,15 +13,13 @@ _TRUE_OF_FN = (
 )
 
 _PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal")
-"""Those that do not go through the ``forward`` of the operator and of its adjoint."""
+"""Those that a class does not inherit either if it overrides ``forward``, which they bypass."""
 
 
 def forget_what_no_longer_holds(cls: type, base: type) -> None:
-    """Give ``cls`` the general methods of ``base`` where it says anew what the operator does.
+    """Give ``cls`` the general methods of ``base`` where it overrides ``fn`` or ``adj_fn``.
 
-    A class that overrides the ``fn`` or ``adj_fn`` of another operator is another operator. The
-    closed forms that the other one has are not its own, unless it says so itself. Nor are those
-    of the normal, if it overrides ``forward``.
+    It is another operator then, which has no closed forms unless it says so itself.
     """
     if "__call__" in vars(cls):
         raise TypeError(

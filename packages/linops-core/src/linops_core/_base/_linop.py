@@ -29,12 +29,11 @@ class NamedLinop(Arithmetic, Conversions):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
     To write one, subclass it, hand the shape to ``super().__init__`` and override the static
-    methods ``fn(linop, x)`` for :math:`Ax` and ``adj_fn(linop, y)`` for :math:`A^H y`. They
-    are static, and find weights on ``linop``, because an adjoint is a shallow copy of its
-    operator with the two functions swapped: it holds the very same tensors. Optional are
-    ``normal_fn(linop, x)`` and ``adj_normal_fn(linop, y)`` where :math:`A^H A` and
-    :math:`A A^H` have a closed form, ``size(dim)``, and ``split(linop, tile)``; an operator
-    without ``split`` works everywhere and is refused where it would have to be sliced.
+    methods ``fn(linop, x)`` for :math:`Ax` and ``adj_fn(linop, y)`` for :math:`A^H y`. They find
+    weights on ``linop``: an adjoint is a shallow copy of its operator with the two functions
+    swapped, and holds the very same tensors. Optional are ``normal_fn(linop, x)`` and
+    ``adj_normal_fn(linop, y)`` where :math:`A^H A` and :math:`A A^H` have a closed form,
+    ``size(dim)``, and ``split(linop, tile)``, without which an operator cannot be sliced.
     :class:`SliceableLinop` gives the last two to operators whose weights carry named dimensions.
 
     Parameters
@@ -211,8 +210,8 @@ class NamedLinop(Arithmetic, Conversions):
         r"""Return the same operator for data whose first element along ``dims`` is the centre.
 
         That is :math:`R^H A R`, where R moves the first element of each of ``dims`` to index
-        n // 2 of n, on the side or sides of A that have it. None where A does not know how to
-        without moving data. A centred Fourier transform uses it to leave out its shifts.
+        n // 2 of n. None where A would have to move data. A centred Fourier transform uses it to
+        leave out its shifts.
         """
         return None
 
@@ -249,10 +248,7 @@ class NamedLinop(Arithmetic, Conversions):
         return type(self).normal is NamedLinop.normal
 
     def own_normal(self) -> NamedLinop:
-        """Return A^H A: through ``normal_fn`` where the class has one.
-
-        The one to override for an operator whose normal is an operator of another kind.
-        """
+        """Return A^H A: to be overridden where that is an operator of another kind."""
         return rules.normal(self, None)
 
     def resolved(
@@ -276,10 +272,7 @@ class NamedLinop(Arithmetic, Conversions):
         return self if shape == self._shape else self.resolved_to(shape)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the operator with ``shape``, which is its own with wildcards replaced.
-
-        The one to override for an operator whose parts have to be resolved with it.
-        """
+        """Return the operator with ``shape``, which is its own with wildcards replaced."""
         return linked(self, shape)
 
     def _is_renamed_by(self, names: Mapping[NamedDimension, NamedDimension]) -> bool:
@@ -305,10 +298,9 @@ class NamedLinop(Arithmetic, Conversions):
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` in the place of every tensor w that it reads.
 
-        A tile refers to whole weights and to the slice of them that is its own, so that
-        gradients and changes of the weights reach it. Here ``change`` gets that slice, and what
-        it returns is what the new operator holds, as buffers: ``A.with_weights(Tensor.detach)``
-        holds just the views that A reads, and is what has to travel when A is sent elsewhere.
+        Of a tile, w is the slice of a weight that is its own. What is returned is held as a buffer:
+        ``A.with_weights(Tensor.detach)`` holds just the views that A reads, and is what has to
+        travel when A is sent elsewhere.
         """
         return with_changed_tensors(self, change)
 

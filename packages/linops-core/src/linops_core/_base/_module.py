@@ -17,13 +17,7 @@ from ._state import forget_repeated, repeat_all
 
 
 class OperatorModule(LateHooks):
-    """A module that others are derived from that share its tensors.
-
-    Parameters
-    ----------
-    name : str, optional
-        Shown in messages and in ``repr``; the class name by default.
-    """
+    """A module that others are derived from that share its tensors."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__()
@@ -46,24 +40,19 @@ class OperatorModule(LateHooks):
         return memory_aware_deepcopy(self, memo)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what is found again and without a compiled call.
-
-        That is the call of this very module, with its tensors.
-        """
+        """Return the attributes without what is found again, and without a compiled call."""
         state = {**vars(self), "_found": {}}
         state.pop("_compiled_call_impl", None)
         return state
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; refused where operators made of this one would not follow.
-
-        Parameters and buffers are followed by all: each may be replaced at any time.
+        """Set an attribute.
 
         Raises
         ------
         RuntimeError
-            If it is none of them, and this operator has an adjoint, a normal, tiles or a copy
-            with other names.
+            If it is no parameter or buffer, and operators were made of this one, which would not
+            follow.
         """
         own = vars(self)
         if own.get("_has_relatives") and not (
@@ -86,8 +75,7 @@ class OperatorModule(LateHooks):
     ) -> Iterator[tuple[str, nn.Module]]:
         """Yield the operator and its parts by name; of those with the same weights the first.
 
-        ``torch.func.functional_call`` puts other tensors in the place of all that are listed
-        and then back; a dictionary of weights that was listed twice would keep the others.
+        ``torch.func.functional_call`` would not put back tensors of what is listed twice.
         """
         listed: set[Any] = set() if memo is None else memo
         is_first = id(self._parameters) not in listed
@@ -97,10 +85,7 @@ class OperatorModule(LateHooks):
                 yield found
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
-        """Return the tensors by name; one that is used several times by the name of the first use.
-
-        ``named_parameters`` has the same names.
-        """
+        """Return the tensors by name: the names of ``named_parameters``, those of first uses."""
         state = super().state_dict(*args, prefix=prefix, **kwargs)
         forget_repeated(self, state, args[1] if len(args) > 1 else prefix)
         return state
@@ -111,10 +96,7 @@ class OperatorModule(LateHooks):
         prefix: str,
         *others: Any,
     ) -> None:
-        """Load the own tensors, and give to the parts by all names what is there by one.
-
-        Torch hands each module a dictionary of its own, in which the parts find theirs.
-        """
+        """Load the own tensors, and give to the parts by all names what is there by one."""
         others[-1].extend(repeat_all(self, state_dict, prefix))  # the messages of errors
         super()._load_from_state_dict(state_dict, prefix, *others)
 

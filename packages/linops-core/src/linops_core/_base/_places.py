@@ -1,9 +1,8 @@
 """Which places of operators that belong together are one dimension, and who knows its length.
 
-A *place* is a position in the names of one side of an operator. A name is not enough to say which
-dimension is meant: a crop that keeps the name Nx has one Nx in its input and a shorter one in its
-output. Two places are one dimension where neighbours meet, and where an operator passes slices of
-its input on to its output.
+A *place* is a position in the names of one side of an operator: a crop may keep the name Nx for
+what is shorter in its output. Two places are one dimension where neighbours meet, and where an
+operator passes slices of its input on to its output.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ WHOLE = -1
 
 @dataclass(frozen=True)
 class Joints:
-    """What a composition of operands says of its own places.
-
-    It names operands by their numbers, so that all tiles of a composition share it.
-    """
+    """What a composition says of its own places, by numbers of operands: its tiles share it."""
 
     sources: dict[tuple[Side, int], Place]
     """For a place of the whole the place of an operand that knows its length, if there is one."""
@@ -45,10 +41,7 @@ def joints(
     seams: Iterable[Seam],
     owner: str | None = None,
 ) -> Joints:
-    """Return what is known of the places of a composition.
-
-    Two lengths of one dimension are refused if there is an owner, whom the message names.
-    """
+    """Return what is known of the places; if there is an owner, two lengths of one are refused."""
     shapes = [*(linop.shape for linop in linops), shape]
     first = [0]
     for each in shapes:
@@ -121,11 +114,6 @@ def paired(names: Dims, others: Dims) -> Iterator[tuple[int, int]]:
     """Yield the positions of two patterns that fit which are certainly one dimension.
 
     Those in front of a ``...`` are counted from the start and those behind it from the end.
-
-    Examples
-    --------
-    >>> list(paired(("C", "...", "N"), ("()", "...", "(1)", "()")))
-    [(0, 0), (2, 3)]
     """
     if ELLIPSES not in names and ELLIPSES not in others:
         yield from enumerate(range(min(len(names), len(others))))
@@ -168,10 +156,7 @@ def side_by_side(
 
 
 def alike_in_name(shape: NamedShape, linops: Sequence[DimensionedModule]) -> Iterator[Seam]:
-    """Yield the seams of operators of which only the names say what they have to do with a whole.
-
-    A name that an operand has on both sides for two dimensions says nothing.
-    """
+    """Yield the seams of operators of which only names say what they have to do with a whole."""
     for number, linop in enumerate(linops):
         linked = {there for _, there in linop.linked_positions()}
         for side in SIDES:

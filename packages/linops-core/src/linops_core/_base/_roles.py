@@ -10,11 +10,7 @@ if TYPE_CHECKING:
 
 
 class Role(StrEnum):
-    """What slices of a dimension are to an operator.
-
-    A composition derives the roles of its dimensions from its parts, so the answer for a chain
-    of twenty operators is as good as the answer for one.
-    """
+    """What slices of a dimension are to an operator; a composition derives it from its parts."""
 
     BATCH = "batch"
     """In the input and in the output; slices go through independently of each other."""

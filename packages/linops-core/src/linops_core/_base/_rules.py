@@ -1,7 +1,6 @@
-"""The rules by which operators are combined, which the algebra fills in.
+"""What the base leaves to others, who fill it in when the package is imported.
 
-The base knows no concrete operator. ``linops_core._algebra._rules`` says here what ``A @ B``,
-``A + B``, ``2 * A``, ``A ** 2``, ``A.conj()`` and ``A.normal()`` are, when the package is imported.
+``_algebra._rules`` says how operators are combined; ``_adapters._scipy`` what others call them.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
     from ._linop import NamedLinop
 
 
@@ -26,6 +27,7 @@ class Rules:
     conjugate: Callable[[NamedLinop], NamedLinop]
     normal: Callable[[NamedLinop, NamedLinop | None], NamedLinop]
     """Of an operator and what is between it and its adjoint, if anything."""
+    to_scipy: Callable[..., LinearOperator]
 
 
 rules = Rules()

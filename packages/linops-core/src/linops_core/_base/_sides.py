@@ -16,9 +16,7 @@ def dims_of(shape: NamedShape, side: Side) -> tuple[NamedDimension, ...]:
     return shape.ishape if side == "input" else shape.oshape
 
 
-def named_axes(
-    names: tuple[NamedDimension, ...],
-) -> list[tuple[int, NamedDimension]]:
+def named_axes(names: tuple[NamedDimension, ...]) -> list[tuple[int, NamedDimension]]:
     """Return (axis, dimension) of all but ``...``; axes behind it count from the end."""
     found, offset = [], 0
     for axis, dim in enumerate(names):
@@ -35,8 +33,5 @@ def axis_of(place: int, names: tuple[NamedDimension, ...]) -> int:
 
 
 def occurrences(names: tuple[NamedDimension, ...]) -> list[tuple[NamedDimension, int]]:
-    """Return each name with the number of those before it that are written alike.
-
-    Only ``()`` may be there twice; the first of one side is the first of the other, and so on.
-    """
+    """Return each name with the number of those before it: ``()`` may be there several times."""
     return [(dim, names[:position].count(dim)) for position, dim in enumerate(names)]

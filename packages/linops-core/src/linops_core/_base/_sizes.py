@@ -26,13 +26,7 @@ def per_axis(owner: str, argument: str, items: Sequence[Item]) -> tuple[Item, ..
 
 
 def one_dimension(owner: str, argument: str, dim: NamedDimension | str) -> NamedDimension:
-    """Return a dimension that is given alone.
-
-    Examples
-    --------
-    >>> one_dimension("Concat", "idim", "N")
-    'N'
-    """
+    """Return a dimension that is given alone."""
     if not isinstance(dim, str):
         raise TypeError(f"{owner}: {argument} must be one dimension, a string, got {dim!r}")
     return ND.infer(dim)
@@ -43,13 +37,7 @@ def by_dimension(
     sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None,
     argument: str = "sizes",
 ) -> dict[NamedDimension, int]:
-    """Return what is given for each dimension; nothing where that is None.
-
-    Examples
-    --------
-    >>> by_dimension("Zero", {"N": 2}), by_dimension("Zero", None)
-    ({'N': 2}, {})
-    """
+    """Return what is given for each dimension; nothing where that is None."""
     if sizes is None:
         return {}
     if not isinstance(sizes, Mapping):
@@ -62,10 +50,7 @@ def by_dimension(
 def input_lengths(
     linop: DimensionedModule, sizes: Mapping[str, int] | None, of_run: Sequence[int] | None = ()
 ) -> list[int]:
-    """Return the size of each input dimension, which the operator knows or is given.
-
-    What a ``...`` stands for has the sizes ``of_run``, if they are not None.
-    """
+    """Return the size of each input dimension, known or given; of a ``...`` those ``of_run``."""
     given = by_dimension(linop.name, sizes)
     lengths: list[int] = []
     for dim, known in zip(linop.ishape, linop.sizes("input"), strict=True):

@@ -155,12 +155,7 @@ class SliceableLinop(NamedLinop):
         super().__delattr__(name)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
-        parameters, buffers = own["_parameters"], own["_buffers"]
-        return x.shape, *[
-            (parameters[name] if name in parameters else buffers[name]).shape
-            for name in own["_weights"]
-        ]
+        return x.shape, *[self._weight(name).shape for name in self._weights]
 
     def _check_input(self, x: Tensor) -> None:
         self._check_weights()
@@ -186,25 +181,17 @@ class SliceableLinop(NamedLinop):
                 )
 
     def _weight(self, name: str) -> Tensor:
-        weight: Tensor | None = self._parameters.get(name)
-        if weight is None:
-            weight = self._buffers[name]
-        assert weight is not None
-        return weight
+        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
+        weight: Tensor | None = own["_parameters"].get(name)
+        found: Tensor = own["_buffers"][name] if weight is None else weight
+        return found
 
     def weight_part(self, name: str) -> Tensor:
         """Return the weight as this operator reads it: all of it, or a tile's view."""
-        own = self.__dict__
-        weight: Tensor | None = own["_parameters"].get(name)
-        part: WeightPart = own["_weights"][name]
-        return part.of(own["_buffers"][name] if weight is None else weight)
+        return self._weights[name].of(self._weight(name))
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator with shifted weights; see :meth:`NamedLinop.without_fftshift`.
-
-        The weights are shifted when they are read, which is less to move than the data where the
-        data has more dimensions.
-        """
+        """Return the operator with weights that are shifted when they are read."""
         concerned = {dim for dim in dims if dim in self.dims}
         cls = type(self)
         if concerned and not (

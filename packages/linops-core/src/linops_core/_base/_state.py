@@ -1,9 +1,7 @@
 """The state of an operator: what it uses several times is in it once, under its first name.
 
-An operator and its adjoint keep their tensors in the very same dictionaries. Who lists a tensor
-under the names of both uses (``0.weight`` and ``1.weight`` of ``A.N``) and puts others in their
-place, as ``torch.func.functional_call`` does, takes for the second one what was just put in, and
-leaves that there.
+An operator and its adjoint share dictionaries, so ``torch.func.functional_call`` would not put back
+what is listed under both names (``0.weight`` and ``1.weight`` of ``A.N``).
 """
 
 from __future__ import annotations

@@ -48,12 +48,6 @@ def normalized_slice(piece: slice, size: int | None) -> slice | None:
 
 
 def within(outer: slice | None, inner: slice) -> slice:
-    """Return ``inner``, counted from the start of ``outer``, counted from zero.
-
-    Examples
-    --------
-    >>> within(slice(2, 6), slice(1, 3)), within(None, slice(1, 3))
-    (slice(3, 5, None), slice(1, 3, None))
-    """
+    """Return ``inner``, which counts from the start of ``outer``, counted from zero."""
     offset = 0 if outer is None else outer.start or 0
     return slice(offset + inner.start, offset + inner.stop)

@@ -11,13 +11,6 @@ class UnusedNames:
     """What :meth:`nameddim.NamedDimension.next_unused` finds, for names that are then taken.
 
     It remembers how far it has looked, so that a thousand names cost a thousand times one.
-
-    Examples
-    --------
-    >>> from nameddim import ND
-    >>> unused = UnusedNames({ND("N"), ND("N1")})
-    >>> unused.take(ND("N")), unused.take(ND("N")), unused.take(ND("M"))
-    ('N2', 'N3', 'M')
     """
 
     def __init__(self, taken: Iterable[NamedDimension] = ()) -> None:
