@@ -155,7 +155,12 @@ class SliceableLinop(NamedLinop):
         super().__delattr__(name)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        return x.shape, *[self._weight(name).shape for name in self._weights]
+        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
+        parameters, buffers = own["_parameters"], own["_buffers"]
+        return x.shape, *[
+            (parameters[name] if name in parameters else buffers[name]).shape
+            for name in own["_weights"]
+        ]
 
     def _check_input(self, x: Tensor) -> None:
         self._check_weights()
@@ -181,7 +186,7 @@ class SliceableLinop(NamedLinop):
                 )
 
     def _weight(self, name: str) -> Tensor:
-        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
+        own = self.__dict__
         weight: Tensor | None = own["_parameters"].get(name)
         found: Tensor = own["_buffers"][name] if weight is None else weight
         return found
