@@ -10,8 +10,8 @@ import torch
 
 from nameddim import ELLIPSES, as_dims
 
+from .._base._conversions import Conversions
 from .._base._linop import NamedLinop
-from .._base._rules import rules
 from .._base._sizes import by_dimension
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix
@@ -154,4 +154,4 @@ def _applied_adjoint(A: Any, Y: NDArray[Any]) -> Any:
     return A.rmatvec(Y[0])[None] if len(Y) == 1 else A.rmatmat(Y.T).T
 
 
-rules.to_scipy = to_scipy
+Conversions._as_scipy = staticmethod(to_scipy)

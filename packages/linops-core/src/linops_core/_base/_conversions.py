@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from ._dimensions import DimensionedModule
-from ._rules import rules
 from ._sizes import input_lengths
 
 if TYPE_CHECKING:
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
 class Conversions(DimensionedModule):
     """What operators are turned into, for :class:`NamedLinop` to inherit."""
+
+    _as_scipy: ClassVar[Callable[..., LinearOperator]]
+    """Which the adapters fill in."""
 
     def to_dense(
         self,
@@ -117,4 +119,4 @@ class Conversions(DimensionedModule):
         >>> A.shape, A.dtype
         ((2, 2), dtype('float32'))
         """
-        return rules.to_scipy(self, sizes, dtype, device)
+        return self._as_scipy(self, sizes, dtype, device)

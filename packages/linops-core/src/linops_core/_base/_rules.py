@@ -1,7 +1,4 @@
-"""What the base leaves to others, who fill it in when the package is imported.
-
-``_algebra._rules`` says how operators are combined; ``_adapters._scipy`` what others call them.
-"""
+"""The rules by which operators are combined, which ``_algebra._rules`` fills in on import."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from scipy.sparse.linalg import LinearOperator
-
     from ._linop import NamedLinop
 
 
@@ -27,7 +22,6 @@ class Rules:
     conjugate: Callable[[NamedLinop], NamedLinop]
     normal: Callable[[NamedLinop, NamedLinop | None], NamedLinop]
     """Of an operator and what is between it and its adjoint, if anything."""
-    to_scipy: Callable[..., LinearOperator]
 
 
 rules = Rules()
