@@ -25,27 +25,20 @@ columns:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line, by default that of the process, and return its exit status.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process, if not given.
-
-    Returns
-    -------
-    int
-        Exit status: 0; 1 if the reader of the output has stopped reading; 2 if a file is no
-        checkpoint or cannot be read or written: then one line on standard error says why.
+    It is 0; 1 if the reader of the output has stopped reading; 2 if a file is no checkpoint or
+    cannot be read or written: then one line on standard error says why.
     """
     options = _parser().parse_args(arguments)
-    if options.picture is not None and _is_one_file(options.picture, options.file):
-        return _failed(f"--picture must be another file than the checkpoint, got {options.picture}")
+    picture: Path | None = options.picture
     try:
+        if picture is not None and picture.exists() and picture.samefile(options.file):
+            return _failed(f"--picture must be another file than the checkpoint, got {picture}")
         report = MemoryReport.from_file(options.file)
         text = json.dumps(report.to_dict(), indent=2) if options.json else str(report)
-        if options.picture is not None:
-            Path(options.picture).write_text(report.to_svg(), encoding="utf-8")
+        if picture is not None:
+            picture.write_text(report.to_svg(), encoding="utf-8")
     except CheckpointError as error:
         return _failed(f"{options.file}: {error}")
     except OSError as error:
@@ -74,15 +67,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("file", metavar="FILE", help="a .pt or .safetensors checkpoint")
     report.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    report.add_argument("--picture", metavar="SVG", help="also write a map of the storages")
+    report.add_argument(
+        "--picture", metavar="SVG", type=Path, help="also write a map of the storages"
+    )
     return parser
-
-
-def _is_one_file(path: str, other: str) -> bool:
-    try:
-        return Path(path).samefile(other)
-    except OSError:  # what is not there is no file
-        return False
 
 
 def _failed(reason: str) -> int:

@@ -50,6 +50,13 @@ class TensorNumbers(NamedTuple):
     separate: int = 0
     shares_with: tuple[str, ...] = ()
 
+    def as_dict(self) -> dict[str, object]:
+        """The tensor and its numbers, of types that JSON has."""
+        numbers = self._asdict()
+        entry = numbers.pop("entry")
+        described = {"names": [*entry.names], "dtype": entry.dtype, "shape": [*entry.shape]}
+        return described | numbers | {"shares_with": [*self.shares_with]}
+
 
 class StorageReport:
     """A storage, or several in one address space that have common bytes, with its tensors.

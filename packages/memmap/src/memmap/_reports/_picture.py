@@ -139,9 +139,11 @@ def _coarse(layout: Layout, pixel: int) -> Layout:
 
 def _columns(runs: Runs, start: int, nbytes: int) -> Columns:
     """Columns of pixels that have a byte of some runs of a storage in them."""
-    low, high = (runs.astype(object) - start).T * _WIDTH  # int64 ends at 12 PiB
-    columns = np.stack([low // nbytes, -(-high // nbytes)], axis=1).astype(np.int64)
-    return [(left, right) for left, right in merge(columns).tolist()]
+    columns = [
+        (low * _WIDTH // nbytes, -(high * -_WIDTH // nbytes))
+        for low, high in (runs - start).tolist()  # integers of Python: int64 would end at 12 PiB
+    ]
+    return [(low, high) for low, high in merge(np.array(columns).reshape(-1, 2)).tolist()]
 
 
 def _title(storage: StorageReport) -> str:

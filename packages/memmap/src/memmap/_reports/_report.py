@@ -12,7 +12,7 @@ from .._views._arrays import Array
 from .._views._view import View
 from ._checkpoint import read_checkpoint
 from ._entry import Entries, entries_of
-from ._numbers import Numbers, StorageReport, TensorNumbers, storages_of, total
+from ._numbers import Numbers, StorageReport, storages_of, total
 from ._picture import picture
 from ._table import table
 
@@ -37,22 +37,15 @@ class MemoryReport:
     source : torch.nn.Module or mapping of str to torch.Tensor, numpy.ndarray or View
         A module gives parameters, buffers and their gradients by path. A tensor with several
         names is listed with all of them, a submodule that is registered twice under its first
-        path. Sparse and nested tensors and wrappers are reported by their components.
+        path. Sparse and nested tensors and wrappers are reported by their components. Something
+        else is a TypeError, an element outside of its storage a StorageError.
 
     Attributes
     ----------
     storages : tuple of StorageReport
         Largest first.
     unplaced : tuple of str
-        Names of tensors of which nothing is known about how they lie in memory, which no number
-        includes.
-
-    Raises
-    ------
-    TypeError
-        If the source, or a value in it, is of another type.
-    StorageError
-        If an element of a tensor lies outside its storage.
+        Names of tensors of which it is unknown how they lie in memory; no number includes them.
 
     Examples
     --------
@@ -95,8 +88,6 @@ class MemoryReport:
         ------
         CheckpointError
             If the file is neither of the two, damaged, or its tensors do not fit into it.
-        OSError
-            If the file cannot be read.
         """
         report = cls.__new__(cls)
         report._set(read_checkpoint(path))
@@ -118,12 +109,9 @@ class MemoryReport:
     def to_dict(self) -> dict[str, object]:
         """Everything in the report, of types that JSON has.
 
-        Returns
-        -------
-        dict
-            ``totals``; ``devices``: totals by name; ``storages``: for each its device, its
-            numbers and its ``tensors``, which have ``names``, ``dtype``, ``shape``, ``offset`` (of
-            the first byte in the storage), numbers and ``shares_with``; ``unplaced``.
+        It has ``totals``; ``devices``: totals by name; ``storages``: for each its device, its
+        numbers and its ``tensors``, which have ``names``, ``dtype``, ``shape``, ``offset`` (of
+        the first byte in the storage), numbers and ``shares_with``; ``unplaced``.
 
         Examples
         --------
@@ -134,17 +122,19 @@ class MemoryReport:
         return {
             "totals": self.totals.as_dict(),
             "devices": {device: numbers.as_dict() for device, numbers in self.devices.items()},
-            "storages": [_storage_dict(storage) for storage in self.storages],
+            "storages": [
+                {
+                    "device": storage.device,
+                    **storage.numbers.as_dict(),
+                    "tensors": [tensor.as_dict() for tensor in storage.tensors],
+                }
+                for storage in self.storages
+            ],
             "unplaced": list(self.unplaced),
         }
 
     def to_svg(self) -> str:
-        """Map of every storage: a bar for its bytes, and a row for each tensor in it.
-
-        Returns
-        -------
-        str
-            A picture in SVG, to be written to a file.
+        """Picture in SVG of every storage: a bar for its bytes, and a row for each tensor in it.
 
         Examples
         --------
@@ -162,18 +152,3 @@ class MemoryReport:
 
 MemReporter = MemoryReport
 """The name that reports had in older programs."""
-
-
-def _storage_dict(storage: StorageReport) -> dict[str, object]:
-    return {
-        "device": storage.device,
-        **storage.numbers.as_dict(),
-        "tensors": [_tensor_dict(tensor) for tensor in storage.tensors],
-    }
-
-
-def _tensor_dict(tensor: TensorNumbers) -> dict[str, object]:
-    numbers = tensor._asdict()
-    entry = numbers.pop("entry")
-    described = {"names": list(entry.names), "dtype": entry.dtype, "shape": list(entry.shape)}
-    return described | numbers | {"shares_with": list(tensor.shares_with)}

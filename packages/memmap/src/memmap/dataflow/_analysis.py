@@ -35,17 +35,12 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
     Parameters
     ----------
     operations : iterable of Operation
-        In the order of the program; from `trace`, or made by hand.
+        In the order of the program; from `trace`, or made by hand. Something else is a TypeError.
 
     Returns
     -------
     DependencyGraph
         The operations, the hazards between them, and those inside one of them.
-
-    Raises
-    ------
-    TypeError
-        If `operations` is not iterable, or something in it is not an `Operation`.
 
     References
     ----------

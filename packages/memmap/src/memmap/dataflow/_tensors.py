@@ -36,16 +36,10 @@ class Tensor:
     name : str
         Name to show.
     shape : sequence of int
-        Number of elements in each dimension.
+        Number of elements in each dimension: integers (else a TypeError), none of them negative
+        (else a ValueError).
     dtype : str or numpy.dtype, optional
-        Type of one element: any NumPy dtype of numbers or truth values.
-
-    Raises
-    ------
-    TypeError
-        If `dtype` is no dtype of numbers or truth values, or `shape` no sequence of integers.
-    ValueError
-        If a size is negative.
+        Type of one element: any NumPy dtype of numbers or truth values, else a TypeError.
 
     Examples
     --------
@@ -67,10 +61,7 @@ class Tensor:
 
     @property
     def data(self) -> Array:
-        """The values themselves, C-contiguous, to be written freely.
-
-        They cannot be replaced, because every view of the tensor looks at this memory.
-        """
+        """The values, C-contiguous: to be written freely, but not replaced, for the views' sake."""
         return self._data
 
     @property
@@ -115,8 +106,7 @@ class TensorView:
     Raises
     ------
     TypeError
-        If `tensor` is not a `Tensor`, `offset` is no integer, or `shape` or `stride` no sequence
-        of integers.
+        If `tensor` is not a `Tensor`, or an offset, size or stride is no integer.
     ValueError
         If a size is negative, if `shape` and `stride` differ in length, or if an element would
         lie outside the tensor.

@@ -43,7 +43,7 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     Returns
     -------
     list of TracedOperation
-        In the order in which they ran, ready for `analyze_dependencies`.
+        In the order in which they ran, for `analyze_dependencies`.
 
     Raises
     ------
@@ -100,53 +100,50 @@ class _Recorder(OperatorMode):
             return function(*args, **kwargs)
         name = f"{len(self.operations)}:{function._schema.name.rpartition('::')[2]}"
         arguments = list(tensor_arguments(function, args, kwargs))
-        given = {self._locate(name, a.tensor, a.name).space for a in arguments}
         # Before the call, because it may resize what it writes.
-        reads = [self._used(name, a) for a in arguments if a.reads]
+        given = [self._used(name, argument) for argument in arguments]
         source = random_source(arguments, args, kwargs) if use.may_draw else None
         random_state = state_of(source)
         result = function(*args, **kwargs)
-        writes = [self._used(name, a) for a in arguments if a.writes]
+        reads = [used for used, argument in zip(given, arguments, strict=True) if argument.reads]
+        writes = [self._used(name, argument) for argument in arguments if argument.writes]
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        is_new = [self._locate(name, tensor).space not in given for tensor in results]
+        made = [self._view(tensor, name) for tensor in results]
+        old = {used.view.memory.space for used in given}
+        is_new = [view.memory.space not in old for view in made]
         if results and not any(is_new) and not writes:
             return result  # a view that is not marked as one
         inputs, outputs = [used.view for used in reads], [used.view for used in writes]
         if use.fills_results:
-            outputs += [self._view(name, tensor) for tensor in compress(results, is_new)]
+            outputs += compress(made, is_new)
         # Dropout of nothing, for one, draws no numbers; a device cannot be asked.
         if source is not None and (random_state is None or state_of(source) != random_state):
             # The state of a generator, as one byte of memory.
             inputs.append(state := self._unique(View(source, 0, 1)))
             outputs.append(state)
-        if not inputs and not outputs:
-            return result
-        hazards = hazards_inside(name, reads, writes, use.is_elementwise)
-        operation = TracedOperation(
-            name,
-            function,
-            _location(),
-            () if use.writes_one_value else hazards,
-            replay_of(name, function, args, kwargs, results, is_new) if self._replayable else None,
-        )
-        self.operations.append(operation.set_inputs(*inputs).set_outputs(*outputs))
+        if inputs or outputs:
+            at_risk = [] if use.writes_one_value else writes
+            hazards = hazards_inside(name, reads, at_risk, use.is_elementwise)
+            replay = None
+            if self._replayable:
+                replay = replay_of(name, function, args, kwargs, results, is_new)
+            operation = TracedOperation(name, function, _location(), hazards, replay)
+            self.operations.append(operation.set_inputs(*inputs).set_outputs(*outputs))
         return result
 
-    def _locate(self, operation: str, tensor: torch.Tensor, argument: str = "") -> View:
+    def _used(self, operation: str, argument: TensorArgument) -> ViewUse:
+        view = self._view(argument.tensor, f"{operation}.{argument.name}")
+        return ViewUse(view, argument.name, argument.item)
+
+    def _view(self, tensor: torch.Tensor, name: str) -> TracedView:
+        """The view of a tensor, of this name if its memory is met for the first time."""
         try:
-            return self.storages.locate(tensor, f"{operation}.{argument}".rstrip("."))
+            return self._unique(self.storages.locate(tensor, name))
         except TypeError as error:
             # Not a TypeError: an operator of Python would take that for "not implemented".
             raise NotImplementedError(
-                f"trace: the tensors of {operation} must be strided: {error}"
+                f"trace: the tensors of {name.partition('.')[0]} must be strided: {error}"
             ) from error
-
-    def _used(self, operation: str, argument: TensorArgument) -> ViewUse:
-        view = self._view(operation, argument.tensor, argument.name)
-        return ViewUse(view, argument.name, argument.item)
-
-    def _view(self, operation: str, tensor: torch.Tensor, argument: str = "") -> TracedView:
-        return self._unique(self._locate(operation, tensor, argument))
 
     def _unique(self, place: View) -> TracedView:
         return self._views.setdefault(place, TracedView(place))

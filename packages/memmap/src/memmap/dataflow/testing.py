@@ -23,11 +23,6 @@ class MixOperation(Operation):
 
     If two of them change places, or one reads something else, other values are written.
 
-    Parameters
-    ----------
-    name : str
-        Name; operations of different names write different values.
-
     Attributes
     ----------
     seen : bytes
@@ -75,15 +70,6 @@ def tensor_views(
         Name of the view.
     overlap_itself : bool, optional
         Whether two elements of the view may lie at one place.
-
-    Returns
-    -------
-    SearchStrategy of TensorView
-        None of them leaves the tensor.
-
-    Examples
-    --------
-    >>> strategy = tensor_views(Tensor("A", (4, 4)))
     """
     # A view in which an element of the tensor is one byte.
     drawn = draw(views(tensor.size, itemsizes=(1,)))
@@ -96,19 +82,12 @@ def tensor_views(
 def programs(draw: st.DrawFn, max_operations: int = 8) -> list[MixOperation]:
     """Programs on one or two small tensors, with views that are used again and again.
 
+    Each operation reads and writes up to two views; no output overlaps itself.
+
     Parameters
     ----------
     max_operations : int, optional
         Largest number of operations.
-
-    Returns
-    -------
-    SearchStrategy of list of MixOperation
-        Each reads and writes up to two views; no output overlaps itself.
-
-    Examples
-    --------
-    >>> strategy = programs(max_operations=3)
     """
     tensors = [
         Tensor(f"tensor{i}", (draw(st.integers(1, 12)),), "int64")

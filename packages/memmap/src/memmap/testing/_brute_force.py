@@ -15,15 +15,12 @@ from .._views._view import View
 def touched_bytes(tensor: torch.Tensor | Array | View) -> list[int]:
     """Address of every byte of every element, listed one by one: the definition of a view.
 
+    A byte that two elements share is listed twice.
+
     Parameters
     ----------
     tensor : torch.Tensor, numpy.ndarray or View
         A small one. A tensor must have addresses (be neither meta nor copy-on-write).
-
-    Returns
-    -------
-    list of int
-        In the order of the elements; a byte that two elements share is listed twice.
 
     Examples
     --------
@@ -51,17 +48,14 @@ def touched_bytes(tensor: torch.Tensor | Array | View) -> list[int]:
 def sharing_of(tensors: Iterable[torch.Tensor], scale: int = 1) -> list[list[int]]:
     """Which bytes of some tensors are the same: equal for tensors that share in the same way.
 
+    For each tensor the bytes of its elements, numbered in the order in which they are met.
+
     Parameters
     ----------
     tensors : iterable of torch.Tensor
         Small ones, with addresses or on the meta device.
     scale : int, optional
         How many bytes to count for each, to compare with tensors cast to a wider type.
-
-    Returns
-    -------
-    list of list of int
-        For each tensor the bytes of its elements, numbered in the order in which they are met.
 
     Examples
     --------
@@ -80,17 +74,7 @@ def sharing_of(tensors: Iterable[torch.Tensor], scale: int = 1) -> list[list[int
 
 
 def content_of(tensor: torch.Tensor) -> bytes:
-    """Bytes of every element as they lie in memory, whatever is read lazily.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        A small one, on the CPU.
-
-    Returns
-    -------
-    bytes
-        In the order of the elements.
+    """Bytes of every element of a small tensor on the CPU, as they lie in memory.
 
     Examples
     --------
@@ -104,17 +88,7 @@ def content_of(tensor: torch.Tensor) -> bytes:
 
 
 def allocated_nbytes(tensors: Iterable[torch.Tensor]) -> int:
-    """Bytes of all storages that some tensors lie in, each storage counted once.
-
-    Parameters
-    ----------
-    tensors : iterable of torch.Tensor
-        Strided ones.
-
-    Returns
-    -------
-    int
-        Bytes.
+    """Bytes of all storages that some strided tensors lie in, each storage counted once.
 
     Examples
     --------

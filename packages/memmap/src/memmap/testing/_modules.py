@@ -14,12 +14,7 @@ from ._views import DTYPES, STORAGE_NBYTES, drawn_view
 
 
 class Holder(torch.nn.Module):
-    """A module with nothing but what it is given.
-
-    Parameters
-    ----------
-    **entries : object
-        Tensors become buffers; parameters, modules and all else what they become as attributes.
+    """A module with nothing but what it is given; plain tensors become buffers.
 
     Examples
     --------
@@ -56,7 +51,8 @@ def modules(
     """Modules whose tensors share storages in random ways.
 
     There are tied parameters, shared submodules, cycles of modules, None entries, buffers that
-    are not persistent, gradients, and views that overlap one another or themselves.
+    are not persistent, gradients, and views that overlap one another or themselves. All tensors
+    are leaves, on the CPU; `tensors_of` lists them.
 
     Parameters
     ----------
@@ -68,11 +64,6 @@ def modules(
         Whether tensors are also found in plain attributes and in containers.
     internal_overlap : bool, optional
         Whether elements of one tensor may overlap.
-
-    Returns
-    -------
-    SearchStrategy of torch.nn.Module
-        On the CPU; all tensors are leaves. `tensors_of` lists them.
 
     Examples
     --------
@@ -145,17 +136,9 @@ def _install(
 
 
 def tensors_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Every tensor in a module, once for each place where it stands.
+    """Path and tensor, for every place in a module where a tensor or its gradient stands.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        A module with tensors in parameters, buffers, attributes, lists, tuples and mappings.
-
-    Returns
-    -------
-    list of (str, torch.Tensor)
-        Path and tensor, gradients included.
+    It may stand in parameters, buffers, attributes, lists, tuples and mappings.
 
     Examples
     --------
@@ -171,17 +154,7 @@ def tensors_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 
 def state_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Every parameter, buffer and gradient of them, once for each place where it stands.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Any module.
-
-    Returns
-    -------
-    list of (str, torch.Tensor)
-        Path and tensor: of those that `tensors_of` lists, what a move takes along.
+    """Of what `tensors_of` lists, what a move takes along: parameters, buffers, their gradients.
 
     Examples
     --------

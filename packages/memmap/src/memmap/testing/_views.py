@@ -58,11 +58,6 @@ def views(
     itemsizes : sequence of int, optional
         Bytes that an element may have.
 
-    Returns
-    -------
-    SearchStrategy of View
-        None of them reaches beyond the storage.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -93,6 +88,8 @@ def tensor_views(
 ) -> torch.Tensor:
     """Tensors that are views of one storage: any type, strides, offset, conj and neg bits.
 
+    They have no history; elements may overlap.
+
     Parameters
     ----------
     storage : torch.UntypedStorage
@@ -103,11 +100,6 @@ def tensor_views(
         Largest number of dimensions.
     bits : bool, optional
         Whether some are lazily conjugated or negated.
-
-    Returns
-    -------
-    SearchStrategy of torch.Tensor
-        Without history, and no view of another tensor; elements may overlap.
 
     Examples
     --------
@@ -128,10 +120,7 @@ def drawn_view(
     max_dims: int = MAX_DIMS,
     bits: bool = True,
 ) -> torch.Tensor:
-    """What `tensor_views` draws, for strategies that draw more than one tensor.
-
-    Hypothesis keeps weak references to what a strategy has drawn, and so to its storage.
-    """
+    """What `tensor_views` draws, without the weak references that Hypothesis would keep to it."""
     dtype = draw(st.sampled_from(dtypes))
     room = storage.nbytes() // dtype.itemsize - 1
     sizes, strides, room = draw(_sizes_and_strides(room, max_dims))
