@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from math import prod
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 import torch
 
@@ -14,6 +15,8 @@ from .._views._address import SUB_BYTE_DTYPES
 from .._views._view import View
 from ._checkpoint_pickle import PERSISTENT, Global, Node
 from ._entry import Entries, Entry
+
+Parts: TypeAlias = Iterator[tuple[str, object]]
 
 # Names are looked up in tables, never as attributes: modules import things when they are asked.
 _DTYPES = {f"torch.{k}": v for k, v in vars(torch).items() if isinstance(v, torch.dtype)}
@@ -73,36 +76,39 @@ class TensorWalk:
                 seen.add(id(value))
                 todo += [
                     (part, (path, text) if text else path, depth + 1)
-                    for text, part in reversed(self._parts(value, path))
+                    for text, part in reversed([*self._parts(value, path)])
                 ]
 
-    def _parts(self, value: tuple[object, ...] | Node, path: Path) -> list[tuple[str, object]]:
+    def _parts(self, value: tuple[object, ...] | Node, path: Path) -> Parts:
         """What is inside of an object; tensors are noted down on the way."""
         if isinstance(value, tuple):
-            return _numbered(value)
+            yield from _numbered(value)
+            return
         maker = value.maker.name if isinstance(value.maker, Global) else ""
-        arguments = value.arguments
+        others = islice(_numbered(value.arguments, ".arguments"), 1, None)  # may be very many
         if maker in _TENSORS:
-            self._add_tensor(value, maker, path)
-            return _numbered(arguments, ".arguments")[1:]
-        if maker == _WITHOUT_STORAGE:
+            self._add_tensor(value, maker, self._name(path))
+            yield from others
+        elif maker == _WITHOUT_STORAGE:
             self.entries.unplaced.append(self._name(path))
-            return []
-        if value.maker is PERSISTENT:
+        elif value.maker is PERSISTENT:
+            described = value.arguments[0]
             # Before torch 1.6 the classes of modules were stored beside the pickle, too.
-            if not (isinstance(arguments[0], tuple) and arguments[0][:1] == ("module",)):
+            if not (isinstance(described, tuple) and described[:1] == ("module",)):
                 storage = self._storage(value)
                 sizes = (storage.nbytes,)
                 self._put(value, self._name(path), storage, torch.uint8, 0, sizes, (1,))
-            return []
-        parts: list[tuple[str, object]] = [(".arguments", arguments)]
-        if maker == _FROM_TYPE and len(arguments) == 4 and isinstance(arguments[2], tuple):
-            made = self._wrapped[id(value)] = Node(arguments[0], arguments[2])
-            parts = [("", made), (".state", arguments[3])]
-        elif maker in _WRAPPERS and arguments:
-            self._wrapped[id(value)] = arguments[0]
-            parts = [("", arguments[0]), *_numbered(arguments, ".arguments")[1:]]
-        return [*parts, *_contents(value, path)]
+        else:
+            match maker, value.arguments:
+                case name, (function, _, tuple(inner), state) if name == _FROM_TYPE:
+                    self._wrapped[id(value)] = made = Node(function, inner)
+                    yield from (("", made), (".state", state))
+                case name, (data, *_) if name in _WRAPPERS:
+                    self._wrapped[id(value)] = data
+                    yield from (("", data), *others)
+                case _:
+                    yield ".arguments", value.arguments
+            yield from _contents(value, path)
 
     def _name(self, path: Path) -> str:
         name = path_text(path) or "<root>"
@@ -113,8 +119,7 @@ class TensorWalk:
             )
         return name
 
-    def _add_tensor(self, node: Node, maker: str, path: Path) -> None:
-        name = self._name(path)
+    def _add_tensor(self, node: Node, maker: str, name: str) -> None:
         if len(node.arguments) < 4:
             raise CheckpointError(f"{name}: a tensor must have a storage, an offset and strides")
         source, offset, sizes, strides = node.arguments[:4]
@@ -148,16 +153,14 @@ class TensorWalk:
 
     def _storage(self, node: object) -> Storage:
         """The storage that a persistent id ``("storage", class, key, location, n)`` stands for."""
-        described = node.arguments[0] if isinstance(node, Node) and node.arguments else None
-        if (
-            not isinstance(node, Node)
-            or node.maker is not PERSISTENT
-            or not isinstance(described, tuple)
-            or len(described) < 5
-        ):
-            raise CheckpointError("a tensor must lie in a storage of the archive, got none")
-        kind, storage_type, key, location, n_elements = described[:5]
-        dtype = _STORAGE_DTYPES.get(storage_type.name) if isinstance(storage_type, Global) else None
+        match node:
+            case Node(maker, ((kind, class_, key, location, n_elements, *_),)) if (
+                maker is PERSISTENT
+            ):
+                pass
+            case _:
+                raise CheckpointError("a tensor must lie in a storage of the archive, got none")
+        dtype = _STORAGE_DTYPES.get(class_.name) if isinstance(class_, Global) else None
         if (
             kind != "storage"
             or dtype is None
@@ -182,11 +185,10 @@ class TensorWalk:
 
 
 def _dtype(value: object) -> torch.dtype:
-    dtype = _DTYPES.get(value.name) if isinstance(value, Global) else None
-    if dtype is None:
-        came = value.name if isinstance(value, Global) else type(value).__name__
+    came = value.name if isinstance(value, Global) else type(value).__name__
+    if not isinstance(value, Global) or came not in _DTYPES:
         raise CheckpointError(f"a tensor must have a type that this torch knows, got {came}")
-    return dtype
+    return _DTYPES[came]
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
@@ -198,19 +200,26 @@ def _are_integers(values: object) -> TypeGuard[tuple[int, ...]]:
     return isinstance(values, tuple) and all(map(_is_integer, values))
 
 
-def _numbered(values: Sequence[object], text: str = "") -> list[tuple[str, object]]:
-    return [(f"{text}[{index}]", value) for index, value in enumerate(values)]
+def _numbered(values: Iterable[object], text: str = "") -> Parts:
+    return ((f"{text}[{index}]", value) for index, value in enumerate(values))
 
 
-def _contents(node: Node, path: Path) -> list[tuple[str, object]]:
-    """What was put into an object after it was made."""
-    parts = _numbered(node.items)
+def _contents(node: Node, path: Path) -> Parts:
+    """What was put into an object after it was made; attributes of modules without the detour."""
+    yield from _numbered(node.items)
     for key, value in node.pairs:
-        text = f".{key}" if path is None and _is_attribute(key) else f"[{key_text(key)}]"
-        parts += [(f".key({key_text(key)})", key), (text, value)]
+        yield f".key({key_text(key)})", key
+        yield (_attribute(key) if path is None else f"[{key_text(key)}]"), value
     for state in node.state:
-        parts += _attributes(state)
-    return parts
+        if not isinstance(state, Node):
+            yield ".state", state
+            continue
+        yield from _numbered(state.items, ".state")
+        for key, value in state.pairs:
+            if key in _MODULE_DICTS and isinstance(value, Node):
+                yield from ((_attribute(name), part) for name, part in value.pairs)
+            else:
+                yield _attribute(key), value
 
 
 def key_text(key: object) -> str:
@@ -223,22 +232,6 @@ def key_text(key: object) -> str:
     return repr(key) if is_text or isinstance(key, (float, bool)) or _is_integer(key) else "..."
 
 
-def _attributes(state: object) -> Iterator[tuple[str, object]]:
-    """Attributes that a state gives an object; those of a module without the detour."""
-    if not isinstance(state, Node):
-        yield ".state", state
-        return
-    yield from _numbered(state.items, ".state")
-    for key, value in state.pairs:
-        if key in _MODULE_DICTS and isinstance(value, Node):
-            yield from ((f".{_attribute(name)}", part) for name, part in value.pairs)
-        else:
-            yield f".{_attribute(key)}", value
-
-
 def _attribute(key: object) -> str:
-    return key if _is_attribute(key) else f"[{key_text(key)}]"
-
-
-def _is_attribute(key: object) -> TypeGuard[str]:
-    return isinstance(key, str) and len(key) <= _LONGEST_KEY
+    is_name = isinstance(key, str) and len(key) <= _LONGEST_KEY
+    return f".{key}" if is_name else f"[{key_text(key)}]"
