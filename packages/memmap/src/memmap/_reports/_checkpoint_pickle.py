@@ -1,8 +1,7 @@
 """A pickle as the data it is: a tree in which nothing was imported, called or built.
 
-Python's unpickler runs the pickle, but what it asks for from outside is inert: a name of
-something importable becomes a `Global`, and a call of it a `Node`. Nothing else in the tree can be
-called, so that there is nothing that a pickle could make execute code.
+Python's unpickler runs the pickle, but the name of something importable becomes a `Global`, and a
+call of it a `Node`. Nothing else in the tree can be called, so nothing can be executed.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ DICT, LIST, SET, PERSISTENT = (Global(name) for name in ("dict", "list", "set", 
 class Node:
     """An object that an unpickler would make: what would be called, and what would be put into it.
 
-    The maker is a `Global`, as a rule: `DICT`, `LIST` and `SET` for containers, `PERSISTENT` for an
-    object that is stored beside the pickle. A key is never hashed: it may have 2**100 parts.
+    `PERSISTENT` stands for an object stored beside the pickle. Keys are never hashed: one may have
+    2**100 parts.
     """
 
     maker: object
@@ -49,17 +48,15 @@ class Node:
         self.pairs.append((key, value))
 
     def append(self, item: object) -> None:
-        """Note an item."""
         self.items.append(item)
 
     add = append
 
 
 def parse_pickle(file: IO[bytes]) -> object:
-    """Numbers, texts, bytes, None, tuples, `Global` and `Node` that a pickle describes.
+    """Numbers, texts, bytes, None, tuples, `Global` and `Node` that the next pickle describes.
 
-    The file is read to the end of the pickle. Objects that were shared or form cycles are one
-    object here, too. What is no pickle is a `CheckpointError`.
+    Objects that were shared or form cycles are one object here, too.
     """
     try:
         # Python warns of unknown escapes in a string: the user cannot mend the file.
@@ -73,8 +70,6 @@ def parse_pickle(file: IO[bytes]) -> object:
 
 # In Python, not in C: the one in C would allocate as many places as a pickle says it needs.
 class _InertUnpickler(pickle._Unpickler):
-    """Makes the tree."""
-
     stack: list[Any]
     pop_mark: Callable[[], list[object]]
 

@@ -98,25 +98,16 @@ class Entries:
 
 
 def entries_of(source: torch.nn.Module | Mapping[str, torch.Tensor | Array | View]) -> Entries:
-    """Named tensors of a module or a mapping.
-
-    >>> layer = torch.nn.Linear(2, 3)
-    >>> [(entry.names, entry.shape) for entry in entries_of(layer).placed]
-    [(['weight'], (3, 2)), (['bias'], (3,))]
-    """
-    named: Iterator[tuple[str, object]]
-    if isinstance(source, torch.nn.Module):
-        named = _module_tensors(source)
-    elif isinstance(source, Mapping):
-        named = ((str(name), value) for name, value in source.items())
-    else:
+    """Named tensors of a module or a mapping."""
+    if not isinstance(source, (torch.nn.Module, Mapping)):
         raise TypeError(
             f"MemoryReport: the source must be a module or a mapping of names to tensors, "
             f"got {type(source).__name__}"
         )
     entries = Entries()
+    named = source.items() if isinstance(source, Mapping) else _module_tensors(source)
     for name, value in named:
-        entries.add(name, value)
+        entries.add(str(name), value)
     return entries
 
 

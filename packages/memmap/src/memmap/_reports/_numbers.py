@@ -28,19 +28,12 @@ class Numbers(NamedTuple):
 
 
 def total(parts: Iterable[Numbers]) -> Numbers:
-    """Sum of numbers, one by one.
-
-    >>> total([Numbers(8, 4, 4), Numbers(2, 2, 2)]).touched
-    6
-    """
+    """Sum of numbers, one by one."""
     return Numbers(*map(sum, zip(*parts, strict=True)))
 
 
 class TensorNumbers(NamedTuple):
-    """Bytes of one tensor of a storage, and the other names under which they are touched.
-
-    The offset is that of its first byte, or of where that would be if it is empty.
-    """
+    """Bytes of one tensor of a storage, the offset of the first, and who else touches them."""
 
     entry: Entry
     offset: int
@@ -59,14 +52,7 @@ class TensorNumbers(NamedTuple):
 
 
 class StorageReport:
-    """A storage, or several in one address space that have common bytes, with its tensors.
-
-    >>> from .._views._view import View
-    >>> halves = [View("RAM", 0, 16, start, (8,), (1,)) for start in (0, 4)]
-    >>> storage = StorageReport([Entry([n], v, "?", v.sizes, "RAM") for n, v in zip("ab", halves)])
-    >>> storage.numbers
-    Numbers(allocated=16, spanned=12, touched=12, shared=4, wasted=4, separate=16)
-    """
+    """A storage, or several in one address space that have common bytes, with its tensors."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.device = entries[0].device

@@ -34,10 +34,7 @@ _LEGEND = (("touched", "touched"), ("shared", "touched under several names"),
 
 
 def picture(storages: Sequence[StorageReport]) -> str:
-    """Map of storages in SVG, each at its own scale; what is smaller than a pixel is drawn as one.
-
-    For each storage a bar with what is touched and shared, and below it a row for each tensor.
-    """
+    """Map of storages in SVG, each at its own scale; what is smaller than a pixel is one."""
     texts = [_title(storage) for storage in storages]
     texts += [_label(tensor.entry.names) for part in storages for tensor in part.tensors]
     drawing = _Drawing(_MARGIN + int(_CHARACTER * max([12, *map(len, texts)])) + 12)

@@ -11,11 +11,7 @@ _MAX_PARTNERS = 3
 
 
 def human(nbytes: int) -> str:
-    """Bytes in the largest unit of which there is at least one.
-
-    >>> human(1023), human(1536), human(3 << 30)
-    ('1023 B', '1.5 KiB', '3.0 GiB')
-    """
+    """Bytes in the largest unit of which there is at least one: 1023 B, 1.5 KiB, 3.0 GiB."""
     value, exponent = float(nbytes), 0
     while round(value, 1) >= 1024 and exponent < len(_UNITS) - 1:
         value /= 1024

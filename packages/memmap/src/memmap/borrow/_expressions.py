@@ -139,12 +139,7 @@ def apply(function: TensorFunction, *operands: Operand) -> Computed:
         Takes the values of the operands and returns a tensor: a new one, or a view of one that
         it was given. It may write only to memory that it has allocated itself.
     *operands : Expression or number
-        What it is applied to.
-
-    Raises
-    ------
-    TypeError
-        If `function` cannot be called, or an operand is neither an expression nor a number.
+        What it is applied to; another object is a TypeError.
 
     Examples
     --------

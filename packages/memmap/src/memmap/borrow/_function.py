@@ -115,16 +115,10 @@ def function(
     name : str, optional
         Name to show in errors.
 
-    Returns
-    -------
-    Function
-        To be called with NumPy arrays or tensors; returns tensors.
-
     Raises
     ------
     TypeError
-        If an input is no variable, an output or a new value is no expression, or what is updated
-        is no shared variable.
+        If something given is of another kind.
     ValueError
         If an input is given twice, a shared variable is updated twice, or a variable that is
         needed is no input.
@@ -146,11 +140,6 @@ class Function:
     """A function of NumPy arrays or tensors that keeps to the rules of memory.
 
     Made by `function`. Not to be called by several threads at once.
-
-    Parameters
-    ----------
-    inputs, outputs, updates, name
-        See `function`.
     """
 
     def __init__(
@@ -180,17 +169,7 @@ class Function:
 
     @keeps_grad_mode
     def __call__(self, *args: Value) -> torch.Tensor | list[torch.Tensor]:
-        """Compute the outputs, and update the shared variables.
-
-        Parameters
-        ----------
-        *args : numpy.ndarray or torch.Tensor
-            One value for each input.
-
-        Returns
-        -------
-        torch.Tensor or list of torch.Tensor
-            The outputs, in memory of their own unless they are borrowed.
+        """Compute the outputs, in memory of their own unless they are borrowed, and the updates.
 
         Raises
         ------
@@ -239,21 +218,23 @@ class Function:
         items = updates.items() if isinstance(updates, Mapping) else updates
         checked: dict[SharedVariable, Expression] = {}
         for pair in self._listed("the updates", "pairs", items):
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise TypeError(
-                    f"{self.name}: an update must be a shared variable and its new value, "
-                    f"got {pair!r}"
-                )
-            target, new_value = pair
-            if not isinstance(target, SharedVariable):
-                raise TypeError(
-                    f"{self.name}: what is updated must be a shared variable, got {target!r}"
-                )
-            if target in checked:
-                raise ValueError(
-                    f"{self.name}: a shared variable must be updated once, got {target!r} again"
-                )
-            checked[target] = Out(new_value).expression
+            match pair:
+                case (SharedVariable() as target, new_value):
+                    if target in checked:
+                        raise ValueError(
+                            f"{self.name}: a shared variable must be updated once, "
+                            f"got {target!r} again"
+                        )
+                    checked[target] = Out(new_value).expression
+                case (target, _):
+                    raise TypeError(
+                        f"{self.name}: what is updated must be a shared variable, got {target!r}"
+                    )
+                case _:
+                    raise TypeError(
+                        f"{self.name}: an update must be a shared variable and its new value, "
+                        f"got {pair!r}"
+                    )
         return checked
 
     def _check_inputs(self) -> None:

@@ -32,6 +32,11 @@ class _Held(NamedTuple):
     space: Hashable
     layout: Layout | None
 
+    @classmethod
+    def of(cls, tensor: torch.Tensor, is_borrowed: bool) -> _Held:
+        view = view_of(tensor)
+        return cls(tensor, is_borrowed, view.space, view.layout())
+
 
 _lock = threading.RLock()
 _owners: weakref.WeakSet[Owner] = weakref.WeakSet()
@@ -65,33 +70,28 @@ class Owner:
                 raise OwnershipError(
                     f"{self}: memory must have one owner, got memory that belongs to {other}"
                 )
-            self._held = _held(tensor, is_borrowed)
+            self._held = _Held.of(tensor, is_borrowed)
             _owners.add(self)
 
     def _take_new(self, tensor: torch.Tensor) -> Call:
         """The call that makes the owner take new memory."""
-        return attribute_set(self, "_held", _held(tensor, False), None)[0]
+        return attribute_set(self, "_held", _Held.of(tensor, False), None)[0]
 
     def __str__(self) -> str:
         return self.name
 
 
-def _held(tensor: torch.Tensor, is_borrowed: bool) -> _Held:
-    view = view_of(tensor)
-    return _Held(tensor, is_borrowed, view.space, view.layout())
-
-
 def owner_of(tensor: torch.Tensor, besides: Owner | None = None) -> Owner | None:
     """The owner of some byte of a tensor, or one of several; None if every byte is free."""
-    view = view_of(tensor)
-    layout = view.layout()
+    wanted = _Held.of(tensor, False)
+    if wanted.layout is None:
+        return None
     with _lock:
         for owner in _owners:
             held = owner._held
-            if owner is besides or layout is None or held.layout is None:
-                continue
-            if held.space == view.space and layouts_overlap(held.layout, layout):
-                return owner
+            if owner is not besides and held.layout is not None and held.space == wanted.space:
+                if layouts_overlap(held.layout, wanted.layout):
+                    return owner
     return None
 
 

@@ -38,7 +38,8 @@ def shared(
     Parameters
     ----------
     value : numpy.ndarray or torch.Tensor
-        The first value; `SharedVariable.get_value` returns the same type.
+        The first value, an array or a strided tensor (else a TypeError);
+        `SharedVariable.get_value` returns the same type.
     borrow : bool, optional
         Whether the variable may use the memory of `value` instead of a copy. It does where that
         is possible, and `SharedVariable.borrowed` tells; then changes of the one show in the
@@ -53,8 +54,6 @@ def shared(
     ------
     OwnershipError
         If the memory to be borrowed belongs to another shared variable, or to a function.
-    TypeError
-        If the value is neither an array nor a strided tensor, or `borrow` no truth value.
 
     Examples
     --------
@@ -97,9 +96,8 @@ class SharedVariable(Expression, Owner):
         # Through a tensor, because "cuda" and "cuda:0" are not equal.
         self._device = tensor.device if device is None else torch.empty(0, device=device).device
         is_borrowed = borrow and is_alias and self._can_borrow(tensor)
-        Owner.__init__(
-            self, name, tensor if is_borrowed else copied(tensor, self._device), is_borrowed
-        )
+        tensor = tensor if is_borrowed else copied(tensor, self._device)
+        Owner.__init__(self, name, tensor, is_borrowed)
 
     def get_value(
         self, borrow: bool = False, return_internal_type: bool = False
@@ -109,16 +107,11 @@ class SharedVariable(Expression, Owner):
         Parameters
         ----------
         borrow : bool, optional
-            Whether the result may be the variable's own memory. If not, it is a copy.
+            Whether the result may be the variable's own memory. If not, it is a copy. An array of
+            a value that is not on a CPU is a copy in any case.
         return_internal_type : bool, optional
             Whether to return the tensor that the variable holds, whatever it was made from. With
             ``borrow=True`` that takes constant time and never copies.
-
-        Returns
-        -------
-        numpy.ndarray or torch.Tensor
-            Of the type that the variable was made from, unless `return_internal_type`. An array
-            of a value that is not on a CPU is a copy in any case.
 
         Examples
         --------
@@ -142,7 +135,8 @@ class SharedVariable(Expression, Owner):
         Parameters
         ----------
         value : numpy.ndarray or torch.Tensor
-            The new value, of any shape and dtype.
+            The new value, of any shape and dtype (but a variable that was made from an array
+            refuses dtypes that NumPy lacks with a TypeError).
         borrow : bool, optional
             Whether the variable may use the memory of `value` instead of copying it. If that is
             its own memory, as after ``get_value(borrow=True)``, nothing is done.
@@ -150,11 +144,7 @@ class SharedVariable(Expression, Owner):
         Raises
         ------
         OwnershipError
-            If the memory to be borrowed belongs to another shared variable, or to a function;
-            the value stays as it was.
-        TypeError
-            If the value is neither an array nor a strided tensor, or has a dtype that NumPy
-            lacks although the variable was made from an array.
+            As for `shared`; the value stays as it was.
 
         Examples
         --------

@@ -40,12 +40,7 @@ class FillOperation(Operation):
     def execute(self) -> None:
         """Fill every output.
 
-        Raises
-        ------
-        TypeError
-            If the dtype of an output cannot hold the value.
-        ValueError
-            If the operation has an input.
+        A dtype that cannot hold the value is a TypeError, an input a ValueError.
         """
         _arrays(self, self.input_views, expected=0)
         for output in _arrays(self, self.output_views):
@@ -96,13 +91,8 @@ class TransformOperation(Operation):
     def execute(self) -> None:
         """Compute the result and write it to every output.
 
-        Raises
-        ------
-        TypeError
-            If the dtype of an output cannot hold the result.
-        ValueError
-            If the number of inputs is wrong, if an output has another shape than the result, or
-            if an output overlaps itself.
+        A wrong number of inputs, and an output that has another shape than the result or overlaps
+        itself, is a ValueError; an output whose dtype cannot hold the result is a TypeError.
         """
         result = np.asarray(self.compute(*_arrays(self, self.input_views, self.n_inputs)))
         outputs = _arrays(self, self.output_views)
@@ -210,8 +200,7 @@ def _converted(name: str, value: complex, dtype: np.dtype[np.generic]) -> Array:
     if number.dtype.kind in "biuf" or number.dtype.kind == dtype.kind:
         with np.errstate(invalid="ignore", over="ignore"):
             converted = number.astype(dtype)
-        if converted == number or (
-            dtype.kind in "fc" and np.isfinite(converted) == np.isfinite(number)
-        ):
+        is_rounded = dtype.kind in "fc" and np.isfinite(converted) == np.isfinite(number)
+        if is_rounded or converted == number:
             return converted
     raise TypeError(f"{name}: the outputs' dtype must hold the value {value!r}, got {dtype}")

@@ -13,7 +13,7 @@ from ._tensors import MemoryView
 
 
 class HazardKind(StrEnum):
-    """Why the later of two operations must wait for the earlier one.
+    """Why the later of two operations must wait for the earlier one: its name, as a string.
 
     Attributes
     ----------
@@ -23,11 +23,6 @@ class HazardKind(StrEnum):
         Write after read: it overwrites bytes that the earlier one reads.
     WAW
         Write after write: it overwrites bytes whose present value the earlier one wrote.
-
-    Examples
-    --------
-    >>> HazardKind.RAW == "RAW"
-    True
     """
 
     RAW = "RAW"
@@ -74,16 +69,16 @@ class Dependency:
 
 
 class DependencyGraph:
-    """Which operations of a program must wait for which, and why.
+    """Which operations of a program must wait for which, and why; made by `analyze_dependencies`.
 
-    Parameters
+    Attributes
     ----------
-    operations : iterable of Operation
+    operations : tuple of Operation
         In the order of the program.
-    edges : iterable of Dependency
+    edges : tuple of Dependency
         Hazards between them, ordered by the later operation, then the earlier one, then the kind.
         Two operations may be joined by several edges, one of each kind.
-    self_hazards : iterable of SelfHazard, optional
+    self_hazards : tuple of SelfHazard
         Hazards inside one of them.
 
     Examples
@@ -121,13 +116,9 @@ class DependencyGraph:
             self._levels.append(1 + max((self._levels[index] for index in earlier), default=-1))
 
     def as_dict(self) -> dict[str, list[str]]:
-        """Names of the operations that each operation depends on directly.
+        """Names of the earlier operations that each operation depends on directly, by its name.
 
-        Returns
-        -------
-        dict
-            Name to list of names of earlier operations; both in the order of the program. Two
-            operations of one name are a ValueError.
+        All are in the order of the program. Two operations of one name are a ValueError.
         """
         repeated = [name for name, n in Counter(op.name for op in self.operations).items() if n > 1]
         if repeated:

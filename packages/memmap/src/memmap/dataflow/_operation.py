@@ -21,10 +21,8 @@ class Operation:
 
     Attributes
     ----------
-    input_views : list of TensorView
-        What it reads.
-    output_views : list of TensorView
-        What it writes.
+    input_views, output_views : list of TensorView
+        What it reads, and what it writes.
 
     Examples
     --------
@@ -40,17 +38,9 @@ class Operation:
         self.output_views: list[MemoryView] = []
 
     def set_inputs(self, *views: MemoryView) -> Self:
-        """Add views that the operation reads, after those that are there.
+        """Add views that the operation reads, and return the operation, to chain calls.
 
-        Parameters
-        ----------
-        *views : TensorView
-            Another object, for example a `Tensor`, is a TypeError.
-
-        Returns
-        -------
-        Operation
-            The operation itself, so that calls can be chained.
+        Another object than a view, for example a `Tensor`, is a TypeError.
         """
         self.input_views.extend(check_are_views(self.name, views))
         return self

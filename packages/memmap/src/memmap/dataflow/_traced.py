@@ -80,11 +80,8 @@ class TracedOperation(Operation):
     def execute(self) -> None:
         """Do the operation again: the same operator on the same memory as it now is.
 
-        Raises
-        ------
-        RuntimeError
-            If the trace was made without ``replayable=True``, or if the present values lead to
-            results of another shape.
+        A trace without ``replayable=True``, and a result that now has another shape, is a
+        RuntimeError.
         """
         if self._replay is None:
             raise RuntimeError(
