@@ -27,10 +27,8 @@ _DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 class ArrayFunctions:
     """What an operator does to NumPy arrays, in their shapes or flat, one or many at once.
 
-    An array is handed over without a copy where its dtype and device are those in which the
-    operator computes. Nothing is recorded for gradients, which arrays cannot carry. Weights are
-    read in every call, so a change of them is seen. The parameters are those of
-    ``NamedLinop.to_scipy``.
+    The parameters are those of ``NamedLinop.to_scipy``. An array is not copied where its dtype and
+    device are those in which the operator computes.
     """
 
     def __init__(

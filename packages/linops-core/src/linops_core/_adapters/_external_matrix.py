@@ -25,8 +25,7 @@ _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 class ExternalMatrix:
     """An operator of another library, with functions that multiply the rows of NumPy arrays.
 
-    ``forward`` and ``adjoint`` are given the operator and (B, N) or (B, M): complex vectors where
-    it is complex, else real ones.
+    ``forward`` and ``adjoint`` get it and (B, N) or (B, M): complex where it is complex, else real.
     """
 
     def __init__(
@@ -92,13 +91,15 @@ def _register_operation() -> None:
         matrix = _by_key[key]
         return matrix.multiplied(x, adjoint) if len(x) else matrix.like_result(x, adjoint)
 
+    operation.register_autograd(_Product.backward, setup_context=_Product.setup_context)
+
     @operation.register_fake
     def _(x: Tensor, key: str, adjoint: bool) -> Tensor:
         return _by_key[key].like_result(x, adjoint)
 
 
-class _WithGradient(torch.autograd.Function):
-    """The same with a gradient: torch.func does not see one that is registered with the above."""
+class _Product(torch.autograd.Function):
+    """The same for autograd and torch.func, to any order."""
 
     @staticmethod
     def forward(x: Tensor, key: str, adjoint: bool) -> Tensor:
@@ -116,6 +117,10 @@ class _WithGradient(torch.autograd.Function):
         return back if ctx.is_complex else back.real, None, None
 
     @staticmethod
+    def jvp(ctx: Any, change: Tensor, *_: None) -> Tensor:
+        return multiplied(change, ctx.key, ctx.adjoint)
+
+    @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int, None, None], x: Tensor, key: str, adjoint: bool
     ) -> tuple[Tensor, int]:
@@ -124,17 +129,9 @@ class _WithGradient(torch.autograd.Function):
         return y.reshape(*many.shape[:2], y.shape[1]), 0
 
 
-class _Differentiable(_WithGradient):
-    """The same with a forward-mode derivative, too."""
-
-    @staticmethod
-    def jvp(ctx: Any, change: Tensor, *_: None) -> Tensor:
-        return multiplied(change, ctx.key, ctx.adjoint)
-
-
 def multiplied(x: Tensor, key: str, adjoint: bool) -> Tensor:
     """Return A x or A^H x for each row of (B, N) or (B, M); differentiable to any order."""
     # The compiler refuses functions with a forward-mode derivative of their own.
-    function = _WithGradient if torch.compiler.is_compiling() else _Differentiable
-    y: Tensor = function.apply(x, key, adjoint)  # type: ignore[no-untyped-call]
+    function = torch.ops.linops_core.multiplied if torch.compiler.is_compiling() else _Product.apply
+    y: Tensor = function(x, key, adjoint)  # type: ignore[no-untyped-call]
     return y

@@ -20,8 +20,7 @@ Names: TypeAlias = Sequence[NamedDimension | str]
 class ExternalOperator(SliceableLinop):
     """An operator that calls another library, on the CPU, in the precision of its input.
 
-    A ``...`` at the front of both shapes stands for a batch of vectors; ``lengths`` are the sizes
-    of all other dimensions, of the input and of the output.
+    A ``...`` at the front stands for a batch of vectors; ``lengths`` are those of all the rest.
     """
 
     def __init__(
@@ -34,35 +33,35 @@ class ExternalOperator(SliceableLinop):
     ) -> None:
         inputs, outputs = as_dims(ishape), as_dims(oshape)
         batch = tuple(dim for dim in inputs[:1] if dim == ELLIPSES)
-        columns, rows = inputs[len(batch) :], outputs[len(batch) :]
-        shape = NamedShape(inputs, outputs, columns=columns, rows=rows)
+        sides = {"columns": inputs[len(batch) :], "rows": outputs[len(batch) :]}
+        shape = NamedShape(inputs, outputs, **sides)
         super().__init__(shape, name)
-        if outputs[: len(batch)] != batch or not {*columns, *rows} <= shape.dims:
+        if outputs[: len(batch)] != batch or not {*sides["columns"], *sides["rows"]} <= shape.dims:
             raise ValueError(
                 f"{name}: a ... must be at the front of both shapes or nowhere, and all other "
                 f"dimensions must have names, got {shape}"
             )
-        known: dict[NamedDimension, int] = {}
-        for names, sizes in zip((columns, rows), lengths, strict=True):
-            if len(names) != len(sizes):
-                raise ValueError(
-                    f"{name}: there must be one name for each of the sizes {tuple(sizes)}, "
-                    f"got {shape}"
-                )
-            for dim, size in zip(names, sizes, strict=True):
-                if known.setdefault(dim, size) != size:
-                    raise ValueError(
-                        f"{name}: {dim} must have one size, got {known[dim]} and {size} in {shape}"
-                    )
-        if matrix.shape != (prod(lengths[1]), prod(lengths[0])):
-            raise ValueError(
-                f"{name}: the sizes must make up a matrix of shape {matrix.shape}, "
-                f"got {tuple(lengths[1])} x {tuple(lengths[0])} for {shape}"
-            )
         self.matrix = matrix
         # Not integers of NumPy, which would be tensors in a graph.
-        sides = (tuple(map(int, side)) for side in lengths)
-        self.lengths = dict(zip(("columns", "rows"), sides, strict=True))
+        of_sides = [tuple(map(int, sizes)) for sizes in lengths]
+        self.lengths = dict(zip(sides, of_sides, strict=True))
+        for side, names in sides.items():
+            if len(names) != len(self.lengths[side]):
+                raise ValueError(
+                    f"{name}: there must be one name for each of the sizes {self.lengths[side]}, "
+                    f"got {shape}"
+                )
+            for dim, size in zip(names, self.lengths[side], strict=True):
+                if self.size(dim) != size:
+                    raise ValueError(
+                        f"{name}: {dim} must have one size, got {self.size(dim)} and {size} "
+                        f"in {shape}"
+                    )
+        if matrix.shape != (prod(of_sides[1]), prod(of_sides[0])):
+            raise ValueError(
+                f"{name}: the sizes must make up a matrix of shape {matrix.shape}, "
+                f"got {of_sides[1]} x {of_sides[0]} for {shape}"
+            )
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where it is of the batch."""

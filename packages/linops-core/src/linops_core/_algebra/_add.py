@@ -19,7 +19,7 @@ from ._endomorphism import landing_alike
 from ._same_space import check_operands, same_space, why_not_alike
 from ._supports import supports_side_by_side
 from ._threads import check_workers, combined
-from ._zero import zero_tile
+from ._zero import lengths_of, zero_between
 
 
 class Add(Composite):
@@ -111,7 +111,7 @@ class Add(Composite):
         sums = [[part for part in row if part is not None] for row in rows]
         tiles = iter(self.with_operands_of_each(filter(None, sums)))
         for window, parts in zip(windows, sums, strict=True):
-            yield next(tiles) if parts else zero_tile(self, window)
+            yield next(tiles) if parts else zero_between(self, lengths_of(window))
 
 
 def _tiles_of_term(term: NamedLinop, windows: Sequence[Window]) -> Iterable[NamedLinop | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, cast
 
@@ -61,20 +61,11 @@ class Zero(SliceableLinop):
                 raise ValueError(
                     f"{self.name}: the size of {dim} must be an integer from 0, got {size!r}"
                 )
-        self._set_sizes(known, known)
-
-    def _set_sizes(
-        self,
-        of_input: Mapping[NamedDimension, int],
-        of_output: Mapping[NamedDimension, int],
-        apart: Iterable[NamedDimension] = (),
-    ) -> None:
-        """Set the lengths on each side, and the names that are two dimensions on the two sides."""
         self._sizes: dict[Side, dict[NamedDimension, int]] = {
-            "input": {dim: int(size) for dim, size in of_input.items() if dim in {*self.ishape}},
-            "output": {dim: int(size) for dim, size in of_output.items() if dim in {*self.oshape}},
+            side: {dim: int(n) for dim, n in known.items() if dim in dims_of(self.shape, side)}
+            for side in SIDES
         }
-        self._apart = frozenset(apart)
+        self._apart = frozenset[NamedDimension]()  # names that are two dimensions on the two sides
 
     @classmethod
     def like(
@@ -90,31 +81,26 @@ class Zero(SliceableLinop):
         sizes : mapping of side to mapping of dimension to int, optional
             Lengths that ``linop`` does not know.
         """
-        names = linop.ishape, linop.oshape
-        of_input, of_output = map(occurrences, names)
-        links = {(p, q) for p, q in linop.linked_positions() if of_input[p] == of_output[q]}
-        linked_outputs = {q for _, q in links}
-        apart = [d for q, d in enumerate(names[1]) if d in names[0] and q not in linked_outputs]
+        of_input, of_output = occurrences(linop.ishape), occurrences(linop.oshape)
+        links = {q for p, q in linop.linked_positions() if of_input[p] == of_output[q]}
+        apart = [d for q, d in enumerate(linop.oshape) if d in linop.ishape and q not in links]
         if any(map(is_wildcard, apart)):
             return None
-        zero = cls(*names)
-        known = []
+        zero = cls(linop.ishape, linop.oshape)
+        zero._apart = frozenset(apart)
         for side in SIDES:
-            own = zip(dims_of(linop.shape, side), linop.sizes(side), strict=True)
-            given = dict((sizes or {}).get(side, {}))
-            known.append(given | {dim: size for dim, size in own if size is not None})
-        zero._set_sizes(known[0], known[1], apart)
+            known = zip(dims_of(linop.shape, side), linop.sizes(side), strict=True)
+            given = (sizes or {}).get(side, {})
+            zero._sizes[side] = {**given, **{dim: n for dim, n in known if n is not None}}
         return zero
 
     @property
     def is_complete(self) -> bool:
         """Whether the length of each dimension follows from what is known and the other side."""
-        sides = {*self.ishape}, {*self.oshape}
-        alone = [(sides[0] - sides[1], "input"), (sides[1] - sides[0], "output")]
-        return all(
-            dim in self._sizes[cast(Side, side)]
-            for dims, side in alone
-            for dim in dims | self._apart
+        here, there = {*self.ishape}, {*self.oshape}
+        return (
+            self._sizes["input"].keys() >= here - there | self._apart
+            and self._sizes["output"].keys() >= there - here | self._apart
         )
 
     def size(self, dim: NamedDimension | str) -> int | None:
@@ -178,10 +164,10 @@ class Zero(SliceableLinop):
 
     def _with_lengths(self, lengths: Mapping[NamedDimension, int]) -> Zero:
         """Return the zero operator between spaces in which some dimensions are so long."""
-        sizes: dict[Side, dict[NamedDimension, int]] = {}
-        for side in SIDES:
-            own = {d: n for d, n in lengths.items() if d in dims_of(self.shape, side)}
-            sizes[side] = self._sizes[side] | own
+        sizes = {
+            side: known | {d: n for d, n in lengths.items() if d in dims_of(self.shape, side)}
+            for side, known in self._sizes.items()
+        }
         return linked(self, None, _sizes=sizes)
 
     def support(self, dim: NamedDimension | str) -> slice | None:
@@ -205,31 +191,22 @@ def lengths_of(window: Window) -> dict[NamedDimension, int]:
     return {dim: piece.stop - piece.start for dim, piece in window.items()}
 
 
-def zero_block(linop: NamedLinop, lengths: Mapping[NamedDimension, int]) -> Zero:
+def zero_between(
+    linop: NamedLinop,
+    lengths: Mapping[NamedDimension, int],
+    sizes: Mapping[Side, Mapping[NamedDimension, int]] | None = None,
+    *,
+    complete: bool = False,
+) -> Zero:
     """Return the zero operator between the spaces of ``linop``, but for some lengths."""
-    zero = Zero.like(linop)
+    zero = Zero.like(linop, sizes)
     if zero is not None:
         zero = zero._with_lengths(lengths)
-    if zero is None or not zero.is_complete:
+    if zero is None or (complete and not zero.is_complete):
         raise SplitError(
             f"{linop.signature}: to be cut along ({', '.join(map(str, lengths))}), where blocks "
             "are zero, the size of each dimension that only the input or only the output has must "
-            f"be known, got input sizes {linop.sizes('input')} and output sizes "
-            f"{linop.sizes('output')}"
+            "be known, and wildcards of both must be the same dimensions, got input sizes "
+            f"{linop.sizes('input')} and output sizes {linop.sizes('output')}"
         )
     return zero
-
-
-def zero_tile(
-    linop: NamedLinop,
-    window: Window,
-    sizes: Mapping[Side, Mapping[NamedDimension, int]] | None = None,
-) -> NamedLinop:
-    """Return the tile to which an operand adds nothing, because it has no such inner dimension."""
-    zero = Zero.like(linop, sizes)
-    if zero is None:
-        raise SplitError(
-            f"{linop.signature}: the wildcards of input and output must be the same dimensions to "
-            f"be cut along ({', '.join(map(str, window))}), which the operator does not say"
-        )
-    return zero._with_lengths(lengths_of(window))

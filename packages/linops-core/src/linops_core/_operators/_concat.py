@@ -22,7 +22,7 @@ from .._algebra._normal_of import normal_of
 from .._algebra._same_space import same_space, why_not_alike
 from .._algebra._supports import supports_side_by_side
 from .._algebra._threads import check_workers, combined
-from .._algebra._zero import Zero, zero_block, zero_tile
+from .._algebra._zero import Zero, lengths_of, zero_between
 from .._base._linop import NamedLinop, tile_of
 from .._base._places import WHOLE, Seam, side_by_side
 from .._base._roles import Role
@@ -251,14 +251,14 @@ class SideBySide(Composite):
         """
         divided = self._divided
         rest = {dim: piece for dim, piece in window.items() if dim not in divided}
-        lengths = {dim: piece.stop - piece.start for dim, piece in rest.items()}
+        lengths = lengths_of(rest)
         pieces = {d: window.get(d, slice(0, blocks.starts[-1])) for d, blocks in divided.items()}
         spans = [divided[dim].touched(piece) for dim, piece in window.items() if dim in divided]
         first = max([span.start for span in spans], default=0)
         stop = min([span.stop for span in spans], default=len(self.linops))
         if first >= stop:
-            whole = {dim: piece.stop - piece.start for dim, piece in pieces.items()}
-            return zero_block(self, lengths | whole)
+            whole = lengths_of(pieces)
+            return zero_between(self, lengths | whole, complete=True)
         parts: list[NamedLinop] = []
         sizes: dict[NamedDimension, list[int]] = {dim: [] for dim in divided}
         for number in range(first, stop):
@@ -276,10 +276,10 @@ class SideBySide(Composite):
         if self._is_new:
             parts, sizes = [self._of_parts(parts, sizes)], {dim: [len(parts)] for dim in sizes}
         if any(before.values()):
-            parts.insert(0, zero_block(self, lengths | before))
+            parts.insert(0, zero_between(self, lengths | before, complete=True))
             sizes = {dim: [before[dim], *of_parts] for dim, of_parts in sizes.items()}
         if any(behind.values()):
-            parts.append(zero_block(self, lengths | behind))
+            parts.append(zero_between(self, lengths | behind, complete=True))
             sizes = {dim: [*of_parts, behind[dim]] for dim, of_parts in sizes.items()}
         isizes, osizes = sizes.values()
         return Concat(
@@ -323,7 +323,7 @@ class SideBySide(Composite):
             if (blocks := self._blocks.get(side)) is not None:
                 known[names[blocks.position]] = blocks.sizes[number]
             sizes[side] = {dim: size for dim, size in known.items() if size is not None}
-        return zero_tile(linop, window, sizes)
+        return zero_between(linop, lengths_of(window), sizes)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, in which the blocks may be at another place."""
