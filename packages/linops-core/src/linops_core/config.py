@@ -3,17 +3,16 @@
 Each is a name of this module, to be read and assigned:
 
 ``cache_adjoint_normal`` (True)
-    Whether an ``A.H`` or ``A.N`` that is made is kept, so that the next access returns it and
-    ``A.H.H`` is ``A``. If not, every access makes another one; what was kept before stays.
+    Whether an ``A.H`` or ``A.N`` is kept, so that the next access returns it and ``A.H.H`` is
+    ``A``. If not, every access makes another one; what was kept before stays.
 ``reduce_identity_in_normal`` (True)
-    Whether a normal operator around an identity, ``A.normal(Identity(...))``, is taken for
-    ``A.N``, and so may have a closed form. If not, it is made of the adjoint and the operator.
-    That is what happens along a chain: ``(F S).N`` is ``S.normal(F.N)``, and the normal of a
-    unitary F is an identity.
+    Whether ``A.normal(Identity(...))`` is ``A.N``, and so may have a closed form. If not, it is
+    made of the adjoint and the operator. It happens along a chain: ``(F S).N`` is
+    ``S.normal(F.N)``, and the normal of a unitary F is an identity.
 
 No setting changes the mathematics, and all are read when an operator is made, never when it is
-called. An assignment holds in all threads. :func:`using` holds in its block, in the thread or task
-that entered it, and there it goes before what is assigned.
+called. An assignment holds in all threads; :func:`using` goes before it in its block, in the thread
+or task that entered it.
 """
 
 from __future__ import annotations
@@ -74,11 +73,7 @@ def _check_value(name: str, value: object) -> None:
 
 
 class _Config(ModuleType):
-    """A module whose settings are looked up when they are read.
-
-    A plain one has no values that differ between threads, and takes misspelt names. What is
-    assigned is in its ``__dict__``: there, `unittest.mock.patch` finds what it has to put back.
-    """
+    """A module whose settings may differ between threads, and which refuses misspelt names."""
 
     def __getattribute__(self, name: str) -> object:
         """Return the value of a setting that holds here, or anything else in the module."""

@@ -25,22 +25,13 @@ def to_pylops(
 ) -> LinearOperator:
     """Return the operator as a PyLops ``LinearOperator`` on NumPy arrays.
 
-    Parameters
-    ----------
-    sizes, dtype, device : optional
-        As for ``A.to_scipy``.
+    The parameters are those of :meth:`NamedLinop.to_scipy`, and so are the errors; PyLops is the
+    extra ``pylops``.
 
     Returns
     -------
     pylops.LinearOperator
         Its ``dims`` and ``dimsd`` are the sizes of input and output.
-
-    Raises
-    ------
-    ImportError
-        If PyLops is not installed (the extra ``pylops``).
-    TypeError, ValueError
-        As for ``A.to_scipy``.
     """
     base = needed("pylops", "to_pylops").LinearOperator
     functions = ArrayFunctions(linop, sizes, dtype, device)
@@ -56,10 +47,7 @@ def to_pylops(
 
 
 def from_pylops(
-    operator: LinearOperator,
-    ishape: Names,
-    oshape: Names,
-    name: str | None = None,
+    operator: LinearOperator, ishape: Names, oshape: Names, name: str | None = None
 ) -> NamedLinop:
     """Return an operator that calls a PyLops ``LinearOperator``.
 

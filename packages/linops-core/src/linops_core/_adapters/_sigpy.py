@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -28,22 +28,13 @@ def to_sigpy(
 ) -> Linop:
     """Return the operator as a sigpy ``Linop`` on NumPy arrays.
 
-    Parameters
-    ----------
-    sizes, dtype, device : optional
-        As for ``A.to_scipy``.
+    The parameters are those of :meth:`NamedLinop.to_scipy`, and so are the errors; sigpy is the
+    extra ``sigpy``.
 
     Returns
     -------
     sigpy.linop.Linop
         Its ``H`` is the adjoint, and its ``N`` the normal operator in closed form if there is one.
-
-    Raises
-    ------
-    ImportError
-        If sigpy is not installed (the extra ``sigpy``).
-    TypeError, ValueError
-        As for ``A.to_scipy``.
     """
     return _linop(ArrayFunctions(linop, sizes, dtype, device))
 
@@ -53,25 +44,16 @@ def _linop(functions: ArrayFunctions) -> Any:
     linop = base(functions.olengths, functions.ilengths, functions.linop.name)
     # What a subclass would define; these can be pickled.
     linop._apply = functions.apply
-    linop._adjoint_linop = partial(_adjoint_linop, functions)
-    linop._normal_linop = partial(_normal_linop, functions)
+    linop._adjoint_linop = partial(_derived, functions.adjoint)
+    linop._normal_linop = partial(_derived, functions.normal)
     return linop
 
 
-def _adjoint_linop(functions: ArrayFunctions) -> Any:
-    return _linop(functions.adjoint())
+def _derived(derive: Callable[[], ArrayFunctions]) -> Any:
+    return _linop(derive())
 
 
-def _normal_linop(functions: ArrayFunctions) -> Any:
-    return _linop(functions.normal())
-
-
-def from_sigpy(
-    linop: Linop,
-    ishape: Names,
-    oshape: Names,
-    name: str | None = None,
-) -> NamedLinop:
+def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = None) -> NamedLinop:
     """Return an operator that calls a sigpy ``Linop``.
 
     It computes as one of :func:`from_scipy` does: on the CPU, with gradients to the input.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import compress
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._linop import NamedLinop
+from .._base._linop import NamedLinop, overridable
 from .._base._places import Joints, joints, side_by_side
 from .._base._tile import Supports, Window
 from .._kernels._accumulate import accumulate
@@ -75,31 +75,22 @@ class Add(Composite):
         flattened = [is_flattened(linop, self.threaded) for linop in operands]
         return self._joints_of_nest(operands, found, flattened)
 
-    @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    @overridable
+    def fn(linop: Add, x: Tensor, /) -> Tensor:
         """Return A_1 x + A_2 x + ..., in this order."""
         pairs = [(term, x) for term in linop.linops]
         return combined(accumulate, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = fn  # the terms of an adjoint are adjoints
 
-    def adjoint(self) -> NamedLinop:
-        """Return the sum of the adjoints."""
-        return self.with_operands([term.H for term in self.linops], self.shape.H)
-
-    def conj(self) -> NamedLinop:
-        """Return the sum of the conjugates."""
-        return self.with_operands([term.conj() for term in self.linops], self.shape)
-
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the sum of what the terms are."""
-        return self._operands_without_fftshift(dims)
+    adjoint = Composite._adjoint_of_operands
+    conj = Composite._conj_of_operands
+    without_fftshift = Composite._operands_without_fftshift
+    support = Composite._support_of_one
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
         return why_not_alike(self, dim)
-
-    support = Composite._support_of_one
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return what holds the supports of all terms."""

@@ -85,17 +85,13 @@ class Chain(Composite):
         """Return the chain of the adjoints, in reverse order."""
         return self.with_operands([linop.H for linop in reversed(self.linops)], self.shape.H)
 
-    def conj(self) -> NamedLinop:
-        """Return the chain of the conjugates."""
-        return self.with_operands([linop.conj() for linop in self.linops], self.shape)
+    conj = Composite._conj_of_operands
+    without_fftshift = Composite._operands_without_fftshift
+    support = Composite._support_of_one
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operands, first applied first; chains in them are already flat."""
         return list(self.linops)
-
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the chain of what the operands are."""
-        return self._operands_without_fftshift(dims)
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.
@@ -127,8 +123,6 @@ class Chain(Composite):
                 "rename all but one"
             )
         return None
-
-    support = Composite._support_of_one
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return what the operands have in common, followed along the chain in both directions."""

@@ -83,11 +83,26 @@ class Composite(NamedLinop):
             others.append(with_attributes(self, own))
         return others
 
-    def _operands_without_fftshift(self, dims: Iterable[NamedDimension]) -> Self | None:
-        """Return the composition of what the operands are without it."""
+    # What a composition takes as its method where it is made of that of its operands.
+
+    def _adjoint_of_operands(self) -> NamedLinop:
+        """Return the same composition of the adjoints."""
+        return self.with_operands([linop.H for linop in self.linops], self.shape.H)
+
+    def _conj_of_operands(self) -> NamedLinop:
+        """Return the same composition of the conjugates."""
+        return self.with_operands([linop.conj() for linop in self.linops], self.shape)
+
+    def _operands_without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+        """Return the same composition of operands for data whose centre is first."""
         found = [linop.without_fftshift(dims) for linop in self.linops]
         operands = [linop for linop in found if linop is not None]
         return self.with_operands(operands, self.shape) if len(operands) == len(found) else None
+
+    def _support_of_one(self, dim: NamedDimension | str) -> slice | None:
+        """Return the support of one dimension; see :meth:`NamedLinop.support`."""
+        name = ND.infer(dim)
+        return self._supports([name])[name]
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where no operand knows it.
@@ -198,11 +213,6 @@ class Composite(NamedLinop):
         return [
             self.own_length(side, position) for position in range(len(dims_of(self._shape, side)))
         ]
-
-    def _support_of_one(self, dim: NamedDimension | str) -> slice | None:
-        """What is ``support`` where those of several dimensions are found at once."""
-        name = ND.infer(dim)
-        return self._supports([name])[name]
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and operands between the same spaces with it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
@@ -55,7 +54,7 @@ class Identity(SliceableLinop):
                 )
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Identity, x: Tensor, /) -> Tensor:
         """Return x itself."""
         return x
 

@@ -54,28 +54,19 @@ class Wrapper(Composite):
         """The operand."""
         return self._operand(0)
 
-    def adjoint(self) -> NamedLinop:
-        """Return the same around the adjoint."""
-        return self.with_operands([self.linop.H], self.shape.H)
-
-    def conj(self) -> NamedLinop:
-        """Return the same around the conjugate."""
-        return self.with_operands([self.linop.conj()], self.shape)
+    adjoint = Composite._adjoint_of_operands
+    conj = Composite._conj_of_operands
+    without_fftshift = Composite._operands_without_fftshift
+    support = Composite._support_of_one
 
     def own_normal(self) -> NamedLinop:
         """Return the same around the normal operator."""
         normal = self.linop.N
         return self.with_operands([normal], normal.shape)
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the same around what the operand is; see :meth:`NamedLinop.without_fftshift`."""
-        return self._operands_without_fftshift(dims)
-
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: what the operand says."""
         return self.linop.why_opaque(dim)
-
-    support = Composite._support_of_one
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return the supports of the operand."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -116,7 +116,7 @@ class Zero(SliceableLinop):
         return why_on_both_sides(self.shape, dim) if dim in self._apart else None
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: Zero, x: Tensor, /) -> Tensor:
         """Return zeros of the output's shape, of the dtype and on the device of x."""
         sizes = linop.output_sizes(x)
         if x.requires_grad and torch.is_grad_enabled():

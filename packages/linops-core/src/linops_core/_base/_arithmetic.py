@@ -81,7 +81,7 @@ class Arithmetic(DimensionedModule):
     def __rmatmul__(self, other: object) -> NamedLinop:
         """Refuse x @ A: an operator acts on what stands behind it."""
         rule, advice = "stand before what it acts on", "write A(x), A @ x or c * A"
-        return self._refused_behind("@", other, rule, advice)
+        return self._refused("@", other, rule, advice)
 
     def compose(self, inner: NamedLinop) -> NamedLinop:
         """Return the operator that applies ``inner`` first, then this one.
@@ -139,7 +139,7 @@ class Arithmetic(DimensionedModule):
 
     def __rtruediv__(self, other: object) -> NamedLinop:
         """Refuse c / A: there is no inverse."""
-        return self._refused_behind("/", other, "not be a divisor", _NO_INVERSE)
+        return self._refused("/", other, "not be a divisor", _NO_INVERSE)
 
     def __pow__(self, exponent: SupportsIndex) -> NamedLinop:
         """Return A applied ``exponent`` times.
@@ -153,26 +153,22 @@ class Arithmetic(DimensionedModule):
             return self._refused("**", exponent)
         return built(rules.power, self, int(exponent))
 
-    def _refused(self, sign: Sign, other: object) -> NamedLinop:
+    def _refused(self, sign: Sign, other: object, rule: str = "", advice: str = "") -> NamedLinop:
         """Refuse an operand that somebody may well write, and say what to write instead.
 
-        Operands of other kinds may know what to do with an operator: then NotImplemented.
+        With a rule it stands before the operator. Operands of other kinds may know what to do with
+        an operator: then NotImplemented.
         """
         if (kind := _kind(other)) is None:
             return NotImplemented  # type: ignore[no-any-return]
+        shown = getattr(other, "signature", None) or (other if kind == "number" else type(other))
+        if rule:
+            raise TypeError(
+                f"{self.signature}: an operator must {rule}, got {shown} {sign} A; {advice}"
+            )
         names = "".join(f"{str(dim)!r}, " for dim in self.ishape)
         instead = _INSTEAD.get((sign, kind), "").format(names=f"({names.strip()})")
-        shown = getattr(other, "signature", None) or (other if kind == "number" else type(other))
         raise TypeError(
             f"{self.signature}: the operand of {sign} must be {_WANTED[sign]}, got {shown}"
             f"{instead and f'; {instead}'}"
-        )
-
-    def _refused_behind(self, sign: Sign, other: object, rule: str, advice: str) -> NamedLinop:
-        """Refuse an operator that stands behind something else, as `_refused` an operand."""
-        if (kind := _kind(other)) is None:
-            return NotImplemented  # type: ignore[no-any-return]
-        shown = other if kind == "number" else type(other)
-        raise TypeError(
-            f"{self.signature}: an operator must {rule}, got {shown} {sign} A; {advice}"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,7 +22,14 @@ from ._inheritance import forget_what_no_longer_holds
 from ._rules import rules
 from ._tile import SplitError, Window
 
+Result = TypeVar("Result")
+
 _NOTHING = None, None
+
+
+def overridable(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Make a static method, which subclasses override with one for operators of their own class."""
+    return staticmethod(function)
 
 
 class NamedLinop(Arithmetic, Conversions):
@@ -59,27 +66,25 @@ class NamedLinop(Arithmetic, Conversions):
     _is_real: ClassVar[bool] = False
     """Whether the operator is its own complex conjugate."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Keep no closed form of an operator whose ``fn`` or ``adj_fn`` the class overrides."""
         super().__init_subclass__(**kwargs)
         forget_what_no_longer_holds(cls, NamedLinop)
 
-    # `linop` is typed Any, because a subclass narrows it to itself.
-
-    @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    @overridable
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
         """Return A x."""
         raise NotImplementedError(f"{linop.name}: the class must override fn(linop, x)")
 
-    @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    @overridable
+    def adj_fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
         """Return A^H x."""
         raise NotImplementedError(
             f"{linop.name}: there is no adjoint; the class must override adj_fn(linop, x)"
         )
 
-    @staticmethod
-    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    @overridable
+    def normal_fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
         """Return A^H A x in closed form."""
         raise NotImplementedError(f"{linop.name}: there is no closed form of the normal")
 
@@ -326,8 +331,8 @@ class NamedLinop(Arithmetic, Conversions):
             return None
         return "the operator does not say how to split it (override split(linop, tile))"
 
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+    @overridable
+    def split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the part of the operator that maps the tile's input to the tile's output.
 
         Parameters
@@ -345,14 +350,12 @@ class NamedLinop(Arithmetic, Conversions):
         SplitError
             If a dimension is opaque in the operator, or a slice is not within its size.
         """
-        found: NamedLinop = next(linop._checked_tiles([tile]))
-        return found
+        return next(linop._checked_tiles([tile]))
 
-    @staticmethod
-    def adj_split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+    @overridable
+    def adj_split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the adjoint of the part of the adjoint: what ``split`` is to an ``A.H``."""
-        adjoint: NamedLinop = linop.H
-        return adjoint.split(adjoint, tile).H
+        return linop.H.split(linop.H, tile).H
 
     def tiles_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
         """Return the tile of each of the slices of one dimension; the whole is checked once.
@@ -416,7 +419,7 @@ class NamedLinop(Arithmetic, Conversions):
         return self.split(self, tile)
 
 
-def tile_of(linop: Any, window: Window) -> NamedLinop:
+def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
     """Return what the operator's ``split`` makes of explicit slices, if it can be a tile.
 
     Raises

@@ -175,9 +175,7 @@ class SideBySide(Composite):
         swapped = {side: self._blocks[other] for side, other in pairs if other in self._blocks}
         return self._with(operands, self.shape.H, _blocks=swapped)
 
-    def conj(self) -> NamedLinop:
-        """Return the conjugates side by side."""
-        return self.with_operands([linop.conj() for linop in self.linops], self.shape)
+    conj = Composite._conj_of_operands
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return what the operands are side by side; see :meth:`NamedLinop.without_fftshift`."""
