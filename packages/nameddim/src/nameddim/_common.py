@@ -28,8 +28,8 @@ def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
 
     Raises
     ------
-    TypeError, ValueError
-        As :func:`iscompatible`, and if what both have in common is not one pattern.
+    ValueError
+        If they do not match, or what they have in common is not one pattern.
 
     Examples
     --------
@@ -61,9 +61,10 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
 
     Raises
     ------
-    TypeError, ValueError
-        As :func:`iscompatible`; if `shapes` is one string; and if what all have in common is not
-        one pattern.
+    TypeError
+        If `shapes` is one string.
+    ValueError
+        If they do not all match, or what they have in common is not one pattern.
 
     Examples
     --------

@@ -15,7 +15,6 @@ ELLIPSES: Final = "..."
 """The wildcard that stands for any run of dimensions, also for none."""
 
 _NUMBERED_ANY = re.compile(r"\([1-9][0-9]*\)")
-
 # Python converts 640 digits between texts and integers whatever its settings, and no more for sure.
 _MAX_DIGITS = 600
 _PAST_LARGEST = 10**_MAX_DIGITS
@@ -43,8 +42,8 @@ class NamedDimension(str):
     TypeError
         If `name` is not a string, or `i` is not an integer.
     ValueError
-        If `name` is not a name, or `i` is negative, or an index is given to a name that has none
-        (``"..."``) or carries one already, or the index has more than 600 digits.
+        If `name` is not a name; or the index is negative, has more than 600 digits, or is given
+        to a name that has none (``"..."``) or carries one already.
 
     Examples
     --------
@@ -150,10 +149,8 @@ class NamedDimension(str):
 
         Raises
         ------
-        TypeError
-            If `avoid` is no collection, or one string.
-        ValueError
-            If this is the ellipsis and is in `avoid`.
+        TypeError, ValueError
+            If `avoid` is no collection, or one string; if this is the ellipsis and is in `avoid`.
 
         Examples
         --------

@@ -122,12 +122,7 @@ def iscompatible(a: Iterable[str], b: Iterable[str]) -> bool:
     Parameters
     ----------
     a, b : iterable of str
-        The patterns, with any number of wildcards, as for :func:`as_dims`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`as_dims`.
+        The patterns, with any number of wildcards, as for :func:`as_dims`, which refuses others.
 
     Examples
     --------
@@ -140,12 +135,7 @@ def iscompatible(a: Iterable[str], b: Iterable[str]) -> bool:
 
 
 def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimension, Dims]]:
-    """Whether `a` and `b` match, and what the wildcards of `a` stand for in `b`.
-
-    Parameters
-    ----------
-    a, b : iterable of str
-        The patterns, as for :func:`iscompatible`.
+    """Whether `a` and `b` match, as :func:`iscompatible`, and what the wildcards of `a` stand for.
 
     Returns
     -------
@@ -155,11 +145,6 @@ def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimensi
         for ``"..."``. Where `b` has a wildcard too, that of `a` is given. The mapping is empty if
         `a` and `b` match in more than one way, and has no entry for a wildcard that stands for
         different dimensions at different places.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`iscompatible`.
 
     Examples
     --------

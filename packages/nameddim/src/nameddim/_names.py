@@ -13,14 +13,7 @@ _AXES = "xyz"
 
 
 def get_nd_shape(ndim: int, kspace: bool = False) -> Dims:
-    """Return the usual names of a grid of `ndim` dimensions.
-
-    Parameters
-    ----------
-    ndim : int
-        1, 2 or 3.
-    kspace : bool
-        Whether the grid is in k-space.
+    """Return the usual names of a grid of `ndim` dimensions, in the image or in `kspace`.
 
     Raises
     ------
@@ -41,11 +34,6 @@ def N2K(shape: Iterable[str]) -> Dims:
     """Return `shape` with the names of image dimensions changed to those of k-space.
 
     A name that begins with ``N`` begins with ``K`` instead; all else stays, the index included.
-
-    Parameters
-    ----------
-    shape : iterable of str
-        As for :func:`as_dims`.
 
     Raises
     ------
@@ -76,11 +64,8 @@ def partition(
 ) -> tuple[tuple[Element, ...], tuple[Element, ...], tuple[Element, ...]]:
     """Cut `seq` at the first `val`, as :meth:`str.partition` does.
 
-    Returns
-    -------
-    before, found, after : tuple
-        Joined, they give `seq` again. `found` has one element, or none if `val` does not occur;
-        then `after` is empty too.
+    The three parts, joined, give `seq` again. The second has one element, or none if `val` does not
+    occur; then the third is empty too.
 
     Examples
     --------

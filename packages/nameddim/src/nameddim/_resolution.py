@@ -53,8 +53,7 @@ def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Itera
 def _placements(target: Dims) -> Iterator[Dims]:
     """Yield `target`, and the same with its ellipsis elsewhere among the wildcards beside it.
 
-    A shape matches them in unlike numbers of ways: ((), ...) matches itself in one, (..., ()) in
-    two, of which neither is all that both have in common.
+    The ways to match them are unlike in number: ((), ...) matches itself in one, (..., ()) in two.
     """
     yield target
     before, ellipsis, after = partition(target, RUN)

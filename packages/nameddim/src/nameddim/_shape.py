@@ -185,10 +185,7 @@ class NamedShape:
     def rename(self, names: Mapping[Name, str]) -> "NamedShape":
         """Return the shape with dimensions renamed, all at once, in all of its tuples.
 
-        Parameters
-        ----------
-        names : mapping of str to str
-            New names by old names; old names that do not occur are ignored.
+        `names` has new names by old names; old names that do not occur are ignored.
 
         Raises
         ------
