@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from linops_core import ArrayToBlocks, BlocksToArray, NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests
-from linops_core.testing.strategies._spaces import windows_in
-from nameddim import ND
+from nameddim import ND, NamedDimension
+
+WindowsIn = Callable[[NamedLinop], st.SearchStrategy[dict[NamedDimension, slice]]]
 
 CROSS = torch.tensor([[False, True], [True, True]])
 KEPT = torch.tensor([[True, False], [True, True], [False, True]])
@@ -154,8 +155,10 @@ def blocks_of_arrays(draw: st.DrawFn) -> NamedLinop:
     return draw(st.sampled_from([ArrayToBlocks, BlocksToArray]))(grid, lengths, strides, None, ())
 
 
-@given(st.data())
-def test_a_tile_of_a_tile_is_that_block_of_the_matrix(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_a_tile_of_a_tile_is_that_block_of_the_matrix(
+    data: st.DataObject, windows_in: WindowsIn
+) -> None:
     A = data.draw(blocks_of_arrays())
     dims = (*A.oshape, *A.ishape)
     parts = A.to_dense().reshape([A.size(dim) or 0 for dim in dims])
@@ -172,8 +175,10 @@ def test_a_tile_of_a_tile_is_that_block_of_the_matrix(data: st.DataObject) -> No
         assert torch.equal(tile.H.N.to_dense(), matrix @ matrix.mH)
 
 
-@given(st.data())
-def test_the_support_of_a_tile_is_what_it_touches(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_the_support_of_a_tile_is_what_it_touches(
+    data: st.DataObject, windows_in: WindowsIn
+) -> None:
     A = data.draw(blocks_of_arrays())
     tile = A.split(A, data.draw(windows_in(A)))
     dims = (*A.oshape, *A.ishape)

@@ -1,5 +1,5 @@
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from linops_core import FFT, Convolution, NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests
-from linops_core.testing.strategies._spaces import windows_in
-from nameddim import ND
+from nameddim import ND, NamedDimension
+
+WindowsIn = Callable[[NamedLinop], st.SearchStrategy[dict[NamedDimension, slice]]]
 
 
 def values(*lengths: int) -> Tensor:
@@ -164,8 +165,10 @@ def convolutions_on_grids(draw: st.DrawFn) -> Convolution:
     return Convolution(kernel, (), None, None, mode, method=method, grid_size=grid)
 
 
-@given(st.data())
-def test_a_tile_of_a_tile_is_that_block_of_the_matrix(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_a_tile_of_a_tile_is_that_block_of_the_matrix(
+    data: st.DataObject, windows_in: WindowsIn
+) -> None:
     A = data.draw(convolutions_on_grids())
     blocks = A.to_dense().reshape([A.size(dim) or 0 for dim in (*A.oshape, *A.ishape)])
     tile: NamedLinop = A
@@ -180,8 +183,10 @@ def test_a_tile_of_a_tile_is_that_block_of_the_matrix(data: st.DataObject) -> No
         torch.testing.assert_close(tile.N.to_dense(), matrix.mH @ matrix)
 
 
-@given(st.data())
-def test_the_support_of_a_tile_is_what_it_touches(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_the_support_of_a_tile_is_what_it_touches(
+    data: st.DataObject, windows_in: WindowsIn
+) -> None:
     A = data.draw(convolutions_on_grids())
     tile = A.split(A, data.draw(windows_in(A)))
     blocks = tile.to_dense().reshape([tile.size(dim) or 0 for dim in (*A.oshape, *A.ishape)])

@@ -1,5 +1,5 @@
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from linops_core import FFT, Interpolate, NamedLinop, SplitError
 from linops_core._kernels._interpolation_weights import beatty_beta
 from linops_core.testing import BaseNamedLinopTests
-from linops_core.testing.strategies._spaces import slices_in
-from nameddim import ND
+from nameddim import ND, NamedDimension
+
+WindowsIn = Callable[[NamedLinop], st.SearchStrategy[dict[NamedDimension, slice]]]
 
 
 def points(*lengths: int) -> Tensor:
@@ -275,8 +276,10 @@ def test_a_name_that_grid_and_points_share_cannot_be_sliced() -> None:
         A.split(A, {ND("X"): slice(0, 1)})
 
 
-@given(st.data())
-def test_a_tile_of_a_tile_is_that_block_of_the_matrix(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_a_tile_of_a_tile_is_that_block_of_the_matrix(
+    data: st.DataObject, windows_in: WindowsIn
+) -> None:
     grid = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=2))
     A = Interpolate(
         points(3, len(grid)), grid, (), None, None,
@@ -288,8 +291,7 @@ def test_a_tile_of_a_tile_is_that_block_of_the_matrix(data: st.DataObject) -> No
     blocks = A.to_dense().reshape([A.size(dim) or 0 for dim in dims])
     tile: NamedLinop = A
     for _ in range(2):
-        pieces = {dim: slices_in(tile.size(dim) or 0) for dim in tile.dims}
-        window = data.draw(st.fixed_dictionaries({}, optional=pieces))
+        window = data.draw(windows_in(tile))
         tile = tile.split(tile, window)
         blocks = blocks[tuple(window.get(dim, slice(None)) for dim in dims)]
         matrix = tile.to_dense()

@@ -6,8 +6,8 @@ which needs hypothesis (the extra ``testing``).
 
 from ._dottest import AdjointError as AdjointError
 from ._dottest import dottest as dottest
-from ._inner import inner as inner
-from ._inner import is_adjoint as is_adjoint
-from ._laws import BaseNamedLinopTests as BaseNamedLinopTests
+from ._dottest import inner as inner
+from ._dottest import is_adjoint as is_adjoint
+from ._laws._base import BaseNamedLinopTests as BaseNamedLinopTests
 
 __all__ = ["AdjointError", "BaseNamedLinopTests", "dottest", "inner", "is_adjoint"]

@@ -3,17 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
 
 from .._base._linop import NamedLinop
 from .._base._sizes import input_lengths
-from ._inner import inner, is_adjoint
 
 
 class AdjointError(ValueError):
     """An adjoint is not the adjoint; the message says by which factor it is off."""
+
+
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    r"""Return the inner product :math:`\langle x, y \rangle = \sum_n \bar x_n y_n`.
+
+    It has no dimensions, and the dtype to which those of x and y promote.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ: nothing is broadcast.
+
+    Examples
+    --------
+    >>> inner(torch.tensor([1j, 1.0]), torch.tensor([1j, 2.0]))
+    tensor(3.+0.j)
+    """
+    if x.shape != y.shape:
+        raise ValueError(
+            f"inner: x and y must have one shape, got {tuple(x.shape)} and {tuple(y.shape)}"
+        )
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    return torch.vdot(x.flatten().to(dtype), y.flatten().to(dtype))
+
+
+def is_adjoint(
+    A: NamedLinop, x: Tensor, y: Tensor, rtol: float | None = None, atol: float = 0.0
+) -> bool:
+    r"""Whether :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` for these two vectors.
+
+    Parameters
+    ----------
+    A : NamedLinop
+    x, y : Tensor
+        Of the shapes of its input and of its output.
+    rtol, atol : float
+        Largest difference, relative to the product of the norms of the vectors (by default the
+        square root of the precision) and absolute; the larger counts.
+
+    Examples
+    --------
+    >>> from linops_core import Scalar
+    >>> is_adjoint(Scalar(2j), torch.ones(3), torch.ones(3))
+    True
+    """
+    with torch.no_grad():
+        there, back = A(x), A.H(y)
+        left, right = inner(there, y), inner(x, back)
+        if rtol is None:
+            rtol = torch.finfo(torch.promote_types(left.dtype, right.dtype)).eps ** 0.5
+        scale = max(float(there.norm() * y.norm()), float(x.norm() * back.norm()))
+        return abs(complex(left) - complex(right)) <= max(atol, rtol * scale)
 
 
 def dottest(
@@ -28,27 +80,23 @@ def dottest(
 ) -> None:
     r"""Check :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` on random vectors.
 
+    The error says by which factor the adjoint is off, if it is the same for all vectors.
+
     Parameters
     ----------
     A : NamedLinop
     sizes : mapping of dimension to int, optional
         Sizes of the input's dimensions that the operator does not know. A ``...`` for which
         nothing is given stands for one dimension of size 2.
-    dtypes : sequence of torch.dtype
-        Of the vectors.
     trials : int
-        Pairs of vectors for each dtype.
+        Pairs of vectors for each of the ``dtypes``.
     rtol : float, optional
         As for :func:`is_adjoint`.
-    seed : int
-        Of the random numbers.
-    device : torch.device or str, optional
 
     Raises
     ------
     AdjointError
-        If the products differ, or the output of the adjoint has not the shape of the input. The
-        message says by which factor the adjoint is off, if it is the same for all vectors.
+        If the products differ, or the output of the adjoint has not the shape of the input.
     ValueError
         If the size of a dimension is not known.
 
@@ -74,29 +122,26 @@ def dottest(
     lengths = input_lengths(A, sizes, of_run=[2])
     factors: list[complex] = []
     wrong = False
-    for dtype in dtypes:
-        for _ in range(trials):
-            x = torch.randn(lengths, dtype=dtype, generator=generator, device="cpu").to(device)
-            there = A(x).detach()
-            y = _like(there, generator)
-            back = A.H(y).detach()
-            if back.shape != x.shape:
-                raise AdjointError(
-                    f"{A.signature}: the adjoint must return the shape of the input "
-                    f"{tuple(x.shape)}, got {tuple(back.shape)}"
-                )
-            wrong |= not is_adjoint(A, x, y, rtol)
-            left, right = complex(inner(there, y)), complex(inner(x, back))
-            factors.append(right / left if left else complex("nan"))
+    for dtype, _ in product(dtypes, range(trials)):
+        x = torch.randn(lengths, dtype=dtype, generator=generator, device="cpu").to(device)
+        with torch.no_grad():
+            there = A(x)
+            y = torch.randn(there.shape, dtype=there.dtype, generator=generator, device="cpu")
+            y = y.to(there.device)
+            back = A.H(y)
+        if back.shape != x.shape:
+            raise AdjointError(
+                f"{A.signature}: the adjoint must return the shape of the input "
+                f"{tuple(x.shape)}, got {tuple(back.shape)}"
+            )
+        wrong |= not is_adjoint(A, x, y, rtol)
+        left, right = complex(inner(there, y)), complex(inner(x, back))
+        factors.append(right / left if left else complex("nan"))
     if wrong:
         raise AdjointError(
             f"{A.signature}: the adjoint must satisfy <A x, y> = <x, A^H y>, "
             f"got {_described(factors)}"
         )
-
-
-def _like(x: Tensor, generator: torch.Generator) -> Tensor:
-    return torch.randn(x.shape, dtype=x.dtype, generator=generator, device="cpu").to(x.device)
 
 
 def _described(factors: Sequence[complex]) -> str:

@@ -35,13 +35,7 @@ def check_cuts(
     close: Close,
     accepts: Callable[[NamedDimension, str], bool],
 ) -> None:
-    """Check the supports of ``linop`` and its tiles of every length along every dimension.
-
-    Raises
-    ------
-    LawError
-        If a matrix is another, or a dimension is opaque for a reason that is not accepted.
-    """
+    """Check the supports of ``linop`` and its tiles of every length along every dimension."""
     check_supports(linop, sizes, close)
     for dim in sorted(linop.dims):
         if linop.role(dim) is Role.OPAQUE:
@@ -61,8 +55,7 @@ def check_cuts(
 
 def check_supports(linop: NamedLinop, sizes: Mapping[str, int], close: Close) -> None:
     """Check that ``linop`` is its part within the supports that it knows, with zeros around it."""
-    supports = {dim: linop.support(dim) for dim in linop.dims}
-    window = {dim: piece for dim, piece in supports.items() if piece is not None}
+    window = {dim: piece for dim in linop.dims if (piece := linop.support(dim)) is not None}
     if not window:
         return
     is_empty = any(piece.start >= piece.stop for piece in window.values())
@@ -81,28 +74,20 @@ def tiles_of(
     linop: NamedLinop, dim: NamedDimension, length: int, sizes: Mapping[str, int]
 ) -> Tiles:
     """Return the tiles of ``linop`` along ``dim``, each with its slice; the last may be shorter."""
-    size = sizes[dim]
-    windows = [{dim: slice(n, min(n + length, size))} for n in range(0, size, length)]
+    starts = range(0, sizes[dim], length)
+    windows = [{dim: slice(start, min(start + length, sizes[dim]))} for start in starts]
     return [(window, linop.split(linop, window)) for window in windows]
 
 
 def whole_of(tiles: Tiles, linop: NamedLinop, sizes: Mapping[str, int]) -> Tensor:
     """Return the sum of the matrices of parts of ``linop``, each with zeros around it."""
-    sides = [[sizes[dim] for dim in side] for side in (linop.oshape, linop.ishape)]
-    whole = torch.zeros([torch.Size(side).numel() for side in sides], dtype=torch.complex128)
+    dims, n_rows = (*linop.oshape, *linop.ishape), len(linop.oshape)
+    lengths = torch.Size(sizes[dim] for dim in dims)
+    whole = torch.zeros(lengths, dtype=torch.complex128)
     for window, tile in tiles:
         if (tile.ishape, tile.oshape) != (linop.ishape, linop.oshape):
             raise ValueError(f"{linop.signature}: a tile must have that shape, got {tile.shape}")
-        rows, columns = (_positions(side, window, sizes) for side in (linop.oshape, linop.ishape))
         own = {str(dim): piece.stop - piece.start for dim, piece in window.items()}
-        whole[rows[:, None], columns] += tile.to_dense({**sizes, **own}, whole.dtype)
-    return whole
-
-
-def _positions(
-    names: tuple[NamedDimension, ...], window: Window, sizes: Mapping[str, int]
-) -> Tensor:
-    """Return where, in the flattened side, the elements between slices are."""
-    lengths = [sizes[dim] for dim in names]
-    all_positions = torch.arange(torch.Size(lengths).numel()).reshape(lengths)
-    return all_positions[tuple(window.get(dim, slice(None)) for dim in names)].flatten()
+        part = whole[tuple(window.get(dim, slice(None)) for dim in dims)]
+        part += tile.to_dense({**sizes, **own}, whole.dtype).reshape(part.shape)
+    return whole.reshape(lengths[:n_rows].numel(), lengths[n_rows:].numel())

@@ -1,5 +1,1 @@
 """The laws of linear operators, as tests to inherit: a class for each kind, and one of all."""
-
-from ._base import BaseNamedLinopTests as BaseNamedLinopTests
-
-__all__ = ["BaseNamedLinopTests"]

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from ._compiler import CompilerLaws
 from ._copies import CopyLaws
-from ._derivatives import GradientLaws, TransformLaws
+from ._derivatives import DerivativeLaws
 from ._devices import DeviceLaws
 from ._freshness import FreshnessLaws
 from ._matrix import MatrixLaws
-from ._modes import ModeLaws
 
 
 class BaseNamedLinopTests(
-    MatrixLaws,
-    CopyLaws,
-    FreshnessLaws,
-    DeviceLaws,
-    GradientLaws,
-    TransformLaws,
-    ModeLaws,
-    CompilerLaws,
+    MatrixLaws, CopyLaws, FreshnessLaws, DeviceLaws, DerivativeLaws, CompilerLaws
 ):
     """Every law that an operator obeys, as the tests of one operator.
 
-    Subclass it in a test file, with a name that pytest collects, and override
-    ``make_linop``, ``sizes`` where the operator does not know all of its sizes, and
-    ``make_input`` where it does not take any random input. Small operators are enough, and
-    keep all of it within a second or two.
+    Subclass it in a test file, with a name that pytest collects, and override ``make_linop``,
+    ``sizes`` where the operator does not know all of its sizes, and ``make_input`` where it does
+    not take any random input. Small operators are enough, and keep it within a second or two.
 
     Examples
     --------

@@ -55,7 +55,7 @@ class CopyLaws(LinopFactories):
             self.checked_deep_copy(linop, x)
 
     def checked_deep_copy(self, A: NamedLinop, x: Tensor) -> NamedLinop:
-        """Return a deep copy; it has as many storages, none of them common, and equal values."""
+        """Return a deep copy, with equal values in as many storages of its own."""
         other = copy.deepcopy(A)
         assert self.close(other(x), A(x))
         storages = [
@@ -94,7 +94,7 @@ class CopyLaws(LinopFactories):
     def test_repr_reads_no_tensor(self) -> None:
         A = self.make_linop()
         for linop in (A, A.H, A.N):
-            with NoOperations():
+            with NoOperations():  # type: ignore[no-untyped-call]
                 shown = repr(linop)
             assert shown.splitlines()[0] == repr(linop).splitlines()[0]
 
@@ -102,14 +102,9 @@ class CopyLaws(LinopFactories):
 class NoOperations(TorchDispatchMode):
     """Inside, no operation on a tensor may run."""
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    def __torch_dispatch__(
-        self, func: object, types: object, args: object = (), kwargs: object = None
-    ) -> None:
+    def __torch_dispatch__(self, operation: object, *args: object) -> None:
         """Refuse the operation."""
-        raise AssertionError(f"no tensor must be read or written here, got {func}")
+        raise AssertionError(f"no tensor must be read or written here, got {operation}")
 
 
 def saved_and_loaded(value: object, weights_only: bool) -> object:

@@ -13,26 +13,24 @@ from ..._base._linop import NamedLinop
 from ._factories import LinopFactories, energy, known_deprecations, parts, weights_of
 
 
-class GradientLaws(LinopFactories):
-    """Gradients are those of finite differences."""
+class DerivativeLaws(LinopFactories):
+    """Gradients are those of finite differences, and torch.func gives what follows from them."""
 
     def test_gradients_to_the_input_are_right(self) -> None:
-        for dtype in (torch.float64, torch.complex128):
-            for linop, x in self.derived(self.make_linop(), dtype)[:3]:
-                x.requires_grad_()
-                if linop(x).requires_grad:
-                    assert gradcheck(linop, x)
-                else:  # what does not depend on its input
-                    assert not linop(x).any()
+        for linop, x in self.real_and_complex():
+            x.requires_grad_()
+            if linop(x).requires_grad:
+                assert gradcheck(linop, x)
+            else:  # what does not depend on its input
+                assert not linop(x).any()
 
     def test_gradients_to_input_and_weights_are_right_in_both_orders(self) -> None:
-        for dtype in (torch.float64, torch.complex128):
-            for linop, x in self.derived(self.make_linop(), dtype)[:3]:
-                self.check_gradients(linop, x)
+        for linop, x in self.real_and_complex():
+            self.check_gradients(linop, x)
 
     def check_gradients(self, linop: NamedLinop, x: Tensor) -> None:
         """Check the gradients to ``x`` and to all that ``linop`` reads, together."""
-        weights = {name: t.detach().clone() for name, t in weights_of(linop).items()}
+        weights = {name: tensor.clone() for name, tensor in weights_of(linop).items()}
 
         def applied(x: Tensor, *values: Tensor) -> Tensor:
             return with_weights(dict(zip(weights, values, strict=True)), linop, x)
@@ -51,18 +49,13 @@ class GradientLaws(LinopFactories):
             torch.autograd.backward(energy(linop)(x))
             assert all(parameter.grad is not None for parameter in parameters)
 
-
-class TransformLaws(LinopFactories):
-    """The transforms of torch.func give what follows from the adjoint."""
-
     def test_the_backward_pass_is_the_adjoint(self) -> None:
-        for dtype in (torch.float64, torch.complex128):
-            for linop, x in self.derived(self.make_linop(), dtype)[:3]:
-                y, back = vjp(linop, x)  # type: ignore[misc] # three with aux alone
-                v = torch.randn_like(y)
-                expected = linop.H(v)
-                (found,) = back(v)
-                assert self.close(found, expected if x.is_complex() else expected.real)
+        for linop, x in self.real_and_complex():
+            y, back = vjp(linop, x)  # type: ignore[misc] # three with aux alone
+            v = torch.randn_like(y)
+            expected = linop.H(v)
+            (found,) = back(v)
+            assert self.close(found, expected if x.is_complex() else expected.real)
 
     def test_the_forward_derivative_is_the_operator(self) -> None:
         for dtype in (torch.float64, torch.complex128):
@@ -76,7 +69,7 @@ class TransformLaws(LinopFactories):
     def test_the_forward_derivative_to_the_weights_is_that_of_differences(self) -> None:
         step = 1e-6
         for linop, x in self.derived(self.make_linop())[:3]:
-            if not (weights := detached_weights(linop)):
+            if not (weights := weights_of(linop)):
                 continue
             changes = {name: torch.randn_like(tensor) for name, tensor in weights.items()}
             ahead, behind = (
@@ -108,7 +101,7 @@ class TransformLaws(LinopFactories):
 
     def test_weights_can_be_batched(self) -> None:
         for linop, x in self.derived(self.make_linop())[:3]:
-            if not (weights := detached_weights(linop)):
+            if not (weights := weights_of(linop)):
                 continue
             others = {name: torch.randn_like(tensor) for name, tensor in weights.items()}
             many = {name: torch.stack([weights[name], others[name]]) for name in weights}
@@ -121,11 +114,6 @@ class TransformLaws(LinopFactories):
             many = torch.stack([x, torch.randn_like(x)])
             expected = torch.stack([2 * linop.H(linop(one)) for one in many])
             assert self.close(vmap(grad(energy(linop)))(many), expected)
-
-
-def detached_weights(linop: NamedLinop) -> dict[str, Tensor]:
-    """Return the weights without their gradients."""
-    return {name: tensor.detach() for name, tensor in weights_of(linop).items()}
 
 
 def with_weights(values: Mapping[str, Tensor], linop: NamedLinop, x: Tensor) -> Tensor:

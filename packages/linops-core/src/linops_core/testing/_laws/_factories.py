@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import TypeAlias
 
 import torch
@@ -44,6 +43,11 @@ class LinopFactories:
             y = torch.randn(A(x).shape, dtype=dtype)
         return [(A, x), (A.H, y), (A.N, x), (A.H.N, y), (A.T, y)]
 
+    def real_and_complex(self) -> list[Applied]:
+        """Return A, A.H and A.N, with a real and with a complex input for each."""
+        A = self.make_linop()
+        return [*self.derived(A, torch.float64)[:3], *self.derived(A)[:3]]
+
     def close(self, x: Tensor, y: Tensor, rtol: float | None = None) -> bool:
         """Whether two results are equal but for rounding."""
         x, y = x.detach(), y.detach()
@@ -76,9 +80,9 @@ def is_number(tensor: Tensor) -> bool:
 
 
 def weights_of(linop: NamedLinop) -> dict[str, Tensor]:
-    """Return the real and complex weights by their names, each once."""
-    named = {**dict(linop.named_parameters()), **dict(linop.named_buffers())}
-    return {name: tensor for name, tensor in named.items() if is_number(tensor)}
+    """Return the real and complex weights by their names, each once, without their gradients."""
+    named = [*linop.named_parameters(), *linop.named_buffers()]
+    return {name: tensor.detach() for name, tensor in named if is_number(tensor)}
 
 
 def places_of(linop: NamedLinop) -> Iterator[tuple[nn.Module, str, Tensor]]:
@@ -100,9 +104,6 @@ def energy(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return lambda x: parts(function)(x).square().sum()
 
 
-@contextmanager
-def known_deprecations() -> Iterator[None]:
-    """Ignore that torch's forward mode and compiler use what torch itself deprecates."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
+def known_deprecations() -> warnings.catch_warnings[None]:
+    """Return a context for torch's forward mode and compiler, which use what torch deprecates."""
+    return warnings.catch_warnings(action="ignore", category=DeprecationWarning)

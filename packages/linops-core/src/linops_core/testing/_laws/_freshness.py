@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._base._linop import NamedLinop
-from ._factories import LinopFactories, is_number, places_of
+from ._factories import LinopFactories, places_of
 
 
 class FreshnessLaws(LinopFactories):
@@ -47,29 +47,22 @@ class FreshnessLaws(LinopFactories):
 
 
 def change_weights(A: NamedLinop, way: str) -> None:
-    """Give random values to the weights of ``A``; what is one tensor stays one.
-
-    Parameters
-    ----------
-    A : NamedLinop
-    way : {"write", "replace", "load", "assign", "cast"}
-        The last one keeps the values, in single precision.
-    """
+    """Give other values to the weights of ``A`` ("cast": other precision); one tensor stays one."""
     if way == "cast":
         A.to(torch.float32)
         return
-    state = {**dict(A.state_dict(keep_vars=True))}
-    tensors = [*state.values(), *(tensor for _, _, tensor in places_of(A))]
-    new = {id(t): torch.randn_like(t.detach()) if is_number(t) else t.detach() for t in tensors}
+    places = list(places_of(A))
+    new: dict[int, Tensor] = {}
+    for _, _, tensor in places:
+        value = torch.randn_like(tensor.detach())
+        new[id(tensor)] = nn.Parameter(value) if isinstance(tensor, nn.Parameter) else value
     if way in ("load", "assign"):
-        values = {key: new[id(tensor)] for key, tensor in state.items()}
+        state = A.state_dict(keep_vars=True).items()
+        values = {key: new.get(id(tensor), tensor).detach() for key, tensor in state}
         A.load_state_dict(values, assign=way == "assign")
         return
-    replaced: dict[int, Tensor] = {}
-    for owner, name, tensor in list(places_of(A)):
-        value = new[id(tensor)]
+    for owner, name, tensor in places:
         if way == "write":
-            tensor.detach().copy_(value)
+            tensor.detach().copy_(new[id(tensor)].detach())
         else:
-            value = nn.Parameter(value) if isinstance(tensor, nn.Parameter) else value
-            setattr(owner, name, replaced.setdefault(id(tensor), value))
+            setattr(owner, name, new[id(tensor)])

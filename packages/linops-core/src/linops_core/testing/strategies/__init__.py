@@ -5,15 +5,15 @@ chains, sums, operators side by side, multiples, adjoints and normal operators, 
 own operator gets the same tests from a strategy of :class:`Known` and :func:`check`.
 """
 
+from .._tiles import LawError as LawError
 from ._blocks import blocks as blocks
-from ._check import LawError as LawError
-from ._check import check as check
 from ._grid_operators import centred_pads as centred_pads
 from ._grid_operators import convolutions as convolutions
 from ._grid_operators import interpolations as interpolations
 from ._grid_operators import samplings as samplings
 from ._grid_operators import transforms as transforms
 from ._known import Known as Known
+from ._known import check as check
 from ._leaves import LEAVES as LEAVES
 from ._leaves import leaves as leaves
 from ._matrices import dense_operators as dense_operators

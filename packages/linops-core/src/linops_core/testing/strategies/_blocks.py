@@ -2,69 +2,59 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import torch
 from hypothesis import strategies as st
+from torch import Tensor
 
 from ... import ArrayToBlocks, BlocksToArray
-from ._known import Known, leaf, matrix_of
-from ._spaces import Grids, Index, Spaces, grids_of, hidden
+from ._known import Known, leaf, matrix_of_picks
+from ._spaces import Spaces, hidden, renamed
 
 
 @dataclass(frozen=True)
 class Cut:
     """How an array is cut into blocks, and which of the blocks or of their elements are kept."""
 
-    grids: Grids
+    grids: Spaces
     """From the array to the blocks."""
     block: Sequence[int]
     strides: Sequence[int]
     is_reversed: bool = False
     """Whether the blocks are added up to the array."""
     mask_of: str | None = None
-    keep: Sequence[bool] = ()
+    mask: Tensor | None = None
 
-    @property
-    def counts(self) -> list[int]:
-        """The number of blocks along each axis, kept or not."""
-        axes = zip(self.grids.lengths(self.grids.here), self.block, self.strides, strict=True)
-        return [(size - length) // stride + 1 for size, length, stride in axes]
-
-    def positions(self) -> list[tuple[int, ...]]:
-        """Return where in the array each element of each block is, in the order of the output."""
-        firsts, inside = indices(self.counts), indices(self.block)
-        if self.mask_of == "blocks":
-            firsts = [first for first, kept in zip(firsts, self.keep, strict=True) if kept]
-        if self.mask_of == "elements":
-            inside = [at for at, kept in zip(inside, self.keep, strict=True) if kept]
-        return [
-            tuple(n * s + m for n, s, m in zip(first, self.strides, at, strict=True))
-            for first, at in product(firsts, inside)
-        ]
+    def picked(self, array: Tensor) -> Tensor:
+        """Return the blocks of an array that are kept."""
+        blocks = windows(array, self.block, self.strides)
+        if self.mask is None:
+            return blocks
+        return blocks[self.mask] if self.mask_of == "blocks" else blocks[..., self.mask]
 
 
-def indices(lengths: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return all indices into a tensor of these lengths, the last axis fastest."""
-    return list(product(*map(range, lengths)))
+def windows(array: Tensor, block: Sequence[int], strides: Sequence[int]) -> Tensor:
+    """Return the blocks of an array, of shape (number along each axis, length along each axis)."""
+    for axis, (length, stride) in enumerate(zip(block, strides, strict=True)):
+        array = array.unfold(axis, length, stride)
+    return array
 
 
 def cuts_between(where: Spaces) -> list[Cut]:
     """Return the ways to cut an array into blocks, or to add them up, without a mask."""
     found = []
     for is_reversed in (False, True):
-        for grids in grids_of(where.reverse if is_reversed else where):
-            ndim = len(grids.here)
-            if not grids.is_renamed or len(grids.there) != 2 * ndim:
+        for grids in renamed(where.reverse if is_reversed else where):
+            size, there = grids.lengths(grids.here), grids.lengths(grids.there)
+            block = there[len(size) :]
+            if len(block) != len(size) or any(map(int.__lt__, size, block)):
                 continue
-            counts, block = grids.lengths(grids.there[:ndim]), grids.lengths(grids.there[ndim:])
-            for strides in product(*(range(1, n + 1) for n in grids.lengths(grids.here))):
-                cut = Cut(grids, block, strides, is_reversed)
-                fits = all(n >= m for n, m in zip(grids.lengths(grids.here), block, strict=True))
-                found += [cut] if fits and cut.counts == counts else []
+            for strides in product(*(range(1, n + 1) for n in size)):
+                if [*windows(torch.zeros(size), block, strides).shape] == there:
+                    found.append(Cut(grids, block, strides, is_reversed))
     return found
 
 
@@ -72,43 +62,41 @@ def cuts_between(where: Spaces) -> list[Cut]:
 def cuts(draw: st.DrawFn) -> Cut:
     """Cuts of one or two axes, with masks or without."""
     ndim = draw(st.integers(1, 2))
-    size = {dim: draw(st.integers(1, 5 if ndim == 1 else 3)) for dim in "XY"[:ndim]}
-    block = {dim: draw(st.integers(1, n)) for dim, n in zip("TU", size.values(), strict=False)}
+    size = [draw(st.integers(1, 5 if ndim == 1 else 3)) for _ in range(ndim)]
+    block = [draw(st.integers(1, n)) for n in size]
     strides = [draw(st.integers(1, 3)) for _ in size]
+    counts = windows(torch.zeros(size), block, strides).shape[:ndim]
+    of_array, of_blocks, of_elements = (
+        dict(zip(names, lengths, strict=False))
+        for names, lengths in (("XY", size), ("QR", counts), ("TU", block))
+    )
     mask_of = draw(st.sampled_from([None, "blocks", "elements"]))
+    mask = None
+    if mask_of is not None:
+        masked = torch.Size(counts if mask_of == "blocks" else block)
+        n = masked.numel()
+        keep = draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(any))
+        mask = torch.tensor(keep).reshape(masked)
+        if mask_of == "blocks":
+            of_blocks = {"K": sum(keep)}
+        else:
+            of_elements = {"K": sum(keep)}
     batch = draw(st.sampled_from([(), ("A",)]))
-    bare = Grids((*batch, *size), (), {"A": 2, **size}, len(batch))
-    count = dict(zip("QR", Cut(bare, [*block.values()], strides).counts, strict=False))
-    masked = {"blocks": count, "elements": block}.get(mask_of or "", {})
-    n_masked = math.prod(masked.values())
-    keep = draw(st.lists(st.booleans(), min_size=n_masked, max_size=n_masked).filter(any))
-    kept = {"K": sum(keep)}
-    of_blocks = kept if mask_of == "blocks" else count
-    of_elements = kept if mask_of == "elements" else block
-    sizes = {**bare.sizes, **of_blocks, **of_elements}
-    grids = Grids(bare.ishape, (*batch, *of_blocks, *of_elements), sizes, len(batch))
-    return Cut(grids, [*block.values()], strides, draw(st.booleans()), mask_of, keep)
+    sizes = {"A": 2, **of_array, **of_blocks, **of_elements}
+    oshape = (*batch, *of_blocks, *of_elements)
+    grids = Spaces((*batch, *of_array), oshape, sizes, len(batch))
+    return Cut(grids, block, strides, draw(st.booleans()), mask_of, mask)
 
 
 @leaf(cuts_between, anywhere=cuts())
 def blocks(draw: st.DrawFn, cut: Cut) -> Known:
     """ArrayToBlocks and BlocksToArray: blocks that overlap or do not, with masks or without."""
     grids = cut.grids
-    masked = {"blocks": cut.counts, "elements": cut.block}.get(cut.mask_of or "")
-    mask = None if masked is None else torch.tensor(cut.keep).reshape(list(masked))
-    batch, shapes = hidden(draw, grids.batch), (grids.here, grids.there)
     kind = BlocksToArray if cut.is_reversed else ArrayToBlocks
-    shapes = shapes[::-1] if cut.is_reversed else shapes
-    size = grids.lengths(grids.here)
-    linop = kind(size, cut.block, cut.strides, mask, batch, *shapes, mask_of=cut.mask_of)
-    outputs = indices(grids.lengths(grids.there))
-    positions = dict(zip(outputs, cut.positions(), strict=True))
-
-    def entry(o: Index, i: Index) -> complex:
-        place = positions[tuple(o[dim] for dim in grids.there)]
-        return grids.same_batch(o, i) and place == tuple(i[dim] for dim in grids.here)
-
-    matrix = matrix_of(entry, grids)
+    shapes = (grids.there, grids.here) if cut.is_reversed else (grids.here, grids.there)
+    batch, size = hidden(draw, grids.batch), grids.lengths(grids.here)
+    linop = kind(size, cut.block, cut.strides, cut.mask, batch, *shapes, mask_of=cut.mask_of)
+    matrix = matrix_of_picks(grids, cut.picked)
     if cut.is_reversed:
         return Known(linop, matrix.mH.clone(), grids.reverse)
     return Known(linop, matrix, grids)

@@ -5,25 +5,19 @@ from __future__ import annotations
 import cmath
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import product
 
 import torch
 from hypothesis import strategies as st
 
 from ... import FFT, Convolution, Crop, Interpolate, PadLast, Sampling
-from ._known import Known, generators, leaf, matrix_of, tensors
-from ._spaces import Grids, Index, Spaces, grids_of, hidden
-
-
-def same_lengths(where: Spaces) -> list[Grids]:
-    """Return the ways of operators that keep the length of each axis."""
-    is_same = where.lengths(where.ishape) == where.lengths(where.oshape)
-    return grids_of(where) if is_same else []
+from ._known import Known, generators, leaf, matrix_of, matrix_of_picks, tensors
+from ._spaces import Index, Spaces, hidden, renamed, same_lengths
 
 
 @leaf(same_lengths)
-def transforms(draw: st.DrawFn, grids: Grids) -> Known:
+def transforms(draw: st.DrawFn, grids: Spaces) -> Known:
     """FFT with every norm, centred or not, the grid renamed or not."""
     image, kspace = grids.here, grids.there
     norm = draw(st.sampled_from(["ortho", "backward", "forward"]))
@@ -33,24 +27,18 @@ def transforms(draw: st.DrawFn, grids: Grids) -> Known:
     scale = {"ortho": points**-0.5, "backward": 1.0, "forward": 1 / points}[norm]
 
     def entry(o: Index, i: Index) -> complex:
-        value: complex = scale * grids.same_batch(o, i)
+        value = complex(scale)
         for here, there in zip(image, kspace, strict=True):
             size = grids.sizes[here]
             centre = size // 2 if centered else 0
-            turns = (i[here] - centre) * (o[there] - centre) / size
-            value *= cmath.exp(-2j * math.pi * turns)
+            value *= cmath.exp(-2j * math.pi * (i[here] - centre) * (o[there] - centre) / size)
         return value
 
     return Known(linop, matrix_of(entry, grids), grids, frozenset({*image, *kspace}))
 
 
-def renamed(where: Spaces) -> list[Grids]:
-    """Return the ways of operators from a grid to points with other names."""
-    return [grids for grids in grids_of(where) if grids.is_renamed]
-
-
 @leaf(renamed)
-def samplings(draw: st.DrawFn, grids: Grids) -> Known:
+def samplings(draw: st.DrawFn, grids: Spaces) -> Known:
     """Sampling, points repeated or left out, indices of any number of dimensions."""
     counts, generator = grids.lengths(grids.there), draw(generators())
     idx = [torch.randint(size, counts, generator=generator) for size in grids.lengths(grids.here)]
@@ -58,44 +46,35 @@ def samplings(draw: st.DrawFn, grids: Grids) -> Known:
         idx = [indices.to(torch.uint8) for indices in idx]
     lengths, batch = grids.lengths(grids.here), hidden(draw, grids.batch)
     linop = Sampling(idx, lengths, grids.there, grids.here, batch)
-
-    def entry(o: Index, i: Index) -> complex:
-        at = tuple(o[dim] for dim in grids.there)
-        sampled = [int(indices[at]) for indices in idx]
-        return grids.same_batch(o, i) and sampled == [i[dim] for dim in grids.here]
-
-    return Known(linop, matrix_of(entry, grids), grids, frozenset(grids.here))
+    matrix = matrix_of_picks(grids, lambda x: x[tuple(indices.long() for indices in idx)])
+    return Known(linop, matrix, grids, frozenset(grids.here))
 
 
-def padded(where: Spaces) -> list[tuple[Grids, type[PadLast] | type[Crop]]]:
-    """Return the ways to other names in which every axis is longer, or every one shorter."""
-    return [
-        (grids, kind)
-        for grids in renamed(where)
-        for kind, fits in ((PadLast, operator.le), (Crop, operator.ge))
-        if len(where.ishape) == len(where.oshape)
-        and all(map(fits, grids.lengths(grids.here), grids.lengths(grids.there)))
-    ]
+def kinds_of_pad(grids: Spaces) -> list[type[PadLast] | type[Crop]]:
+    """Return PadLast if no axis is longer in the input, Crop if none is shorter."""
+    if len(grids.here) != len(grids.there):
+        return []
+    here, there = grids.lengths(grids.here), grids.lengths(grids.there)
+    kinds = ((PadLast, operator.le), (Crop, operator.ge))
+    return [kind for kind, fits in kinds if all(map(fits, here, there))]
 
 
-@leaf(padded)
-def centred_pads(draw: st.DrawFn, way: tuple[Grids, type[PadLast] | type[Crop]]) -> Known:
+@leaf(lambda where: list(filter(kinds_of_pad, renamed(where))))
+def centred_pads(draw: st.DrawFn, grids: Spaces) -> Known:
     """PadLast or Crop of some last dimensions, each with another name in the output."""
-    grids, kind = way
-    before, after = grids.here, grids.there
-    batch = hidden(draw, grids.batch)
+    before, after, batch = grids.here, grids.there, hidden(draw, grids.batch)
+    kind = draw(st.sampled_from(kinds_of_pad(grids)))
     linop = kind(grids.lengths(after), grids.lengths(before), before, after, batch)
 
     def entry(o: Index, i: Index) -> complex:
         here = [i[dim] - grids.sizes[dim] // 2 for dim in before]
-        there = [o[dim] - grids.sizes[dim] // 2 for dim in after]
-        return grids.same_batch(o, i) and here == there
+        return here == [o[dim] - grids.sizes[dim] // 2 for dim in after]
 
     return Known(linop, matrix_of(entry, grids), grids)
 
 
 @leaf(same_lengths)
-def convolutions(draw: st.DrawFn, grids: Grids) -> Known:
+def convolutions(draw: st.DrawFn, grids: Spaces) -> Known:
     """Convolution with kernels of any size, some for each slice of a batch."""
     here, there, sizes = grids.here, grids.there, grids.lengths(grids.here)
     own = [dim for dim in draw(st.permutations(grids.batch)) if draw(st.booleans())]
@@ -103,21 +82,14 @@ def convolutions(draw: st.DrawFn, grids: Grids) -> Known:
     kernel = draw(tensors([*grids.lengths(own), *taps]))
     mode = draw(st.sampled_from(["zeros", "circular"]))
     is_sized = draw(st.integers(0, 3)) > 0
+    batch, method = hidden(draw, grids.batch, own), draw(st.sampled_from(["auto", "direct", "fft"]))
+    size = sizes if is_sized else None
     linop = Convolution(
-        kernel,
-        hidden(draw, grids.batch, own),
-        here,
-        there,
-        mode,
-        kernel_batch_shape=own,
-        method=draw(st.sampled_from(["auto", "direct", "fft"])),
-        grid_size=sizes if is_sized else None,
+        kernel, batch, here, there, mode, kernel_batch_shape=own, method=method, grid_size=size
     )
     opaque = {*here} & {*there} if is_sized else {*here, *there}
 
     def entry(o: Index, i: Index) -> complex:
-        if not grids.same_batch(o, i):
-            return 0
         total = 0j
         for tap in product(*map(range, taps)):
             at = [o[dim] - m + n // 2 for dim, m, n in zip(there, tap, taps, strict=True)]
@@ -138,7 +110,7 @@ KERNELS: list[tuple[str, dict[str, float] | None]] = [
 
 
 @leaf(renamed)
-def interpolations(draw: st.DrawFn, grids: Grids) -> Known:
+def interpolations(draw: st.DrawFn, grids: Spaces) -> Known:
     """Interpolate with every kernel, points on the grid, beside it and outside."""
     grid, points, sizes = grids.here, grids.there, grids.lengths(grids.here)
     lengths = [*grids.lengths(points), len(grid)]
@@ -146,36 +118,23 @@ def interpolations(draw: st.DrawFn, grids: Grids) -> Known:
     width = draw(st.sampled_from([1, 2.0, 2.5, 3, 4.0]))
     kernel, params = draw(st.sampled_from(KERNELS))
     norm, mode = draw(st.sampled_from([1, 2])), draw(st.sampled_from(["zeros", "circular"]))
-    linop = Interpolate(
-        torch.nn.Parameter(locs.clone()) if draw(st.booleans()) else locs.clone(),
-        sizes,
-        hidden(draw, grids.batch),
-        points,
-        grid,
-        width,
-        kernel,
-        norm,
-        mode,
-        params,
-    )
-
-    def weight(point: Sequence[float], node: Sequence[int]) -> float:
-        t = [abs(n - at) / (width / 2) for n, at in zip(node, point, strict=True)]
-        if norm == 2:
-            return kernel_value(kernel, math.sqrt(sum(d * d for d in t)), params)
-        return math.prod(kernel_value(kernel, distance, params) for distance in t)
+    own = torch.nn.Parameter(locs.clone()) if draw(st.booleans()) else locs.clone()
+    batch = hidden(draw, grids.batch)
+    linop = Interpolate(own, sizes, batch, points, grid, width, kernel, norm, mode, params)
 
     def entry(o: Index, i: Index) -> complex:
-        if not grids.same_batch(o, i):
-            return 0
         point = locs[tuple(o[dim] for dim in points)].tolist()
         rounds = range(-8, 9) if mode == "circular" else (0,)
-        images = [[i[d] + k * n for k in rounds] for d, n in zip(grid, sizes, strict=True)]
-        near = [
-            [n for n in at_axis if abs(n - at) <= width]
-            for at_axis, at in zip(images, point, strict=True)
+        distances = [
+            [t for k in rounds if (t := abs(i[dim] + k * size - at) / (width / 2)) < 1]
+            for dim, size, at in zip(grid, sizes, point, strict=True)
         ]
-        return math.fsum(weight(point, node) for node in product(*near))
+        return math.fsum(
+            kernel_value(kernel, math.hypot(*near), params)
+            if norm == 2
+            else math.prod(kernel_value(kernel, t, params) for t in near)
+            for near in product(*distances)
+        )
 
     return Known(linop, matrix_of(entry, grids), grids)
 
@@ -187,10 +146,8 @@ def kernel_value(name: str, t: float, params: Mapping[str, float] | None) -> flo
     if name == "kaiser_bessel":
         quarter = ((params or {})["beta"] / 2) ** 2 * (1 - t * t)
         return math.fsum(quarter**k / math.factorial(k) ** 2 for k in range(40))
-    order = int((params or {}).get("order", 1))
-    # The B-spline as the (order + 1)-th difference of truncated powers.
-    x = (t + 1) * (order + 1) / 2
-    terms = (
-        (-1) ** k * math.comb(order + 1, k) * max(x - k, 0.0) ** order for k in range(order + 2)
-    )
-    return math.fsum(terms) / math.factorial(order)
+    # The B-spline as the n-th difference of truncated powers.
+    n = int((params or {}).get("order", 1)) + 1
+    x = (t + 1) * n / 2
+    terms = ((-1) ** k * math.comb(n, k) * max(x - k, 0.0) ** (n - 1) for k in range(n + 1))
+    return math.fsum(terms) / math.factorial(n - 1)

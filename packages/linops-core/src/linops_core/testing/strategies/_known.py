@@ -1,9 +1,10 @@
-"""Operators of which everything is known: the matrix, and what cannot be sliced."""
+"""Operators of which everything is known, the laws that hold between them and their matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from typing import Protocol, TypeVar
@@ -12,9 +13,11 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from nameddim import NamedDimension
+
 from ..._base._linop import NamedLinop
-from .._tiles import sizes_of
-from ._spaces import Index, Space, Spaces, small_spaces
+from .._tiles import check_cuts, check_matrix, sizes_of
+from ._spaces import Index, Spaces, small_spaces
 
 Way = TypeVar("Way")
 
@@ -23,14 +26,7 @@ Way = TypeVar("Way")
 class Known:
     """An operator beside what it must be.
 
-    Examples
-    --------
-    >>> import torch
-    >>> from linops_core import Scalar
-    >>> spaces = Spaces(("N",), ("N",), {"N": 2})
-    >>> known = Known(Scalar(2.0), 2 * torch.eye(2, dtype=torch.complex128), spaces)
-    >>> torch.equal(known.linop.to_dense({"...": 2}, torch.complex128), known.matrix)
-    True
+    :func:`check` has an example.
     """
 
     linop: NamedLinop
@@ -50,6 +46,44 @@ class Known:
         return sizes_of(linop, {**self.spaces.sizes, **self.inner})
 
 
+def check(known: Known, rtol: float = 1e-9) -> None:
+    """Check an operator, its adjoint and both normal operators, whole and cut in every way.
+
+    Along each dimension tiles of every length are put together by hand. One that is opaque must be
+    known to be. Nothing is read or written outside of the support of the operator or of a tile.
+    Errors may be ``rtol``, relative to the largest entry of the matrix.
+
+    Raises
+    ------
+    LawError
+        If a matrix is another, or a dimension is opaque without a known reason.
+
+    Examples
+    --------
+    >>> from linops_core import Scalar
+    >>> from linops_core.testing.strategies import Spaces
+    >>> two = 2 * torch.eye(3, dtype=torch.complex128)
+    >>> check(Known(Scalar(2.0, ("N",)), two, Spaces(("N",), ("N",), {"N": 3})))
+    """
+
+    def close(found: Tensor, matrix: Tensor) -> bool:
+        bound = rtol * max([1.0, *matrix.abs().flatten().tolist()])
+        return bool(((found - matrix).abs() <= bound).all())
+
+    def accepts(dim: NamedDimension, reason: str) -> bool:
+        # The normal of a normal has no memory of the names that the first one made.
+        made_twice = dim.i > 0 and "separate dimensions of one name" in reason
+        return bool(reason) and (made_twice or dim.name in known.opaque | known.side_by_side)
+
+    A, M = known.linop, known.matrix
+    with torch.no_grad():
+        for linop, matrix in ((A, M), (A.H, M.mH), (A.N, M.mH @ M), (A.H.N, M @ M.mH)):
+            sizes = known.sizes_of(linop)
+            whole = linop.to_dense(sizes, torch.complex128)
+            check_matrix(whole, matrix, close, f"{linop!r}\nwhole")
+            check_cuts(linop, matrix, sizes, close, accepts)
+
+
 class Leaf(Protocol):
     """A strategy for one kind of operator, between the given spaces or between any."""
 
@@ -60,17 +94,11 @@ class Leaf(Protocol):
 
 
 def leaf(
-    ways: Callable[[Spaces], Iterable[Way]], anywhere: st.SearchStrategy[Way] | None = None
+    ways: Callable[[Spaces], list[Way]], anywhere: st.SearchStrategy[Way] | None = None
 ) -> Callable[[Callable[[st.DrawFn, Way], Known]], Leaf]:
-    """Make a :class:`Leaf` of a function that draws an operator, given what it must know.
+    """Make a :class:`Leaf` of a function that draws an operator, given one of the ``ways``.
 
-    Parameters
-    ----------
-    ways : function of Spaces
-        Returns everything that the decorated function could be given to draw an operator between
-        these spaces: nothing if there is none.
-    anywhere : strategy, optional
-        What the function is given where no spaces are. By default any way between small spaces.
+    Where no spaces are given, it is given what ``anywhere`` draws, or a way between small spaces.
     """
 
     @cache
@@ -78,14 +106,12 @@ def leaf(
         return [way for where in small_spaces() for way in ways(where)]
 
     def decorate(build: Callable[[st.DrawFn, Way], Known]) -> Leaf:
-        @st.composite
-        def drawn(draw: st.DrawFn, chosen: st.SearchStrategy[Way]) -> Known:
-            return build(draw, draw(chosen))
+        drawn = st.composite(lambda draw, chosen: build(draw, draw(chosen)))
 
         def strategy(where: Spaces | None = None) -> st.SearchStrategy[Known]:
-            if where is None:
-                return drawn(st.sampled_from(small()) if anywhere is None else anywhere)
-            found = list(ways(where))
+            if where is None and anywhere is not None:
+                return drawn(anywhere)
+            found = small() if where is None else ways(replace(where, n_batch=0))
             return drawn(st.sampled_from(found)) if found else st.nothing()
 
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -108,39 +134,47 @@ def same_space(where: Spaces) -> bool:
 def matrix_of(entry: Callable[[Index, Index], complex], spaces: Spaces) -> Tensor:
     """Return the matrix whose entries are ``entry(output index, input index)``, by explicit loops.
 
-    Examples
-    --------
-    >>> spaces = Spaces(("A",), ("A",), {"A": 2})
-    >>> matrix_of(lambda o, i: o["A"] - i["A"], spaces).real
-    tensor([[ 0., -1.],
-            [ 1.,  0.]], dtype=torch.float64)
+    They are zero between unlike elements of the batch.
     """
-    rows = indices(spaces, spaces.oshape)
-    columns = indices(spaces, spaces.ishape)
-    values = [[entry(row, column) for column in columns] for row in rows]
+    rows, columns = (
+        [dict(zip(side, at, strict=True)) for at in product(*map(range, spaces.lengths(side)))]
+        for side in (spaces.oshape, spaces.ishape)
+    )
+    values = [
+        [entry(o, i) if all(o[dim] == i[dim] for dim in spaces.batch) else 0 for i in columns]
+        for o in rows
+    ]
     return torch.tensor(values, dtype=torch.complex128)
 
 
-def indices(spaces: Spaces, space: Space) -> list[Index]:
-    """Return all indices into a tensor of shape ``space``, the last dimension fastest."""
-    ranges = [range(length) for length in spaces.lengths(space)]
-    return [dict(zip(space, index, strict=True)) for index in product(*ranges)]
+def matrix_of_ones(here: Sequence[str], there: Sequence[str], spaces: Spaces) -> Tensor:
+    """Return the matrix with ones where the index ``here`` in the input is that ``there``."""
+    return matrix_of(lambda o, i: [i[dim] for dim in here] == [o[dim] for dim in there], spaces)
+
+
+def matrix_of_picks(spaces: Spaces, pick: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the matrix of what picks elements of an array; ``pick`` is given their numbers."""
+    lengths = spaces.lengths(spaces.here)
+    numbers = torch.arange(math.prod(lengths))
+    rows = pick(numbers.reshape(lengths)).reshape(-1, 1) == numbers
+    return torch.kron(torch.eye(math.prod(spaces.lengths(spaces.batch))), rows).to(torch.complex128)
+
+
+def complex_values(lengths: Sequence[int]) -> st.SearchStrategy[Tensor]:
+    """Complex tensors of small integers, some zero."""
+    return generators().map(
+        lambda generator: torch.complex(
+            *torch.randint(-2, 4, [2, *lengths], generator=generator).double()
+        )
+    )
 
 
 @st.composite
-def tensors(draw: st.DrawFn, lengths: Sequence[int], kind: str | None = None) -> Tensor:
-    """Tensors of small integers, some zero: real or complex, with or without gradient.
-
-    Parameters
-    ----------
-    lengths : sequence of int
-    kind : {"real", "complex"}, optional
-        Both by default.
-    """
-    parts = torch.randint(-2, 4, [2, *lengths], generator=draw(generators())).double()
-    kind = kind or draw(st.sampled_from(["complex", "real"]))
-    values = torch.complex(*parts) if kind == "complex" else parts[0]
-    return torch.nn.Parameter(values) if draw(st.booleans()) else values
+def tensors(draw: st.DrawFn, lengths: Sequence[int]) -> Tensor:
+    """Tensors of small integers, some zero: real or complex, with or without gradient."""
+    values = draw(complex_values(lengths))
+    values = values if draw(st.sampled_from(["complex", "real"])) == "complex" else values.real
+    return torch.nn.Parameter(values.clone()) if draw(st.booleans()) else values.clone()
 
 
 def generators() -> st.SearchStrategy[torch.Generator]:

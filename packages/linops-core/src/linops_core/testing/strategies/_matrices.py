@@ -15,7 +15,16 @@ from nameddim import NamedDimension, NamedShape
 
 from ... import Dense, Diagonal, Identity, Scalar, SimpleLinop, Zero
 from ..._base._linop import NamedLinop
-from ._known import Known, between, leaf, matrix_of, same_space, tensors
+from ._known import (
+    Known,
+    between,
+    complex_values,
+    leaf,
+    matrix_of,
+    matrix_of_ones,
+    same_space,
+    tensors,
+)
 from ._spaces import Index, Spaces, hidden
 
 
@@ -53,17 +62,11 @@ def scalars(draw: st.DrawFn, where: Spaces) -> Known:
 @leaf(between(lambda where: where.lengths(where.ishape) == where.lengths(where.oshape)))
 def identities(draw: st.DrawFn, where: Spaces) -> Known:
     """Identity, with other names in the output or not."""
-    if same_space(where):
-        linop = Identity(hidden(draw, where.ishape))
-    else:
-        linop = Identity(where.ishape, where.oshape)
-    pairs = list(zip(where.ishape, where.oshape, strict=True))
-
-    def entry(o: Index, i: Index) -> complex:
-        return all(i[here] == o[there] for here, there in pairs)
-
+    shapes = (hidden(draw, where.ishape),) if same_space(where) else (where.ishape, where.oshape)
+    linop = Identity(*shapes)
+    pairs = zip(where.ishape, where.oshape, strict=True)
     changed = frozenset(dim for pair in pairs if pair[0] != pair[1] for dim in pair)
-    return Known(linop, matrix_of(entry, where), where, changed)
+    return Known(linop, matrix_of_ones(where.ishape, where.oshape, where), where, changed)
 
 
 @leaf(lambda where: [where])
@@ -109,22 +112,12 @@ def product(matrix: Tensor, lengths: Sequence[int], x: Tensor) -> Tensor:
 def plain_functions(draw: st.DrawFn, where: Spaces) -> Known:
     """SimpleLinop of the products with a matrix, with or without a function for the normal."""
     rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
-    matrix = draw(_matrices(where))
+    matrix = draw(complex_values([math.prod(rows), math.prod(columns)]))
     gram = partial(product, matrix.mH @ matrix, columns) if draw(st.booleans()) else None
-    linop = SimpleLinop(
-        partial(product, matrix, rows),
-        partial(product, matrix.mH, columns),
-        gram,
-        where.ishape,
-        where.oshape,
-        check=draw(st.booleans()),
-    )
+    forward, adjoint = partial(product, matrix, rows), partial(product, matrix.mH, columns)
+    is_checked = draw(st.booleans())
+    linop = SimpleLinop(forward, adjoint, gram, where.ishape, where.oshape, check=is_checked)
     return Known(linop, matrix.clone(), where, frozenset({*where.ishape, *where.oshape}))
-
-
-def _matrices(where: Spaces) -> st.SearchStrategy[Tensor]:
-    lengths = [math.prod(where.lengths(side)) for side in (where.oshape, where.ishape)]
-    return tensors(lengths, "complex").map(Tensor.detach)
 
 
 class OpaqueLinop(NamedLinop):
@@ -135,31 +128,23 @@ class OpaqueLinop(NamedLinop):
         shape = NamedShape(where.ishape, where.oshape, columns=where.ishape, rows=where.oshape)
         super().__init__(shape)
         self.register_buffer("matrix", matrix)
-        self.lengths = {side: where.lengths(getattr(shape, side)) for side in ("columns", "rows")}
+        self.n_columns, self.n_rows = where.lengths(where.ishape), where.lengths(where.oshape)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where it is not in the shapes."""
-        for side, lengths in self.lengths.items():
-            names = self.shape.other_shapes[side]
-            if dim in names:
-                return lengths[names.index(dim)]
-        return None
-
-    def applied(self, matrix: Tensor, x: Tensor) -> Tensor:
-        """Return the product of ``matrix`` and x, in the output's shape."""
-        return product(matrix, [self.size(dim) or 0 for dim in self.oshape], x)
+        columns = zip(self.shape.columns, self.n_columns, strict=True)
+        rows = zip(self.shape.rows, self.n_rows, strict=True)
+        return {**dict(columns), **dict(rows)}.get(NamedDimension(dim))
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return the matrix times x."""
-        y: Tensor = linop.applied(linop.matrix, x)
-        return y
+        return product(linop.matrix, linop.n_rows, x)
 
     @staticmethod
     def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
         """Return the conjugate transpose times x."""
-        y: Tensor = linop.applied(linop.matrix.mH, x)
-        return y
+        return product(linop.matrix.mH, linop.n_columns, x)
 
 
 class OpaqueWithNormal(OpaqueLinop):
@@ -174,6 +159,7 @@ class OpaqueWithNormal(OpaqueLinop):
 @leaf(lambda where: [where])
 def opaque_operators(draw: st.DrawFn, where: Spaces) -> Known:
     """Operators derived from NamedLinop that do not say how to split them."""
-    matrix = draw(_matrices(where))
+    rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
+    matrix = draw(complex_values([math.prod(rows), math.prod(columns)]))
     linop = draw(st.sampled_from([OpaqueLinop, OpaqueWithNormal]))(matrix, where)
     return Known(linop, matrix.clone(), where, frozenset({*where.ishape, *where.oshape}))

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from hypothesis import strategies as st
+from torch import Tensor
 
 from ... import PadDim, Rearrange, Repeat, SumReduce, Truncate
 from ..._kernels._pattern import Item
-from ._known import Known, between, leaf, matrix_of
-from ._spaces import Index, Space, Spaces, hidden
+from ._known import Known, between, leaf, matrix_of_ones, matrix_of_picks
+from ._spaces import Space, Spaces, hidden
 
 
-def changed_dim(where: Spaces) -> list[tuple[Spaces, int]]:
-    """Return where the names of two spaces of one length differ, if in one place."""
-    if len(where.ishape) != len(where.oshape):
-        return []
-    pairs = zip(where.ishape, where.oshape, strict=True)
-    changed = [axis for axis, (here, there) in enumerate(pairs) if here != there]
-    is_one = len(changed) == 1 and len(where.both) == len(where.ishape) - 1
-    return [(where, changed[0])] if is_one else []
+def is_one_renamed(where: Spaces) -> bool:
+    """Whether one dimension, in any place, has another name in the output, and all else is same."""
+    changed = sum(map(operator.ne, where.ishape, where.oshape))
+    return changed == 1 and len(where.ishape) == len(where.oshape) == len(where.both) + 1
 
 
-@leaf(changed_dim)
-def end_pads(draw: st.DrawFn, changed: tuple[Spaces, int]) -> Known:
+@leaf(between(is_one_renamed))
+def end_pads(draw: st.DrawFn, where: Spaces) -> Known:
     """PadDim or Truncate of a dimension in any place, which has another name in the output."""
-    where, axis = changed
-    here, there = where.ishape[axis], where.oshape[axis]
+    (here,), (there,) = ({*side}.difference(where.both) for side in (where.ishape, where.oshape))
     n, m = where.sizes[here], where.sizes[there]
     ishape = hidden(draw, where.ishape, [here])
     oshape = tuple(there if dim == here else dim for dim in ishape)
     dim: str | int = draw(st.just(here) | st.just(ishape.index(here)))
     linop = (PadDim if n <= m else Truncate)(dim, n, m, ishape, oshape)
-
-    def entry(o: Index, i: Index) -> complex:
-        return i[here] == o[there] and all(o[dim] == i[dim] for dim in where.both)
-
-    return Known(linop, matrix_of(entry, where), where)
+    return Known(linop, matrix_of_ones(where.ishape, where.oshape, where), where)
 
 
 def is_widened(where: Spaces) -> bool:
@@ -51,11 +45,7 @@ def repeats(draw: st.DrawFn, where: Spaces) -> Known:
     """Repeat along dimensions that only the output has."""
     new = {dim: where.sizes[dim] for dim in where.oshape if dim not in where.ishape}
     linop = Repeat(new, where.ishape, where.oshape)
-
-    def entry(o: Index, i: Index) -> complex:
-        return all(o[dim] == i[dim] for dim in where.ishape)
-
-    return Known(linop, matrix_of(entry, where), where)
+    return Known(linop, matrix_of_ones(where.both, where.both, where), where)
 
 
 @leaf(between(lambda where: is_widened(where.reverse)))
@@ -63,11 +53,7 @@ def sums(draw: st.DrawFn, where: Spaces) -> Known:
     """SumReduce over dimensions that only the input has."""
     gone = {dim: where.sizes[dim] for dim in where.ishape if dim not in where.oshape}
     linop = SumReduce(where.ishape, where.oshape, sizes=gone)
-
-    def entry(o: Index, i: Index) -> complex:
-        return all(o[dim] == i[dim] for dim in where.oshape)
-
-    return Known(linop, matrix_of(entry, where), where)
+    return Known(linop, matrix_of_ones(where.both, where.both, where), where)
 
 
 @dataclass(frozen=True)
@@ -78,23 +64,19 @@ class Pattern:
     sides: tuple[Sequence[Item], Sequence[Item]]
     lengths: dict[str, int]
 
-    def axes_at(self, index: Index, side: int) -> dict[str, int]:
-        """Return the index along each elementary axis: the last of a group is the fastest."""
-        names = (self.where.ishape, self.where.oshape)[side]
-        found = {}
-        for item, name in zip(self.sides[side], names, strict=True):
-            rest = index[name]
-            for axis in reversed(item):
-                rest, found[axis] = divmod(rest, self.lengths[axis])
-        return found
+    def applied(self, x: Tensor) -> Tensor:
+        """Return ``x`` with its elementary axes apart and in the order of the output."""
+        first, then = (list(chain.from_iterable(side)) for side in self.sides)
+        return x.reshape([self.lengths[axis] for axis in first]).permute(
+            [first.index(axis) for axis in then]
+        )
 
 
 def permutation(where: Spaces) -> list[Pattern]:
     """Return the pattern that brings the dimensions of a space into another order."""
-    if sorted(where.ishape) != sorted(where.oshape):
-        return []
     sides = [(name,) for name in where.ishape], [(name,) for name in where.oshape]
-    return [Pattern(where, sides, {name: where.sizes[name] for name in where.ishape})]
+    lengths = {name: where.sizes[name] for name in where.ishape}
+    return [Pattern(where, sides, lengths)] if {*where.ishape} == {*where.oshape} else []
 
 
 @st.composite
@@ -118,20 +100,11 @@ def rearrangements(draw: st.DrawFn, pattern: Pattern) -> Known:
     # One length of a group follows from the others, two do not.
     open_ -= {axis for item in groups for axis in item if len(open_.intersection(item)) > 1}
     given = {axis: n for axis, n in pattern.lengths.items() if axis not in open_}
-    linop = Rearrange(
-        " ".join(map(_written, here)),
-        " ".join(map(_written, there)),
-        where.ishape,
-        where.oshape,
-        given,
-    )
-
-    def entry(o: Index, i: Index) -> complex:
-        return pattern.axes_at(i, 0) == pattern.axes_at(o, 1)
-
+    before, after = (" ".join(map(_written, side)) for side in pattern.sides)
+    linop = Rearrange(before, after, where.ishape, where.oshape, given)
     items = zip((*where.ishape, *where.oshape), (*here, *there), strict=True)
-    opaque = {name for name, item in items if item and name not in where.both}
-    return Known(linop, matrix_of(entry, where), where, frozenset(opaque))
+    opaque = frozenset(name for name, item in items if item and name not in where.both)
+    return Known(linop, matrix_of_picks(where, pattern.applied), where, opaque)
 
 
 def _written(item: Sequence[str]) -> str:
@@ -154,7 +127,5 @@ def _grouped(draw: st.DrawFn, axes: Sequence[str]) -> list[Item]:
 
 def _names_of(items: Sequence[Item], others: Sequence[Item], names: str) -> Space:
     """Return a name for each item: its own where it is one axis on both sides."""
-    return tuple(
-        item[0].upper() if len(item) == 1 and item in others else names[i]
-        for i, item in enumerate(items)
-    )
+    own = [item[0].upper() if len(item) == 1 and item in others else None for item in items]
+    return tuple(name or other for name, other in zip(own, names, strict=False))

@@ -1,18 +1,14 @@
-"""Pairs of spaces, named dimensions with sizes, between which an operator acts; slices of them."""
+"""Pairs of spaces, named dimensions with sizes, between which an operator acts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import permutations, product, takewhile
 from typing import TypeAlias
 
 from hypothesis import strategies as st
-
-from nameddim import NamedDimension
-
-from ..._base._linop import NamedLinop
 
 Space: TypeAlias = tuple[str, ...]
 """Names of the dimensions of a tensor."""
@@ -30,6 +26,8 @@ class Spaces:
     ishape: Space
     oshape: Space
     sizes: Mapping[str, int]
+    n_batch: int = 0
+    """How many dimensions, first in both spaces, are a batch for an operator on the others."""
 
     def lengths(self, space: Sequence[str]) -> list[int]:
         """Return the size of each dimension of ``space``."""
@@ -38,52 +36,47 @@ class Spaces:
     @property
     def reverse(self) -> Spaces:
         """The same, the other way round."""
-        return Spaces(self.oshape, self.ishape, self.sizes)
+        return replace(self, ishape=self.oshape, oshape=self.ishape)
 
     @property
     def both(self) -> list[str]:
         """The dimensions of both spaces, in the order of the input."""
         return [dim for dim in self.ishape if dim in self.oshape]
 
-
-@dataclass(frozen=True)
-class Grids(Spaces):
-    """Spaces whose first dimensions are a batch; an operator acts on the others."""
-
-    n_batch: int
-
     @property
     def batch(self) -> Space:
-        """The dimensions that both spaces begin with, or some of them."""
+        """The dimensions of the batch."""
         return self.ishape[: self.n_batch]
 
     @property
     def here(self) -> Space:
-        """The other dimensions of the input."""
+        """The dimensions of the input behind the batch."""
         return self.ishape[self.n_batch :]
 
     @property
     def there(self) -> Space:
-        """The other dimensions of the output."""
+        """The dimensions of the output behind the batch."""
         return self.oshape[self.n_batch :]
 
-    @property
-    def is_renamed(self) -> bool:
-        """Whether the operator acts between grids without a common name."""
-        return not {*self.here} & {*self.there}
 
-    def same_batch(self, o: Index, i: Index) -> bool:
-        """Whether two indices are in the same element of the batch."""
-        return all(o[dim] == i[dim] for dim in self.batch)
-
-
-def grids_of(where: Spaces) -> list[Grids]:
+def grids_of(where: Spaces) -> list[Spaces]:
     """Return each way to divide spaces into a batch and a grid of at least one axis."""
     return [
-        Grids(where.ishape, where.oshape, where.sizes, n)
+        replace(where, n_batch=n)
         for n in range(len(where.ishape))
         if where.ishape[:n] == where.oshape[:n]
     ]
+
+
+def same_lengths(where: Spaces) -> list[Spaces]:
+    """Return the ways of operators that keep the length of each axis."""
+    is_same = where.lengths(where.ishape) == where.lengths(where.oshape)
+    return grids_of(where) if is_same else []
+
+
+def renamed(where: Spaces) -> list[Spaces]:
+    """Return the ways of operators from a grid to points with other names."""
+    return [grids for grids in grids_of(where) if not {*grids.here} & {*grids.there}]
 
 
 @cache
@@ -93,27 +86,18 @@ def small_spaces() -> tuple[Spaces, ...]:
     The names are not in the order of the alphabet: an operator must not rely on it.
     """
     found = []
-    for ndims in sorted(product(range(4), repeat=2), key=sum):
-        longest = {0: 1, 1: 5, 2: 4, 3: 2}[max(ndims)]
-        for lengths in product(range(1, longest + 1), repeat=ndims[0]):
-            ishape = tuple("CBA"[: ndims[0]])
-            for new, oshape in _others(ishape, ndims[1], longest):
-                sizes = dict(zip(ishape, lengths, strict=True)) | new
+    for n_here, n_there in sorted(product(range(4), repeat=2), key=sum):
+        longest = {0: 1, 1: 5, 2: 4, 3: 2}[max(n_here, n_there)]
+        lengths, ishape = range(1, longest + 1), tuple("CBA"[:n_here])
+        oshapes = permutations(["Z", "Y", "X", *ishape], n_there)
+        for here, oshape in product(product(lengths, repeat=n_here), oshapes):
+            new = [dim for dim in oshape if dim not in ishape]
+            if new != ["Z", "Y", "X"][: len(new)]:
+                continue
+            for there in product(lengths, repeat=len(new)):
+                sizes = dict(zip((*ishape, *new), (*here, *there), strict=True))
                 found.append(Spaces(ishape, oshape, sizes))
     return tuple(found)
-
-
-def _others(ishape: Space, ndim: int, longest: int) -> Iterator[tuple[dict[str, int], Space]]:
-    """Yield the spaces of dimensions of ``ishape`` and new ones, and the lengths of those."""
-    for kept in product((None, *ishape), repeat=ndim):
-        old = [dim for dim in kept if dim is not None]
-        if len({*old}) < len(old):
-            continue
-        names = iter("ZYX")
-        oshape = tuple(next(names) if dim is None else dim for dim in kept)
-        new = [dim for dim in oshape if dim not in ishape]
-        for lengths in product(range(1, longest + 1), repeat=len(new)):
-            yield dict(zip(new, lengths, strict=True)), oshape
 
 
 def sides(max_ndim: int = 2, names: str = NAMES) -> st.SearchStrategy[Space]:
@@ -125,18 +109,9 @@ def sides(max_ndim: int = 2, names: str = NAMES) -> st.SearchStrategy[Space]:
 def spaces(
     draw: st.DrawFn, max_ndim: int = 2, max_size: int = 3, names: str = NAMES, same: bool = False
 ) -> Spaces:
-    """Pairs of spaces.
+    """Pairs of spaces, or of the ``same`` space, with ``names`` of one letter each.
 
-    Parameters
-    ----------
-    max_ndim : int
-        Largest number of dimensions of either.
-    max_size : int
-        Largest size of a dimension.
-    names : str
-        Of one letter each.
-    same : bool
-        Whether both are the same space.
+    Neither has more than ``max_ndim`` dimensions, none of them longer than ``max_size``.
 
     Examples
     --------
@@ -153,21 +128,6 @@ def spaces(
 
 def hidden(draw: st.DrawFn, space: Space, shown: Sequence[str] = ()) -> Space:
     """Return ``space`` with some of its first dimensions behind a ``...``, none of ``shown``."""
-    count = 0
-    while count < len(space) and space[count] not in shown:
-        count += 1
-    count = draw(st.integers(-1, count))
+    first = [*takewhile(lambda dim: dim not in shown, space)]
+    count = draw(st.integers(-1, len(first)))
     return space if count < 0 else ("...", *space[count:])
-
-
-@st.composite
-def slices_in(draw: st.DrawFn, size: int) -> slice:
-    """Slices of a dimension of that size, with both ends."""
-    start = draw(st.integers(0, size - 1))
-    return slice(start, draw(st.integers(start + 1, size)))
-
-
-def windows_in(linop: NamedLinop) -> st.SearchStrategy[dict[NamedDimension, slice]]:
-    """Slices along some of the dimensions of an operator that knows the sizes of all."""
-    pieces = {dim: slices_in(linop.size(dim) or 0) for dim in linop.dims}
-    return st.fixed_dictionaries({}, optional=pieces)

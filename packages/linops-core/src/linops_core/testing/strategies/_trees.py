@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import torch
@@ -21,7 +22,7 @@ from ._known import Known
 from ._leaves import leaves
 from ._matrices import dense_operators, identities
 from ._shape_operators import end_pads, rearrangements
-from ._spaces import Space, Spaces, sides, spaces
+from ._spaces import Spaces, sides, spaces
 
 Build: TypeAlias = Callable[[st.DrawFn, Spaces, int], Known]
 
@@ -30,12 +31,7 @@ Build: TypeAlias = Callable[[st.DrawFn, Spaces, int], Known]
 def trees(draw: st.DrawFn, depth: int = 2, where: Spaces | None = None) -> Known:
     """Operators and compositions of them; no wildcards are left in the outer shape.
 
-    Parameters
-    ----------
-    depth : int
-        How deep compositions are nested at most.
-    where : Spaces, optional
-        Between which spaces; any by default.
+    Compositions are nested ``depth`` deep at most, between any spaces or those given as ``where``.
 
     Examples
     --------
@@ -78,14 +74,9 @@ def _chain(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     middle = draw(sides())
     first = _nested(draw, Spaces(where.ishape, middle, where.sizes), depth)
     second = _nested(draw, Spaces(middle, where.oshape, where.sizes), depth)
-    through = draw(st.sampled_from(["@", "Chain", "compose"]))
-    if through == "@":
-        linop = second.linop @ first.linop
-    elif through == "compose":
-        linop = second.linop.compose(first.linop)
-    else:
-        linop = Chain(first.linop, second.linop)
-    twice = (dims_of(first) & dims_of(second)) - set(middle)
+    A, B = first.linop, second.linop
+    linop = draw(st.sampled_from([B @ A, Chain(A, B), B.compose(A)]))
+    twice = (sizes_in(first).keys() & sizes_in(second).keys()) - {*middle}
     return combined([first, second], linop, second.matrix @ first.matrix, where, twice)
 
 
@@ -110,16 +101,12 @@ def _threads(draw: st.DrawFn) -> dict[str, Any]:
 
 def _multiple(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     known = _nested(draw, where, depth)
+    A, M = known.linop, known.matrix
     value = draw(st.sampled_from([2, -1, 0.5, 2 - 1j]))
-    in_tensor = draw(st.booleans())
-    number = torch.tensor(value, dtype=torch.complex128) if in_tensor else value
-    how = draw(st.sampled_from(["left", "right", "divided", "negated"]))
-    if how == "negated":
-        return replace(known, linop=-known.linop, matrix=-known.matrix)
-    if how == "divided":
-        return replace(known, linop=known.linop / number, matrix=known.matrix / value)
-    linop = number * known.linop if how == "left" else known.linop * number
-    return replace(known, linop=linop, matrix=value * known.matrix)
+    n = torch.tensor(value, dtype=torch.complex128) if draw(st.booleans()) else value
+    multiples = [(n * A, value * M), (A * n, value * M), (A / n, M / value), (-A, -M)]
+    linop, matrix = draw(st.sampled_from(multiples))
+    return replace(known, linop=linop, matrix=matrix)
 
 
 def _derived(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -136,7 +123,7 @@ def _power(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     known = named(_nested(draw, where, depth))
     exponent = draw(st.integers(0, 3))
     matrix = torch.linalg.matrix_power(known.matrix, exponent)
-    twice = dims_of(known) - {*where.ishape}
+    twice = sizes_in(known).keys() - {*where.ishape}
     return combined([known], known.linop**exponent, matrix, where, twice)
 
 
@@ -149,7 +136,7 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         inside = named(_nested(draw, Spaces(middle, middle, where.sizes), depth))
         linop = known.linop.normal(inside.linop)
         parts, matrix = [known, inside], known.matrix.mH @ inside.matrix @ known.matrix
-        twice |= (dims_of(known) & dims_of(inside)) - set(middle)
+        twice |= (sizes_in(known).keys() & sizes_in(inside).keys()) - {*middle}
     else:
         linop = draw(st.sampled_from([known.linop.N, known.linop.gram, known.linop.normal()]))
     then = draw(st.sampled_from(["alone", "regularised", "squared"]))
@@ -158,7 +145,7 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         matrix = matrix - 2 * torch.eye(len(matrix))
     elif then == "squared":
         linop, matrix = linop**2, matrix @ matrix
-        twice |= dims_of(known)
+        twice |= sizes_in(known).keys()
     pairs = zip(linop.oshape, where.oshape, strict=True)
     renamed = {name for here, there in pairs if here != there for name in (here.name, there)}
     if renamed:
@@ -172,35 +159,29 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
 def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     names = sorted({*where.ishape, *where.oshape})
     dim = draw(st.sampled_from([name for name in names if where.sizes[name] > 1]))
-    idim, odim = divided = draw(_blocks_along(where, dim))
-    lengths = draw(_lengths(where.sizes[dim]))
+    idim, odim = divided = _blocks_along(draw, where, dim)
+    cuts = sorted(draw(st.sets(st.integers(1, where.sizes[dim] - 1))))
+    lengths = [stop - start for start, stop in pairwise([0, *cuts, where.sizes[dim]])]
     parts = []
     for length in lengths:
         sizes = {**where.sizes, **{name: length for name in divided if name is not None}}
-        inside = Spaces(where.ishape, where.oshape, sizes)
-        parts.append(named(_nested(draw, inside, depth)))
-    linop = Concat(
-        *(part.linop for part in parts),
-        idim=idim,
-        odim=odim,
-        isizes=lengths if idim else None,
-        osizes=lengths if odim else None,
-        **_threads(draw),
-    )
+        parts.append(named(_nested(draw, replace(where, sizes=sizes), depth)))
+    isizes, osizes = (None if name is None else lengths for name in divided)
+    linops = [part.linop for part in parts]
+    linop = Concat(*linops, idim=idim, odim=odim, isizes=isizes, osizes=osizes, **_threads(draw))
     return side_by_side(parts, linop, where, lengths, idim, odim)
 
 
 def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     dim = draw(st.sampled_from(sorted({*where.ishape, *where.oshape})))
-    idim, odim = new = draw(_blocks_along(where, dim))
-    ishape, oshape = (
-        tuple(name for name in side if name not in new) for side in (where.ishape, where.oshape)
-    )
+    idim, odim = new = _blocks_along(draw, where, dim)
+    both = (where.ishape, where.oshape)
+    ishape, oshape = (tuple(name for name in side if name not in new) for side in both)
     inside = Spaces(ishape, oshape, where.sizes)
     operands = []
     for _ in range(where.sizes[dim]):
         operand = named(_nested(draw, inside, depth))
-        if {*new} & dims_of(operand):  # the new dimension must be one that no operand has
+        if {*new} & sizes_in(operand).keys():  # the new dimension must be one that no operand has
             operand = named(draw(dense_operators(inside)))
         operands.append(operand)
     linop = Stack(
@@ -212,9 +193,8 @@ def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return side_by_side(operands, linop, where, [1] * len(operands), idim, odim)
 
 
-@st.composite
 def _blocks_along(draw: st.DrawFn, where: Spaces, dim: str) -> tuple[str | None, str | None]:
-    """Along which dimensions of input and output blocks stand side by side; ``dim`` is one."""
+    """Return along which dimensions of input and output blocks are side by side, one is ``dim``."""
     idim, odim = (dim if dim in side else None for side in (where.ishape, where.oshape))
     here, there = (where.ishape, where.oshape) if idim is None else (where.oshape, where.ishape)
     others = [n for n in here if n not in there and where.sizes[n] == where.sizes[dim]]
@@ -244,22 +224,15 @@ def side_by_side(
             there = there.narrow(len(rows) + where.ishape.index(idim), start, length)
         there += part.matrix.reshape(there.shape)
         start += length
-    matrix = whole.reshape(math.prod(rows), math.prod(columns))
-    found = combined(parts, linop, matrix, where)
+    found = combined(parts, linop, whole.reshape(math.prod(rows), math.prod(columns)), where)
     divided = {name for name in (idim, odim) if name is not None}
     return replace(found, side_by_side=found.side_by_side | divided)
 
 
-@st.composite
-def _lengths(draw: st.DrawFn, total: int) -> list[int]:
-    """Return positive lengths with that sum."""
-    cuts = sorted(draw(st.sets(st.integers(1, total - 1))))
-    return [stop - start for start, stop in zip([0, *cuts], [*cuts, total], strict=True)]
-
-
-def dims_of(known: Known) -> frozenset[str]:
-    """Return all dimensions of an operator, those inside of it too."""
-    return frozenset({*known.spaces.ishape, *known.spaces.oshape, *known.inner})
+def sizes_in(known: Known) -> dict[str, int]:
+    """Return the sizes of all dimensions of an operator, those inside of it too."""
+    spaces = known.spaces
+    return {**{dim: spaces.sizes[dim] for dim in (*spaces.ishape, *spaces.oshape)}, **known.inner}
 
 
 def combined(
@@ -267,19 +240,16 @@ def combined(
     linop: NamedLinop,
     matrix: Tensor,
     where: Spaces,
-    opaque: frozenset[str] | set[str] = frozenset(),
+    opaque: Iterable[str] = (),
 ) -> Known:
     """Return what is known of a composition; ``opaque`` is what it makes impossible to slice."""
-    outer: Space = (*where.ishape, *where.oshape)
     inner: dict[str, int] = {}
-    clashing = set(opaque)
+    clashing: set[str] = set()
     for part in parts:
-        clashing |= part.opaque
-        sides_of_part = {*part.spaces.ishape, *part.spaces.oshape}
-        sizes = {dim: part.spaces.sizes[dim] for dim in sides_of_part} | dict(part.inner)
-        for dim, size in sizes.items():
-            if dim not in outer and inner.setdefault(dim, size) != size:
+        for dim, size in sizes_in(part).items():
+            if dim not in (*where.ishape, *where.oshape) and inner.setdefault(dim, size) != size:
                 clashing.add(dim)
+    clashing = clashing.union(opaque, *(part.opaque for part in parts))
     side_by_side = frozenset().union(*(part.side_by_side for part in parts))
     return Known(linop, matrix, where, frozenset(clashing), inner, side_by_side)
 
@@ -288,9 +258,8 @@ def combined(
 def sums_of_views(draw: st.DrawFn) -> Known:
     r"""Sums over a dimension K of operators that mostly return a view of their input.
 
-    :math:`y = \sum_k A_k x_k`, where most :math:`A_k` copy nothing: an identity, the first
-    elements, another order of the axes, or blocks that do not overlap. When such an operator is
-    cut along K, partial sums begin with a view of what a tile was given.
+    :math:`y = \sum_k A_k x_k`, where most :math:`A_k` copy nothing. When such an operator is cut
+    along K, partial sums begin with a view of what a tile was given.
 
     Examples
     --------
