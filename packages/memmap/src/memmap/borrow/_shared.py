@@ -11,7 +11,7 @@ from .._modules._at_once import Call
 from .._views._address import view_of
 from .._views._arrays import Array
 from .._views._overlap import has_internal_overlap, overlaps
-from ..dataflow._hazards import is_same_place
+from ..dataflow._operation import is_same_place
 from ._expressions import Expression
 from ._memory import (
     Owner,

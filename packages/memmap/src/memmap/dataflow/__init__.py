@@ -13,16 +13,16 @@ from ._array_operations import TransformOperation as TransformOperation
 from ._graph import Dependency as Dependency
 from ._graph import DependencyGraph as DependencyGraph
 from ._graph import HazardKind as HazardKind
-from ._hazards import SelfHazard as SelfHazard
 from ._operation import Operation as Operation
+from ._operation import SelfHazard as SelfHazard
+from ._storages import TracedView as TracedView
 from ._tensors import MemoryView as MemoryView
 from ._tensors import Tensor as Tensor
 from ._tensors import TensorView as TensorView
 from ._tensors import check_memory_overlap as check_memory_overlap
 from ._tensors import compute_view_footprint as compute_view_footprint
+from ._trace import TracedOperation as TracedOperation
 from ._trace import trace as trace
-from ._traced import TracedOperation as TracedOperation
-from ._traced import TracedView as TracedView
 
 __all__ = [
     "BinaryOperation",

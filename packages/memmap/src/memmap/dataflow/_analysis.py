@@ -6,9 +6,11 @@ that overwrote some of it, its holes; bytes are counted only where views overlap
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,9 +20,8 @@ from .._views._overlap import layouts_overlap
 from .._views._runs import Runs, intersect, layout_runs, merge, n_bytes
 from .._views._view import View
 from ._graph import Dependency, DependencyGraph, HazardKind
-from ._hazards import SelfHazard
 from ._layout_index import LayoutIndex
-from ._operation import Operation
+from ._operation import Operation, SelfHazard
 from ._tensors import MemoryView
 
 
@@ -122,24 +123,22 @@ class _Region:
         return n_bytes(intersect(self.runs, other.runs))
 
 
+@dataclass(eq=False, slots=True)
 class _Access:
     """One view that one operation reads or writes."""
 
-    __slots__ = ("_holes", "_n_left", "index", "region", "standing", "view")
-
-    def __init__(self, index: int, view: MemoryView, region: _Region, standing: _Standing) -> None:
-        self.index = index
-        self.view = view
-        self.region = region
-        self.standing = standing
-        self._holes: LayoutIndex[_Region] | None = None
-        self._n_left = 0
+    index: int
+    view: MemoryView
+    region: _Region
+    standing: _Standing
+    _holes: LayoutIndex[_Region] | None = None
+    _n_left: int = 0
 
     def still_meets(self, other: _Region) -> bool:
         """Whether some byte of a region is still as this access left it."""
-        if not layouts_overlap(self.region.layout, other.layout):
-            return False
-        return self._holes is None or self._n_left_in(other, self._holes) > 0
+        return layouts_overlap(self.region.layout, other.layout) and (
+            self._holes is None or self._n_left_in(other, self._holes) > 0
+        )
 
     def is_ended_by(self, write: _Region) -> bool:
         """Take away the bytes of a write; whether none is left then."""
@@ -156,11 +155,8 @@ class _Access:
 
     def _n_left_in(self, other: _Region, holes: LayoutIndex[_Region]) -> int:
         """Number of bytes of a region that are still as this access left them."""
-        met = [
-            hole
-            for hole in holes.may_meet(other.layout)
-            if layouts_overlap(hole.layout, other.layout)
-        ]
+        near = holes.may_meet(other.layout)
+        met = [hole for hole in near if layouts_overlap(hole.layout, other.layout)]
         if any(hole.surely_contains(other) for hole in met):
             return 0
         if not met:
@@ -170,18 +166,19 @@ class _Access:
         return n_bytes(common) - n_bytes(intersect(common, covered))
 
 
-class _Standing(NamedTuple):
+class _Standing:
     """The accesses that still matter in one address space: reads and writes that stand."""
 
-    reads: LayoutIndex[_Access]
-    writes: LayoutIndex[_Access]
+    def __init__(self) -> None:
+        self.reads: LayoutIndex[_Access] = LayoutIndex()
+        self.writes: LayoutIndex[_Access] = LayoutIndex()
 
 
 class _Memory:
     """All address spaces of a program."""
 
     def __init__(self) -> None:
-        self._spaces: dict[Hashable, _Standing] = {}
+        self._spaces: defaultdict[Hashable, _Standing] = defaultdict(_Standing)
         self._regions: dict[View, _Region | None] = {}
 
     def accesses(self, index: int, views: Iterable[MemoryView]) -> list[_Access]:
@@ -194,8 +191,6 @@ class _Memory:
                 self._regions[memory] = None if layout is None else _Region(layout)
             region = self._regions[memory]
             if region is not None:
-                if memory.space not in self._spaces:
-                    self._spaces[memory.space] = _Standing(LayoutIndex(), LayoutIndex())
                 made.append(_Access(index, view, region, self._spaces[memory.space]))
         return made
 
@@ -212,10 +207,9 @@ def _overwrite(standing: LayoutIndex[_Access], region: _Region) -> None:
             standing.discard(access.region.layout, access)
 
 
-_Found: TypeAlias = dict[
-    tuple[int, HazardKind], dict[tuple[int, int], tuple[MemoryView, MemoryView]]
-]
-"""Pairs of views, by the identity of both, by earlier operation and kind."""
+# Pairs of views, by the identity of both, by earlier operation and kind.
+_Pairs: TypeAlias = dict[tuple[int, int], tuple[MemoryView, MemoryView]]
+_Found: TypeAlias = dict[tuple[int, HazardKind], _Pairs]
 
 
 def _note(found: _Found, kind: HazardKind, standing: LayoutIndex[_Access], access: _Access) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 
 from .._views._arrays import Array
 from .._views._overlap import has_internal_overlap
-from ._hazards import SelfHazard
-from ._operation import Operation
+from ._operation import Operation, SelfHazard
 from ._tensors import MemoryView, TensorView
 
 Function: TypeAlias = Callable[..., Array]

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ._hazards import SelfHazard
-from ._operation import Operation
+from ._operation import Operation, SelfHazard
 from ._tensors import MemoryView
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 Arguments: TypeAlias = Mapping[str, object]
 
@@ -153,3 +153,37 @@ def tensor_arguments(
         for item, tensor in items:
             if isinstance(tensor, torch.Tensor):
                 yield TensorArgument(name, item, tensor, reads, writes)
+
+
+def random_source(
+    arguments: Sequence[TensorArgument], args: Sequence[object], kwargs: Arguments
+) -> torch.Generator | torch.device | None:
+    """Where a call may draw from; None where it cannot, because its tensors are meta or fake."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Generator):
+            return value
+    if arguments:
+        device = arguments[0].tensor.untyped_storage().device  # a fake tensor's own lies
+    else:
+        device = torch.device(str(kwargs.get("device") or "cpu"))
+    if device.type == "cpu":
+        return torch.default_generator
+    if device.type == "meta":
+        return None
+    module = torch.get_device_module(device)
+    generators = getattr(module, "default_generators", None)
+    if not generators:
+        return device
+    generator: torch.Generator = generators[
+        module.current_device() if device.index is None else device.index
+    ]
+    return generator
+
+
+def state_of(source: torch.Generator | torch.device | None) -> bytes | None:
+    """State of a generator; None of a device, whose generator torch does not show."""
+    if not isinstance(source, torch.Generator):
+        return None
+    with _disable_current_modes():
+        state: bytes = source.get_state().numpy().tobytes()
+        return state

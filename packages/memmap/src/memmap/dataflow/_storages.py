@@ -43,6 +43,41 @@ class TracedMemory:
         return f"TracedMemory({self.name!r})"
 
 
+class TracedView:
+    """One strided view of memory that a traced function touched.
+
+    Operations that use the same bytes in the same way have the same `TracedView`.
+
+    Attributes
+    ----------
+    name : str
+        Name of the memory; with the bytes from its start, if the view is not all of it.
+    """
+
+    __slots__ = ("_place", "name")
+
+    def __init__(self, place: View) -> None:
+        self._place = place
+        self.name = str(getattr(place.space, "name", place.space))
+        span = place.span
+        if span is not None and span != place.storage_span:
+            self.name += f"[{span[0]}:{span[1]}]"
+
+    @property
+    def memory(self) -> View:
+        """Where the view lies, in bytes, in an address space that is the memory's own."""
+        place = self._place
+        if not isinstance(place.space, TracedMemory):
+            return place
+        memory, shift = place.space.resolve()
+        if memory is place.space:
+            return place
+        return place._replace(space=memory, storage_address=place.storage_address + shift)
+
+    def __repr__(self) -> str:
+        return f"TracedView({self.name!r})"
+
+
 class _Storage:
     """One storage object: where it really lies, and where in its traced memory."""
 
@@ -67,8 +102,7 @@ class StorageTable:
 
     def locate(self, tensor: torch.Tensor, name: str) -> View:
         """View of a `TracedMemory`, of this name if it is met for the first time."""
-        view = view_of(tensor)
-        storage = tensor.untyped_storage()
+        view, storage = view_of(tensor), tensor.untyped_storage()
         known = self._storages.get(storage._cdata)
         if known is None:
             known = self._storages[storage._cdata] = _Storage(storage, name)

@@ -14,12 +14,17 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._views._view import View
-from ._hazards import ViewUse, hazards_inside
-from ._operation import Operation
-from ._operators import Arguments, OperatorMode, TensorArgument, tensor_arguments, use_of
-from ._randomness import random_source, state_of
-from ._storages import StorageTable
-from ._traced import TracedOperation, TracedView, replay_of
+from ._operation import Operation, SelfHazard, ViewUse, hazards_inside
+from ._operators import (
+    Arguments,
+    OperatorMode,
+    TensorArgument,
+    random_source,
+    state_of,
+    tensor_arguments,
+    use_of,
+)
+from ._storages import StorageTable, TracedView
 
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -81,6 +86,55 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     return recorder.operations
 
 
+class TracedOperation(Operation):
+    """One PyTorch operator as it was called.
+
+    Attributes
+    ----------
+    name : str
+        Its place in the trace, and the operator: ``"3:copy_"``.
+    function : torch._ops.OpOverload
+        The operator.
+    location : str
+        File and line that called it, outside PyTorch; empty if there is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: OpOverload,
+        location: str,
+        hazards: Iterable[SelfHazard],
+        replay: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.function = function
+        self.location = location
+        self._hazards = tuple(hazards)
+        self._replay = replay
+
+    def execute(self) -> None:
+        """Do the operation again: the same operator on the same memory as it now is.
+
+        A trace without ``replayable=True``, and a result that now has another shape, is a
+        RuntimeError.
+        """
+        if self._replay is None:
+            raise RuntimeError(
+                f"{self.name}: an operation must be traced with replayable=True to be executed, "
+                "got one that keeps no tensors"
+            )
+        self._replay()
+
+    def self_hazards(self) -> tuple[SelfHazard, ...]:
+        """Overlaps between its own arguments that PyTorch promises nothing about.
+
+        Overlaps that are meant are none: an in-place operator and its ``self``, an elementwise
+        one whose input is its output.
+        """
+        return self._hazards
+
+
 class _Recorder(OperatorMode):
     """Notes every operator that passes the dispatcher."""
 
@@ -126,7 +180,7 @@ class _Recorder(OperatorMode):
             hazards = hazards_inside(name, reads, at_risk, use.is_elementwise)
             replay = None
             if self._replayable:
-                replay = replay_of(name, function, args, kwargs, results, is_new)
+                replay = _replay_of(name, function, args, kwargs, results, is_new)
             operation = TracedOperation(name, function, _location(), hazards, replay)
             self.operations.append(operation.set_inputs(*inputs).set_outputs(*outputs))
         return result
@@ -172,3 +226,33 @@ def _location() -> str:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
+
+
+def _replay_of(
+    name: str,
+    function: OpOverload,
+    args: Sequence[object],
+    kwargs: Arguments,
+    results: Sequence[torch.Tensor],
+    is_new: Sequence[bool],
+) -> Callable[[], None]:
+    """A call of an operator once more, with the same memory for its arguments and new results."""
+    # Detached tensors share the memory, but not later changes of sizes and strides.
+    args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs))
+    kept = [tensor.detach() for tensor in compress(results, is_new)]
+    # Some operators return more for a backward pass.
+    records_gradients = torch.is_grad_enabled()
+
+    def replay() -> None:
+        with torch.set_grad_enabled(records_gradients):
+            result = function(*args, **kwargs)
+        again = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        for old, new in zip(kept, compress(again, is_new), strict=True):
+            if old.shape != new.shape:
+                raise RuntimeError(
+                    f"{name}: a replayed result must have the shape {tuple(old.shape)}, "
+                    f"got {tuple(new.shape)}"
+                )
+            old.copy_(new)
+
+    return replay
