@@ -136,6 +136,17 @@ def test_a_view_shows_how_it_was_made() -> None:
     assert repr(view) == "TensorView('v', 'A', offset=5, shape=(2, 2), stride=(4, 1))"
 
 
+@pytest.mark.parametrize("name", ["name", "tensor", "offset", "shape", "stride", "memory"])
+def test_a_view_cannot_be_changed(name: str) -> None:
+    view = TensorView("v", Tensor("A", (4, 4)), 5, (2, 2), (4, 1))
+    before = getattr(view, name)
+    with pytest.raises(
+        AttributeError, match=f"view v: a view must stay as it is, got a new {name}"
+    ):
+        setattr(view, name, before)
+    assert getattr(view, name) is before
+
+
 def test_a_tensor_of_negative_size_is_refused() -> None:
     with pytest.raises(ValueError, match=r"Tensor A: sizes must not be negative, got \(2, -1\)"):
         Tensor("A", (2, -1))

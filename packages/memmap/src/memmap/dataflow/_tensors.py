@@ -111,6 +111,12 @@ class TensorView:
         If a size is negative, if `shape` and `stride` differ in length, or if an element would
         lie outside the tensor.
 
+    Attributes
+    ----------
+    memory : View
+        Where the view lies, in bytes, in an address space that is the tensor's own. It and the
+        parameters can be read, and not be changed.
+
     Examples
     --------
     >>> tensor = Tensor("A", (4, 4))
@@ -130,53 +136,33 @@ class TensorView:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"view {name}: tensor must be a Tensor, got {type(tensor).__name__}")
         self.name = name
-        self._tensor = tensor
-        (self._offset,) = _integers(f"view {name}: offset", [offset])
-        self._shape = _integers(f"view {name}: shape", tensor.shape if shape is None else shape)
+        self.tensor = tensor
+        (self.offset,) = _integers(f"view {name}: offset", [offset])
+        self.shape = _integers(f"view {name}: shape", tensor.shape if shape is None else shape)
         if stride is None:
             stride = self._compute_default_stride()
-        self._stride = _integers(f"view {name}: stride", stride)
+        self.stride = _integers(f"view {name}: stride", stride)
         itemsize = tensor.data.itemsize
         try:
-            self._memory = View(
+            self.memory = View(
                 space=tensor,
                 storage_address=0,
                 storage_nbytes=tensor.data.nbytes,
-                offset=self._offset * itemsize,
-                sizes=self._shape,
-                strides=[step * itemsize for step in self._stride],
+                offset=self.offset * itemsize,
+                sizes=self.shape,
+                strides=[step * itemsize for step in self.stride],
                 itemsize=itemsize,
             )
         except ValueError as error:
             raise ValueError(
                 f"view {name}: every element must lie in {tensor!r}, "
-                f"got offset {self._offset}, shape {self._shape}, stride {self._stride}"
+                f"got offset {self.offset}, shape {self.shape}, stride {self.stride}"
             ) from error
 
-    @property
-    def tensor(self) -> Tensor:
-        """The memory."""
-        return self._tensor
-
-    @property
-    def offset(self) -> int:
-        """Index of the element with index 0 in the memory."""
-        return self._offset
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of elements in each dimension."""
-        return self._shape
-
-    @property
-    def stride(self) -> tuple[int, ...]:
-        """Step of each dimension, in elements."""
-        return self._stride
-
-    @property
-    def memory(self) -> View:
-        """Where the view lies, in bytes, in an address space that is the tensor's own."""
-        return self._memory
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, "memory"):
+            raise AttributeError(f"view {self.name}: a view must stay as it is, got a new {name}")
+        super().__setattr__(name, value)
 
     def get_physical_index(self, indices: Sequence[int]) -> int:
         """Index in the tensor's memory of one element: ``offset + sum_j stride[j] * i[j]``.
@@ -186,15 +172,15 @@ class TensorView:
         indices : sequence of int
             One index per dimension, ``0 <= indices[j] < shape[j]``; else an IndexError.
         """
-        if len(indices) != len(self._shape) or not all(
-            0 <= at < size for at, size in zip(indices, self._shape, strict=True)
+        if len(indices) != len(self.shape) or not all(
+            0 <= at < size for at, size in zip(indices, self.shape, strict=True)
         ):
             raise IndexError(
-                f"view {self.name}: indices must lie in the shape {self._shape}, "
+                f"view {self.name}: indices must lie in the shape {self.shape}, "
                 f"got {tuple(indices)}"
             )
-        return self._offset + sum(
-            step * index for step, index in zip(self._stride, indices, strict=True)
+        return self.offset + sum(
+            step * index for step, index in zip(self.stride, indices, strict=True)
         )
 
     def numpy(self) -> Array:
@@ -207,19 +193,19 @@ class TensorView:
         >>> tensor.data.tolist()
         [[0.0, 0.0, 7.0], [0.0, 0.0, 7.0]]
         """
-        data, memory = self._tensor.data, self._memory
-        if 0 in self._shape:
-            return np.empty(self._shape, data.dtype)
+        data, memory = self.tensor.data, self.memory
+        if 0 in self.shape:
+            return np.empty(self.shape, data.dtype)
         # NumPy checks once more that every element lies in the buffer.
-        return np.ndarray(self._shape, data.dtype, data, memory.offset, memory.strides)
+        return np.ndarray(self.shape, data.dtype, data, memory.offset, memory.strides)
 
     def _compute_default_stride(self) -> tuple[int, ...]:
-        return tuple([prod(self._shape[axis + 1 :]) for axis in range(len(self._shape))])
+        return tuple([prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))])
 
     def __repr__(self) -> str:
         return (
-            f"TensorView({self.name!r}, {self._tensor.name!r}, offset={self._offset}, "
-            f"shape={self._shape}, stride={self._stride})"
+            f"TensorView({self.name!r}, {self.tensor.name!r}, offset={self.offset}, "
+            f"shape={self.shape}, stride={self.stride})"
         )
 
 

@@ -58,9 +58,8 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     Notes
     -----
     What does not pass the dispatcher of the calling thread is not seen: writes through NumPy or
-    a raw pointer, other threads, the inside of a compiled kernel. A value that leaves through
-    ``item()`` is a constant of the trace: operations that use it as a number do not depend on it.
-    Memory that torch did not allocate, as that of NumPy arrays, is kept until the trace ends.
+    a raw pointer, other threads, the inside of a compiled kernel. A number that leaves through
+    ``item()`` is a constant. The memory of NumPy arrays is kept until the trace ends.
 
     Examples
     --------

@@ -100,15 +100,6 @@ def tensor_views(
         Largest number of dimensions.
     bits : bool, optional
         Whether some are lazily conjugated or negated.
-
-    Examples
-    --------
-    >>> from hypothesis import given
-    >>> memory = torch.zeros(4).untyped_storage()
-    >>> @given(tensor_views(memory))
-    ... def test_all_are_views_of_one_storage(tensor):
-    ...     assert tensor.untyped_storage().data_ptr() == memory.data_ptr()
-    >>> test_all_are_views_of_one_storage()
     """
     return drawn_view(draw, storage, dtypes, max_dims, bits)
 
