@@ -76,13 +76,9 @@ class MemoryReport:
         Parameters
         ----------
         path : str or path-like
-            A file that ``torch.save`` wrote, also before torch 1.6, or a safetensors file.
-
-        Returns
-        -------
-        MemoryReport
-            Storages are on the device that they were saved from; those of safetensors, of one
-            tensor each, on ``file``.
+            A file that ``torch.save`` wrote, also before torch 1.6, or a safetensors file. Storages
+            are on the device that they were saved from; those of safetensors, of one tensor each,
+            on ``file``.
 
         Raises
         ------

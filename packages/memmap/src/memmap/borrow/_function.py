@@ -177,13 +177,9 @@ class Function:
     def __call__(self, *args: Value) -> torch.Tensor | list[torch.Tensor]:
         """Compute the outputs, in memory of their own unless they are borrowed, and the updates.
 
-        Raises
-        ------
-        TypeError
-            If there is not one value for each input, a value is neither an array nor a strided
-            tensor, or the new value of a shared variable has another dtype or device.
-        RuntimeError
-            If a function of the user's writes to memory from outside.
+        There is one array or strided tensor for each input, and a new value of a shared variable
+        has its dtype and device: else a TypeError. A function of the user's that writes to memory
+        from outside is a RuntimeError.
         """
         if len(args) != len(self._inputs):
             raise TypeError(

@@ -76,9 +76,9 @@ class SharedVariable(Expression, Owner):
     Attributes
     ----------
     tensor : torch.Tensor
-        The tensor that the variable holds: its own memory.
+        The variable's own memory.
     borrowed : bool
-        Whether the variable uses memory that it was given, instead of a copy.
+        Whether that is memory that it was given, instead of a copy.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class SharedVariable(Expression, Owner):
         Parameters
         ----------
         borrow : bool, optional
-            Whether the result may be the variable's own memory. If not, it is a copy. An array of
-            a value that is not on a CPU is a copy in any case.
+            Whether the result may be the variable's own memory. Else, and for an array of a value
+            that is not on a CPU, it is a copy.
         return_internal_type : bool, optional
             Whether to return the tensor that the variable holds, whatever it was made from. With
             ``borrow=True`` that takes constant time and never copies.
@@ -135,8 +135,7 @@ class SharedVariable(Expression, Owner):
         Parameters
         ----------
         value : numpy.ndarray or torch.Tensor
-            The new value, of any shape and dtype (but a variable that was made from an array
-            refuses dtypes that NumPy lacks with a TypeError).
+            Of any shape and dtype; of one that NumPy has, if the variable was made from an array.
         borrow : bool, optional
             Whether the variable may use the memory of `value` instead of copying it. If that is
             its own memory, as after ``get_value(borrow=True)``, nothing is done.

@@ -38,11 +38,6 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
     operations : iterable of Operation
         In the order of the program; from `trace`, or made by hand. Something else is a TypeError.
 
-    Returns
-    -------
-    DependencyGraph
-        The operations, the hazards between them, and those inside one of them.
-
     References
     ----------
     A. J. Bernstein, "Analysis of programs for parallel processing", IEEE Transactions on

@@ -16,12 +16,7 @@ Function: TypeAlias = Callable[..., Array]
 
 
 class FillOperation(Operation):
-    """``output[...] = fill_value``, for every output, of which each may overlap itself.
-
-    Parameters
-    ----------
-    fill_value : complex, optional
-        Value of every element: any Python number.
+    """``output[...] = fill_value``, any Python number, for every output; each may overlap itself.
 
     Examples
     --------
@@ -53,8 +48,6 @@ class FillOperation(Operation):
 class TransformOperation(Operation):
     """``output[...] = function(input)``, for every output.
 
-    Without an output the operation only reads, and keeps a copy of what it computed.
-
     Parameters
     ----------
     function : callable, optional
@@ -64,7 +57,7 @@ class TransformOperation(Operation):
     Attributes
     ----------
     result : numpy.ndarray or None
-        If there is no output, what the last execution computed.
+        If there is no output, a copy of what the last execution computed.
 
     Examples
     --------
@@ -147,12 +140,7 @@ class ReduceOperation(TransformOperation):
 
 
 class BinaryOperation(TransformOperation):
-    """``output[...] = function(input_1, input_2)``; see `TransformOperation`.
-
-    Parameters
-    ----------
-    function : callable, optional
-        Gets both inputs as read-only NumPy arrays. Default: `numpy.add`.
+    """``output[...] = function(input_1, input_2)``, by default their sum; see `TransformOperation`.
 
     Examples
     --------

@@ -35,12 +35,8 @@ class Dependency:
 
     Attributes
     ----------
-    earlier, later : Operation
-        The two operations.
     earlier_index, later_index : int
         Their places in the program.
-    kind : HazardKind
-        RAW, WAR or WAW.
     views : tuple of (view, view)
         Each pair of views, of `earlier` and of `later`, through which they meet.
     """

@@ -23,10 +23,8 @@ class SelfHazard:
     ----------
     operation : str
         Name of the operation.
-    written : view
-        What it writes.
-    other : view
-        What it also reads or writes; `written` itself if that overlaps itself.
+    written, other : view
+        What it writes, and what it also reads or writes: `written` itself if that overlaps itself.
     other_is : {"read", "write"}
         What it does with `other`.
     """
@@ -37,13 +35,11 @@ class SelfHazard:
     other_is: How
 
     def __str__(self) -> str:
-        if self.other is self.written and self.other_is == "write":
-            return f"{self.operation}: writes {self.written.name}, which overlaps itself"
         also = "reads" if self.other_is == "read" else "also writes"
-        return (
-            f"{self.operation}: writes {self.written.name}, which overlaps {self.other.name} "
-            f"that it {also}"
-        )
+        other = f"{self.other.name} that it {also}"
+        if self.other is self.written and self.other_is == "write":
+            other = "itself"
+        return f"{self.operation}: writes {self.written.name}, which overlaps {other}"
 
 
 class ViewUse(NamedTuple):
@@ -110,8 +106,7 @@ class Operation:
 
         An input that is exactly the output, element for element, is safe: the operation works in
         place. An input that overlaps an output in another way, two outputs that overlap, and an
-        output that overlaps itself are not: a kernel that writes while it reads gives a result
-        that depends on how it goes through the elements. Each pair of views is one hazard.
+        output that overlaps itself are not. Each pair of views is one hazard.
 
         Examples
         --------

@@ -165,12 +165,9 @@ class TensorView:
         super().__setattr__(name, value)
 
     def get_physical_index(self, indices: Sequence[int]) -> int:
-        """Index in the tensor's memory of one element: ``offset + sum_j stride[j] * i[j]``.
+        """Index in the tensor's memory of one element: ``offset + sum_j stride[j] * indices[j]``.
 
-        Parameters
-        ----------
-        indices : sequence of int
-            One index per dimension, ``0 <= indices[j] < shape[j]``; else an IndexError.
+        There is one index per dimension, ``0 <= indices[j] < shape[j]``; else an IndexError.
         """
         if len(indices) != len(self.shape) or not all(
             0 <= at < size for at, size in zip(indices, self.shape, strict=True)
@@ -210,17 +207,9 @@ class TensorView:
 
 
 def compute_view_footprint(view: TensorView) -> list[int]:
-    """Elements of the tensor's memory that a view covers.
+    """Indices into the tensor's flat memory that a view covers, ascending, each once.
 
-    Parameters
-    ----------
-    view : TensorView
-        Any view; another object is a TypeError.
-
-    Returns
-    -------
-    list of int
-        Indices into the tensor's flat memory, ascending, each once.
+    Another object than a `TensorView` is a TypeError.
 
     Examples
     --------
@@ -242,10 +231,7 @@ def compute_view_footprint(view: TensorView) -> list[int]:
 def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
     """Whether two views share memory, exactly and without visiting their elements.
 
-    Parameters
-    ----------
-    view1, view2 : TensorView or TracedView
-        Any views; those of different tensors share nothing. Another object is a TypeError.
+    Views of different tensors share nothing; another object than a view is a TypeError.
 
     Examples
     --------

@@ -38,17 +38,15 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
 
     Parameters
     ----------
-    fn : callable
-        Any function on tensors, for example a module.
-    *args : object
-        Its arguments.
+    fn, *args : callable and object
+        Any function on tensors, for example a module, and its arguments.
     replayable : bool, optional
         Whether `Operation.execute` shall do an operation again. Keeps every tensor alive.
 
     Returns
     -------
     list of TracedOperation
-        In the order in which they ran, for `analyze_dependencies`.
+        In the order in which they ran.
 
     Raises
     ------
@@ -126,11 +124,7 @@ class TracedOperation(Operation):
         self._replay()
 
     def self_hazards(self) -> tuple[SelfHazard, ...]:
-        """Overlaps between its own arguments that PyTorch promises nothing about.
-
-        Overlaps that are meant are none: an in-place operator and its ``self``, an elementwise
-        one whose input is its output.
-        """
+        """Overlaps between its own arguments that PyTorch promises nothing about."""
         return self._hazards
 
 
