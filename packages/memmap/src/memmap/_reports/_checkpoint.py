@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import mmap
+import re
 import zipfile
 from os import PathLike
 from pathlib import Path
@@ -18,7 +19,7 @@ from .._errors import CheckpointError
 from ._checkpoint_pickle import LIST, Node, parse_pickle
 from ._checkpoint_safetensors import read_safetensors
 from ._checkpoint_tensors import TensorWalk, key_text
-from ._entry import Entries
+from ._numbers import Entries
 
 _ZIP = b"PK\x03\x04"
 # Protocol 2, a long integer of ten bytes: the magic number of torch.save before version 1.6.
@@ -63,7 +64,7 @@ def _open_archive(path: Path) -> tuple[bytes, dict[str, int]]:
     """The pickle of an archive, and the bytes of each of its storages."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if _is_main_pickle(name)]
+            names = [name for name in archive.namelist() if re.fullmatch(r"[^/]*/data\.pkl", name)]
             if len(names) != 1:
                 raise CheckpointError(
                     f"the archive must hold one data.pkl, got {len(names)} "
@@ -88,10 +89,6 @@ def _open_archive(path: Path) -> tuple[bytes, dict[str, int]]:
         zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OSError
     ) as error:  # fmt: skip
         raise CheckpointError(f"the archive must be whole, got a damaged one: {error}") from error
-
-
-def _is_main_pickle(name: str) -> bool:
-    return name.endswith("/data.pkl") and name.count("/") == 1
 
 
 def _read_legacy(path: Path) -> Entries:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._errors import CheckpointError
 from .._views._view import View
-from ._entry import Entries, Entry
+from ._numbers import Entries, Entry
 
 _MAX_HEADER = 100_000_000  # bytes, as the format's own readers have it
 _PREFIX = 8  # bytes of the header's length

@@ -14,7 +14,7 @@ from .._modules._traverse import Path, path_text
 from .._views._address import SUB_BYTE_DTYPES
 from .._views._view import View
 from ._checkpoint_pickle import PERSISTENT, Global, Node
-from ._entry import Entries, Entry
+from ._numbers import Entries, Entry
 
 Parts: TypeAlias = Iterator[tuple[str, object]]
 

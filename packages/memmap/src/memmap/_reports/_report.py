@@ -11,8 +11,7 @@ import torch
 from .._views._arrays import Array
 from .._views._view import View
 from ._checkpoint import read_checkpoint
-from ._entry import Entries, entries_of
-from ._numbers import Numbers, StorageReport, storages_of, total
+from ._numbers import Entries, Numbers, StorageReport, entries_of, storages_of, total
 from ._picture import picture
 from ._table import table
 

@@ -77,32 +77,26 @@ class Evaluation:
     def _allocate_or_reuse(self, step: Allocating) -> None:
         """Compute a step in memory that is no longer needed, or else in new memory."""
         operands = [self._value(operand, step) for operand in step.operands]
-        place, origin = self._place(step, operands)
-        self.values[step] = step.function(*operands, out=place)
-        self.origins[step] = origin
-
-    def _place(
-        self, step: Allocating, operands: list[torch.Tensor | complex]
-    ) -> tuple[torch.Tensor | None, Origin]:
-        """Memory that a step can be computed in, and whose it is; None for new memory."""
-        free = []
-        if step.is_elementwise:
-            # All uses that are left are in this step.
-            free = [e for e, n in Counter(step.expressions).items() if self._n_uses[e] == n]
-        places = [
-            (self.values[e], Origin.LENT)
-            for e in free
-            if self.origins[e] is Origin.LENT and step not in self._in_new_memory
-        ]
-        if step in self._buffers:
-            places.append((self._buffers[step], Origin.FOREIGN))
-        places += [(self.values[e], Origin.OWN) for e in free if self.origins[e] is Origin.OWN]
-        if places:
+        memory, self.origins[step] = None, Origin.OWN
+        if places := self._places(step):
             kind = _kind_of_result(step, operands)
             for place, origin in places:
                 if (place.shape, place.dtype, place.device) == kind:
-                    return place, origin
-        return None, Origin.OWN
+                    memory, self.origins[step] = place, origin
+                    break
+        self.values[step] = step.function(*operands, out=memory)
+
+    def _places(self, step: Allocating) -> list[tuple[torch.Tensor, Origin]]:
+        """Memory that a step may be computed in, and whose it is; the best first."""
+        free: dict[Origin, list[tuple[torch.Tensor, Origin]]] = {origin: [] for origin in Origin}
+        for expression, n_uses in Counter(step.expressions).items():
+            # All uses that are left are in this step.
+            if step.is_elementwise and self._n_uses[expression] == n_uses:
+                origin = self.origins[expression]
+                free[origin].append((self.values[expression], origin))
+        lent = [] if step in self._in_new_memory else free[Origin.LENT]
+        kept = [(self._buffers[step], Origin.FOREIGN)] if step in self._buffers else []
+        return [*lent, *kept, *free[Origin.OWN]]
 
     def _apply(self, step: Computed) -> None:
         """Call a function of the user's, which may return a view of anything."""

@@ -125,21 +125,6 @@ def as_tensor(what: str, value: Value) -> tuple[torch.Tensor, bool]:
         raise TypeError(f"{what}: torch must have the dtype, got {value.dtype}") from error
 
 
-def as_array(tensor: torch.Tensor) -> Array:
-    """A tensor as a NumPy array: the same memory, if it is on a CPU and needs no conversion."""
-    array: Array = tensor.resolve_conj().resolve_neg().cpu().numpy()
-    return array
-
-
-def has_numpy_dtype(tensor: torch.Tensor) -> bool:
-    """Whether NumPy has the dtype of a tensor: it lacks bfloat16, for one."""
-    try:
-        torch.empty(0, dtype=tensor.dtype).numpy()
-    except TypeError:
-        return False
-    return True
-
-
 def copied(tensor: torch.Tensor, device: torch.device | None = None) -> torch.Tensor:
     """The values in new memory, of which no two elements share a byte."""
     layout = torch.contiguous_format if has_internal_overlap(tensor) else torch.preserve_format

@@ -13,15 +13,7 @@ from .._views._arrays import Array
 from .._views._overlap import has_internal_overlap, overlaps
 from ..dataflow._operation import is_same_place
 from ._expressions import Expression
-from ._memory import (
-    Owner,
-    Value,
-    as_array,
-    as_tensor,
-    check_flag,
-    copied,
-    has_numpy_dtype,
-)
+from ._memory import Owner, Value, as_tensor, check_flag, copied
 
 _numbers = count(1)
 
@@ -124,7 +116,10 @@ class SharedVariable(Expression, Owner):
         check_flag(f"{self}: borrow", borrow)
         check_flag(f"{self}: return_internal_type", return_internal_type)
         tensor = self.tensor if borrow else copied(self.tensor)
-        return tensor if return_internal_type or not self._is_numpy else as_array(tensor)
+        if return_internal_type or not self._is_numpy:
+            return tensor
+        array: Array = tensor.resolve_conj().resolve_neg().cpu().numpy()
+        return array
 
     def set_value(self, value: Value, borrow: bool = False) -> None:
         """Replace the value.
@@ -156,11 +151,14 @@ class SharedVariable(Expression, Owner):
         check_flag(f"{self}: borrow", borrow)
         tensor, is_alias = as_tensor(self.name, value)
         mine = self.tensor
-        if self._is_numpy and not has_numpy_dtype(tensor):
-            raise TypeError(
-                f"{self}: NumPy must have the dtype of a value that was made from an array, "
-                f"got {tensor.dtype}"
-            )
+        if self._is_numpy:
+            try:
+                torch.empty(0, dtype=tensor.dtype).numpy()
+            except TypeError as error:
+                raise TypeError(
+                    f"{self}: NumPy must have the dtype of a value that was made from an array, "
+                    f"got {tensor.dtype}"
+                ) from error
         if is_alias and tensor.dtype == mine.dtype:
             place, its_own = view_of(tensor), view_of(mine)
             bits = (place.is_conj, place.is_neg) == (its_own.is_conj, its_own.is_neg)

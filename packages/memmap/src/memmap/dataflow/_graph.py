@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -167,16 +167,13 @@ class DependencyGraph:
         first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
         lines = [f"{wave:{first}}  {name:{second}}  {why}".rstrip() for wave, name, why in rows]
         lines += [f"self-hazard: {hazard}" for hazard in self.self_hazards]
-        lines.append(f"{self._counted()}, {_count(len(set(self._levels)), 'wave')}")
+        lines.append(_counted(operation=self.operations, hazard=self.edges, wave=self.waves()))
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"DependencyGraph({self._counted()})"
-
-    def _counted(self) -> str:
-        n_operations, n_hazards = len(self.operations), len(self.edges)
-        return f"{_count(n_operations, 'operation')}, {_count(n_hazards, 'hazard')}"
+        return f"DependencyGraph({_counted(operation=self.operations, hazard=self.edges)})"
 
 
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+def _counted(**things: Sized) -> str:
+    """How many there are of each: ``1 wave, 2 hazards``."""
+    return ", ".join(f"{len(t)} {what}{'s' * (len(t) != 1)}" for what, t in things.items())

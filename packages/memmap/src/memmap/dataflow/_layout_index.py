@@ -16,10 +16,9 @@ _start = itemgetter(0)
 class LayoutIndex(Generic[Item]):
     """Items, each with a layout; finds those that may share a byte with another layout.
 
-    Spans alone do not tell the columns of a matrix from one another. Items whose layout repeats
-    with a period are therefore kept by their place within the period (their columns), all others
-    by their span. Items of about one length are sorted by start, so that a look-up visits about as
-    many as it returns, whatever the mixture of lengths.
+    Items whose layout repeats with a period, as columns of a matrix do, are kept by their place
+    within the period, all others by their span: those of about one length sorted by start, so that
+    a look-up visits about as many as it returns.
     """
 
     __slots__ = ("_classes",)

@@ -125,21 +125,16 @@ class StorageTable:
         for other in living.may_meet(run_layout(start, stop)):
             if other.reference.expired():
                 self._discard(other)
-            else:
-                _join(storage, other)
+                continue
+            assert other.span is not None  # two living storages share addresses
+            memory, position = storage.memory.resolve()
+            kept, other_position = other.memory.resolve()
+            if memory is not kept:
+                # Byte 0 of a storage has the address `position` in its traced memory.
+                memory.join(kept, start - other.span[1] + other_position - position)
         living.add(run_layout(start, stop), storage)
 
     def _discard(self, storage: _Storage) -> None:
         if storage.span is not None:
             space, start, stop = storage.span
             self._living[space].discard(run_layout(start, stop), storage)
-
-
-def _join(storage: _Storage, other: _Storage) -> None:
-    """Note that two living storages share addresses."""
-    assert storage.span is not None and other.span is not None
-    memory, position = storage.memory.resolve()
-    kept, other_position = other.memory.resolve()
-    if memory is not kept:
-        # Byte 0 of a storage has the address `position` in its traced memory.
-        memory.join(kept, storage.span[1] - other.span[1] + other_position - position)
