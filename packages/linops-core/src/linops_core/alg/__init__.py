@@ -6,7 +6,8 @@ What holds for all of them:
   and with a vector (``like``, ``v_init``) where the space of its input has to be known: any tensor
   of its shape, dtype and device. Otherwise ``sizes`` gives the sizes of those dimensions of the
   input that the operator does not know, and vectors are random, from ``seed``.
-- Steps begin at ``x0``, zero by default, and end after ``max_num_iters`` of them in any case.
+- Steps begin at ``x0``, zero by default, and end after ``max_num_iters`` of them in any case. x is
+  a new tensor of the shape of the input; nothing that is given is written to.
 - Vectors in half precision are kept in single precision, and what is given is applied in half.
 - ``tqdm_kwargs``, a mapping, shows a progress bar. ``callback`` is called with a :class:`Step`
   after every step; each solver says what the ``values`` of its steps are.

@@ -70,25 +70,15 @@ def admm(
         :math:`\sqrt p \, \epsilon_{abs} + \epsilon_{rel} \max(|L x|, |z|)` and the dual one,
         :math:`|A^H (A x - y) + \rho L^H u|`, at most :math:`\sqrt n \, \epsilon_{abs} +
         \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. Where x' is exact, the dual residual is the
-        :math:`\rho |L^H (z' - z)|` of Boyd et al. With the last term eps_abs may be 0, as it is
-        by default: then no result depends on the unit of y. ``CONVERGED`` allows for the rounding
-        of both residuals; where that alone is more than the tolerance, it is ``ROUNDING``.
+        :math:`\rho |L^H (z' - z)|` of Boyd et al.; the last term is that of Stellato et al., and
+        with it eps_abs may be 0, so that no result depends on the unit of y. ``CONVERGED`` allows
+        for the rounding of both; where that alone is more, it is ``ROUNDING``.
     max_cg_iters : int
         Number of steps of conjugate gradients for one x'.
     A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`; of a NamedLinop its normal ``A.N`` is used. The ``values`` of a
         step are "primal" and "dual", the residuals divided by what eps_rel is multiplied with, and
         "rho".
-
-    Returns
-    -------
-    Tensor
-        Of the shape of the input of A.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As all solvers do.
 
     References
     ----------
@@ -97,8 +87,7 @@ def admm(
     Trends in Machine Learning 3 (2011), sections 3.3.1 and 3.4.1.
 
     B. Stellato, G. Banjac, P. Goulart, A. Bemporad and S. Boyd, "OSQP: an operator splitting
-    solver for quadratic programs", Mathematical Programming Computation 12 (2020), for the term
-    :math:`|A^H y|`.
+    solver for quadratic programs", Mathematical Programming Computation 12 (2020).
 
     Examples
     --------

@@ -20,9 +20,16 @@ from ._checks import (
     checked_number,
     in_own_space,
 )
-from ._convergence_check import ConvergenceCheck, Measured, Numbers, is_any, on_host
+from ._convergence_check import (
+    ConvergenceCheck,
+    Measured,
+    Numbers,
+    is_any,
+    on_host,
+    reals_on_host,
+)
 from ._implicit import attach
-from ._precision import in_given_precision, narrowed, rounding_of, widened
+from ._precision import in_given_precision, narrowed, widened
 from ._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from ._random import random_like
 from ._vectors import add_scaled, is_moderate
@@ -60,20 +67,13 @@ def conjugate_gradients(
         those of its input, as those of ``A.N`` do.
     y : Tensor
         Right-hand side; real or complex, any shape.
-    x0 : Tensor, optional
-        First guess; zero by default.
-    max_num_iters : int
-        Number of steps after which to stop in any case.
     gtol : float
         Stop when the gradient has become small: :math:`|A x - y| \le \mathrm{gtol} \, |y|` (of
-        :math:`|A x_0|` where y is zero), or as small as the precision of y lets it be.
-        The residual is that of the recurrence. ``CONVERGED`` means that the residual itself is
-        below the tolerance: where rounding might have parted the two, it is computed anew, which
-        applies A once more, and the steps go on from it if it is too large.
+        :math:`|A x_0|` where y is zero), or as small as the precision of y lets it be. Where
+        rounding might have parted the residual from that of the recurrence, it is computed anew,
+        which applies A once more, and the steps go on from it if it is too large.
     ltol : float
         Stop when a step decreases f by no more than ltol times :math:`|f|`.
-    tqdm_kwargs : mapping, optional
-        For a progress bar, which is shown if this is given.
     preconditioner : NamedLinop or function, optional
         Hermitian positive definite, close to the inverse of A: what it is applied to is a
         residual.
@@ -82,27 +82,21 @@ def conjugate_gradients(
         Each has its own steps and stops by itself: then its part of x stays as it is, while A
         is still applied to all. By default y is one vector.
     implicit : bool
-        How gradients are computed. By default they flow through the steps, all of which autograd
-        then keeps. If True, by the implicit function theorem: A is solved once more in the
-        backward pass, no step is kept, and the gradients, to y and to whatever A is made of, are
-        those of the exact solution, as exact as the tolerances. There is then no gradient to x0
-        and the preconditioner, and no second derivative (it is refused). Weights that are
-        replaced or written to before the backward pass are refused in it.
-    callback : function, optional
-        Called with a :class:`Step` after every step. Its ``values`` are "residual",
+        By default gradients flow through the steps, all of which autograd then keeps. If True, A
+        is solved once more in the backward pass (the implicit function theorem), no step is kept,
+        and the gradients, to y and to whatever A is made of, are as exact as the tolerances. There
+        is then no gradient to x0 and the preconditioner, and no second derivative (it is refused).
+        Weights that are replaced or written to before the backward pass are refused in it.
+    x0, max_num_iters, tqdm_kwargs, callback
+        See :mod:`linops_core.alg`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|` (the largest of all systems), and "loss", f(x) (the sum).
-
-    Returns
-    -------
-    Tensor
-        Shape of y; y itself is not written to.
 
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`. TypeError also if batch_dims are names and A
-        is a function, ValueError if A or the preconditioner shows itself not to be Hermitian
-        positive definite, or A has no such batch dimensions.
+        As all solvers do; TypeError also if batch_dims are names and A is a function, ValueError
+        if A or the preconditioner shows itself not to be Hermitian positive definite, or A has no
+        such batch dimensions.
 
     Warns
     -----
@@ -147,7 +141,7 @@ def conjugate_gradients(
         run = Run(A, preconditioner, batch, y, x0, (gtol, ltol))
         x = run.solve(progress)
         run.check_underflow(x)
-        if complaint := run.check.complaint(y.dtype):
+        if complaint := run.check.complaint():
             warnings.warn(complaint, ConvergenceWarning, stacklevel=3)
         return x
 
@@ -180,11 +174,13 @@ class Run:
         dtype: torch.dtype | None = None,
     ) -> None:
         self.A, self.preconditioner, self.batch, self.y = A, preconditioner, batch, y
-        image = None if x0 is None else self.applied(A, x0)
+        # That of A where its own would lead out of the range of the dtype.
+        self.unit_of_A: Tensor | None = None
+        image = None if x0 is None else self.forward(x0)
         y = widened(y)
         residual = y if image is None else y - image
-        self.unit = batch.unit(y, 0.0).maximum(batch.unit(residual, 0.0))
-        self.unit = torch.where(self.unit > 0, self.unit, 1)
+        unit = batch.unit(y, 0.0).maximum(batch.unit(residual, 0.0))
+        self.unit = torch.where(unit > 0, unit, 1)
         self.residual = residual / self.unit
         self.x = torch.zeros_like(self.residual) if x0 is None else widened(x0) / self.unit
         norm = size = batch.norm(self.residual)
@@ -194,41 +190,29 @@ class Run:
             loss = batch.inner(self.x, (image - 2 * y) / self.unit).real / 2
             image_size = batch.norm(image / self.unit)
         self.is_guessed = image is not None
-        size, loss, norm, image_size = (
-            number.real for number in on_host(size, loss, norm, image_size)
-        )
+        size, loss, norm, image_size = reals_on_host(size, loss, norm, image_size)
         if self.is_guessed and is_any(norm <= tolerances[0] * size):
             image_size = self.largest_image()
-        dtype = dtype or self.y.dtype
-        precision = torch.finfo(dtype).eps
-        # Of p^H A p: the rounding of the inner product, and of A in half precision.
-        noise = max(64 * torch.finfo(y.dtype).eps, 4 * precision)
         self.check = ConvergenceCheck(
-            size,
-            loss,
-            norm,
-            image_size,
-            *tolerances,
-            precision,
-            rounding_of(dtype),
-            noise,
-            preconditioner is not None,
+            size, loss, norm, image_size, tolerances, dtype or self.y.dtype, preconditioner
         )
-        # A in another unit, where its own would lead out of the range of the dtype.
-        self.unit_of_A: Tensor | None = None
 
     @torch.no_grad()
     def largest_image(self) -> Numbers:
         """Return an estimate of |A| |x| for the first guess: what A x is made of may cancel."""
-        start = random_like(self.x.detach())
-        first = self.applied(self.A, start)
+        first = self.forward(random_like(self.x.detach()))
         first = first / self.batch.unit(first)
-        second = self.batch.norm(self.applied(self.A, first)) / self.batch.norm(first)
-        return on_host((second * self.batch.norm(self.x)).nan_to_num(0.0))[0].real
+        second = self.batch.norm(self.forward(first)) / self.batch.norm(first)
+        return reals_on_host((second * self.batch.norm(self.x)).nan_to_num(0.0))[0]
 
     def applied(self, operator: Operator, x: Tensor, name: str = "A") -> Tensor:
         """Return what an operator makes of x in the dtype of y, widened again."""
         return widened(in_own_space(_NAME, operator, narrowed(x, self.y.dtype), name))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return A x, in the unit of A."""
+        image = self.applied(self.A, x)
+        return image if self.unit_of_A is None else image / self.unit_of_A
 
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
@@ -244,22 +228,25 @@ class Run:
         direction = searched.clone()
         norm_of_A = torch.zeros_like(energy.real)
         for iteration in count(1):
-            image = self.applied(self.A, direction)
+            image = self.forward(direction)
             if iteration == 1:
-                self.choose_unit_of_A(image)
-            image = self.in_unit_of_A(image)
+                image = self.in_chosen_unit(image)
             curvature, cross = batch.inner(direction, image), batch.inner(searched, image)
-            lengths = [batch.norm(direction), batch.norm(image)]
-            norm_of_A = norm_of_A.fmax(lengths[1] / lengths[0]).detach()  # 0 / 0 where done
-            floor = check.noise * norm_of_A * lengths[0] * lengths[0]
+            length, image_length = batch.norm(direction), batch.norm(image)
+            norm_of_A = norm_of_A.fmax(image_length / length).detach()  # 0 / 0 where done
+            floor = check.noise * norm_of_A * length * length
             step = self.ratio(energy, curvature, curvature.real > floor)
             self.x = add_scaled(self.x, step, direction)
             self.residual = add_scaled(self.residual, -step, image)
             del image  # or it would still be there when the next one comes
             searched = self.searched()
             energy, previous = batch.inner(self.residual, searched), energy
-            norms = (*lengths, norm_of_A, *self.norms(energy, searched))
-            found = on_host(curvature, cross, energy, step, *norms)
+            if self.preconditioner is None:
+                norms = [energy.real.sqrt()] * 2
+            else:
+                norms = [batch.norm(self.residual), batch.norm(searched)]
+            numbers = (curvature, cross, energy, step, length, image_length, norm_of_A, *norms)
+            found = on_host(*numbers)
             check.step(Measured(*found[:3], *(number.real for number in found[3:])))
             if iteration == progress.limit:
                 check.stop(check.active, StopReason.MAX_ITERATIONS)
@@ -304,38 +291,29 @@ class Run:
                 f"{x.dtype}, got numbers too small for it"
             )
 
-    def choose_unit_of_A(self, image: Tensor) -> None:
-        """Choose the unit of A from what it makes of a vector near 1."""
+    def in_chosen_unit(self, image: Tensor) -> Tensor:
+        """Choose the unit of A by what it makes of a vector near 1; return that in this unit."""
         unit = self.batch.unit(image, 0.0)
-        numbers = on_host(unit)[0].real
+        (numbers,) = reals_on_host(unit)
         check_scale(_NAME, numbers, self.y.dtype)
         if not is_moderate(numbers):
             self.unit_of_A = torch.where(unit > 0, unit, 1)
-            self.x = self.x * self.unit_of_A
-            self.check.loss = self.check.loss * on_host(self.unit_of_A)[0].real
+            self.x, image = self.x * self.unit_of_A, image / self.unit_of_A
+            self.check.loss = self.check.loss * reals_on_host(self.unit_of_A)[0]
         if self.is_guessed:
-            self.check.length = on_host(self.batch.norm(self.x))[0].real
+            (self.check.length,) = reals_on_host(self.batch.norm(self.x))
+        return image
 
     def norm(self) -> float:
         """Return the largest |A p| / |p| of the steps of a single system; 0 if there were none."""
         unit = 1.0 if self.unit_of_A is None else float(self.unit_of_A)
         return float(self.check.norm) * unit if self.check.n_steps else 0.0
 
-    def in_unit_of_A(self, image: Tensor) -> Tensor:
-        """Return what A returns, in its unit."""
-        return image if self.unit_of_A is None else image / self.unit_of_A
-
     def searched(self) -> Tensor:
         """Return the residual, preconditioned."""
         if self.preconditioner is None:
             return self.residual
         return self.applied(self.preconditioner, self.residual, "the preconditioner")
-
-    def norms(self, energy: Tensor, searched: Tensor) -> list[Tensor]:
-        """Return |r| and |z|, where z may be r and the energy its square."""
-        if self.preconditioner is None:
-            return [energy.real.sqrt()] * 2
-        return [self.batch.norm(self.residual), self.batch.norm(searched)]
 
     def ratio(self, over: Tensor, under: Tensor, is_valid: Tensor) -> Tensor:
         """Return the ratio of two real numbers of each system; 0 where it is not to be taken."""
@@ -346,20 +324,18 @@ class Run:
     def verify(self) -> None:
         """Compute the residual without the recurrence, of the x that would be returned."""
         x = widened(narrowed(self.x, self.y.dtype))
-        image = self.in_unit_of_A(self.applied(self.A, x))
-        y = widened(self.y)
+        image, y = self.forward(x), widened(self.y)
         if is_recorded(y, image):
             self.residual = y / self.unit - image
         else:
             self.residual = torch.div(y, self.unit, out=self.residual).sub_(image)
-        residual, length = on_host(self.batch.norm(self.residual), self.batch.norm(x))
-        self.check.verify(residual.real, length.real)
+        self.check.verify(*reals_on_host(self.batch.norm(self.residual), self.batch.norm(x)))
 
     def values(self, progress: Progress) -> dict[str, float]:
         """Return where all systems stand, if somebody is told of it."""
         if not progress.is_watched:
             return {}
-        unit, own_unit = (number.real for number in on_host(self.unit, self.own_unit()))
+        unit, own_unit = reals_on_host(self.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses
         return {"residual": self.check.relative, "loss": float(loss)}

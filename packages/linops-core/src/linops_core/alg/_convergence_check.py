@@ -1,7 +1,6 @@
 """What conjugate gradients check of each system: that it is one, and whether it is solved.
 
-Numbers are Python's own where there is one system, which costs a microsecond, and tensors with one
-for each system on the host where there are more. The arithmetic is the same.
+Numbers are Python's own where there is one system, and else tensors on the host.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from ._precision import rounding_of
 from ._progress import StopReason
 
 _NAME = "conjugate_gradients"
@@ -36,9 +36,8 @@ class Measured(NamedTuple):
 class ConvergenceCheck:
     """What is known of all systems, in units in which each right-hand side is near 1.
 
-    ``CONVERGED`` is said where it is proved: the residual of the recurrence, and a bound of how far
-    the residual itself may be from it, are together below the tolerance. Where only the first is,
-    the system waits until its residual is computed anew, and goes on if that is too large.
+    A system has converged where the residual of the recurrence, and a bound of its rounding, are
+    together below the tolerance. Where only the first is, it waits until it is computed anew.
     """
 
     def __init__(
@@ -47,20 +46,21 @@ class ConvergenceCheck:
         loss: Numbers,  # f at the first guess
         residual: Numbers,  # |A x - y| there
         image: Numbers,  # |A| |x| there, or |A x| where the residual is above the tolerance
-        gtol: float,
-        ltol: float,
-        precision: float,  # of what A returns
-        rounding: float,  # of A x, relative to |A| |x|
-        noise: float,  # how large p^H A p may be where it is 0, relative to |A| |p|^2
-        is_preconditioned: bool,
+        tolerances: tuple[float, float],
+        dtype: torch.dtype,  # of what A returns
+        preconditioner: object,
     ) -> None:
         _check_finite(size, loss, residual, image)
         # Of a right-hand side of zero there is nothing else that the tolerance could be of.
         size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
-        self.gtol, self.ltol, self.precision = gtol, ltol, precision
-        self.rounding, self.noise = rounding, noise
-        self.suspects = "A or the preconditioner" if is_preconditioned else "A"
+        (self.gtol, self.ltol), self.dtype = tolerances, dtype
+        self.precision = precision = torch.finfo(dtype).eps
+        self.rounding = rounding = rounding_of(dtype)
+        # How large p^H A p may be where it is 0, relative to |A| |p|^2: sums, and half precision.
+        sums = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+        self.noise = max(64 * sums, 4 * precision)
+        self.suspects = "A" if preconditioner is None else "A or the preconditioner"
         # Of A and of x, both at most; the steps tell the first, so until then it is in the second.
         self.norm, self.length = 1.0, image
         self.age = 0  # number of steps since the residual was computed
@@ -93,7 +93,7 @@ class ConvergenceCheck:
                 self.reasons[index] = reason
 
     def begin(self, energy: Numbers, searched: Numbers) -> None:
-        """Take note of the first r^H z and |z|."""
+        """Note the first r^H z and |z|."""
         _check_finite(energy, searched)
         self._check_energy(energy, searched)
         self.energy, self.searched = energy.real, searched
@@ -144,38 +144,27 @@ class ConvergenceCheck:
         self.verified = residual
         self.unconjugate = 0.0 * self.size
 
-    def complaint(self, dtype: torch.dtype) -> str | None:
-        """Return the text of the warning where a residual is far from its tolerance for good.
-
-        That is where the precision ended the steps, or x grew along directions that A maps to
-        almost nothing.
-        """
+    def complaint(self) -> str | None:
+        """Return the warning where a residual is far from its tolerance for good, if one is."""
         root = math.sqrt(self.precision)
         tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, root)
         growth = _over(self.norm * self.length, self.size)
-        is_far = self.residual > tolerance * self.size
-        for index, (far, grown) in enumerate(
-            zip(_list(is_far), _list(growth * root > 1), strict=True)
-        ):
-            reason = self.reasons[index]
-            if far and reason is not StopReason.CONVERGED:
-                if reason is StopReason.ROUNDING or grown:
-                    which = f" of system {index}" if len(self.reasons) > 1 else ""
-                    relative = _list(self.residual)[index] / _list(self.size)[index]
-                    return (
-                        f"{_NAME}: the residual |A x - y|{which} must fall to gtol |y|, "
-                        f"{self.gtol:.2g} |y|, got {relative:.2g} |y| and |A| |x| of up to "
-                        f"{_list(growth)[index]:.2g} |y|, and more steps do not help in {dtype}: "
-                        "A is singular or nearly so, and y may be out of its range; add a multiple "
-                        "of the identity to A, take a wider dtype, or use lsqr"
-                    )
+        systems = zip(self.reasons, *map(_list, (self.residual, self.size, growth)), strict=True)
+        for index, (reason, residual, size, grown) in enumerate(systems):
+            is_over = reason is StopReason.ROUNDING or grown * root > 1
+            if residual > tolerance * size and reason is not StopReason.CONVERGED and is_over:
+                which = f" of system {index}" if len(self.reasons) > 1 else ""
+                return (
+                    f"{_NAME}: the residual |A x - y|{which} must fall to gtol |y|, "
+                    f"{self.gtol:.2g} |y|, got {residual / size:.2g} |y| and |A| |x| of up to "
+                    f"{grown:.2g} |y|, and more steps do not help in {self.dtype}: A is singular "
+                    "or nearly so, and y may be out of its range; add a multiple of the identity "
+                    "to A, take a wider dtype, or use lsqr"
+                )
         return None
 
     def _drift(self) -> Numbers:
-        """Return how far the residual may be from that of the recurrence: the rounding of A x.
-
-        It grows as the root of the number of steps, because roundings have all signs.
-        """
+        """Return how much the residual may be rounded; by the root, as roundings have all signs."""
         return self.rounding * math.sqrt(1 + self.age) * self.norm * self.length
 
     def _is_proved(self) -> Numbers:
@@ -184,15 +173,10 @@ class ConvergenceCheck:
         )
 
     def _reachable(self, rounding: Numbers, lowest: Numbers) -> Numbers:
-        """Return which residual of the recurrence is worth to be computed anew.
-
-        It is the tolerance less the rounding, or ``lowest`` where the precision allows no better.
-        """
-        lowest = lowest + (self.precision * self.size - lowest) * (
-            lowest < self.precision * self.size
-        )
-        proves = self.gtol * self.size - rounding
-        return proves + (lowest - proves) * (proves < self.precision * self.size)
+        """Return which residual to compute anew: that which proves, or else at least ``lowest``."""
+        proves, floor = self.gtol * self.size - rounding, self.precision * self.size
+        lowest = lowest + (floor - lowest) * (lowest < floor)
+        return proves + (lowest - proves) * (proves < floor)
 
     def _check_curvature(self, measured: Measured) -> None:
         curvature, cross = measured.curvature, measured.cross
@@ -228,7 +212,7 @@ class ConvergenceCheck:
             )
 
     def _note_rounding(self, measured: Measured) -> None:
-        """Take note of how far the next direction may be from conjugate to this one.
+        """Note how far the next direction may be from conjugate to this one.
 
         The residual is rounded as the larger of the two that it is the difference of; the length
         of the step is as the curvature is, in which larger terms may cancel.
@@ -264,6 +248,11 @@ def on_host(*scalars: Tensor) -> list[Numbers]:
         return stacked.tolist()
     # Complex, because a real tensor has no imaginary part.
     return list(stacked.flatten(1).cpu().to(torch.complex128))
+
+
+def reals_on_host(*scalars: Tensor) -> list[Numbers]:
+    """Return real numbers of each system in double precision; one wait for the device."""
+    return [numbers.real for numbers in on_host(*scalars)]
 
 
 def _list(numbers: Numbers) -> list[Any]:

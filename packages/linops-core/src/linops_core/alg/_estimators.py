@@ -37,7 +37,7 @@ def estimate_trace(
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Estimate:
-    r"""The trace of A, estimated.
+    r"""The trace of A, estimated; without dimensions.
 
     Hutchinson's estimate is the mean of :math:`z^H A z` over vectors z of random signs (of 1, i,
     -1 and -i if z is complex). Its error is about :math:`\sqrt{2 / m} \, |A|_F` for a symmetric A
@@ -58,16 +58,6 @@ def estimate_trace(
     like, sizes, seed, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. A step is a sample. Its ``x`` is the estimate so far, its
         ``values`` are "size", the norm of x, and "standard_error", the norm of that.
-
-    Returns
-    -------
-    Estimate
-        ``value``, without dimensions, and its ``standard_error``.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As all solvers do; ValueError also if there are too few samples.
 
     References
     ----------
@@ -116,28 +106,14 @@ def estimate_diagonal(
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Estimate:
-    r"""The diagonal of A, estimated.
+    r"""The diagonal of A, estimated entry by entry; of the shape of the input.
 
     It is the mean of :math:`\bar z \odot A z` over vectors z of random signs (of 1, i, -1 and -i
     if z is complex). The variance of an entry is the sum of the squares of the other entries of
     its row, over the number of samples.
 
-    It keeps seven vectors. Gradients flow from the estimate to A.
-
-    Parameters
-    ----------
-    A, num_samples, like, sizes, seed, tqdm_kwargs, callback
-        As of :func:`estimate_trace`; at least 2 samples.
-
-    Returns
-    -------
-    Estimate
-        ``value``, of the shape of the input, and its ``standard_error``, entry by entry.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As :func:`estimate_trace` does.
+    It keeps seven vectors. Gradients flow from the estimate to A. The parameters are those of
+    :func:`estimate_trace`; 2 samples are enough.
 
     References
     ----------

@@ -52,28 +52,17 @@ def fista(
         :math:`g(x) + |x - z|^2 / 2t`, such as :func:`soft_threshold`.
     tol : float
         Stop when a step from the extrapolated point z to x is no longer than this times the
-        longer of both: x is a minimum when it has length 0. ``CONVERGED`` allows for the rounding
-        of that step.
+        longer of both: x is a minimum when it has length 0. ``CONVERGED`` allows for its rounding.
     step : float, optional
-        Length of a step, at most 1 / L. By default it begins with the inverse curvature along
-        the first gradient, and is made shorter where the curvature that is met is larger. That
-        needs no more applications of A, but for those steps that are done again.
+        Length of a step, at most 1 / L; a ValueError where it shows itself to be too long. By
+        default it begins with the inverse curvature along the first gradient, and is made shorter
+        where the curvature that is met is larger, which only costs the steps that are done again.
     restart : bool
         Forget the momentum when it goes uphill. That does no harm and helps where the function
         is strongly convex near the minimum.
     A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. The ``values`` of a step are "change", what ``tol`` is compared
         with, "residual", :math:`|A x - y| / |y|`, and "step".
-
-    Returns
-    -------
-    Tensor
-        Of the shape of the input of A.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As all solvers do; ValueError also if the step that was given shows itself to be too long.
 
     References
     ----------

@@ -31,33 +31,9 @@ def lsmr(
 ) -> Tensor:
     r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
 
-    A may have any shape and rank. Without damping the result is the least-squares solution
-    nearest to x0. Every step decreases :math:`|A^H r|`, so that it is safer than :func:`lsqr` to
-    stop early; the residual itself decreases as well, if a little slower.
-
-    It keeps four vectors of the input (x, v and two directions) and one of the output (u), and
-    what A and its adjoint return, one at a time; it waits for the device once in a step. Gradients
-    are those of :func:`lsqr`.
-
-    Parameters
-    ----------
-    A, y, x0, max_num_iters, damp, atol, btol, conlim, adjoint, tqdm_kwargs, callback
-        As of :func:`lsqr`.
-
-    Returns
-    -------
-    Tensor
-        Of the shape of the input of A.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As :func:`lsqr` does.
-
-    Warns
-    -----
-    ConvergenceWarning
-        As :func:`lsqr` does.
+    Parameters, gradients, errors and warnings are those of :func:`lsqr`. Every step decreases
+    :math:`|A^H r|`, so that it is safer to stop early; the residual r itself decreases as well, if
+    a little slower. It keeps one vector of the input more.
 
     References
     ----------

@@ -44,13 +44,8 @@ def lsqr(
 
     Parameters
     ----------
-    A : NamedLinop or function
     y : Tensor
         Of the shape of the output of A; real or complex. It is one vector.
-    x0 : Tensor, optional
-        Of the shape of the input; zero by default.
-    max_num_iters : int, optional
-        Number of steps after which to stop in any case; twice the number of unknowns by default.
     damp : float
         The square root of the weight of the Tikhonov term.
     atol, btol : float
@@ -58,28 +53,22 @@ def lsqr(
         :math:`|r| \le \mathrm{btol} |y| + \mathrm{atol} |A| |x|`, or when x is a least-squares
         solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. ``|A|`` is the estimate
         of the norm that the steps give, which is at most the norm. With x0, y is y - A x0 here, and
-        x is x - x0. What the recurrence says is confirmed by a residual that is computed anew,
-        which applies A (and its adjoint for the second rule) once more.
+        x is x - x0. A residual that is computed anew confirms what the recurrence says, which
+        applies A (and its adjoint for the second rule) once more.
     conlim : float
         Stop when the estimated condition number of A reaches it, as it does when A is singular
         and steps go on for too long; 0 for no limit.
-    adjoint : function, optional
-        The adjoint, where A is a function and not a NamedLinop.
-    tqdm_kwargs, callback : optional
+    A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+        See :mod:`linops_core.alg`; by default there are at most twice as many steps as unknowns.
         The ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
         :math:`|A^H r| / (|A| |r|)`, and "condition", of the (damped) A; all as the recurrence has
         them, with y - A x0 for y, and in the last step those of x itself.
 
-    Returns
-    -------
-    Tensor
-        Of the shape of the input of A.
-
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do, see :mod:`linops_core.alg`. ValueError also if the adjoint shows itself
-        not to be that of A, ArithmeticError if the scale of damp leaves the range of the dtype.
+        As all solvers do. ValueError also if the adjoint shows itself not to be that of A,
+        ArithmeticError if the scale of damp leaves the range of the dtype.
 
     Warns
     -----
@@ -94,7 +83,6 @@ def lsqr(
 
     Examples
     --------
-    >>> import torch
     >>> from linops_core import Dense
     >>> A = Dense.from_einstr(torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), "MN,N->M")
     >>> torch.round(lsqr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)

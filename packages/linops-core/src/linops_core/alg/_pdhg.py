@@ -54,12 +54,13 @@ def pdhg(
         The proximal maps of f and g: functions of z and t, such as :func:`soft_threshold`. That
         of the conjugate of f, which the method needs, is made of that of f.
     x0 : Tensor
-        Where to begin; it gives the shape and dtype of x.
+        Where to begin; the result has its shape and dtype.
     p0 : Tensor, optional
         Where the dual variable begins, of the shape of the output; zero by default.
     tau, sigma : float, optional
         Lengths of the steps. What is not given follows from an estimate of the norm of K, and is
-        made smaller where a step shows a larger norm; both are alike if neither is given.
+        made smaller where a step shows a larger norm; both are alike if neither is given. If both
+        are, and show themselves to be too long, it is a ValueError.
     eps_abs, eps_rel : float
         Stop when both conditions of optimality hold within these tolerances: the vectors
         :math:`(x - x') / \tau \in \partial g(x') + K^H p'` and
@@ -70,17 +71,6 @@ def pdhg(
     K, max_num_iters, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`, where K is A. The ``values`` of a step are "primal" and "dual",
         the lengths of the first and of the second of these vectors, "tau" and "sigma".
-
-    Returns
-    -------
-    Tensor
-        Shape and dtype of x0.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As all solvers do; ValueError also if tau and sigma that were both given show themselves
-        to be too long.
 
     References
     ----------

@@ -20,7 +20,7 @@ from ._precision import applied_in_half, in_given_precision, widened
 
 _NAME = "polynomial_preconditioner"
 Norm: TypeAlias = Literal["l_2", "l_inf"]
-Residual: TypeAlias = Callable[[int, float, float, float], float]
+Residual: TypeAlias = Callable[[int, float, float], float]
 
 
 @overload
@@ -37,20 +37,14 @@ def polynomial_preconditioner(
     r"""The operator :math:`p(T) \approx T^{-1}` with the polynomial p that is best on an interval.
 
     The residual polynomial :math:`q(\lambda) = 1 - \lambda p(\lambda)` is made small between
-    ``lower`` and ``upper``: in the mean,
-
-    .. math:: \min_p \int |1 - \lambda p(\lambda)|^2 \, d\lambda \quad (\texttt{"l\_2"}),
-
-    which also works from 0 on, or at worst,
-
-    .. math:: \min_p \max |1 - \lambda p(\lambda)| \quad (\texttt{"l\_inf"}),
-
-    where :math:`q(\lambda) = C_{d+1}(\mu(\lambda)) / C_{d+1}(\mu(0))` with the Chebyshev
-    polynomial C on the interval. Both are positive there, so p(T) is Hermitian positive definite
-    as T is, and a preconditioner for :func:`conjugate_gradients`. It is applied by the three-term
-    recurrence of Chebyshev polynomials, which is stable for every degree, where the spectrum
-    of T is within the interval: outside of it, it grows. In half precision the recurrence is in
-    single precision, and T is applied in half.
+    ``lower`` and ``upper``: :math:`\int |q(\lambda)|^2 \, d\lambda` for "l_2", which also works
+    from 0 on, or :math:`\max |q(\lambda)|` for "l_inf", where
+    :math:`q(\lambda) = C_{d+1}(\mu(\lambda)) / C_{d+1}(\mu(0))` with the Chebyshev polynomial C on
+    the interval. Both p are positive there, so p(T) is Hermitian positive definite as T is, and a
+    preconditioner for :func:`conjugate_gradients`. It is applied by the three-term recurrence of
+    Chebyshev polynomials, which is stable for every degree, where the spectrum of T is within the
+    interval: outside of it, it grows. In half precision the recurrence is in single precision, and
+    T is applied in half.
 
     Parameters
     ----------
@@ -101,7 +95,7 @@ def polynomial_preconditioner(
         )
     if norm == "l_inf" and not lower:
         raise ValueError(f'{_NAME}: lower must be positive for "l_inf", got {lower}')
-    series = inverse(_least_largest if norm == "l_inf" else _least_square, degree, lower, upper)
+    series = _inverse(_least_largest if norm == "l_inf" else _least_square, degree, lower, upper)
     if not all(map(math.isfinite, series.coefficients)):
         raise ValueError(f"{_NAME}: the degree must be lower for these bounds, got {degree}")
     return Polynomial(T, series) if isinstance(T, NamedLinop) else partial(series.applied, T)
@@ -166,7 +160,7 @@ class Polynomial(Composite):
     adj_split = split
 
 
-def inverse(residual: Residual, degree: int, lower: float, upper: float) -> ChebyshevSeries:
+def _inverse(residual: Residual, degree: int, lower: float, upper: float) -> ChebyshevSeries:
     """Return p = (1 - q) / lambda for the residual polynomial q of one degree more.
 
     They follow exactly from the values of p at as many Chebyshev nodes.
@@ -174,8 +168,8 @@ def inverse(residual: Residual, degree: int, lower: float, upper: float) -> Cheb
     count = degree + 1
     center, half = (upper + lower) / 2, (upper - lower) / 2
     angles = [math.pi * (i + 0.5) / count for i in range(count)]
-    points = [center + half * math.cos(angle) for angle in angles]
-    values = [(1 - residual(count, point, lower, upper)) / point for point in points]
+    nodes = [math.cos(angle) for angle in angles]
+    values = [(1 - residual(count, t, -center / half)) / (center + half * t) for t in nodes]
     sums = [
         math.fsum(v * math.cos(j * angle) for v, angle in zip(values, angles, strict=True))
         for j in range(count)
@@ -184,27 +178,23 @@ def inverse(residual: Residual, degree: int, lower: float, upper: float) -> Cheb
     return ChebyshevSeries(tuple(coefficients), lower, upper)
 
 
-def _least_largest(degree: int, point: float, lower: float, upper: float) -> float:
-    """Return q of the least largest magnitude on the interval, with q(0) = 1."""
-    mapped = (2 * point - upper - lower) / (upper - lower)
-    at_zero = math.acosh((upper + lower) / (upper - lower))
+def _least_largest(degree: int, t: float, zero: float) -> float:
+    """Return q of the least largest magnitude on [-1, 1], with q(zero) = 1, at t."""
     sign = -1 if degree % 2 else 1
     # The hyperbolic cosine of 700 is the largest of double precision, all but 0 is lost there.
-    return sign * math.cos(degree * math.acos(mapped)) / math.cosh(min(degree * at_zero, 700))
+    return sign * math.cos(degree * math.acos(t)) / math.cosh(min(degree * math.acosh(-zero), 700))
 
 
-def _least_square(degree: int, point: float, lower: float, upper: float) -> float:
-    """Return q of the least mean square on the interval, with q(0) = 1.
+def _least_square(degree: int, t: float, zero: float) -> float:
+    """Return q of the least mean square on [-1, 1], with q(zero) = 1, at t.
 
-    It is the kernel polynomial of the Legendre polynomials P_j, sum of (2 j + 1) P_j(0) P_j, over
-    its value at 0.
+    It is the kernel polynomial of the Legendre polynomials P_j, sum of (2 j + 1) P_j(zero) P_j,
+    over its value at zero.
     """
-    at_zero = -(upper + lower) / (upper - lower)
-    there = (2 * point - upper - lower) / (upper - lower)
-    weights = [(2 * j + 1) * value for j, value in enumerate(_legendre(degree, at_zero))]
+    weights = [(2 * j + 1) * value for j, value in enumerate(_legendre(degree, zero))]
     over, under = (
-        sum(w * value for w, value in zip(weights, _legendre(degree, point), strict=True))
-        for point in (there, at_zero)
+        sum(w * p for w, p in zip(weights, _legendre(degree, point), strict=True))
+        for point in (t, zero)
     )
     return over / under
 

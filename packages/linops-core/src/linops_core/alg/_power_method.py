@@ -34,14 +34,12 @@ def power_method(
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""The eigenvector of the largest eigenvalue in magnitude, and that magnitude.
+    """The eigenvector of the largest eigenvalue in magnitude, and that magnitude.
 
     A step replaces v by :math:`A v / |A v|`. For a normal A (one that commutes with its adjoint,
     so for every Hermitian A) :math:`|A v|` rises with every step, towards the magnitude of the
     largest eigenvalue of which v_init has a part, and its error is the square of that of v.
-    Where several eigenvalues have this magnitude, v is in the span of their eigenvectors. The
-    closer the next magnitude, the smaller the steps: ``tol`` is about the change in a step, not
-    about what is left.
+    Where several eigenvalues have this magnitude, v is in the span of their eigenvectors.
 
     It keeps v, the next one and what A returns, and waits for the device once in a step. Gradients
     flow through the steps.
@@ -51,12 +49,13 @@ def power_method(
     A : NamedLinop or function
         From tensors of the shape of v_init to such tensors; the names may differ.
     v_init : Tensor
-        Where to begin: a random vector, not zero.
+        Where to begin: a random vector; a ValueError if it is zero.
     max_iters : int
         Number of steps after which to stop in any case.
     tol : float
-        Stop when the magnitude changes by no more than this, relatively. ``CONVERGED`` allows for
-        the rounding of the magnitude; ``ROUNDING`` means that it changes by no more than that.
+        Stop when the magnitude changes by no more than this, relatively; what is left may be more,
+        where the next magnitude is close. ``CONVERGED`` allows for the rounding of the magnitude;
+        ``ROUNDING`` means that it changes by no more than that.
     batch_dims : int, or dimensions
         How many first dimensions, or the names of which of A, number independent operators:
         each has its own vector, and all go on until the last has converged.
@@ -71,12 +70,6 @@ def power_method(
     eigenvalue : Tensor
         The magnitude: real, of the shape of the batch dimensions. It is 0 if A v is. In half
         precision it is in single precision, which also holds what is past the range of float16.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As all solvers do; TypeError also if batch_dims are names and A is a function, ValueError
-        if v_init is zero.
 
     References
     ----------
@@ -160,33 +153,24 @@ def operator_norm(
 ) -> Tensor:
     r"""The norm :math:`\max |A x| / |x|`, by the power method on :math:`A^H A`.
 
-    It is approached from below: the result is at most the norm, but for rounding. Memory and
-    waits are those of :func:`power_method`; gradients flow through the steps. Where squares leave
-    the range of the dtype, A and its adjoint are applied in another unit.
+    It is approached from below: the result is at most the norm, but for rounding. It is real,
+    without dimensions, and in single precision where A is in half. Memory and waits are those of
+    :func:`power_method`; gradients flow through the steps. Where squares leave the range of the
+    dtype, A and its adjoint are applied in another unit.
 
     Parameters
     ----------
-    v_init, max_iters, tqdm_kwargs, callback
-        As of :func:`power_method`, whose "eigenvalue" is the square of the norm. v_init is random
-        by default.
     tol : float
         Stop when the norm changes by no more than half of this, relatively.
     A, adjoint, sizes, seed
         See :mod:`linops_core.alg`.
-
-    Returns
-    -------
-    Tensor
-        Real, without dimensions; in single precision where A is in half.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As all solvers do; ValueError also if v_init is zero.
+    v_init, max_iters, tqdm_kwargs, callback
+        As of :func:`power_method`, whose "eigenvalue" is the square of the norm; v_init is random
+        by default.
 
     References
     ----------
-    As of :func:`power_method`, and section 2.3.3 there.
+    G. H. Golub and C. F. Van Loan, "Matrix computations" (2013), sections 2.3.3 and 7.3.1.
 
     Examples
     --------

@@ -54,12 +54,13 @@ def svd(
     all found, but for an accident of the random vectors.
 
     It keeps all blocks: b vectors of the input and b of the output for each iteration, and
-    applies A and its adjoint b times in each. No gradients are recorded.
+    applies A and its adjoint b times in each. No gradients are recorded. In half precision S is in
+    single precision.
 
     Parameters
     ----------
     k : int
-        At most the dimension of the input and that of the output.
+        At most the dimension of the input and that of the output; a ValueError if it is more.
     tol : float
         See above. ``CONVERGED`` allows for the rounding of A; where that alone is more, the steps
         end at the precision, which is ``ROUNDING``.
@@ -68,17 +69,6 @@ def svd(
     A, like, max_num_iters, adjoint, sizes, seed, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. A step is a block. Its ``x`` are the singular values so far, its
         ``values`` are "norm", the largest, and "residual", the largest rest over it.
-
-    Returns
-    -------
-    SVD
-        ``U``, ``(k, *output shape)``, ``S``, ``(k,)``, and ``V``, ``(k, *input shape)``. In half
-        precision S is in single precision.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As all solvers do; ValueError also if k is more than there is.
 
     References
     ----------
