@@ -8,6 +8,8 @@ What holds for all of them:
   input that the operator does not know, and vectors are random, from ``seed``.
 - Steps begin at ``x0``, zero by default, and end after ``max_num_iters`` of them in any case. x is
   a new tensor of the shape of the input; nothing that is given is written to.
+- ``CONVERGED`` allows for rounding; where that alone is more than the tolerance, the steps end with
+  ``ROUNDING`` at the precision.
 - Vectors in half precision are kept in single precision, and what is given is applied in half.
 - ``tqdm_kwargs``, a mapping, shows a progress bar. ``callback`` is called with a :class:`Step`
   after every step; each solver says what the ``values`` of its steps are.

@@ -71,8 +71,7 @@ def admm(
         :math:`|A^H (A x - y) + \rho L^H u|`, at most :math:`\sqrt n \, \epsilon_{abs} +
         \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. Where x' is exact, the dual residual is the
         :math:`\rho |L^H (z' - z)|` of Boyd et al.; the last term is that of Stellato et al., and
-        with it eps_abs may be 0, so that no result depends on the unit of y. ``CONVERGED`` allows
-        for the rounding of both; where that alone is more, it is ``ROUNDING``.
+        with it eps_abs may be 0, so that no result depends on the unit of y.
     max_cg_iters : int
         Number of steps of conjugate gradients for one x'.
     A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
@@ -105,7 +104,7 @@ def admm(
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0)
     if L is None:
-        split = OperatorPair(_NAME, _same, _same, problem.y.dtype)
+        split = OperatorPair(_NAME, lambda x: x, lambda x: x, problem.y.dtype)
     else:
         split = OperatorPair(_NAME, L, L_adjoint, problem.dtype, "L")
     last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
@@ -172,7 +171,3 @@ def _steps(
         if iteration <= last_change_of_rho:
             factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
             rho, u = rho * factor, u / factor
-
-
-def _same(x: Tensor) -> Tensor:
-    return x

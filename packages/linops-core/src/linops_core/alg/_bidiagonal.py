@@ -9,8 +9,7 @@ from torch import Tensor
 
 from ._checks import check_like, check_scale, finite
 from ._precision import OperatorPair
-from ._random import random_like
-from ._vectors import norm, unit_of
+from ._vectors import norm, random_like, unit_of
 
 
 class Bidiagonalization:
@@ -44,10 +43,8 @@ class Bidiagonalization:
 
     def _check_adjoint(self, image: Tensor) -> None:
         """Compare u^H A v with the length of A^H u: set alpha to 0 where that is but rounding."""
-        found = torch.vdot(self.u.flatten(), image.flatten())
-        imaginary = found.imag if found.is_complex() else torch.zeros_like(found)
-        *numbers, length = torch.stack([found.real, imaginary, norm(image)]).tolist()
-        apart = math.hypot(numbers[0] - self.alpha, numbers[1])
+        product = complex(torch.vdot(self.u.flatten(), image.flatten()).item())
+        apart, length = abs(product - self.alpha), norm(image).item()
         precision = torch.finfo(self.dtype).eps
         noise = max(256 * torch.finfo(image.dtype).eps, 2 * precision)  # sums, and half precision
         if apart <= precision ** (1 / 3) * length < self.alpha:
@@ -62,7 +59,7 @@ class Bidiagonalization:
             raise ValueError(
                 f"{self.A.owner}: the adjoint must be that of A (dottest compares them), got "
                 f"<A^H u, v> = {self.alpha * self.unit:.6g} and <u, A v> = "
-                f"{complex(*numbers) * self.unit:.6g} for the first u and v"
+                f"{product * self.unit:.6g} for the first u and v"
             )
         if self.alpha <= rounding:
             self.unseen, self.alpha = self.alpha / (size or 1.0), 0.0

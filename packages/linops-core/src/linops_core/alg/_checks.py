@@ -82,10 +82,7 @@ def finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:
 
 
 def check_scale(owner: str, units: float | Tensor, dtype: torch.dtype) -> None:
-    """Refuse outputs, of these units for inputs near 1, that the dtype rounds coarsely.
-
-    A unit of 0 is that of zeros, which have no scale.
-    """
+    """Refuse units of outputs, for inputs near 1, that the dtype rounds coarsely; 0 is of zeros."""
     information = torch.finfo(dtype)
     # Smaller numbers may be flushed to zero, but not in float16: all devices have its subnormals.
     is_gradual = dtype.to_real() is torch.float16

@@ -31,8 +31,7 @@ from ._convergence_check import (
 from ._implicit import attach
 from ._precision import in_given_precision, narrowed, widened
 from ._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
-from ._random import random_like
-from ._vectors import add_scaled, is_moderate
+from ._vectors import add_scaled, is_moderate, random_like
 
 _NAME = "conjugate_gradients"
 
@@ -63,8 +62,7 @@ def conjugate_gradients(
     Parameters
     ----------
     A : NamedLinop or function
-        From tensors of the shape of y to such tensors. The names of its output may differ from
-        those of its input, as those of ``A.N`` do.
+        From tensors of the shape of y to such tensors; the names may differ, as of ``A.N``.
     y : Tensor
         Right-hand side; real or complex, any shape.
     gtol : float
@@ -75,8 +73,7 @@ def conjugate_gradients(
     ltol : float
         Stop when a step decreases f by no more than ltol times :math:`|f|`.
     preconditioner : NamedLinop or function, optional
-        Hermitian positive definite, close to the inverse of A: what it is applied to is a
-        residual.
+        Hermitian positive definite, close to the inverse of A; it is applied to residuals.
     batch_dims : int, or dimensions
         How many first dimensions of y, or the names of which of A, number independent systems.
         Each has its own steps and stops by itself: then its part of x stays as it is, while A
@@ -94,17 +91,14 @@ def conjugate_gradients(
     Raises
     ------
     TypeError, ValueError, ArithmeticError
-        As all solvers do; TypeError also if batch_dims are names and A is a function, ValueError
-        if A or the preconditioner shows itself not to be Hermitian positive definite, or A has no
-        such batch dimensions.
+        As all solvers do; ValueError also if A or the preconditioner shows itself not to be
+        Hermitian positive definite, or A has no such batch dimensions.
 
     Warns
     -----
     ConvergenceWarning
         If the residual is above gtol (above the root of the precision, where gtol is close to the
-        precision) and more steps would not help: the precision ended them, or x has grown in
-        directions that A maps to almost zero, as it does where A is singular and y out of its
-        range.
+        precision) and more steps would not help, as where A is singular and y out of its range.
 
     References
     ----------
@@ -145,23 +139,19 @@ def conjugate_gradients(
             warnings.warn(complaint, ConvergenceWarning, stacklevel=3)
         return x
 
-    def solve_again(gradient: Tensor) -> Tensor:
-        return solve(gradient, None, Progress(_NAME, max_num_iters))
-
     progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
     if not (implicit and torch.is_grad_enabled()):
         return solve(y, x0, progress)
     with torch.no_grad():
         x = solve(y, x0, progress)
+    again = Progress(_NAME, max_num_iters)
     operators = (A,) if preconditioner is None else (A, preconditioner)
-    return attach(x, y - in_own_space(_NAME, A, x), solve_again, _NAME, operators)
+    defect = y - in_own_space(_NAME, A, x)
+    return attach(x, defect, lambda gradient: solve(gradient, None, again), _NAME, operators)
 
 
 class Run:
-    """One run: the vectors, in units in which the right-hand side of each system is near 1.
-
-    A rounds as numbers of the dtype, by default that of y, are rounded.
-    """
+    """One run, in units in which each right-hand side is near 1; A rounds as the dtype does."""
 
     def __init__(
         self,
@@ -224,10 +214,16 @@ class Run:
         if progress.limit == 0:
             check.stop(check.active, StopReason.MAX_ITERATIONS)
         yield self, self.values(progress), check.reasons
-        searched, energy = self.begin()
-        direction = searched.clone()
-        norm_of_A = torch.zeros_like(energy.real)
+        norm_of_A = factor = torch.zeros_like(self.unit)
+        is_anew = True
         for iteration in count(1):
+            if is_anew:
+                searched = self.searched()
+                energy, direction = batch.inner(self.residual, searched), searched.clone()
+                first, norm = on_host(energy, batch.norm(searched))
+                check.begin(first, norm.real)
+            else:
+                direction = add_scaled(searched, factor, direction, into=direction)
             image = self.forward(direction)
             if iteration == 1:
                 image = self.in_chosen_unit(image)
@@ -250,25 +246,12 @@ class Run:
             check.step(Measured(*found[:3], *(number.real for number in found[3:])))
             if iteration == progress.limit:
                 check.stop(check.active, StopReason.MAX_ITERATIONS)
+            factor = self.ratio(energy, previous, previous.real > 0)
             is_anew = check.has_to_verify
             if is_anew:
                 del searched  # or it would keep the memory of the residual
                 self.verify()
             yield self, self.values(progress), check.reasons
-            if is_anew:
-                searched, energy = self.begin()
-                direction = searched.clone()
-            else:
-                factor = self.ratio(energy, previous, previous.real > 0)
-                direction = add_scaled(searched, factor, direction, into=direction)
-
-    def begin(self) -> tuple[Tensor, Tensor]:
-        """Return the first direction from the residual, and r^H z."""
-        searched = self.searched()
-        energy = self.batch.inner(self.residual, searched)
-        first, norm = on_host(energy, self.batch.norm(searched))
-        self.check.begin(first, norm.real)
-        return searched, energy
 
     def own_unit(self) -> Tensor:
         """Return the unit of x."""

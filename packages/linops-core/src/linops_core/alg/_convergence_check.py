@@ -189,34 +189,32 @@ class ConvergenceCheck:
         # Of a semidefinite A, |A p|^2 is at most |A| p^H A p: both are small, or none is.
         is_large = 2 * measured.image >= measured.norm * measured.direction
         bad = bad | ((curvature.real <= floor) & is_large)
-        bad = (bad | (size == 0)) & self.active
-        if is_any(bad):
-            raise ValueError(
-                f"{_NAME}: A must be Hermitian and positive definite, got p^H A p = "
-                f"{_first(curvature, bad)} for a direction p{_which(bad)} with "
-                f"|p| |A p| = {_first(size, bad)}"
-            )
+        self._refuse(
+            bad | (size == 0),
+            "A",
+            "p^H A p = {} for a direction p{which} with |p| |A p| = {}",
+            curvature,
+            size,
+        )
         if self.n_steps > 3:  # then its own rounding makes directions less and less conjugate
             return
         length = measured.direction + self.searched
         rounding = self.noise * measured.norm * length**2 + self.unconjugate
         bad = abs(cross - curvature) > root * measured.image * length + rounding
-        bad = bad & (measured.step != 0) & self.active
-        if is_any(bad):
-            apart = abs(cross - curvature) / (measured.image * length)
-            raise ValueError(
-                f"{_NAME}: {self.suspects} must be Hermitian and positive definite, got a residual "
-                f"z and a direction p with z^H A p = {_first(cross, bad)}, where it must be "
-                f"p^H A p = {_first(curvature, bad)}: apart by {_first(apart, bad)} of "
-                f"(|p| + |z|) |A p|{_which(bad)}"
-            )
+        self._refuse(
+            bad & (measured.step != 0),
+            self.suspects,
+            "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
+            "apart by {} of (|p| + |z|) |A p|{which}",
+            cross,
+            curvature,
+            _over(abs(cross - curvature), measured.image * length),
+        )
 
     def _note_rounding(self, measured: Measured) -> None:
-        """Note how far the next direction may be from conjugate to this one.
-
-        The residual is rounded as the larger of the two that it is the difference of; the length
-        of the step is as the curvature is, in which larger terms may cancel.
-        """
+        """Note how far the next direction may be from conjugate to this one."""
+        # The residual is rounded as the larger of the two that it is the difference of; the length
+        # of the step is as the curvature is, in which larger terms may cancel.
         curvature = abs(measured.curvature.real)
         cancelled = 1 + _over(measured.norm * measured.direction**2, curvature)
         scaling = _over(measured.searched, measured.residual)
@@ -228,11 +226,18 @@ class ConvergenceCheck:
         size = self.residual * searched
         root = self.precision**0.5
         bad = (abs(energy.imag) > root * size) | (energy.real <= self.precision * size)
-        bad &= self.active
-        if is_any(bad):
+        self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
+
+    def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
+        """Raise an error with what was found of the first active system that is bad, if one is."""
+        systems = _list(bad & self.active)
+        if True in systems:
+            index = systems.index(True)
+            which = f" of system {index}" if len(systems) > 1 else ""
+            values = [f"{_list(each)[index]:.3g}" for each in numbers]
             raise ValueError(
-                f"{_NAME}: the preconditioner must be Hermitian and positive definite, got "
-                f"r^H M r = {_first(energy, bad)} for a residual r{_which(bad)}"
+                f"{_NAME}: {who} must be Hermitian and positive definite, got "
+                + found.format(*values, which=which)
             )
 
 
@@ -262,16 +267,6 @@ def _list(numbers: Numbers) -> list[Any]:
 def is_any(which: Numbers) -> bool:
     """Return whether it is so for a system."""
     return bool(which.any()) if isinstance(which, Tensor) else bool(which)
-
-
-def _first(numbers: Numbers, bad: Numbers) -> str:
-    value = numbers[bad][0].item() if isinstance(numbers, Tensor) else numbers
-    return f"{value:.3g}"
-
-
-def _which(bad: Numbers) -> str:
-    systems = _list(bad)
-    return f" of system {systems.index(True)}" if len(systems) > 1 else ""
 
 
 def _check_finite(*numbers: Numbers) -> None:

@@ -13,8 +13,7 @@ from ._batched_vectors import BatchedVectors
 from ._checks import Operator, check_count, finite, in_own_space
 from ._precision import applied_in_half, widened
 from ._progress import Callback, Iterate, Progress
-from ._random import input_or_random
-from ._vectors import norm
+from ._vectors import input_or_random, norm
 
 
 class Estimate(NamedTuple):
@@ -79,7 +78,7 @@ def estimate_trace(
     if method not in ("hutchinson", "hutch++"):
         raise ValueError(f'{owner}: method must be "hutchinson" or "hutch++", got {method!r}')
     check_count(owner, "num_samples", num_samples, 2 if method == "hutchinson" else 6)
-    mean = _Mean(owner, A, like, sizes, seed)
+    mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
     basis = mean.like.new_zeros(0, mean.like.numel())
     if method == "hutch++":
         third = min(num_samples // 3, mean.like.numel())
@@ -128,7 +127,7 @@ def estimate_diagonal(
     """
     owner = "estimate_diagonal"
     check_count(owner, "num_samples", num_samples, 2)
-    mean = _Mean(owner, A, like, sizes, seed)
+    mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
 
     def sample() -> Tensor:
         z = mean.signs()
@@ -140,17 +139,9 @@ def estimate_diagonal(
 class _Mean:
     """The mean of samples, plus a constant, and its standard error."""
 
-    def __init__(
-        self,
-        owner: str,
-        A: Operator,
-        like: Tensor | None,
-        sizes: Mapping[str, int] | None,
-        seed: int,
-    ) -> None:
-        like, self.generator = input_or_random(owner, A, "like", like, sizes, seed)
+    def __init__(self, owner: str, A: Operator, like: Tensor, generator: torch.Generator) -> None:
         self.owner, self.A = owner, applied_in_half(owner, A, like.dtype)
-        self.like = widened(like)
+        self.like, self.generator = widened(like), generator
         self.known: Tensor | int = 0
         self.count = 0
 

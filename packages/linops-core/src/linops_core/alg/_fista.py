@@ -13,8 +13,7 @@ from ._checks import Operator, check_count, check_like, checked_number
 from ._precision import OperatorPair, rounding_of
 from ._progress import Callback, Iterate, Progress, StopReason
 from ._proximal import PenalizedProblem, Proximal
-from ._random import random_like
-from ._vectors import magnitudes
+from ._vectors import magnitudes, random_like
 
 _NAME = "fista"
 
@@ -39,9 +38,8 @@ def fista(
     L is the square of the norm of A. A step applies A and its adjoint once.
 
     It takes the memory of seven vectors of the input and six of the output at most, with what
-    A, its adjoint and the proximal map return, and waits for the device once in a step.
-    Gradients flow through the steps, all of which autograd then keeps; the length of a step and
-    the momentum count as constants.
+    A, its adjoint and the proximal map return, and waits for the device once in a step. Gradients
+    flow through the steps, all of which autograd keeps; their length and momentum are constants.
 
     Parameters
     ----------
@@ -52,7 +50,7 @@ def fista(
         :math:`g(x) + |x - z|^2 / 2t`, such as :func:`soft_threshold`.
     tol : float
         Stop when a step from the extrapolated point z to x is no longer than this times the
-        longer of both: x is a minimum when it has length 0. ``CONVERGED`` allows for its rounding.
+        longer of both: x is a minimum when it has length 0.
     step : float, optional
         Length of a step, at most 1 / L; a ValueError where it shows itself to be too long. By
         default it begins with the inverse curvature along the first gradient, and is made shorter

@@ -71,11 +71,10 @@ class _Last(torch.autograd.Function):
 def attach(
     x: Tensor, defect: Tensor, adjoint: Operator, owner: str, operators: Sequence[Operator]
 ) -> Tensor:
-    r"""Return x with the gradient of :math:`dx = M^{-1} \, \partial_\theta b`.
+    """Return x with the gradient of dx = M^-1 db, where b, the defect, has the derivative -M to x.
 
-    b is the defect, 0 at the solution x and with derivative -M to it: x is a constant in it, and
-    autograd follows everything else. ``adjoint`` is that of the inverse of M; it applies the
-    operators, of which the weights must still be those of now when it is called.
+    x is a constant in b, and autograd follows everything else. ``adjoint``, that of M^-1, applies
+    the operators, of which the weights must still be those of now when it is called.
     """
     if not defect.requires_grad:
         return x

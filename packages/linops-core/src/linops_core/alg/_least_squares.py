@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from torch import Tensor
 from ._bidiagonal import Bidiagonalization
 from ._checks import Operator, check_count, check_like, check_vector, checked_number
 from ._implicit import attach
-from ._precision import OperatorPair, checked_adjoint, in_given_precision, rounding_of, widened
+from ._precision import OperatorPair, in_given_precision, rounding_of, widened
 from ._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from ._vectors import magnitudes, unit_of
 
@@ -45,29 +44,18 @@ class Recurrence(Protocol):
     def step(self, x: Tensor) -> Norms: ...
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """Those that LSQR and LSMR share."""
 
-    method: type[Recurrence]
     damp: float
     atol: float
     btol: float
     conlim: float
 
-    def checked(self, owner: str) -> Options:
-        """Return the same as floats, each checked to be in its range."""
-        return Options(
-            self.method,
-            checked_number(owner, "damp", self.damp),
-            checked_number(owner, "atol", self.atol),
-            checked_number(owner, "btol", self.btol),
-            checked_number(owner, "conlim", self.conlim, may_be_inf=True),
-        )
-
 
 def least_squares(
     owner: str,
+    method: type[Recurrence],
     A: Operator,
     adjoint: Operator | None,
     y: Tensor,
@@ -78,39 +66,41 @@ def least_squares(
     callback: Callback | None,
 ) -> Tensor:
     """Return the solution, with the gradients that the exact one has."""
-    adjoint = checked_adjoint(owner, A, adjoint)
     check_vector(owner, "y", y)
-    options = options.checked(owner)
+    pair = OperatorPair(owner, A, adjoint, y.dtype)
+    options = Options(
+        *(
+            checked_number(owner, name, value, may_be_inf=name == "conlim")
+            for name, value in options._asdict().items()
+        )
+    )
     if max_num_iters is not None:
         check_count(owner, "max_num_iters", max_num_iters)
 
-    def solve(
-        run: _Run,
-        tqdm_kwargs: Mapping[str, object] | None = None,
-        callback: Callback | None = None,
-    ) -> Tensor:
+    def solve(run: _Run, *watchers: Any) -> Tensor:
         limit = 2 * run.x.numel() if max_num_iters is None else max_num_iters
-        Progress(owner, limit, tqdm_kwargs, callback).follow(run.steps(), _Run.result)
+        Progress(owner, limit, *watchers).follow(run.steps(method), _Run.result)
         if run.complaint is not None:
             warnings.warn(run.complaint, ConvergenceWarning, stacklevel=4)
         return run.result()
 
     with torch.no_grad():
-        x = solve(_Run(owner, A, adjoint, y, x0, options), tqdm_kwargs, callback)
+        x = solve(_Run(pair, y, x0, options), tqdm_kwargs, callback)
     if not torch.is_grad_enabled():
         return x
+    A, adjoint = pair.given
     gradient = adjoint(y - A(x))  # of half the squares, but for the constant damp^2 (x - x0)
     if not gradient.requires_grad:
         return x
-    forth, back = _augmented(A, adjoint, options.damp, x, y) if options.damp else (A, adjoint)
-    undamped = replace(options, damp=0.0)
+    forth, back = _augmented(*pair.given, options.damp, x, y) if options.damp else pair.given
+    undamped = options._replace(damp=0.0)
 
     def normal_inverse(g: Tensor) -> Tensor:
         """Return (A^H A + damp^2)^-1 g: two least-squares solutions, as exact as the first."""
-        z = solve(_Run(owner, back, forth, g, None, undamped))
-        return solve(_Run(owner, forth, back, z, None, undamped))
+        z = solve(_Run(OperatorPair(owner, back, forth, g.dtype), g, None, undamped))
+        return solve(_Run(OperatorPair(owner, forth, back, z.dtype), z, None, undamped))
 
-    return attach(x, gradient, normal_inverse, owner, (A, adjoint))
+    return attach(x, gradient, normal_inverse, owner, pair.given)
 
 
 def _augmented(
@@ -131,25 +121,16 @@ def _augmented(
 class _Run:
     """One run, in units in which y - A x0 and A are near 1."""
 
-    def __init__(
-        self,
-        owner: str,
-        A: Operator,
-        adjoint: Operator,
-        y: Tensor,
-        x0: Tensor | None,
-        options: Options,
-    ) -> None:
-        self.owner, self.options, self.dtype = owner, options, y.dtype
+    def __init__(self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: Options) -> None:
+        self.A, self.options, self.dtype, self.owner = A, options, A.dtype, A.owner
         self.precision = torch.finfo(self.dtype).eps
-        self.A = OperatorPair(owner, A, adjoint, self.dtype)
         self.y, self.x0 = widened(y), None if x0 is None else widened(x0)
         residual = self.y.clone() if self.x0 is None else self.y - self.A.forward(self.x0)
-        check_like(owner, "the output of A", residual, "y", self.y)
-        self.unit = unit_of(owner, residual)
+        check_like(A.owner, "the output of A", residual, "y", self.y)
+        self.unit = unit_of(A.owner, residual)
         self.pair = Bidiagonalization(self.A, residual.div_(self.unit))
         if self.x0 is not None:
-            check_like(owner, "x0", self.x0, "the output of the adjoint", self.pair.v)
+            check_like(A.owner, "x0", self.x0, "the output of the adjoint", self.pair.v)
         self.x, self.size = torch.zeros_like(self.pair.v), self.pair.beta  # |y|, or |y - A x0|
         self.exponent, self.gain = _exponent(self.unit), 1.0
         self.complaint: str | None = None
@@ -165,7 +146,7 @@ class _Run:
         is_extreme = abs(self.exponent) > 16
         return in_given_precision(self.owner, found, self.dtype, may_be_extreme=is_extreme)
 
-    def steps(self) -> Iterator[Iterate[_Run]]:
+    def steps(self, method: type[Recurrence]) -> Iterator[Iterate[_Run]]:
         """Move x."""
         pair, damp = self.pair, self.options.damp
         values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
@@ -178,7 +159,7 @@ class _Run:
                 f"{damp:.3g} and {pair.unit:.3g}"
             )
         self.gain = 4.0**ratio
-        recurrence = self.options.method(pair, damp / pair.unit, self.gain)
+        recurrence = method(pair, damp / pair.unit, self.gain)
         self.exponent -= _exponent(pair.unit) + 2 * ratio
         while True:
             norms, reason = self.judged(recurrence.step(self.x))
@@ -206,10 +187,9 @@ class _Run:
         return self.options.btol * self.size + self.options.atol * norms.norm * norms.x
 
     def judged(self, norms: Norms) -> tuple[Norms, StopReason | None]:
-        """Return why to stop, if at all, and the norms on which that is based.
+        """Return the norms, and why to stop by the rules of Paige and Saunders, section 6.
 
-        The rules are those of Paige and Saunders, section 6. A claim of the recurrence counts where
-        the norms of x itself, which are computed for it, confirm it with an allowance for their
+        A claim of the recurrence counts where the norms of x itself confirm it, whatever their
         rounding. Where they do not, it is looked at again when it is half as large.
         """
         atol, precision = self.options.atol, self.precision

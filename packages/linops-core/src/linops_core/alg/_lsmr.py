@@ -47,8 +47,9 @@ def lsmr(
     >>> torch.round(lsmr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)
     tensor([1., 2.])
     """
-    options = Options(LSMR, damp, atol, btol, conlim)
-    return least_squares("lsmr", A, adjoint, y, x0, options, max_num_iters, tqdm_kwargs, callback)
+    options = Options(damp, atol, btol, conlim)
+    watchers = (tqdm_kwargs, callback)
+    return least_squares("lsmr", LSMR, A, adjoint, y, x0, options, max_num_iters, *watchers)
 
 
 class LSMR:
@@ -87,23 +88,7 @@ class LSMR:
         # The last one changes in the next step, so it counts from then on.
         self.largest = max(self.largest, self.rho_bar)
         self.smallest = min(self.smallest, self.rho_bar)
-        return Norms(
-            residual=self._residual(turned, damped, cosine, sine, theta_bar, zeta_before),
-            gradient=abs(self.zeta_bar),
-            norm=math.hypot(pair.norm, self.damp),
-            condition=condition,
-            x=length / self.gain,  # of the x before this step, which saves a wait for the device
-        )
 
-    def _residual(
-        self,
-        turned: float,
-        damped: float,
-        cosine: float,
-        sine: float,
-        theta_bar: float,
-        zeta_before: float,
-    ) -> float:
         acute, check = turned * self.beta_dot, -damped * self.beta_dot
         beta_hat, self.beta_dot = cosine * acute, -sine * acute
         theta_before = self.theta_tilde
@@ -114,4 +99,10 @@ class LSMR:
         tau_dot = (self.zeta - self.theta_tilde * self.tau_tilde) / self.rho_dot
         self.damped_squared += check**2
         rest = math.hypot(self.beta_damped - tau_dot, self.beta_dot)
-        return math.hypot(rest, math.sqrt(self.damped_squared))
+        return Norms(
+            residual=math.hypot(rest, math.sqrt(self.damped_squared)),
+            gradient=abs(self.zeta_bar),
+            norm=math.hypot(pair.norm, self.damp),
+            condition=condition,
+            x=length / self.gain,  # of the x before this step, which saves a wait for the device
+        )

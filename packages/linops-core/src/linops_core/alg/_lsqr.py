@@ -37,10 +37,9 @@ def lsqr(
     It keeps three vectors of the input (x, v and the direction) and one of the output (u), and
     what A and its adjoint return, one at a time; it waits for the device once in a step.
     Gradients are those of the exact solution, by the implicit function theorem: no step is
-    kept, A and its adjoint are solved once more each in the backward pass, gradients reach y
+    kept, and A and its adjoint are solved once more each in the backward pass. They reach y
     (and not x0) and whatever A is made of, provided that the columns of A are independent or
-    damp is not 0. A second derivative is refused, and so are weights that are replaced or
-    written to before the backward pass.
+    damp is not 0. A second derivative is refused, and so are weights that have changed.
 
     Parameters
     ----------
@@ -51,18 +50,17 @@ def lsqr(
     atol, btol : float
         Relative errors of A and of y: stop when the residual r is what such errors could make,
         :math:`|r| \le \mathrm{btol} |y| + \mathrm{atol} |A| |x|`, or when x is a least-squares
-        solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. ``|A|`` is the estimate
-        of the norm that the steps give, which is at most the norm. With x0, y is y - A x0 here, and
-        x is x - x0. A residual that is computed anew confirms what the recurrence says, which
-        applies A (and its adjoint for the second rule) once more.
+        solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. ``|A|`` is what the steps
+        show of the norm. With x0, y is y - A x0 here, and x is x - x0. A residual that is computed
+        anew confirms the recurrence, which applies A (by the second rule A^H) once more.
     conlim : float
         Stop when the estimated condition number of A reaches it, as it does when A is singular
         and steps go on for too long; 0 for no limit.
     A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`; by default there are at most twice as many steps as unknowns.
         The ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
-        :math:`|A^H r| / (|A| |r|)`, and "condition", of the (damped) A; all as the recurrence has
-        them, with y - A x0 for y, and in the last step those of x itself.
+        :math:`|A^H r| / (|A| |r|)`, and "condition", of the (damped) A: those of the recurrence,
+        with y - A x0 for y, and in the last step of x itself.
 
     Raises
     ------
@@ -83,13 +81,15 @@ def lsqr(
 
     Examples
     --------
+    >>> import torch
     >>> from linops_core import Dense
     >>> A = Dense.from_einstr(torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), "MN,N->M")
     >>> torch.round(lsqr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)
     tensor([1., 2.])
     """
-    options = Options(LSQR, damp, atol, btol, conlim)
-    return least_squares("lsqr", A, adjoint, y, x0, options, max_num_iters, tqdm_kwargs, callback)
+    options = Options(damp, atol, btol, conlim)
+    watchers = (tqdm_kwargs, callback)
+    return least_squares("lsqr", LSQR, A, adjoint, y, x0, options, max_num_iters, *watchers)
 
 
 class LSQR:
@@ -119,20 +119,16 @@ class LSQR:
         add_scaled(pair.v, -theta / rho, self.w, into=self.w)
         self.inverse_squared += (length / rho) ** 2
         self.damped_squared += psi**2
-        frobenius = math.sqrt(self.norm_squared)
+        delta, gamma_bar = self.sine * rho, -self.cosine * rho
+        rest = phi - delta * self.z
+        length_of_x = math.sqrt(self.x_squared + (rest / gamma_bar) ** 2)
+        self.cosine, self.sine, gamma = rotation(gamma_bar, theta)
+        self.z = rest / gamma
+        self.x_squared += self.z**2
         return Norms(
             residual=math.hypot(self.phi_bar, math.sqrt(self.damped_squared)),
             gradient=pair.alpha * abs(sine * phi),
             norm=math.hypot(pair.norm, damp),
-            condition=frobenius * math.sqrt(self.inverse_squared),
-            x=self._length_of_x(phi, rho, theta),
+            condition=math.sqrt(self.norm_squared) * math.sqrt(self.inverse_squared),
+            x=length_of_x,
         )
-
-    def _length_of_x(self, phi: float, rho: float, theta: float) -> float:
-        delta, gamma_bar = self.sine * rho, -self.cosine * rho
-        rest = phi - delta * self.z
-        length = math.sqrt(self.x_squared + (rest / gamma_bar) ** 2)
-        self.cosine, self.sine, gamma = rotation(gamma_bar, theta)
-        self.z = rest / gamma
-        self.x_squared += self.z**2
-        return length

@@ -13,8 +13,7 @@ from ._power_method import operator_norm
 from ._precision import OperatorPair, in_given_precision, rounding_of, widened
 from ._progress import Callback, Iterate, Progress, StopReason, reason_of_both
 from ._proximal import Proximal, checked_proximal, conjugate
-from ._random import random_like
-from ._vectors import add_scaled, magnitudes
+from ._vectors import add_scaled, magnitudes, random_like
 
 _NAME = "pdhg"
 
@@ -46,7 +45,7 @@ def pdhg(
 
     It takes the memory of five vectors of the input and six of the output at most, with what K,
     its adjoint and the proximal maps return, and waits for the device once in a step. Gradients
-    flow through the steps, all of which autograd then keeps; tau and sigma count as constants.
+    flow through the steps, all of which autograd keeps; tau and sigma are constants.
 
     Parameters
     ----------
@@ -66,8 +65,7 @@ def pdhg(
         :math:`(x - x') / \tau \in \partial g(x') + K^H p'` and
         :math:`(p - p') / \sigma + K (2 x - x_{-1} - x') \in \partial f^*(p') - K x'` are no longer
         than eps_abs times the root of their number of entries plus eps_rel :math:`|K| |p'|`, or
-        eps_rel :math:`|K| |x'|`. ``CONVERGED`` allows for the rounding of both; where that alone is
-        more than the tolerance, it is ``ROUNDING``.
+        eps_rel :math:`|K| |x'|`.
     K, max_num_iters, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`, where K is A. The ``values`` of a step are "primal" and "dual",
         the lengths of the first and of the second of these vectors, "tau" and "sigma".
@@ -169,10 +167,10 @@ class _StepLengths:
     """tau and sigma, and an estimate of the norm of K from below."""
 
     def __init__(self, K: OperatorPair, x0: Tensor, tau: float | None, sigma: float | None) -> None:
-        if tau is not None:
-            tau = checked_number(_NAME, "tau", tau, is_positive=True)
-        if sigma is not None:
-            sigma = checked_number(_NAME, "sigma", sigma, is_positive=True)
+        tau, sigma = (
+            given if given is None else checked_number(_NAME, name, given, is_positive=True)
+            for name, given in (("tau", tau), ("sigma", sigma))
+        )
         with torch.no_grad():
             norm = operator_norm(K.forward, random_like(x0), 30, 1e-3, adjoint=K.adjoint)
         self.norm = float(norm)
@@ -182,20 +180,22 @@ class _StepLengths:
             tau = longest if sigma is None else longest**2 / sigma
             sigma = longest if sigma is None else sigma
         self.tau, self.sigma = tau, longest**2 / tau if sigma is None else sigma
-        self._check()
+        if self.are_given:
+            self._fit()
 
     def learn(self, norm: float) -> None:
-        """Take note of what the norm is at least: shorten the steps, or refuse those given."""
-        if norm <= self.norm * (1 + 1e-3):
-            return
-        self.norm = norm
-        self._check()
-        excess = math.sqrt(self.tau * self.sigma) * norm / 0.99
-        if excess > 1 and not self.are_given:
-            self.tau, self.sigma = self.tau / excess, self.sigma / excess
+        """Take note of what the norm is at least."""
+        if norm > self.norm * (1 + 1e-3):
+            self.norm = norm
+            self._fit()
 
-    def _check(self) -> None:
-        if self.are_given and self.tau * self.sigma * self.norm**2 > 1 + 1e-3:
+    def _fit(self) -> None:
+        """Shorten steps that are too long for the norm, or refuse those given."""
+        product = math.sqrt(self.tau * self.sigma) * self.norm
+        if not self.are_given:
+            excess = max(product / 0.99, 1.0)
+            self.tau, self.sigma = self.tau / excess, self.sigma / excess
+        elif product**2 > 1 + 1e-3:
             raise ValueError(
                 f"{_NAME}: tau and sigma must satisfy tau sigma |K|^2 <= 1, got {self.tau:.6g} and "
                 f"{self.sigma:.6g} for a norm of at least {self.norm:.6g}"

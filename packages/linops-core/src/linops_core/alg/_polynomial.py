@@ -161,10 +161,7 @@ class Polynomial(Composite):
 
 
 def _inverse(residual: Residual, degree: int, lower: float, upper: float) -> ChebyshevSeries:
-    """Return p = (1 - q) / lambda for the residual polynomial q of one degree more.
-
-    They follow exactly from the values of p at as many Chebyshev nodes.
-    """
+    """Return p = (1 - q) / lambda, from its values at Chebyshev nodes; q is of one degree more."""
     count = degree + 1
     center, half = (upper + lower) / 2, (upper - lower) / 2
     angles = [math.pi * (i + 0.5) / count for i in range(count)]
@@ -186,11 +183,7 @@ def _least_largest(degree: int, t: float, zero: float) -> float:
 
 
 def _least_square(degree: int, t: float, zero: float) -> float:
-    """Return q of the least mean square on [-1, 1], with q(zero) = 1, at t.
-
-    It is the kernel polynomial of the Legendre polynomials P_j, sum of (2 j + 1) P_j(zero) P_j,
-    over its value at zero.
-    """
+    """Return q of the least mean square, the kernel polynomial sum of (2 j + 1) P_j(zero) P_j."""
     weights = [(2 * j + 1) * value for j, value in enumerate(_legendre(degree, zero))]
     over, under = (
         sum(w * p for w, p in zip(weights, _legendre(degree, point), strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,7 +11,6 @@ from ._batched_vectors import BatchDims, BatchedVectors, batched_vectors
 from ._checks import (
     Operator,
     check_count,
-    check_scale,
     check_vector,
     checked_number,
     finite,
@@ -20,8 +18,7 @@ from ._checks import (
 )
 from ._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
 from ._progress import Callback, Iterate, Progress, StopReason
-from ._random import input_or_random
-from ._vectors import is_moderate, unit_of
+from ._vectors import input_or_random, unit_of
 
 
 def power_method(
@@ -54,8 +51,7 @@ def power_method(
         Number of steps after which to stop in any case.
     tol : float
         Stop when the magnitude changes by no more than this, relatively; what is left may be more,
-        where the next magnitude is close. ``CONVERGED`` allows for the rounding of the magnitude;
-        ``ROUNDING`` means that it changes by no more than that.
+        where the next magnitude is close.
     batch_dims : int, or dimensions
         How many first dimensions, or the names of which of A, number independent operators:
         each has its own vector, and all go on until the last has converged.
@@ -89,21 +85,12 @@ def power_method(
     dtype = v_init.dtype
     progress = Progress(owner, max_iters, tqdm_kwargs, callback)
     steps = _steps(applied_in_half(owner, A, dtype), widened(v_init), tol, batch, dtype)
-    v, eigenvalue = progress.follow(steps, partial(_shown, dtype))
+    v, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
     return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.axes])
 
 
-def _shown(dtype: torch.dtype, found: tuple[Tensor, Tensor]) -> Tensor:
-    return narrowed(found[0], dtype).clone()
-
-
 def _steps(
-    A: Operator,
-    v: Tensor,
-    tol: float,
-    batch: BatchedVectors,
-    dtype: torch.dtype,
-    unit: float = 1.0,
+    A: Operator, v: Tensor, tol: float, batch: BatchedVectors, dtype: torch.dtype, unit: float = 1.0
 ) -> Iterator[Iterate[tuple[Tensor, Tensor]]]:
     """Yield v and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
     owner = "power_method"
@@ -192,11 +179,8 @@ def operator_norm(
     back = pair.adjoint(image / size)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)
-    check_scale(owner, unit, narrowed(back, dtype).dtype)
-    if is_moderate(unit):
-        unit = 1.0
-    else:  # squares may leave the range of the dtype
-        pair = pair.in_unit(unit)
+    pair, unit = pair.in_moderate_unit(unit, back)
     progress = Progress("power_method", max_iters, tqdm_kwargs, callback)
     steps = _steps(pair.normal(), v, tol, BatchedVectors(), dtype, unit)
-    return progress.follow(steps, partial(_shown, dtype))[1].sqrt() * unit
+    _, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
+    return eigenvalue.sqrt() * unit

@@ -1,7 +1,4 @@
-r"""Proximal maps :math:`\mathrm{prox}_{t g}(z) = \arg\min_x g(x) + |x - z|^2 / 2t`.
-
-A proximal map is any function of z and of the step t. Here are those that are used every day.
-"""
+r"""Proximal maps :math:`\mathrm{prox}_{t g}(z) = \arg\min_x g(x) + |x - z|^2 / 2t`."""
 
 from __future__ import annotations
 
@@ -185,10 +182,7 @@ def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dty
 
 
 class PenalizedProblem:
-    """|A x - y|^2 / 2 + g, in the unit of y if that is extreme: the same function, to the last bit.
-
-    Its vectors are in single precision where y is in half.
-    """
+    """|A x - y|^2 / 2 + g, in the unit of y if that is extreme, in single precision at least."""
 
     def __init__(
         self,

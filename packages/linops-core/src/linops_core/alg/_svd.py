@@ -8,11 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._checks import Operator, check_count, check_scale, checked_number, finite
+from ._checks import Operator, check_count, checked_number, finite
 from ._precision import OperatorPair, narrowed, rounding_of, widened
 from ._progress import Callback, Iterate, Progress, StopReason
-from ._random import input_or_random, random_like
-from ._vectors import is_moderate, norm, unit_of
+from ._vectors import input_or_random, norm, random_like, unit_of
 
 _NAME = "svd"
 
@@ -61,9 +60,6 @@ def svd(
     ----------
     k : int
         At most the dimension of the input and that of the output; a ValueError if it is more.
-    tol : float
-        See above. ``CONVERGED`` allows for the rounding of A; where that alone is more, the steps
-        end at the precision, which is ``ROUNDING``.
     oversampling : int
         Vectors in a block beyond k.
     A, like, max_num_iters, adjoint, sizes, seed, tqdm_kwargs, callback
@@ -112,10 +108,8 @@ class _Blocks:
         self.generator, self.dtype = generator, A.dtype
         self.output = A.forward(random_like(like))
         self.like = like.to(torch.promote_types(like.dtype, self.output.dtype))
-        self.unit = unit_of(_NAME, self.output, is_output=True)
-        check_scale(_NAME, self.unit, narrowed(self.output, A.dtype).dtype)
-        self.unit = 1.0 if is_moderate(self.unit) else self.unit
-        self.A = A if self.unit == 1.0 else A.in_unit(self.unit)
+        unit = unit_of(_NAME, self.output, is_output=True)
+        self.A, self.unit = A.in_moderate_unit(unit, self.output)
         self.most = min(self.like.numel(), self.output.numel())
         self.left = _Basis(self.output.numel())
         self.right = _Basis(self.like.numel())
@@ -137,7 +131,8 @@ class _Blocks:
                 output = self.output.to(like.dtype)
                 left.extend(random_like(output, self.generator, k - left.count), 0.0)
             matrix = torch.nn.functional.pad(matrix, (0, 0, 0, left.count - len(matrix)))
-            matrix = torch.cat([matrix, left.coordinates(images).mT], dim=1)
+            coordinates = torch.cat([images @ block.mH for block in left.blocks], dim=1)
+            matrix = torch.cat([matrix, coordinates.mT], dim=1)
             P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
             residual, newest = 0.0, newest[:0]
             if len(new_left):
@@ -187,10 +182,6 @@ class _Basis:
             for block in self.blocks:
                 rows = rows - (rows @ block.mH) @ block
         return rows
-
-    def coordinates(self, rows: Tensor) -> Tensor:
-        """Return the inner products of the rows with all vectors: (rows, vectors)."""
-        return torch.cat([rows @ block.mH for block in self.blocks], dim=1)
 
     def combined(self, weights: Tensor) -> Tensor:
         """Return sums of the first vectors: weights (sums, vectors)."""

@@ -1,15 +1,19 @@
-"""Tensors as vectors: sums in place, and norms whatever the scale."""
+"""Tensors as vectors: sums in place, norms whatever the scale, and random ones."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
+from .._base._linop import NamedLinop
+from .._base._sizes import input_lengths
+from .._kernels._dtype import promoted
 from .._kernels._tracing import is_recorded
-from ._checks import finite
+from ._checks import Operator, check_vector, finite
 
 
 def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None = None) -> Tensor:
@@ -30,12 +34,8 @@ def is_moderate(units: float | Tensor) -> bool:
 
 def norm(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Return the root of the sum of squares over some dimensions; over all by default."""
-
-    def reduce(parts: Tensor, dims: list[int]) -> Tensor:
-        length: Tensor = torch.linalg.vector_norm(parts, dim=dims, keepdim=keepdim)
-        return length
-
-    return _reduced(reduce, x, dims, keepdim)
+    vector_norm = torch.linalg.vector_norm
+    return _reduced(lambda x, dims: vector_norm(x, 2, dims, keepdim), x, dims, keepdim)
 
 
 def largest_part(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
@@ -58,10 +58,7 @@ def _reduced(
 
 
 def magnitudes(owner: str, *vectors: Tensor, numbers: Sequence[Tensor] = ()) -> list[float]:
-    """Return the norms of vectors, which must be finite, then the numbers; one wait for the device.
-
-    A norm whose square leaves the range of the dtype is computed again in another unit.
-    """
+    """Return the norms of vectors, whatever their scale, and numbers; one wait for the device."""
     norms = [norm(vector.detach()) for vector in vectors]
     found: list[float] = torch.stack([*norms, *(one.detach() for one in numbers)]).tolist()
     for index, vector in enumerate(vectors):
@@ -73,22 +70,42 @@ def magnitudes(owner: str, *vectors: Tensor, numbers: Sequence[Tensor] = ()) -> 
 
 
 def safe_norms(vector: Tensor) -> tuple[float, float]:
-    """Return between which lengths the squares that make up a norm are in the range of the dtype.
-
-    Squares that fall below the range are then, all together, below the precision of the sum.
-    """
+    """Return between which lengths the squares in a norm are in range, or lost in rounding."""
     information = torch.finfo(vector.dtype)
     lowest = math.sqrt(vector.numel() * information.tiny / information.eps)
     return lowest, math.sqrt(information.max)
 
 
 def unit_of(owner: str, y: Tensor, is_output: bool = False) -> float:
-    """Return the power of two below the largest part of y, 1 for zeros: no square overflows in it.
-
-    An error names the dtype where y is an output of A, of which the scale may be the reason.
-    """
+    """Return the power of two below the largest part of y, 1 for zeros; squares are safe in it."""
     dtype = y.dtype if is_output else None
     largest = finite(owner, largest_part(y).item(), dtype) if y.numel() else 0.0
     # The inverse of a unit must be in the range as well: some devices multiply by it.
     lowest = torch.finfo(y.dtype).tiny
     return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
+
+
+def random_like(x: Tensor, generator: Generator | None = None, count: int | None = None) -> Tensor:
+    """Return normal numbers of the shape of x, or ``count`` rows of as many; seed 0 by default."""
+    shape = x.shape if count is None else (count, x.numel())
+    generator = generator or Generator().manual_seed(0)
+    # Drawn on the CPU, whatever the default device, so that a seed means the same everywhere.
+    return torch.randn(shape, dtype=x.dtype, generator=generator, device="cpu").to(x.device)
+
+
+def input_or_random(
+    owner: str, A: Operator, name: str, x: Tensor | None, sizes: Mapping[str, int] | None, seed: int
+) -> tuple[Tensor, Generator]:
+    """Return x, or normal numbers in the space of the inputs of A, and the generator for more."""
+    if not isinstance(seed, Integral) or isinstance(seed, bool):
+        raise TypeError(f"{owner}: seed must be an integer, got {seed!r}")
+    generator = Generator().manual_seed(int(seed) % 2**63)
+    if x is not None:
+        check_vector(owner, name, x)
+        return x, generator
+    if not isinstance(A, NamedLinop):
+        raise TypeError(f"{owner}: a function must come with a first vector, got {A!r} alone")
+    lengths = input_lengths(A, sizes, of_run=None)
+    dtype = promoted((*A.parameters(), *A.buffers()), torch.get_default_dtype())
+    device = next(iter(A.input_devices), "cpu")
+    return random_like(torch.empty(lengths, dtype=dtype, device=device), generator), generator
