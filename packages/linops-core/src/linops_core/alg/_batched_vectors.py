@@ -29,9 +29,8 @@ class BatchedVectors:
 
     def scalars_shape(self, x: Tensor) -> list[int]:
         """Return the shape of one number for each, to be multiplied with x."""
-        if not self.axes:
-            return []
-        return [size if axis in self.axes else 1 for axis, size in enumerate(x.shape)]
+        shape = [size if axis in self.axes else 1 for axis, size in enumerate(x.shape)]
+        return shape if self.axes else []
 
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
         """Return x^H z of each, in ``scalars_shape``; no product of the size of x is made."""

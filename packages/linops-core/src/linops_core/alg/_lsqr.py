@@ -34,12 +34,11 @@ def lsqr(
     nearest to x0; in exact arithmetic every step gives the x of conjugate gradients on
     :math:`A^H A`, but here rounding grows with the condition of A, not with its square.
 
-    It keeps three vectors of the input (x, v and the direction) and one of the output (u), and
-    what A and its adjoint return, one at a time; it waits for the device once in a step.
-    Gradients are those of the exact solution, by the implicit function theorem: no step is
-    kept, and A and its adjoint are solved once more each in the backward pass. They reach y
-    (and not x0) and whatever A is made of, provided that the columns of A are independent or
-    damp is not 0. A second derivative is refused, and so are weights that have changed.
+    It keeps three vectors of the input and one of the output, and what A and its adjoint return,
+    one at a time; it waits for the device once in a step. Gradients are those of the exact
+    solution, as of :func:`conjugate_gradients` with ``implicit=True``: A and its adjoint are solved
+    once more each in the backward pass. The columns of A must be independent for them, or damp not
+    be 0.
 
     Parameters
     ----------

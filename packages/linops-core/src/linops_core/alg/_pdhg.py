@@ -101,8 +101,13 @@ def pdhg(
         check_vector(_NAME, "p0", p0)
         p0 = widened(p0).clone()
     pair, x = OperatorPair(_NAME, K, adjoint, dtype, "K"), widened(x0).clone()
-    lengths = _StepLengths(pair, x, tau, sigma)
-    steps = _steps(pair, (proximal_f, proximal_g), x, p0, lengths, (eps_abs, eps_rel))
+    tau, sigma = (
+        given if given is None else checked_number(_NAME, name, given, is_positive=True)
+        for name, given in (("tau", tau), ("sigma", sigma))
+    )
+    are_given = tau is not None and sigma is not None
+    lengths = _first_lengths(pair, x, tau, sigma)
+    steps = _steps(pair, (proximal_f, proximal_g), x, p0, lengths, are_given, (eps_abs, eps_rel))
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
@@ -116,19 +121,21 @@ def _steps(
     proximals: tuple[Proximal, Proximal],
     x: Tensor,
     p: Tensor | None,
-    lengths: _StepLengths,
+    lengths: tuple[float, float, float],
+    are_given: bool,
     tolerances: tuple[float, float],
 ) -> Iterator[Iterate[Tensor]]:
-    eps_abs, eps_rel = tolerances
+    (tau, sigma, norm), (eps_abs, eps_rel) = lengths, tolerances
+    if are_given:
+        _check_lengths(tau, sigma, norm)
     proximal_dual, proximal = conjugate(proximals[0]), proximals[1]
     precision, rounding = torch.finfo(K.dtype).eps, rounding_of(K.dtype)
     image = K.forward(x)
     p = torch.zeros_like(image) if p is None else p
     check_like(_NAME, "p0", p, "the output of K", image)
     ahead = image.clone()
-    yield x, {"primal": math.inf, "dual": math.inf} | lengths.values(), None
+    yield x, {"primal": math.inf, "dual": math.inf, "tau": tau, "sigma": sigma}, None
     while True:
-        tau, sigma, norm = lengths.tau, lengths.sigma, lengths.norm
         p_new = proximal_dual(torch.add(p, ahead, alpha=sigma), sigma)
         check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
         back = K.adjoint(p_new)
@@ -157,50 +164,36 @@ def _steps(
         ahead = torch.lerp(image, image_new, 2.0)
         x, p, image = x_new, p_new, image_new
         del x_new, p_new, p_move, image_new
-        yield x, {"primal": primal, "dual": dual} | lengths.values(), reason
+        yield x, {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}, reason
         # At rounding the ratio of two moves says nothing of the norm.
-        if moved > 16 * precision * x_size:
-            lengths.learn((bent - 2 * rounding * norm * x_size) / moved)
+        if moved <= 16 * precision * x_size:
+            continue
+        shown = (bent - 2 * rounding * norm * x_size) / moved
+        if shown > norm * (1 + 1e-3):
+            norm = shown
+            if are_given:
+                _check_lengths(tau, sigma, norm)
+            else:
+                excess = max(math.sqrt(tau * sigma) * norm / 0.99, 1.0)
+                tau, sigma = tau / excess, sigma / excess
 
 
-class _StepLengths:
-    """tau and sigma, and an estimate of the norm of K from below."""
+def _first_lengths(
+    K: OperatorPair, x0: Tensor, tau: float | None, sigma: float | None
+) -> tuple[float, float, float]:
+    """Return tau, sigma, and an estimate of the norm of K from below."""
+    with torch.no_grad():
+        norm = float(operator_norm(K.forward, random_like(x0), 30, 1e-3, adjoint=K.adjoint))
+    longest = 0.99 / (norm or 1.0)  # the root of the product
+    if tau is None:
+        tau = longest if sigma is None else longest**2 / sigma
+        sigma = longest if sigma is None else sigma
+    return tau, longest**2 / tau if sigma is None else sigma, norm
 
-    def __init__(self, K: OperatorPair, x0: Tensor, tau: float | None, sigma: float | None) -> None:
-        tau, sigma = (
-            given if given is None else checked_number(_NAME, name, given, is_positive=True)
-            for name, given in (("tau", tau), ("sigma", sigma))
+
+def _check_lengths(tau: float, sigma: float, norm: float) -> None:
+    if tau * sigma * norm**2 > 1 + 1e-3:
+        raise ValueError(
+            f"{_NAME}: tau and sigma must satisfy tau sigma |K|^2 <= 1, got {tau:.6g} and "
+            f"{sigma:.6g} for a norm of at least {norm:.6g}"
         )
-        with torch.no_grad():
-            norm = operator_norm(K.forward, random_like(x0), 30, 1e-3, adjoint=K.adjoint)
-        self.norm = float(norm)
-        longest = 0.99 / (self.norm or 1.0)  # the root of the product
-        self.are_given = tau is not None and sigma is not None
-        if tau is None:
-            tau = longest if sigma is None else longest**2 / sigma
-            sigma = longest if sigma is None else sigma
-        self.tau, self.sigma = tau, longest**2 / tau if sigma is None else sigma
-        if self.are_given:
-            self._fit()
-
-    def learn(self, norm: float) -> None:
-        """Take note of what the norm is at least."""
-        if norm > self.norm * (1 + 1e-3):
-            self.norm = norm
-            self._fit()
-
-    def _fit(self) -> None:
-        """Shorten steps that are too long for the norm, or refuse those given."""
-        product = math.sqrt(self.tau * self.sigma) * self.norm
-        if not self.are_given:
-            excess = max(product / 0.99, 1.0)
-            self.tau, self.sigma = self.tau / excess, self.sigma / excess
-        elif product**2 > 1 + 1e-3:
-            raise ValueError(
-                f"{_NAME}: tau and sigma must satisfy tau sigma |K|^2 <= 1, got {self.tau:.6g} and "
-                f"{self.sigma:.6g} for a norm of at least {self.norm:.6g}"
-            )
-
-    def values(self) -> dict[str, float]:
-        """Return both for the callback."""
-        return {"tau": self.tau, "sigma": self.sigma}

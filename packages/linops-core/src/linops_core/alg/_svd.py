@@ -87,82 +87,82 @@ def svd(
     check_count(_NAME, "oversampling", oversampling)
     tol = checked_number(_NAME, "tol", tol)
     like, generator = input_or_random(_NAME, A, "like", like, sizes, seed)
-    dtype = like.dtype
-    blocks = _Blocks(OperatorPair(_NAME, A, adjoint, dtype), widened(like), generator)
-    if k > blocks.most:
+    pair, dtype, like = OperatorPair(_NAME, A, adjoint, like.dtype), like.dtype, widened(like)
+    output = pair.forward(random_like(like))
+    like = like.to(torch.promote_types(like.dtype, output.dtype))
+    most = min(like.numel(), output.numel())
+    if k > most:
         raise ValueError(
-            f"{_NAME}: k must be at most {blocks.most}, the least of the dimensions of input and "
-            f"output, got {k}"
+            f"{_NAME}: k must be at most {most}, the least of the dimensions of input and output, "
+            f"got {k}"
         )
+    left, right = _Basis(output.to(like.dtype)), _Basis(like)
+    noise = 2 * rounding_of(dtype)  # of A and of its adjoint
+    pair, unit = pair.in_moderate_unit(unit_of(_NAME, output, is_output=True), output)
+    right.extend(random_like(like, generator, min(k + oversampling, most)), 0.0)
+    steps = _steps(pair, unit, (left, right), k, (tol, noise), generator)
     progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-    P, S, Qh = progress.follow(blocks.steps(k, k + oversampling, tol), lambda found: found[1] * 1)
-    U = blocks.left.combined(P[:, :k].mT).reshape(-1, *blocks.output.shape)
-    V = blocks.right.combined(Qh[:k].conj()).reshape(-1, *blocks.like.shape)
+    P, S, Qh = progress.follow(steps, lambda found: found[1] * 1)
+    U, V = left.combined(P[:, :k].mT), right.combined(Qh[:k].conj())
     return SVD(narrowed(U, dtype), S, narrowed(V, dtype))
 
 
-class _Blocks:
-    """The spaces that are spanned by A and its adjoint, applied in turn."""
-
-    def __init__(self, A: OperatorPair, like: Tensor, generator: torch.Generator) -> None:
-        self.generator, self.dtype = generator, A.dtype
-        self.output = A.forward(random_like(like))
-        self.like = like.to(torch.promote_types(like.dtype, self.output.dtype))
-        unit = unit_of(_NAME, self.output, is_output=True)
-        self.A, self.unit = A.in_moderate_unit(unit, self.output)
-        self.most = min(self.like.numel(), self.output.numel())
-        self.left = _Basis(self.output.numel())
-        self.right = _Basis(self.like.numel())
-
-    def steps(self, k: int, width: int, tol: float) -> Iterator[Iterate[tuple[Tensor, ...]]]:
-        """Yield the triplets of A between both spaces, in coordinates; S in the unit of A."""
-        A, left, right, like = self.A, self.left, self.right, self.like
-        matrix = like.new_zeros(0, 0)
-        yield (matrix, matrix, matrix), {}, None
-        scale, noise = 0.0, 2 * rounding_of(self.dtype)  # of A and of its adjoint
-        newest = right.extend(random_like(like, self.generator, min(width, self.most)), 0.0)
-        while True:
-            images = torch.stack([A.forward(row.reshape(like.shape)).flatten() for row in newest])
-            scale = max(scale, finite(_NAME, norm(images).item(), images.dtype))
-            first = left.count
-            new_left = left.extend(images, scale)
-            if left.count < k and len(new_left) < len(newest):
-                # The rank is less than k: the other singular values are 0.
-                output = self.output.to(like.dtype)
-                left.extend(random_like(output, self.generator, k - left.count), 0.0)
-            matrix = torch.nn.functional.pad(matrix, (0, 0, 0, left.count - len(matrix)))
-            coordinates = torch.cat([images @ block.mH for block in left.blocks], dim=1)
-            matrix = torch.cat([matrix, coordinates.mT], dim=1)
-            P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
-            residual, newest = 0.0, newest[:0]
-            if len(new_left):
-                rows = [A.adjoint(row.reshape(self.output.shape)).flatten() for row in new_left]
-                images = torch.stack(rows)
-                finite(_NAME, norm(images).item(), images.dtype)
-                newest = right.extend(images, scale)
-                rest = images @ newest.mH
-                columns = rest.mT @ P[first : first + len(new_left), :k]
-                residual = float(norm(columns, [0]).max().item())
-            relative = residual / (float(S[0]) or 1.0)
-            reason = None
-            if len(S) >= k and relative + noise <= tol:
-                reason = StopReason.CONVERGED
-            elif len(S) >= k and (relative <= noise or not len(newest)):
-                reason = StopReason.ROUNDING
-            values = {"norm": float(S[0]) * self.unit, "residual": relative}
-            yield (P, S[:k] * self.unit, Qh), values, reason
+def _steps(
+    A: OperatorPair,
+    unit: float,
+    bases: tuple[_Basis, _Basis],
+    k: int,
+    tolerances: tuple[float, float],
+    generator: torch.Generator,
+) -> Iterator[Iterate[tuple[Tensor, ...]]]:
+    """Yield the triplets of A between both spaces, in coordinates; S in the unit of A."""
+    (left, right), (tol, noise) = bases, tolerances
+    matrix, newest, scale = right.like.new_zeros(0, 0), right.blocks[0], 0.0
+    yield (matrix, matrix, matrix), {}, None
+    while True:
+        images = right.images(A.forward, newest)
+        scale = max(scale, finite(_NAME, norm(images).item(), images.dtype))
+        first = left.count
+        new_left = left.extend(images, scale)
+        if left.count < k and len(new_left) < len(newest):
+            # The rank is less than k: the other singular values are 0.
+            left.extend(random_like(left.like, generator, k - left.count), 0.0)
+        matrix = torch.nn.functional.pad(matrix, (0, 0, 0, left.count - len(matrix)))
+        coordinates = torch.cat([images @ block.mH for block in left.blocks], dim=1)
+        matrix = torch.cat([matrix, coordinates.mT], dim=1)
+        P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
+        residual, newest = 0.0, newest[:0]
+        if len(new_left):
+            images = left.images(A.adjoint, new_left)
+            finite(_NAME, norm(images).item(), images.dtype)
+            newest = right.extend(images, scale)
+            rest = images @ newest.mH
+            columns = rest.mT @ P[first : first + len(new_left), :k]
+            residual = float(norm(columns, [0]).max().item())
+        relative = residual / (float(S[0]) or 1.0)
+        reason = None
+        if len(S) >= k and relative + noise <= tol:
+            reason = StopReason.CONVERGED
+        elif len(S) >= k and (relative <= noise or not len(newest)):
+            reason = StopReason.ROUNDING
+        values = {"norm": float(S[0]) * unit, "residual": relative}
+        yield (P, S[:k] * unit, Qh), values, reason
 
 
 class _Basis:
-    """Orthonormal vectors, the rows of blocks."""
+    """Orthonormal vectors of a space, that of a tensor: the rows of blocks."""
 
-    def __init__(self, dimension: int) -> None:
-        self.dimension = dimension
+    def __init__(self, like: Tensor) -> None:
+        self.like = like
         self.blocks: list[Tensor] = []
 
     @property
     def count(self) -> int:
         return sum(map(len, self.blocks))
+
+    def images(self, operator: Operator, rows: Tensor) -> Tensor:
+        """Return what an operator makes of rows, as rows."""
+        return torch.stack([operator(row.reshape(self.like.shape)).flatten() for row in rows])
 
     def extend(self, rows: Tensor, scale: float) -> Tensor:
         """Add a block that spans what of the rows is new, more than rounding; return the block."""
@@ -185,9 +185,9 @@ class _Basis:
 
     def combined(self, weights: Tensor) -> Tensor:
         """Return sums of the first vectors: weights (sums, vectors)."""
-        total, first = weights.new_zeros(len(weights), self.dimension), 0
+        total, first = weights.new_zeros(len(weights), self.like.numel()), 0
         for block in self.blocks:
             if first < weights.shape[1]:
                 total = total.addmm_(weights[:, first : first + len(block)], block)
             first += len(block)
-        return total
+        return total.reshape(-1, *self.like.shape)
