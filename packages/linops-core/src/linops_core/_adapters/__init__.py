@@ -3,8 +3,5 @@
 from ._pylops import from_pylops as from_pylops
 from ._pylops import to_pylops as to_pylops
 from ._scipy import from_scipy as from_scipy
-from ._scipy import to_scipy as to_scipy
 from ._sigpy import from_sigpy as from_sigpy
 from ._sigpy import to_sigpy as to_sigpy
-
-__all__ = ["from_pylops", "from_scipy", "from_sigpy", "to_pylops", "to_scipy", "to_sigpy"]

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from memmap import same_storage
+from nameddim import ELLIPSES, ND
 
-from .._base._batch import batch_axes
 from .._base._linop import NamedLinop
+from .._base._roles import Role
 from .._base._sizes import input_lengths
 from .._kernels._dtype import in_precision_of, promoted
 
@@ -138,3 +139,16 @@ def as_array(y: Tensor, x: Tensor) -> NDArray[Any]:
         y = y.clone()
     array: NDArray[Any] = y.cpu().numpy()
     return array
+
+
+def batch_axes(linop: NamedLinop) -> tuple[int, int] | None:
+    """Return the axes of input and output before which another batch dimension may be put.
+
+    That is where the ``...`` of both shapes is, if it stands for a batch dimension; else None.
+    """
+    if ELLIPSES not in linop.ishape or ELLIPSES not in linop.oshape:
+        return None
+    name = ND("Batch").next_unused(linop.dims)
+    here, there = (side.index(ELLIPSES) for side in (linop.ishape, linop.oshape))
+    named = linop.resolved((*linop.ishape[:here], name, *linop.ishape[here + 1 :]))
+    return (here, there) if named.role(name) is Role.BATCH else None

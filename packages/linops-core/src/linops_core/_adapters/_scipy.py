@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from nameddim import ELLIPSES, as_dims
 
 from .._base._conversions import Conversions
@@ -22,17 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import sparray, spmatrix
     from scipy.sparse.linalg import LinearOperator
-
-
-def to_scipy(
-    linop: NamedLinop,
-    sizes: Mapping[str, int] | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-) -> LinearOperator:
-    """Return the operator as SciPy's ``LinearOperator``; see ``NamedLinop.to_scipy``."""
-    needed("scipy", "to_scipy")
-    return as_linear_operator(ArrayFunctions(linop, sizes, dtype, device))
 
 
 def as_linear_operator(functions: ArrayFunctions) -> LinearOperator:
@@ -57,9 +44,8 @@ def from_scipy(
     r"""Return an operator that calls a SciPy ``LinearOperator``, or a matrix, sparse or not.
 
     It computes on the CPU, in the dtypes that SciPy chooses, and returns the precision of its
-    input. Gradients reach the input, to any order: they are the operator and its adjoint. A matrix
-    is not copied, not for the adjoint either, and is no tensor: it is not cast or moved with
-    the operator.
+    input. Gradients reach the input, to any order. A matrix is not copied, not for the adjoint
+    either, and is no tensor: it is not cast or moved with the operator.
 
     Parameters
     ----------
@@ -154,4 +140,6 @@ def _applied_adjoint(A: Any, Y: NDArray[Any]) -> Any:
     return A.rmatvec(Y[0])[None] if len(Y) == 1 else A.rmatmat(Y.T).T
 
 
-Conversions._as_scipy = staticmethod(to_scipy)
+Conversions._as_scipy = staticmethod(
+    lambda linop, *given: as_linear_operator(ArrayFunctions(linop, *given))
+)

@@ -11,8 +11,8 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._linop import NamedLinop, overridable
-from .._base._places import Joints, joints, side_by_side
-from .._base._tile import Supports, Window
+from .._base._places import joints, side_by_side
+from .._base._tile import Window
 from .._kernels._accumulate import accumulate
 from ._composite import Composite
 from ._endomorphism import landing_alike
@@ -30,10 +30,8 @@ class Add(Composite):
     *linops : NamedLinop
         At least one. Sums among them are flattened, but for those that have threads where this
         one has none.
-    threaded : bool
-        Whether the terms run on threads of their own; see :class:`Stack`.
-    num_workers : int, optional
-        How many run at once; as many as there are processors by default.
+    threaded, num_workers : optional
+        Whether and how many terms run on threads at once; see :class:`Stack`.
 
     Raises
     ------
@@ -67,13 +65,9 @@ class Add(Composite):
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         self.threaded, self.num_workers = threaded, num_workers
         if len(terms) > len(operands):
-            self._found["joints"] = self._joints_of_sums(operands)
-
-    def _joints_of_sums(self, operands: Sequence[NamedLinop]) -> Joints:
-        """Return what is known of the places, of operands some of which were taken apart."""
-        found = joints(self._shape, operands, side_by_side(self._shape, operands))
-        flattened = [is_flattened(linop, self.threaded) for linop in operands]
-        return self._joints_of_nest(operands, found, flattened)
+            found = joints(self._shape, operands, side_by_side(self._shape, operands))
+            flattened = [is_flattened(linop, threaded) for linop in operands]
+            self._found["joints"] = self._joints_of_nest(operands, found, flattened)
 
     @overridable
     def fn(linop: Add, x: Tensor, /) -> Tensor:
@@ -87,14 +81,11 @@ class Add(Composite):
     conj = Composite._conj_of_operands
     without_fftshift = Composite._operands_without_fftshift
     support = Composite._support_of_one
+    _supports = supports_side_by_side
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
         return why_not_alike(self, dim)
-
-    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
-        """Return what holds the supports of all terms."""
-        return supports_side_by_side(self, dims)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the sum of the parts for each of the windows."""

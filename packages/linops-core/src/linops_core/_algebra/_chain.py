@@ -12,7 +12,7 @@ from nameddim import NamedDimension, NamedShape
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._rules import rules
-from .._base._tile import Supports, Window
+from .._base._tile import Window
 from ._composite import Composite
 from ._endomorphism import following
 from ._identity import Identity
@@ -88,6 +88,7 @@ class Chain(Composite):
     conj = Composite._conj_of_operands
     without_fftshift = Composite._operands_without_fftshift
     support = Composite._support_of_one
+    _supports = supports_along
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operands, first applied first; chains in them are already flat."""
@@ -102,9 +103,7 @@ class Chain(Composite):
             _, inner = fit_inner(self, inner)
         numbers = [linop.anywhere() for linop in self.linops if isinstance(linop, Scalar)]
         others = [linop for linop in self.linops if not isinstance(linop, Scalar)]
-        result = _surrounded(others, inner)
-        if result is None:
-            result = Identity(self.ishape)
+        result = _surrounded(others, inner) or Identity(self.ishape)
         return _multiplied(result, numbers).as_endomorphism()
 
     def _seams(self) -> Iterable[Seam]:
@@ -123,10 +122,6 @@ class Chain(Composite):
                 "rename all but one"
             )
         return None
-
-    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
-        """Return what the operands have in common, followed along the chain in both directions."""
-        return supports_along(self, dims)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the chain of the parts for each of the windows."""

@@ -27,7 +27,7 @@ class Normal(Wrapper):
         A.
     shape : NamedShape, optional
         ``linop.shape.N`` by default: input dimensions that A sums over get a new name in the
-        output. An operator that knows better (a diagonal) hands in its own.
+        output.
     """
 
     def __init__(self, linop: NamedLinop, shape: NamedShape | None = None) -> None:

@@ -20,7 +20,6 @@ class Wrapper(Composite):
     Parameters
     ----------
     linop : NamedLinop
-        The operand.
     shape : NamedShape, optional
         That of the operand by default.
     name : str, optional

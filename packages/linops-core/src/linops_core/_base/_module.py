@@ -90,12 +90,7 @@ class OperatorModule(LateHooks):
         forget_repeated(self, state, args[1] if len(args) > 1 else prefix)
         return state
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        *others: Any,
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         """Load the own tensors, and give to the parts by all names what is there by one."""
         others[-1].extend(repeat_all(self, state_dict, prefix))  # the messages of errors
         super()._load_from_state_dict(state_dict, prefix, *others)

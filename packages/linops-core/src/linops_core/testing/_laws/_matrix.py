@@ -6,7 +6,7 @@ import torch
 
 from nameddim import ELLIPSES
 
-from ..._base._batch import batch_axes
+from ..._adapters._arrays import batch_axes
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
 from .._dottest import dottest

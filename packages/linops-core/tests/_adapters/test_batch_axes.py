@@ -1,7 +1,7 @@
 import torch
 
 from linops_core import FFT, Chain, Dense, Diagonal, Identity, NamedLinop
-from linops_core._base._batch import batch_axes
+from linops_core._adapters._arrays import batch_axes
 from nameddim import NamedShape
 
 
