@@ -233,3 +233,17 @@ def test_a_parametrization_of_a_weight_is_refused_and_changes_nothing(
     assert torch.equal(A(torch.ones(3)), expected) and [*A.state_dict()] == ["weight"]
     A.note = torch.ones(1)
     del A.note
+
+
+def test_tiles_may_be_of_unlike_dimensions() -> None:
+    M = Dense(torch.rand(3, 4), ("M", "N"))
+    windows = [
+        {ND("M"): slice(0, 3), ND("N"): slice(0, 1)},
+        {ND("M"): slice(0, 1), ND("N"): slice(1, 3)},
+        {ND("M"): slice(1, 3)},
+        {ND("N"): slice(0, 4)},
+    ]
+    for A in (M, M @ Diagonal(torch.rand(4), ("N",)), M + M, M.conj()):
+        for tile, window in zip(A.tiles_at(windows), windows, strict=True):
+            rows, columns = (window.get(dim, slice(None)) for dim in (ND("M"), ND("N")))
+            torch.testing.assert_close(tile.to_dense(), A.to_dense()[rows, columns])

@@ -180,12 +180,17 @@ class DimensionedModule(OperatorModule):
         return self.own_windows([tile])[0]
 
     def own_windows(self, tiles: Sequence[Mapping[NamedDimension, slice]]) -> list[Window]:
-        """Return :meth:`own_window` of tiles that are all of the same dimensions."""
+        """Return :meth:`own_window` of each tile."""
         windows: list[dict[NamedDimension, slice]] = [{} for _ in tiles]
-        for name in tiles[0] if tiles else ():
+        for name in {name: None for tile in tiles for name in tile}:
             dim = ND.infer(name)
-            pieces = self._explicit(dim, [tile[name] for tile in tiles])
-            for window, piece in zip(windows, pieces, strict=True):
+            having = [
+                (window, tile[name])
+                for window, tile in zip(windows, tiles, strict=True)
+                if name in tile
+            ]
+            pieces = self._explicit(dim, [piece for _, piece in having])
+            for (window, _), piece in zip(having, pieces, strict=True):
                 if piece is not None:
                     window[dim] = piece
         return [*windows]

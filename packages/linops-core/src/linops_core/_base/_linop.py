@@ -368,7 +368,7 @@ class NamedLinop(Arithmetic, Conversions):
         return self.tiles_at([{dim: piece} for piece in pieces])
 
     def tiles_at(self, tiles: Sequence[Window]) -> list[NamedLinop]:
-        """Return :func:`tile_of` for each of some tiles, which are all of the same dimensions."""
+        """Return :func:`tile_of` for each of some tiles; the whole is checked once."""
         if self.split is not NamedLinop.split:
             return [tile_of(self, tile) for tile in tiles]
         return [*self._checked_tiles(tiles)]
