@@ -108,12 +108,10 @@ class DimensionedModule(OperatorModule):
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions in the input and in the output that are one dimension."""
         at_input = {place: position for position, place in enumerate(occurrences(self.ishape))}
-        shared = {*self.ishape} & {*self.oshape}
-        is_batch = {dim: self.why_opaque(dim) is None for dim in shared}
         return [
             (at_input[place], position)
             for position, place in enumerate(occurrences(self.oshape))
-            if place in at_input and is_batch[place[0]]
+            if place in at_input and self.why_opaque(place[0]) is None
         ]
 
     def _source(self, side: Side, position: int) -> Source:
@@ -177,23 +175,13 @@ class DimensionedModule(OperatorModule):
         SplitError
             As :meth:`split`.
         """
-        return self.own_windows([tile])[0]
-
-    def own_windows(self, tiles: Sequence[Mapping[NamedDimension, slice]]) -> list[Window]:
-        """Return :meth:`own_window` of each tile."""
-        windows: list[dict[NamedDimension, slice]] = [{} for _ in tiles]
-        for name in {name: None for tile in tiles for name in tile}:
+        window: dict[NamedDimension, slice] = {}
+        for name, piece in tile.items():
             dim = ND.infer(name)
-            having = [
-                (window, tile[name])
-                for window, tile in zip(windows, tiles, strict=True)
-                if name in tile
-            ]
-            pieces = self._explicit(dim, [piece for _, piece in having])
-            for (window, _), piece in zip(having, pieces, strict=True):
-                if piece is not None:
-                    window[dim] = piece
-        return [*windows]
+            (explicit,) = self._explicit(dim, (piece,))
+            if explicit is not None:
+                window[dim] = explicit
+        return window
 
     def _explicit(self, dim: NamedDimension, pieces: Sequence[slice]) -> Sequence[slice | None]:
         """Return slices of one dimension, explicit and checked; None for those that cut nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import torch
@@ -350,7 +350,8 @@ class NamedLinop(Arithmetic, Conversions):
         SplitError
             If a dimension is opaque in the operator, or a slice is not within its size.
         """
-        return next(linop._checked_tiles([tile]))
+        window = linop.own_window(tile)
+        return next(iter(linop._tiles_at([window]))) if window else linop
 
     @overridable
     def adj_split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
@@ -365,18 +366,19 @@ class NamedLinop(Arithmetic, Conversions):
         SplitError
             As :func:`tile_of`.
         """
-        return self.tiles_at([{dim: piece} for piece in pieces])
-
-    def tiles_at(self, tiles: Sequence[Window]) -> list[NamedLinop]:
-        """Return :func:`tile_of` for each of some tiles; the whole is checked once."""
         if self.split is not NamedLinop.split:
-            return [tile_of(self, tile) for tile in tiles]
-        return [*self._checked_tiles(tiles)]
+            return [tile_of(self, {dim: piece}) for piece in pieces]
+        explicit = self._explicit(dim, pieces)
+        tiles = iter(self._tiles_at([{dim: piece} for piece in explicit if piece is not None]))
+        return [self if piece is None else next(tiles) for piece in explicit]
 
-    def _checked_tiles(self, tiles: Sequence[Window]) -> Iterator[NamedLinop]:
-        windows = self.own_windows(tiles)
-        cut = iter(self._tiles_at([window for window in windows if window]))
-        return (next(cut) if window else self for window in windows)
+    def tiles_at(self, windows: Sequence[Window]) -> list[NamedLinop]:
+        """Return the tile at each window; checked once where they are of one dimension."""
+        dims = {dim for window in windows for dim in window}
+        if len(dims) != 1:
+            return [tile_of(self, window) for window in windows]
+        (dim,) = dims
+        return self.tiles_along(dim, [window[dim] for window in windows])
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the tile for each of some windows, which are explicit, checked and not empty.
