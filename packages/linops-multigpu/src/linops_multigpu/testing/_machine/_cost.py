@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 from ._streams import SimStream, Task
@@ -20,46 +21,35 @@ class Interval(NamedTuple):
 def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> list[Interval]:
     """Return all work with its time, by when it starts.
 
-    Each piece of work takes its time on one engine, such as the compute units of a device or the
-    link from one to another. An engine does one thing at a time, a stream too, and both in the
-    order in which the work is ready. The host (the stream None) takes no time, except to wait.
+    An engine, such as the link from one device to another, does one thing at a time, and so does a
+    stream, in the order in which the work is ready. The host (the stream None) only waits.
     """
-    before = _prerequisites(given)
-    followers: dict[Task, list[Task]] = {task: [] for task in before}
-    for task, others in before.items():
-        for other in others:
-            followers[other].append(task)
+    before: dict[Task, list[Task]] = {}
+    last: dict[SimStream | None, Task] = {}
+    for stream, task in given:
+        others = last.get(stream), last.get(None), task.awaits
+        # What was done before time started does not count.
+        before[task] = [other for other in others if other is not None and other in before]
+        last[stream] = task
     numbers = {task: number for number, task in enumerate(before)}
-    ready_times = dict.fromkeys(before, 0.0)
+    ends: dict[Task, float] = {}
     engine_times: dict[str, float] = {}
 
     def start_of(task: Task) -> float:
-        return max(ready_times[task], engine_times.get(task.engine, 0.0))
+        free = engine_times.get(task.engine, 0.0)
+        return max([free, *(ends[other] for other in before[task])])
 
-    found = []
-    ready = {task for task, others in before.items() if not others}
-    while ready:
+    found, ready = [], set[Task]()
+    sorter = TopologicalSorter(before)
+    sorter.prepare()
+    while sorter.is_active():
+        ready.update(sorter.get_ready())
         task = min(ready, key=lambda task: (start_of(task), numbers[task]))
         ready.remove(task)
         start = start_of(task)
-        end = start + task.duration
+        ends[task] = start + task.duration
+        sorter.done(task)
         if task.engine:
-            engine_times[task.engine] = end
-            found.append(Interval(task.engine, task.name, start, end))
-        for follower in followers[task]:
-            ready_times[follower] = max(ready_times[follower], end)
-            before[follower].remove(task)
-            if not before[follower]:
-                ready.add(follower)
-    return found
-
-
-def _prerequisites(given: Sequence[tuple[SimStream | None, Task]]) -> dict[Task, set[Task]]:
-    """Return what each task comes after; what was done before time started does not count."""
-    found: dict[Task, set[Task]] = {}
-    last: dict[SimStream | None, Task] = {}
-    for stream, task in given:
-        others = {last.get(stream), last.get(None), task.awaits}
-        found[task] = {other for other in others if other in found}
-        last[stream] = task
+            engine_times[task.engine] = ends[task]
+            found.append(Interval(task.engine, task.name, start, ends[task]))
     return found

@@ -7,6 +7,7 @@ another stream must have said so, or have made the first stream wait.
 
 from __future__ import annotations
 
+import weakref
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from functools import partial
@@ -17,9 +18,9 @@ from torch import Tensor
 
 from .._device._dlpack import tensor_over
 from .._device._registration import conjugated_like, without_memory
+from .._order._checker import calling_line
 from .._order._clock import learn
 from .._order._shadow import Shadow
-from .._order._source import calling_line
 from ._streams import Scheduler, SimStream, Task
 
 POISON = 0xFF  # as bytes of floating point numbers: not a number
@@ -63,8 +64,8 @@ class DeviceMemory:
             made = tensor_over(torch.empty(0, dtype=torch.uint8), dtype, self._device.index)
         else:
             block = self._allocated(stream, nbytes)
-            release = partial(self._release, block)
-            made = tensor_over(block.memory, dtype, self._device.index, release)
+            made = tensor_over(block.memory, dtype, self._device.index)
+            weakref.finalize(made.untyped_storage(), self._release, block).atexit = False
         laid_out: Tensor = without_memory(_AS_STRIDED, (made, size, stride), {})
         return laid_out
 
@@ -133,6 +134,7 @@ class DeviceMemory:
             )
 
     def _release(self, block: Block) -> None:
+        # Torch may let go in any thread, also while an exception is on its way.
         self._scheduler.leave(partial(self._take_back, block, calling_line()))
 
     def _take_back(self, block: Block, line: str) -> None:

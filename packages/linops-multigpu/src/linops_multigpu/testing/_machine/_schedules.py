@@ -15,12 +15,7 @@ SCHEDULES = ("eager", "oldest", "newest", "alternating", "random")
 
 
 class Schedule:
-    """Says which stream does its next task, and when.
-
-    ``eager`` does what it can at once; of those that do nothing before somebody waits for it,
-    ``oldest`` and ``newest`` let the oldest or newest stream run ahead, and ``alternating`` lets
-    each do one task in turn; ``random`` does any number of tasks at any time, by ``seed``.
-    """
+    """Says which stream does its next task, and when: at once, or when somebody waits for it."""
 
     def __init__(self, name: str, seed: int) -> None:
         if name not in SCHEDULES:

@@ -11,34 +11,32 @@ from dataclasses import dataclass, field
 import torch
 
 from .._device._registration import outside_of_modes
-from .._order._checker import Checker
+from .._order._checker import Checker, calling_line
 from .._order._clock import Actor, Clock, learn
-from .._order._source import calling_line
 from ._schedules import Schedule
 
 
 @dataclass(eq=False)
 class Task:
-    """What a stream does when it gets to it: work, wait for another task, or just be waited for.
-
-    ``clock`` says what has happened when a task that others wait for is done. The engine, name
-    and duration are those of work that takes time.
-    """
+    """What a stream does when it gets to it: work, wait for another task, or just be waited for."""
 
     run: Callable[[], object] | None = None
     awaits: Task | None = None
     clock: Clock = field(default_factory=dict)
+    """What has happened when a task that others wait for is done."""
     engine: str = ""
+    """What works, where that takes time."""
     name: str = ""
     duration: float = 0.0
     done: bool = False
 
+    @property
+    def is_ready(self) -> bool:
+        return self.awaits is None or self.awaits.done
+
 
 class SimStream:
-    """A queue of work on a simulated device.
-
-    Made by :meth:`World.new_stream`.
-    """
+    """A queue of work on a simulated device, made by :meth:`World.new_stream`."""
 
     def __init__(self, scheduler: Scheduler, device: torch.device, actor: Actor) -> None:
         self.device = device
@@ -106,15 +104,12 @@ class SimEvent:
 
 
 class Scheduler:
-    """Keeps what all streams were given, and lets them work in the order of a schedule.
-
-    ``given`` has all tasks in the order in which the host gave them; those of the stream None are
-    the host's own waits.
-    """
+    """Keeps what all streams were given, and lets them work in the order of a schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.checker = Checker()
         self.streams: list[SimStream] = []
+        # In the order in which the host gave them; those of the stream None are its own waits.
         self.given: list[tuple[SimStream | None, Task]] = []
         self._schedule = schedule
         self._lock = threading.RLock()
@@ -174,7 +169,7 @@ class Scheduler:
 
     def _step(self) -> bool:
         """Do one task, if there is one to do."""
-        ready = [number for number, stream in enumerate(self.streams) if _can_go_on(stream)]
+        ready = [n for n, stream in enumerate(self.streams) if stream.tasks and stream.tasks[0].is_ready]
         if not ready:
             return False
         task = self.streams[self._schedule.pick(ready)].tasks.popleft()
@@ -185,10 +180,3 @@ class Scheduler:
                 run()
         task.done = True
         return True
-
-
-def _can_go_on(stream: SimStream) -> bool:
-    if not stream.tasks:
-        return False
-    awaited = stream.tasks[0].awaits
-    return awaited is None or awaited.done

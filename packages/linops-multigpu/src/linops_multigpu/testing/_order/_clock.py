@@ -1,9 +1,4 @@
-"""Vector clocks: who has done what, and who knows of it.
-
-An actor is the host or a stream. Its actions are numbered from one on; a clock says, for each
-actor, up to which number everything has happened. One action is ordered before another if the
-clock with which the other was begun has its number.
-"""
+"""Vector clocks: who has done what, and who knows of it."""
 
 from __future__ import annotations
 
@@ -11,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Clock: TypeAlias = dict[int, int]
-"""The last action of each actor that is known of, by the numbers of both; none is zero."""
+"""By the number of an actor, how many of its actions have happened; none is zero."""
 
 
 @dataclass(eq=False)
 class Actor:
-    """The host or a stream: its clock, and its actions in words."""
+    """The host or a stream: its clock, and its actions in words, which are counted from one.
+
+    One action is ordered before another if the clock with which the other was begun has its number.
+    """
 
     number: int
     name: str

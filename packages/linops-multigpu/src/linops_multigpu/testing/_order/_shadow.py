@@ -24,48 +24,38 @@ class Conflict(NamedTuple):
 
 
 class Shadow:
-    """For each byte the last write, and the last read by each actor since.
+    """When each actor last wrote and read each byte; what came before the last write is forgotten.
 
     ``place`` is the device that the memory is on, for messages.
     """
 
     def __init__(self, nbytes: int, place: str) -> None:
         self.place = place
-        self._writer = np.zeros(nbytes, np.int32)
-        self._written = np.zeros(nbytes, np.int64)  # at no time, which is before everything
+        self._nbytes = nbytes
+        # Times of an actor, one per byte; zero is never.
+        self._written: dict[int, NDArray[np.int64]] = {}
         self._read: dict[int, NDArray[np.int64]] = {}
 
     def conflict(self, touched: Bytes, clock: Clock, *, writes: bool) -> Conflict | None:
-        """Return an access to some of the bytes that ``clock`` does not know of, if there is one.
-
-        Two reads are never in conflict.
-        """
-        writers, written = self._writer[touched], self._written[touched]
-        if written.size == 0:
-            return None
-        known = np.array([clock.get(actor, 0) for actor in range(int(writers.max()) + 1)])
-        late = written > known[writers]
-        if late.any():
-            first = int(late.argmax())
-            return Conflict(int(writers[first]), int(written[first]), True, int(late.sum()))
-        for actor, times in self._read.items() if writes else ():
+        """Return an access that ``clock`` does not know of; two reads are never in conflict."""
+        accesses = [(actor, times, True) for actor, times in self._written.items()]
+        if writes:
+            accesses += [(actor, times, False) for actor, times in self._read.items()]
+        for actor, times, wrote in accesses:
             late = times[touched] > clock.get(actor, 0)
             if late.any():
-                time = int(times[touched][late].max())
-                return Conflict(actor, time, False, int(late.sum()))
+                return Conflict(actor, int(times[touched].max()), wrote, int(late.sum()))
         return None
 
     def note(self, touched: Bytes, actor: int, time: int, *, writes: bool) -> None:
         """Remember an access; a write comes after all others, which are forgotten."""
-        if not writes:
-            if actor not in self._read:
-                self._read[actor] = np.zeros(len(self._written), np.int64)
-            self._read[actor][touched] = time
-            return
-        self._writer[touched] = actor
-        self._written[touched] = time
-        for times in self._read.values():
-            times[touched] = 0
+        if writes:
+            for times in (*self._written.values(), *self._read.values()):
+                times[touched] = 0
+        own = self._written if writes else self._read
+        if actor not in own:
+            own[actor] = np.zeros(self._nbytes, np.int64)
+        own[actor][touched] = time
 
 
 def bytes_of(tensor: Tensor, address: int) -> Bytes:
