@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from linops_multigpu._devices._device import as_device, probed
+from linops_multigpu._devices._device_spec import as_device, probed
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:0", "meta", "meta:0"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linops_multigpu._devices import _staging
-from linops_multigpu._devices._staging import Buffer, pieces, staging_of
+from linops_multigpu._devices._staging import Buffer, buffers_for, pieces
 from linops_multigpu._devices._streams import backend_of
 
 CUDA = torch.device("cuda:0")
@@ -41,22 +41,22 @@ def test_a_piece_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_buffers_take_turns_also_from_one_transfer_to_the_next(paper: Any) -> None:
-    staging = staging_of(CUDA, paper)
-    assert staging_of(CUDA, paper) is staging is not staging_of(torch.device("cuda:1"), paper)
     lent: list[Buffer] = []
     for n_pieces in (3, 1, 2):
-        with staging.buffers() as buffers:
+        with buffers_for(CUDA, paper) as buffers:
             lent += [next(buffers) for _ in range(n_pieces)]
     assert len(set(lent)) == 2
     assert all(one is not other for one, other in itertools.pairwise(lent))
+    with buffers_for(CUDA, paper), buffers_for(torch.device("cuda:1"), paper) as buffers:
+        assert next(buffers) not in lent
 
 
 def test_one_transfer_at_a_time_has_the_buffers(paper: Any) -> None:
-    staging, inside = staging_of(CUDA, paper), []
+    inside = []
 
     def use() -> None:
         for _ in range(20):
-            with staging.buffers() as buffers:
+            with buffers_for(CUDA, paper) as buffers:
                 inside.append("in")
                 next(buffers)
                 inside.append("out")

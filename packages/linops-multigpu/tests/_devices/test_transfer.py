@@ -1,14 +1,12 @@
 """What a transfer does with tensors; test_transfer_sim has the order on streams."""
 
 import logging
-from typing import Any
 
 import pytest
 import torch
 
 from linops_multigpu._devices._stream_pool import streams_on
 from linops_multigpu._devices._transfer import issue, send
-from linops_multigpu.testing import simulated
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 
@@ -29,30 +27,9 @@ def test_autograd_does_not_follow() -> None:
     assert not send(x, streams_on(CPU), streams_on(CPU)).requires_grad
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"x": torch.ones(2, device="meta")}, "a vector to send must be on cpu, got meta"),
-        ({"into": torch.ones(2)}, "must be on another device with streams, got cpu for one on cpu"),
-    ],
-)
-def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -> None:
-    here = streams_on(CPU)
-    with pytest.raises(ValueError, match=message):
-        issue(**{"x": torch.ones(2), "source": here, "destination": here, **arguments})
-
-
-@pytest.mark.parametrize(
-    ("into", "message"),
-    [
-        (torch.ones(3), r"must be torch.float32 \(2,\) on sim:0, got torch.float32 \(3,\) on cpu"),
-        (torch.ones(2).double(), r"must be torch.float32 .*, got torch.float64"),
-        (torch.ones(2), r"must be .* \(2,\) on sim:0, got .* \(2,\) on cpu"),
-    ],
-)
-def test_what_does_not_fit_into_memory_is_refused(into: torch.Tensor, message: str) -> None:
-    with simulated(1) as world, pytest.raises(ValueError, match=message):
-        issue(torch.ones(2), streams_on(CPU), streams_on(world.devices[0]), into=into)
+def test_a_vector_on_another_device_is_refused() -> None:
+    with pytest.raises(ValueError, match="a vector to send must be on cpu, got meta"):
+        issue(torch.ones(2, device="meta"), streams_on(CPU), streams_on(CPU))
 
 
 def test_transfers_are_logged_if_asked_for(caplog: pytest.LogCaptureFixture) -> None:

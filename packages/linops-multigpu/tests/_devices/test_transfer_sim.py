@@ -362,7 +362,8 @@ PLANTS = {
         "return arrived, recorded_on(source.outgoing, source.backend)",
         "return arrived, recorded_on(source.compute, source.backend)", [STAGED]),
     "the memory of the caller is read later": (
-        "_land(pinned, place)", "_land(piece, place)", [PINNED]),
+        "place.copy_(pinned, non_blocking=True)", "place.copy_(piece, non_blocking=True)",
+        [PINNED]),
     "a place with gaps is written from a buffer that is not filled": (
         "if not place.is_contiguous():", "if False:", [GAPS]),
     "a conjugate is sent before it was taken": (

@@ -128,7 +128,7 @@ def test_streams_that_wait_for_each_other_are_told() -> None:
         event.record(world.current_stream("sim:0"))
         assert event.point is not None
         event.point.done = False
-        world._machine.scheduler.streams.remove(world.current_stream("sim:0"))
+        world.scheduler.streams.remove(world.current_stream("sim:0"))
         with pytest.raises(RuntimeError, match="some stream must be able to go on, got none"):
             stream.wait_event(event)
             stream.synchronize()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from types import MappingProxyType
 from typing import TypeAlias
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from nameddim import ND, NamedDimension
 
-from .._devices._device import as_device
-from .._devices._device_spec import DeviceSpec, Value, refuse_to_pickle, stream_of
+from .._devices._device_spec import DeviceSpec, Value, as_device, refuse_to_pickle, stream_of
 from .._devices._streams import Stream, as_stream
 
 DeviceMatrix: TypeAlias = (
@@ -29,12 +28,11 @@ DeviceMatrix: TypeAlias = (
 """One device, or devices in nested sequences of equal lengths, or in an array."""
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, init=False)
 class BatchSpec(Value):
     """How to cut an operator, and on which devices its tiles are to work.
 
-    Specs are values: they cannot be changed and compare by what they hold. One with streams
-    belongs to the process that made them: its copies are the spec itself, and it has no pickle.
+    A spec is a value, as a :class:`DeviceSpec` is.
 
     Parameters
     ----------
@@ -68,11 +66,13 @@ class BatchSpec(Value):
     True
     """
 
-    batch_sizes: Mapping[NamedDimension, int]
+    batch_sizes: Mapping[NamedDimension, int] = field(compare=False)
     device_matrix: tuple[object, ...] | DeviceSpec | None
     base_device: torch.device | None
     base_stream: Stream | None
     transfer_stream: Stream | None
+    # In their order, which is that of the loops.
+    _sizes: tuple[tuple[NamedDimension, int], ...] = field(repr=False)
 
     def __init__(
         self,
@@ -93,39 +93,25 @@ class BatchSpec(Value):
                 raise ValueError(
                     f"BatchSpec: the batch size of {dim} must be a positive integer, got {size!r}"
                 )
-        devices = None if device_matrix is None else _nested(device_matrix)
-        base = _base_of(base_device, base_stream, transfer_stream)
+        streams = {"base_stream": base_stream, "transfer_stream": transfer_stream}
+        if base_device is None:
+            for name, stream in reversed(streams.items()):
+                if stream is not None:
+                    base_device = as_stream(f"BatchSpec: {name}", stream).device
+        base = None if base_device is None else as_device(base_device)
         own: dict[str, object] = {
             "batch_sizes": MappingProxyType(sizes),
-            "device_matrix": devices,
-            "base_device": None if base is None else base.device,
-            "base_stream": None if base is None else base.compute_stream,
-            "transfer_stream": None if base is None else base.transfer_stream,
+            "device_matrix": None if device_matrix is None else _nested(device_matrix),
+            "base_device": base,
+            "_sizes": tuple(sizes.items()),
         }
+        for name, stream in streams.items():
+            own[name] = None if base is None else stream_of(f"BatchSpec: {name}", stream, base)
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
-    def _key(self) -> tuple[object, ...]:
-        # With the order of the dimensions: it is the order of the loops.
-        streams = self.base_stream, self.transfer_stream
-        return tuple(self.batch_sizes.items()), self.device_matrix, self.base_device, *streams
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other one cuts and places alike."""
-        return self._key() == other._key() if isinstance(other, BatchSpec) else NotImplemented
-
-    def __hash__(self) -> int:
-        """Hash by value."""
-        return hash(self._key())
-
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the call that makes it: a read-only mapping has no pickle of its own.
-
-        Raises
-        ------
-        TypeError
-            If it holds streams.
-        """
+        """Pickle as the call that makes it; refused with a TypeError if it has streams."""
         refuse_to_pickle("BatchSpec", self.base_stream, self.transfer_stream)
         return BatchSpec, (dict(self.batch_sizes), self.device_matrix, self.base_device)
 
@@ -138,35 +124,15 @@ class BatchSpec(Value):
     def devices(self) -> NDArray[np.object_] | None:
         """Return the device matrix as an array of torch.device."""
         specs = self.device_specs()
-        if specs is None:
-            return None
-        devices = np.empty(specs.shape, dtype=object)
-        for position, spec in np.ndenumerate(specs):
-            devices[position] = spec.device
-        return devices
+        return None if specs is None else np.vectorize(_device_of, otypes=[object])(specs)
 
     def device_specs(self) -> NDArray[np.object_] | None:
         """Return the device matrix as an array of DeviceSpec."""
-        if self.device_matrix is None:
-            return None
-        return np.array(self.device_matrix, dtype=object)
+        return None if self.device_matrix is None else np.array(self.device_matrix, dtype=object)
 
 
-def _base_of(
-    device: torch.device | str | None, base_stream: object, transfer_stream: object
-) -> DeviceSpec | None:
-    """Return the base device with its streams, if one is named or a stream is given."""
-    for what, stream in (("base_stream", base_stream), ("transfer_stream", transfer_stream)):
-        if device is None and stream is not None:
-            device = as_stream(f"BatchSpec: {what}", stream).device
-    if device is None:
-        return None
-    found = as_device(device)
-    return DeviceSpec(
-        found,
-        stream_of("BatchSpec: base_stream", base_stream, found),
-        stream_of("BatchSpec: transfer_stream", transfer_stream, found),
-    )
+def _device_of(spec: DeviceSpec) -> torch.device:
+    return spec.device
 
 
 def _nested(devices: object) -> tuple[object, ...] | DeviceSpec:
@@ -183,11 +149,6 @@ def _nested(devices: object) -> tuple[object, ...] | DeviceSpec:
             f"got {devices!r}"
         )
     rows = tuple(_nested(row) for row in devices)
-    if len({_lengths(row) for row in rows}) > 1:
+    if len({np.shape(np.array(row, dtype=object)) for row in rows}) > 1:
         raise ValueError(f"BatchSpec: the rows of device_matrix must be alike, got {devices!r}")
     return rows
-
-
-def _lengths(devices: object) -> tuple[int, ...]:
-    """Return the shape of nested tuples whose rows are alike."""
-    return (len(devices), *_lengths(devices[0])) if isinstance(devices, tuple) else ()

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
 from linops_split import Part, Tiled, Tiles
-from linops_split.execution import (
-    Forward,
-    PartCopies,
-    Recording,
-    Work,
-    applied_out_of_place,
-)
+from linops_split.execution import Forward, PartCopies, Recording, Work, applied_out_of_place
 from nameddim import NamedDimension
 
 from .._devices._device_spec import DeviceSpec
@@ -34,7 +28,7 @@ from .._weights._training import MOVING, DeviceCopies, DeviceForward, DeviceReco
 
 
 class BatchedLinop(Tiled):
-    r"""An operator that is a table of parts, each on its device, that work at the same time.
+    """An operator that is a table of parts, each on its device, that work at the same time.
 
     What tiles read is sent from the base device, and what they return is collected there, by
     streams for copies, while others compute. All transfers start at an event that is recorded when
@@ -61,7 +55,6 @@ class BatchedLinop(Tiled):
         ``tqdm_kwargs`` no mapping.
     ValueError
         If ``max_in_flight`` is not positive.
-
     """
 
     _where: DeviceTiles | None
@@ -136,12 +129,7 @@ class BatchedLinop(Tiled):
         18.0
         """
         plan = self.plan()
-        durations = {
-            Kind.SEND: send,
-            Kind.COMPUTE: compute,
-            Kind.COLLECT: collect,
-            Kind.ADD: add,
-        }
+        durations = {Kind.SEND: send, Kind.COMPUTE: compute, Kind.COLLECT: collect, Kind.ADD: add}
         for kind, duration in durations.items():
             if not duration >= 0:
                 raise ValueError(
@@ -152,18 +140,15 @@ class BatchedLinop(Tiled):
     @property
     def where(self) -> DeviceTiles:
         """The parts and their devices."""
-        where = self._where
-        if where is None or where.tiles is not self.tiles:
-            self._where = where = DeviceTiles(self.tiles, self.base)
-            self._plans = {}
-        return where
+        if self._where is None:
+            self._where = DeviceTiles(self.tiles, self.base)
+        return self._where
 
     def _plan_of(self, work: Work) -> Plan:
         where, key = self.where, (type(work), work.collects)
         if key not in self._plans:
-            self._plans[key] = planned(
-                work, where.devices, self.base.device, self.max_in_flight, where.lanes
-            )
+            placed = where.devices, self.base.device, self.max_in_flight, where.lanes
+            self._plans[key] = planned(work, *placed)
         return self._plans[key]
 
     def run(self, x: Tensor) -> Tensor:
@@ -182,11 +167,7 @@ class BatchedLinop(Tiled):
     def _check_weights_stayed(self, error: RuntimeError) -> None:
         """Refuse weights that a part reads where they were, and that were moved since."""
         for part, device in zip(self.tiles.parts, self.where.devices, strict=True):
-            if any(isinstance(module, MOVING) for module in part.linop.modules()):
-                continue  # it follows its weights, or looks at them itself
-            tensors = (*part.linop.parameters(), *part.linop.buffers())
-            now = {str(tensor.device) for tensor in tensors} - {str(device)}
-            if now:
+            if now := others_with_weights(part.linop, device):
                 raise ValueError(
                     f"{self.signature}: the weights of {part.linop.signature} must stay on "
                     f"{device}, where they were when it was batched, got weights on "
@@ -230,20 +211,14 @@ class BatchedLinop(Tiled):
         return Part(Tiled(own).own_normal(), place=first)
 
     def _lay_out(self, tiles: Tiles) -> None:
-        """Be an operator of this table, about which nothing was found out yet."""
         super()._lay_out(tiles)
         self._where, self._plans = None, {}
         self._start_event = RepeatedEvent(self.base.device)
 
-    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
-        """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
-        other = cast(Self, super().with_weights(change))
-        other._lay_out(other.tiles)
-        return other
-
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what is made again."""
-        return {**super().__getstate__(), "_where": None, "_plans": {}}
+        """Return the attributes without what is made again, or was done."""
+        start = RepeatedEvent(self.base.device)
+        return {**super().__getstate__(), "_where": None, "_plans": {}, "_start_event": start}
 
 
 def applied_on_device(part: Part, x: Tensor) -> Tensor:
@@ -264,8 +239,11 @@ def applied_on_device(part: Part, x: Tensor) -> Tensor:
 
 def on_device(linop: NamedLinop, device: torch.device) -> NamedLinop:
     """Return an operator with its weights on the device; sent there if they were moved away."""
+    return sent_by_itself(linop, device) if others_with_weights(linop, device) else linop
+
+
+def others_with_weights(linop: NamedLinop, device: torch.device) -> set[str]:
+    """Return on which other devices there are weights, of an operator that moves nothing itself."""
     if any(isinstance(module, MOVING) for module in linop.modules()):
-        return linop
-    tensors = (*linop.parameters(), *linop.buffers())
-    is_away = any(tensor.device != device for tensor in tensors)
-    return sent_by_itself(linop, device) if is_away else linop
+        return set()
+    return {str(t.device) for t in (*linop.parameters(), *linop.buffers())} - {str(device)}

@@ -12,13 +12,11 @@ from linops_core import Composite, Identity, NamedLinop
 from linops_split import Part, Tiled, Tiles
 from nameddim import ND, NamedDimension
 
-from .._devices._device import probed
-from .._devices._device_spec import DeviceSpec
+from .._devices._device_spec import DeviceSpec, probed
 from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DeviceTiles
 from .._execution._planner import check_window
 from .._weights._device_replica import DeviceReplica, replicated_together
-from .._weights._training import MOVING
 from ._batch_spec import BatchSpec
 from ._batched import BatchedLinop
 from ._cutting import cut_over_devices
@@ -110,9 +108,7 @@ def create_batched_linop(
 
 
 def _specs_in(batch_specs: object) -> list[BatchSpec]:
-    found = [batch_specs] if isinstance(batch_specs, BatchSpec) else batch_specs
-    if not isinstance(found, Sequence):
-        raise TypeError(f"create_batched_linop: batch_specs must be BatchSpecs, got {type(found)}")
+    found = list(batch_specs) if isinstance(batch_specs, Sequence) else [batch_specs]
     for spec in found:
         if not isinstance(spec, BatchSpec):
             raise TypeError(
@@ -120,7 +116,7 @@ def _specs_in(batch_specs: object) -> list[BatchSpec]:
             )
     if not found:
         raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
-    return list(found)
+    return cast(list[BatchSpec], found)
 
 
 def _devices_in(specs: Sequence[BatchSpec]) -> Iterator[torch.device]:
@@ -141,15 +137,7 @@ def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
     for number, device in enumerate(DeviceTiles(tiles, base).devices):
         if any(tensor.device != device for tensor in _all_tensors(linops[number])):
             elsewhere.setdefault(device, []).append(number)
-    for number in (number for members in elsewhere.values() for number in members):
-        linops[number] = linop = _in_one_place(linops[number])
-        moving = DeviceReplica, BatchedLinop, ToDevice
-        if any(isinstance(module, moving) for module in linop.modules()):
-            raise ValueError(
-                f"create_batched_linop: {linop.signature} moves between devices inside an "
-                "operator that is no composition, so it cannot work on another device; give the "
-                "operator before it was placed, with all specs in one list"
-            )
+            linops[number] = _in_one_place(linops[number])
     for device, members in elsewhere.items():
         copies = replicated_together([linops[number] for number in members], device)
         for number, linop in zip(members, copies, strict=True):
@@ -160,16 +148,23 @@ def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
 
 def _in_one_place(linop: NamedLinop) -> NamedLinop:
     """Return the operator without the moves between devices, to be placed as a whole."""
+    moving = DeviceReplica, BatchedLinop, ToDevice
+    if not any(isinstance(module, moving) for module in linop.modules()):
+        return linop
     if isinstance(linop, DeviceReplica):
-        return linop.source
+        return _in_one_place(linop.source)
     if isinstance(linop, ToDevice):
         return Identity(linop.ishape)
     if isinstance(linop, Tiled):
         parts = [Part(_in_one_place(part.linop), part.window) for part in linop.tiles.parts]
         return Tiled(Tiles(linop.shape, parts, linop.tiles.lengths))
-    if isinstance(linop, Composite) and any(isinstance(p, MOVING) for p in linop.modules()):
+    if isinstance(linop, Composite):
         return linop.with_operands(map(_in_one_place, linop.linops), linop.shape)
-    return linop
+    raise ValueError(
+        f"create_batched_linop: {linop.signature} moves between devices inside an "
+        "operator that is no composition, so it cannot work on another device; give the "
+        "operator before it was placed, with all specs in one list"
+    )
 
 
 def _all_tensors(linop: NamedLinop) -> list[Tensor]:

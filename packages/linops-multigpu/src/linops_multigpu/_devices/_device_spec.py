@@ -1,4 +1,4 @@
-"""A device, and the streams to use on it."""
+"""A device by name, and the streams to use on it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,41 @@ from typing import Any, Self
 
 import torch
 
-from ._device import as_device
 from ._streams import HostBackend, Stream, as_stream, backend_of
 
 
+def as_device(device: torch.device | str) -> torch.device:
+    """Return the device with its index, of which the CPU has none; refuse what names no device."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"a device must be named as in 'cpu' or 'cuda:0', got {device!r}"
+        ) from error
+    if found.type in ("cpu", "meta"):
+        return torch.device(found.type)
+    if found.index is None:
+        # "cuda" is whichever is current; a tensor on it says "cuda:0".
+        return probed(found)
+    return found
+
+
+def probed(device: torch.device) -> torch.device:
+    """Return the device that a tensor made on ``device`` is on; refuse one that is not there."""
+    try:
+        return torch.empty(0, device=device).device
+    except Exception as error:  # each backend has exceptions of its own
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"the device {device} must be there to be used: {reason}") from error
+
+
 class Value:
-    """An object that cannot be changed, so that its copies are itself."""
+    """An object that cannot be changed, so that its copies are itself, streams and all."""
 
     def __copy__(self) -> Self:
-        """Return the value itself."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the value itself, streams and all."""
         return self
 
 
@@ -28,10 +50,8 @@ class DeviceSpec(Value):
     """A device, and the streams to use on it instead of those that would be chosen.
 
     Tiles on the base device of a :class:`BatchSpec` work on the stream of the base, whatever their
-    own spec says.
-
-    Specs are values: they cannot be changed and compare by what they hold. One with streams
-    belongs to the process that made them: its copies are the spec itself, and it has no pickle.
+    own spec says. A spec is a value: it cannot be changed, and compares by what it holds. Its
+    copies are the spec itself. One with streams has no pickle: streams belong to a process.
 
     Parameters
     ----------
@@ -66,20 +86,13 @@ class DeviceSpec(Value):
         transfer_stream: Stream | torch.Stream | None = None,
     ) -> None:
         found = as_device(device)
-        compute = stream_of("DeviceSpec: compute_stream", compute_stream, found)
-        transfer = stream_of("DeviceSpec: transfer_stream", transfer_stream, found)
         object.__setattr__(self, "device", found)
-        object.__setattr__(self, "compute_stream", compute)
-        object.__setattr__(self, "transfer_stream", transfer)
+        streams = {"compute_stream": compute_stream, "transfer_stream": transfer_stream}
+        for name, stream in streams.items():
+            object.__setattr__(self, name, stream_of(f"DeviceSpec: {name}", stream, found))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the call that makes it.
-
-        Raises
-        ------
-        TypeError
-            If it holds streams.
-        """
+        """Pickle as the call that makes it; refused with a TypeError if it has streams."""
         refuse_to_pickle("DeviceSpec", self.compute_stream, self.transfer_stream)
         return DeviceSpec, (self.device,)
 
@@ -101,5 +114,5 @@ def refuse_to_pickle(what: str, *streams: Stream | None) -> None:
     if any(stream is not None for stream in streams):
         raise TypeError(
             f"{what}: streams belong to one process and must be given again in another, "
-            f"got one with streams to pickle"
+            "got one with streams to pickle"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ._device import as_device
+from ._device_spec import as_device
 from ._streams import Event, Stream, as_stream, backend_of, recorded_on
 
 
@@ -13,13 +13,13 @@ class RepeatedEvent:
 
     What :meth:`record` returns stands for that one point, whatever is recorded later, and is what
     to wait for: ``stream.wait_event(token)``. Only the last one is kept here. A copy, or what is
-    unpickled, has not been recorded yet.
+    unpickled, has not been recorded yet. Without a stream, methods mean the current one of the
+    device.
 
     Parameters
     ----------
     device : torch.device or str, optional
-        Whose current stream is meant where none is given. By default that of the current
-        accelerator, or of the CPU where there is none.
+        By default the current accelerator, or the CPU where there is none.
 
     Examples
     --------
@@ -35,13 +35,7 @@ class RepeatedEvent:
         self._last: Event | None = None
 
     def record(self, stream: Stream | torch.Stream | None = None) -> Event:
-        """Return a fresh event: the point at which ``stream`` has done what it was given so far.
-
-        Parameters
-        ----------
-        stream : stream, optional
-            The current one of the device by default.
-        """
+        """Return a fresh event: the point at which ``stream`` has done what it was given so far."""
         stream = self._stream(stream)
         self._last = event = recorded_on(stream, backend_of(stream.device))
         return event
@@ -49,15 +43,10 @@ class RepeatedEvent:
     def wait(self, stream: Stream | torch.Stream | None = None) -> None:
         """Let ``stream`` wait for what was recorded last; the host goes on.
 
-        Parameters
-        ----------
-        stream : stream, optional
-            The current one of the device by default.
-
         Raises
         ------
         RuntimeError
-            If nothing has been recorded: devices take such a wait for none.
+            If nothing has been recorded: a device would not wait at all.
         """
         if self._last is None:
             raise RuntimeError("RepeatedEvent: wait must come after record, got no record yet")

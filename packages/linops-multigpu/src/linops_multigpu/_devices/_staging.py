@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from ._streams import Event, KeptWithBackend, Stream, StreamBackend
+from ._streams import Event, Stream, StreamBackend, kept_with_backend
 
 PIECE_NBYTES = 1 << 25
 """How long a piece is at most; long enough that starting a copy costs nothing beside it."""
@@ -51,27 +51,19 @@ class Buffer:
         return self._memory[: piece.nbytes].view(piece.dtype).view(piece.shape)
 
 
-class Staging:
-    """The two buffers of a device, for one transfer at a time."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        # The one that has waited longest is first, also in the next transfer.
-        self._turns = itertools.cycle([Buffer(), Buffer()])
-
-    @contextmanager
-    def buffers(self) -> Iterator[Iterator[Buffer]]:
-        """Lend the buffers, by turns and without end."""
-        with self._lock:
-            yield self._turns
+@kept_with_backend
+def _buffers(
+    backend: StreamBackend, device: torch.device
+) -> tuple[threading.Lock, Iterator[Buffer]]:
+    return threading.Lock(), itertools.cycle([Buffer(), Buffer()])
 
 
-_STAGINGS = KeptWithBackend[torch.device, Staging](lambda backend, device: Staging())
-
-
-def staging_of(device: torch.device, backend: StreamBackend) -> Staging:
-    """Return the buffers through which vectors go to ``device``."""
-    return _STAGINGS.get(backend, device)
+@contextmanager
+def buffers_for(device: torch.device, backend: StreamBackend) -> Iterator[Iterator[Buffer]]:
+    """Lend the two buffers of a device to one transfer, by turns and without end."""
+    lock, turns = _buffers(backend, device)
+    with lock:
+        yield turns  # the one that has waited longest is first
 
 
 def pieces(x: Tensor, out: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -82,6 +74,5 @@ def pieces(x: Tensor, out: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         return
     axis = next(axis for axis, size in enumerate(x.shape) if size > 1)
     n_rows = max(1, PIECE_NBYTES * x.shape[axis] // x.nbytes)
-    for start in range(0, x.shape[axis], n_rows):
-        length = min(n_rows, x.shape[axis] - start)
-        yield from pieces(x.narrow(axis, start, length), out.narrow(axis, start, length))
+    for part in zip(x.split(n_rows, axis), out.split(n_rows, axis), strict=True):
+        yield from pieces(*part)

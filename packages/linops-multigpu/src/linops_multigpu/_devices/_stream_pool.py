@@ -8,16 +8,12 @@ import torch
 from torch import Tensor
 
 from ._device_spec import DeviceSpec
-from ._streams import KeptWithBackend, Stream, StreamBackend, backend_of, recorded_on
+from ._streams import Stream, StreamBackend, backend_of, kept_with_backend, recorded_on
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceStreams:
-    """A device and its streams for one call.
-
-    Streams for copies of their own let a device copy while it computes; one for each direction
-    lets it send while it receives.
-    """
+    """A device and its streams for one call: it computes, sends and receives at the same time."""
 
     device: torch.device
     backend: StreamBackend
@@ -39,10 +35,17 @@ def streams_on(
     if compute is None:
         compute = backend.current_stream(device)
     if spec is None or spec.transfer_stream is None:
-        incoming, outgoing = _PAIRS.get(backend, (device, peer))
+        incoming, outgoing = _pair(backend, (device, peer))
     else:
         incoming = outgoing = spec.transfer_stream
     return DeviceStreams(device, backend, compute, incoming, outgoing)
+
+
+@kept_with_backend
+def _pair(
+    backend: StreamBackend, way: tuple[torch.device, torch.device | None]
+) -> tuple[Stream, Stream]:
+    return backend.new_stream(way[0]), backend.new_stream(way[0])
 
 
 def follow_caller(streams: DeviceStreams) -> None:
@@ -59,8 +62,3 @@ def let_caller_follow(streams: DeviceStreams, result: Tensor | None = None) -> N
         current.wait_event(recorded_on(streams.compute, streams.backend))
         if result is not None:
             streams.backend.record_use(result, current)
-
-
-_PAIRS = KeptWithBackend[tuple[torch.device, torch.device | None], tuple[Stream, Stream]](
-    lambda backend, way: (backend.new_stream(way[0]), backend.new_stream(way[0]))
-)

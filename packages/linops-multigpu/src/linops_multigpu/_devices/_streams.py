@@ -13,7 +13,8 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
+from functools import wraps
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -91,8 +92,17 @@ class _AcceleratorBackend:
     def new_event(self, device: torch.device) -> Event:
         return cast(Event, torch.Event(device))
 
-    def using(self, stream: Stream) -> AbstractContextManager[object]:
-        return _current(cast(torch.Stream, stream))
+    @contextmanager
+    def using(self, stream: Stream) -> Iterator[None]:
+        # A torch.Stream can make itself current, but for one thread at a time.
+        device = torch.accelerator.current_device_index()
+        before = torch.accelerator.current_stream(stream.device)
+        torch.accelerator.set_stream(cast(torch.Stream, stream))
+        try:
+            yield
+        finally:
+            torch.accelerator.set_stream(before)
+            torch.accelerator.set_device_index(device)
 
     def record_use(self, tensor: Tensor, stream: Stream) -> None:
         tensor.record_stream(cast(torch.Stream, stream))
@@ -107,48 +117,27 @@ class _AcceleratorBackend:
         return torch.empty(like.shape, dtype=like.dtype, device="cpu", pin_memory=True)
 
 
-@contextmanager
-def _current(stream: torch.Stream) -> Iterator[None]:
-    """Make a stream current inside the block, and restore stream and device after it.
-
-    A torch.Stream can do this itself, but for one thread at a time.
-    """
-    device = torch.accelerator.current_device_index()
-    before = torch.accelerator.current_stream(stream.device)
-    torch.accelerator.set_stream(stream)
-    try:
-        yield
-    finally:
-        torch.accelerator.set_stream(before)
-        torch.accelerator.set_device_index(device)
-
-
 class HostBackend:
     """Where what was called has happened: a CPU, and devices of which there are only shapes."""
 
     def current_stream(self, device: torch.device) -> Stream:
-        """Return the one stream that there is."""
         return _HostStream(device)
 
     new_stream = current_stream
 
     def new_event(self, device: torch.device) -> Event:
-        """Return an event that is always past."""
         return HostEvent()
 
     def using(self, stream: Stream) -> AbstractContextManager[object]:
-        """Change nothing."""
         return nullcontext()
 
     def record_use(self, tensor: Tensor, stream: Stream) -> None:
-        """Change nothing: nothing is ever left to do."""
+        pass  # nothing is ever left to do
 
     def can_reach(self, device: torch.device, peer: torch.device) -> bool:
-        """Whether both are one device: there is nothing else to reach."""
         return device == peer
 
     def empty_pinned(self, like: Tensor) -> Tensor:
-        """Return memory for a contiguous copy of ``like``."""
         return torch.empty(like.shape, dtype=like.dtype, device="cpu")
 
 
@@ -159,8 +148,7 @@ class _HostStream:
     device: torch.device
 
     def wait_event(self, event: Event) -> None:
-        """Let the host wait: what comes next on this stream is what comes next."""
-        event.synchronize()
+        event.synchronize()  # what comes next on this stream is what comes next
 
     def synchronize(self) -> None:
         pass
@@ -190,10 +178,7 @@ _WITHOUT_STREAMS = frozenset(["cpu", "meta", "mps"])
 
 
 def register_backend(device_type: str, backend: StreamBackend) -> None:
-    """Have the streams of all devices of a type go through ``backend``.
-
-    With another backend everything that is kept with it is made anew.
-    """
+    """Have the streams of all devices of a type go through ``backend``."""
     _BACKENDS[device_type] = backend
 
 
@@ -212,20 +197,19 @@ def backend_of(device: torch.device) -> StreamBackend:
     return _HOST
 
 
-class KeptWithBackend(Generic[Key, Made]):
-    """What is made once for each key, and kept for as long as a backend."""
+def kept_with_backend(
+    make: Callable[[StreamBackend, Key], Made],
+) -> Callable[[StreamBackend, Key], Made]:
+    """Return a function that makes something once for each key, and keeps it with the backend."""
+    lock = threading.RLock()  # to find a route can take a transfer
+    kept = weakref.WeakKeyDictionary[StreamBackend, dict[Key, Made]]()
 
-    def __init__(self, make: Callable[[StreamBackend, Key], Made]) -> None:
-        self._make = make
-        self._lock = threading.RLock()  # to find a route can take a transfer
-        self._made = weakref.WeakKeyDictionary[StreamBackend, dict[Key, Made]]()
+    @wraps(make)
+    def found(backend: StreamBackend, key: Key) -> Made:
+        with lock:
+            made = kept.setdefault(backend, {})
+            if key not in made:
+                made[key] = make(backend, key)
+            return made[key]
 
-    def get(self, backend: StreamBackend, key: Key) -> Made:
-        """Return what is kept for ``key``; threads that ask at once get the same."""
-        made = self._made.get(backend)
-        if made is None or key not in made:
-            with self._lock:
-                made = self._made.setdefault(backend, {})
-                if key not in made:
-                    made[key] = self._make(backend, key)
-        return made[key]
+    return found

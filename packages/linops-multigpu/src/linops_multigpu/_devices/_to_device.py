@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor
@@ -12,15 +12,14 @@ from torch.autograd.function import Function
 from linops_core import Identity, NamedLinop, SliceableLinop
 from nameddim import NamedDimension, NamedShape
 
-from ._device import as_device
-from ._device_spec import DeviceSpec, stream_of
+from ._device_spec import DeviceSpec, as_device, stream_of
 from ._stream_pool import streams_on
 from ._streams import Stream
 from ._transfer import send
 
 
 class ToDevice(SliceableLinop):
-    r"""The identity from vectors on one device to vectors on another.
+    """The identity from vectors on one device to vectors on another.
 
     Its adjoint goes the opposite way, and its normal operator is the identity. Where both
     devices are the same nothing is copied.
@@ -64,11 +63,9 @@ class ToDevice(SliceableLinop):
     ) -> None:
         super().__init__(NamedShape(("...",) if ioshape is None else ioshape))
         here, there = as_device(idevice), as_device(odevice)
-        sending = stream_of("ToDevice: istream", istream, here)
-        receiving = stream_of("ToDevice: ostream", ostream, there)
         self._ends = (
-            DeviceSpec(here, transfer_stream=sending),
-            DeviceSpec(there, transfer_stream=receiving),
+            DeviceSpec(here, transfer_stream=stream_of("ToDevice: istream", istream, here)),
+            DeviceSpec(there, transfer_stream=stream_of("ToDevice: ostream", ostream, there)),
         )
 
     @property
@@ -115,8 +112,8 @@ class ToDevice(SliceableLinop):
 
     def adjoint(self) -> NamedLinop:
         """Return the operator from the output device to the input device."""
-        other = super().adjoint()
-        vars(other)["_ends"] = self._ends[::-1]
+        other = cast(Self, super().adjoint())
+        other._ends = self._ends[1], self._ends[0]
         return other
 
     def own_normal(self) -> NamedLinop:
@@ -139,8 +136,7 @@ class _Sent(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        # In a thread of autograd's, for which the streams that are current there are the ones
-        # that it waits for.
+        # In a thread of autograd's, which waits for the streams that are current there.
         return sent(gradient, *ctx.way_back), None, None
 
     @staticmethod

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from linops_split.execution import memory_order
 
-from ._staging import pieces, staging_of
+from ._staging import buffers_for, pieces
 from ._stream_pool import DeviceStreams
 from ._streams import Event, HostBackend, recorded_on
 from ._transfer_route import Route, route_between
@@ -72,25 +72,15 @@ def issue(
 ) -> Transfer:
     """Start a copy of ``x`` on the streams for copies; autograd does not follow.
 
-    Parameters
-    ----------
-    x : Tensor
-        On the device of ``source``.
-    source, destination : DeviceStreams
-        Where it is and is to be; where that is one device, x itself is the copy.
-    ready, vacant : Event, optional
-        When x has its values, and when ``into`` may be written to. By default when the stream
-        that computes there has done what it was given so far.
-    into : Tensor, optional
-        Where the values are to be, on another device that has streams.
+    The copy starts when x is ``ready`` and ``into``, memory on another device that has streams, is
+    ``vacant``: by default when the stream that computes there has done what it was given so far.
+    Where source and destination are one device, x itself is the copy.
     """
-    _check(x, source, destination, into)
+    if x.device != source.device:
+        raise ValueError(f"a vector to send must be on {source.device}, got {x.device}")
     fake = isinstance(x, FakeTensor)
     route = Route.TORCH if fake else route_between(source.device, destination.device)
-    if _LOG.isEnabledFor(logging.DEBUG):
-        _LOG.debug(
-            "%s -> %s: %d bytes, %s", source.device, destination.device, x.nbytes, route.value
-        )
+    _LOG.debug("%s -> %s: %d bytes, %s", source.device, destination.device, x.nbytes, route.value)
     with torch.no_grad():
         x = x.detach()
         if route in (Route.NONE, Route.TORCH):
@@ -113,36 +103,15 @@ def issue(
             else:
                 vacant = vacant or recorded_on(destination.compute, destination.backend)
                 destination.incoming.wait_event(vacant)
-            arrived, departed = _WAYS[route](x, into, source, destination)
+            copied = _direct if route is Route.DIRECT else _through_pinned
+            arrived, departed = copied(x, into, source, destination)
     return Transfer(x, source, destination, into, arrived, departed)
-
-
-def _check(
-    x: Tensor, source: DeviceStreams, destination: DeviceStreams, into: Tensor | None
-) -> None:
-    if x.device != source.device:
-        raise ValueError(f"a vector to send must be on {source.device}, got {x.device}")
-    if into is None:
-        return
-    if source.device == destination.device or isinstance(destination.backend, HostBackend):
-        raise ValueError(
-            f"what a vector is sent into must be on another device with streams, got "
-            f"{destination.device} for one on {source.device}"
-        )
-    if into.device != destination.device or into.shape != x.shape or into.dtype != x.dtype:
-        raise ValueError(
-            f"what a vector is sent into must be {x.dtype} {tuple(x.shape)} on "
-            f"{destination.device}, got {into.dtype} {tuple(into.shape)} on {into.device}"
-        )
-
-
-# The ways: each is given tensors of one shape and the streams of both ends, of which those for
-# copies have waited for what they must, and returns the events (arrived, departed).
 
 
 def _direct(
     x: Tensor, out: Tensor, source: DeviceStreams, destination: DeviceStreams
 ) -> tuple[Event, Event]:
+    """Copy on streams that have waited for what they must; return when it arrived and departed."""
     # torch makes the current stream of each end wait for that of the other, so both must be those
     # for copies; the one of the destination is already.
     with source.backend.using(source.outgoing):
@@ -156,7 +125,7 @@ def _through_pinned(
 ) -> tuple[Event, Event | None]:
     is_from_host = isinstance(source.backend, HostBackend)
     order = memory_order(out)
-    with staging_of(destination.device, destination.backend).buffers() as buffers:
+    with buffers_for(destination.device, destination.backend) as buffers:
         for piece, place in pieces(x.permute(order), out.permute(order)):
             buffer = next(buffers)
             pinned = buffer.room_for(piece, destination.backend)
@@ -167,27 +136,15 @@ def _through_pinned(
                 filled = recorded_on(source.outgoing, source.backend)
                 buffer.is_busy_until(filled)  # should the next copy not even start
                 destination.incoming.wait_event(filled)
-            _land(pinned, place)
+            if not place.is_contiguous():
+                # With gaps the bytes are no one run, and torch may read them before they are there.
+                pinned = pinned.to(place.device, non_blocking=True)
+            place.copy_(pinned, non_blocking=True)
             buffer.is_busy_until(recorded_on(destination.incoming, destination.backend))
     arrived = recorded_on(destination.incoming, destination.backend)
     if is_from_host:
         return arrived, None
     return arrived, recorded_on(source.outgoing, source.backend)
-
-
-_WAYS = {
-    Route.DIRECT: _direct,
-    Route.TO_DEVICE: _through_pinned,
-    Route.STAGED: _through_pinned,
-}
-
-
-def _land(pinned: Tensor, place: Tensor) -> None:
-    """Copy from pinned memory to a place on a device, while the host goes on."""
-    if not place.is_contiguous():
-        # With gaps the bytes are no one run, and torch may read them before they are there.
-        pinned = pinned.to(place.device, non_blocking=True)
-    place.copy_(pinned, non_blocking=True)
 
 
 def _to_host(x: Tensor, source: DeviceStreams) -> tuple[Tensor, Event]:

@@ -8,8 +8,8 @@ from enum import Enum
 import torch
 from torch._guards import active_fake_mode
 
-from ._device import probed
-from ._streams import HostBackend, KeptWithBackend, StreamBackend, backend_of
+from ._device_spec import probed
+from ._streams import HostBackend, StreamBackend, backend_of, kept_with_backend
 
 _LOG = logging.getLogger("linops_multigpu")
 
@@ -26,31 +26,29 @@ class Route(Enum):
 
 
 def route_between(source: torch.device, destination: torch.device) -> Route:
-    """Return the way from one device to another.
+    """Return the way from one device to another, which is found out once a process.
 
     Two devices exchange data directly if they can reach each other and a test arrives as it was
-    sent; found out once a process. If not, what they exchange goes through pinned host memory, and
-    a warning says so to the logger ``linops_multigpu``.
+    sent. If not, a warning says so.
     """
     if source == destination:
         return Route.NONE
     if active_fake_mode() is not None:
         return Route.TORCH
-    return _ROUTES.get(backend_of(source), (source, destination))
+    return _route(backend_of(source), (source, destination))
 
 
-def _found(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Route:
+@kept_with_backend
+def _route(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Route:
     source, destination = ends
-    there = backend_of(destination)
-    if isinstance(here, HostBackend) and isinstance(there, HostBackend):
+    is_from_host = isinstance(here, HostBackend)
+    is_to_host = isinstance(backend_of(destination), HostBackend)
+    if is_from_host and is_to_host:
         probed(destination)
-        return Route.TORCH
-    if "meta" in (source.type, destination.type):
-        return Route.TORCH
-    if isinstance(here, HostBackend):
-        return Route.TO_DEVICE if source.type == "cpu" else Route.TORCH
-    if isinstance(there, HostBackend):
-        return Route.TO_HOST if destination.type == "cpu" else Route.TORCH
+    if is_from_host or is_to_host:
+        if is_from_host is is_to_host or "cpu" not in (source.type, destination.type):
+            return Route.TORCH
+        return Route.TO_DEVICE if is_from_host else Route.TO_HOST
     if not here.can_reach(source, destination):
         reason = "there is no peer access"
     elif not _arrives_as_sent(source, destination):
@@ -61,9 +59,6 @@ def _found(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Rout
         "transfers from %s to %s go through pinned host memory: %s", source, destination, reason
     )
     return Route.STAGED
-
-
-_ROUTES = KeptWithBackend(_found)
 
 
 # Numbers without a pattern, so that neither lost nor exchanged nor repeated words go unseen; a

@@ -13,7 +13,7 @@ from torch import Tensor
 from linops_core import Composite, NamedLinop
 from nameddim import NamedDimension, NamedShape
 
-from .._devices._device import as_device, probed
+from .._devices._device_spec import as_device, probed
 from ._replica import Replica, ReplicaPart
 
 

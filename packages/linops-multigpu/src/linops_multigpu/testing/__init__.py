@@ -1,12 +1,12 @@
 """Simulated devices on a CPU: to prove that work on several streams is in order, without a GPU."""
 
 from ._machine._cost import Interval as Interval
-from ._machine._schedules import SCHEDULES as SCHEDULES
+from ._machine._streams import SCHEDULES as SCHEDULES
 from ._machine._streams import SimEvent as SimEvent
 from ._machine._streams import SimStream as SimStream
 from ._order._checker import RaceError as RaceError
-from ._simulated import simulated as simulated
 from ._world import World as World
+from ._world import simulated as simulated
 
 __all__ = [
     "SCHEDULES",

@@ -1,24 +1,31 @@
-"""What a user of simulated devices asks of them, and changes."""
+"""The way in: simulated devices, and what their user asks of them and changes."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from operator import itemgetter
+from typing import cast
 
 import torch
 from torch import Tensor
 
+from linops_multigpu._devices._streams import StreamBackend, register_backend
+
+from ._device._registration import DEVICE_TYPE, activated, register
 from ._machine._cost import Interval, timeline
 from ._machine._machine import Duration, Machine
-from ._machine._streams import SimEvent, SimStream
+from ._machine._streams import Schedule, SimEvent, SimStream
+from ._operators._dispatch import OWN, run
 from ._operators._host_access import HostAccess, HostReads
 from ._order._checker import RaceError
 
 Device = torch.device | str
 
 
-class World:
+class World(Machine):
     """A machine with simulated devices, while :func:`simulated` lasts.
 
     It is also the backend through which this package works on their streams.
@@ -30,29 +37,18 @@ class World:
         Source, destination and number of bytes of every copy between devices or with the host.
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self.devices = machine.devices
-        self.moved = machine.moved
-
-    # Races.
+    current_stream = Machine.current_stream
+    using = Machine.using
 
     @property
     def races(self) -> list[str]:
         """Accesses to the same memory in an order that nothing decides, in words."""
-        with self._machine.entered():
-            return list(self._machine.checker.races)
+        with self.entered():
+            return list(self.checker.races)
 
     def check(self) -> None:
-        """Raise an error if there was a race.
-
-        Raises
-        ------
-        RaceError
-            With all that was found.
-        """
-        races = self.races
-        if races:
+        """Raise a :class:`RaceError` with all races, if there was one."""
+        if races := self.races:
             raise RaceError(f"{len(races)} race(s):\n" + "\n".join(races))
 
     @contextmanager
@@ -62,93 +58,71 @@ class World:
         The thread that called :func:`simulated` is attached; another one has to say so.
         """
         # Threads of autograd's own would each have other current streams.
-        with (
-            HostAccess(self._machine),
-            HostReads(self._machine),
-            torch.autograd.set_multithreading_enabled(False),
-        ):
+        one_thread = torch.autograd.set_multithreading_enabled(False)
+        with HostAccess(self), HostReads(self), one_thread:
             yield
-
-    # Streams.
-
-    def current_stream(self, device: Device) -> SimStream:
-        """Return the stream on which this thread's work on ``device`` goes."""
-        return self._machine.current_stream(device)
 
     def new_stream(self, device: Device) -> SimStream:
         """Return a stream of its own."""
-        return self._machine.scheduler.new_stream(self._named(device))
+        return self.scheduler.new_stream(self._named(device))
 
     def new_event(self, device: Device | None = None) -> SimEvent:
         """Return an event that has not been recorded, for streams of any device."""
-        return SimEvent(self._machine.scheduler)
-
-    def using(self, stream: SimStream) -> AbstractContextManager[None]:
-        """Make ``stream`` the current one of its device inside the block, for this thread."""
-        return self._machine.using(stream)
+        return SimEvent(self.scheduler)
 
     def synchronize(self) -> None:
         """Let the host wait for all streams."""
-        for stream in list(self._machine.scheduler.streams):
+        for stream in list(self.scheduler.streams):
             stream.synchronize()
 
-    # Memory.
-
     def record_use(self, tensor: Tensor, stream: SimStream) -> None:
-        """Keep the memory of ``tensor`` until ``stream`` is done with what it was given by then.
-
-        That is, by the time that the last reference to the memory is gone.
-        """
-        self._machine.scheduler.check_own(stream)
-        with self._machine.entered():
-            self._machine.memory_of(tensor.device).record_use(tensor, stream)
+        """Keep the memory until ``stream`` is done with what it has when the last tensor goes."""
+        self.scheduler.check_own(stream)
+        with self.entered():
+            self.memory_of(tensor.device).record_use(tensor, stream)
 
     def empty_pinned(self, like: Tensor) -> Tensor:
         """Return pinned memory of the host for a contiguous copy of ``like``."""
-        with self._machine.entered():
-            return self._machine.host_memory.empty_pinned(like)
+        with self.entered():
+            return self.host_memory.pin(torch.empty(like.shape, dtype=like.dtype))
 
     def is_pinned(self, tensor: Tensor) -> bool:
         """Whether devices copy to and from ``tensor``, on the host, while the host goes on."""
-        with self._machine.entered():
-            return self._machine.host_memory.is_pinned(tensor)
+        with self.entered():
+            return self.host_memory.is_pinned(tensor)
 
     def allocated_nbytes(self, device: Device) -> int:
         """Return how many bytes tensors on ``device`` have now."""
-        with self._machine.entered():
-            return self._machine.memory_of(device).allocated
+        with self.entered():
+            return self.memory_of(device).allocated
 
     def peak_nbytes(self, device: Device) -> int:
         """Return how many bytes tensors on ``device`` had at most."""
-        with self._machine.entered():
-            return self._machine.memory_of(device).peak
+        with self.entered():
+            return self.memory_of(device).peak
 
     def reset_peak(self) -> None:
         """Let the peak of every device be what is allocated now."""
-        with self._machine.entered():
-            for memory in map(self._machine.memory_of, self.devices):
+        with self.entered():
+            for memory in map(self.memory_of, self.devices):
                 memory.peak = memory.allocated
-
-    # The links between devices.
 
     def can_reach(self, device: Device, peer: Device) -> bool:
         """Whether ``device`` can read and write the memory of ``peer``, if that is simulated."""
-        if torch.device(peer).type != torch.device(device).type:
+        if torch.device(peer).type != DEVICE_TYPE:
             return False
-        return (self._named(device), self._named(peer)) not in self._machine.cut_links
+        return (self._named(device), self._named(peer)) not in self.cut_links
 
     def cut_link(self, device: Device, peer: Device) -> None:
         """Let ``device`` reach the memory of ``peer`` no more; copies go by way of the host."""
-        self._machine.cut_links.add((self._named(device), self._named(peer)))
+        self.cut_links.add((self._named(device), self._named(peer)))
 
     def corrupt_link(self, source: Device, destination: Device) -> None:
         """Let copies from ``source`` to ``destination`` arrive wrong, without an error."""
-        self._machine.corrupt_links.add((self._named(source), self._named(destination)))
+        self.corrupt_links.add((self._named(source), self._named(destination)))
 
     def _named(self, device: Device) -> torch.device:
-        return self.devices[self._machine.index_of(device)]
-
-    # Time.
+        return self.devices[self.index_of(device)]
 
     def set_cost(self, *, copy: Duration = 0.0, kernel: Duration = 0.0) -> None:
         """Say how long work takes from now on; time starts at zero.
@@ -159,14 +133,14 @@ class World:
             Seconds of each copy between devices or with the host, and of anything else; or a
             function of the name of the work and the bytes that it reads and writes.
         """
-        with self._machine.entered():
-            self._machine.copy_cost, self._machine.kernel_cost = copy, kernel
-            self._machine.scheduler.given.clear()
+        with self.entered():
+            self.copy_cost, self.kernel_cost = copy, kernel
+            self.scheduler.given.clear()
 
     def timeline(self) -> list[Interval]:
         """Return all work since the costs were set: engine, name, start and end, by start."""
-        with self._machine.entered():
-            return timeline(self._machine.scheduler.given)
+        with self.entered():
+            return timeline(self.scheduler.given)
 
     def makespan(self) -> float:
         """Return how many seconds all work since the costs were set takes."""
@@ -174,7 +148,83 @@ class World:
 
     def busiest(self) -> tuple[str, float]:
         """Return the engine that works longest, and for how many seconds."""
-        busy: dict[str, float] = {}
+        busy: dict[str, float] = defaultdict(float)
         for engine, _, start, end in self.timeline():
-            busy[engine] = busy.get(engine, 0.0) + end - start
+            busy[engine] += end - start
         return max(busy.items(), key=itemgetter(1), default=("", 0.0))
+
+
+@contextmanager
+def simulated(
+    n_devices: int = 4,
+    *,
+    memory: int | None = None,
+    schedule: str = "oldest",
+    seed: int = 0,
+    check: bool = True,
+) -> Iterator[World]:
+    """Have devices ``sim:0``, ``sim:1`` and so on inside the block, simulated on the CPU.
+
+    Tensors on them are ordinary ones with real values. Their work is done later, in one of the
+    orders that the program allows, and every access to memory is checked to come after those
+    that it depends on, whichever order was taken. Inside, autograd works on the calling thread.
+    The page "Simulated devices" says what is checked, and what is not.
+
+    Parameters
+    ----------
+    n_devices : int
+    memory : int, optional
+        Bytes that each device has. Any number by default.
+    schedule : str
+        One of `SCHEDULES`: the order in which streams work.
+    seed : int
+        Of the schedule ``random``.
+    check : bool
+        Whether the block ends with an error if there was a race.
+
+    Yields
+    ------
+    World
+        The machine, to ask and to change.
+
+    Raises
+    ------
+    RaceError
+        At the end, if there was a race.
+    RuntimeError
+        If torch is of a version in which this does not work, if there is another accelerator in
+        this process, or if a machine is simulated already.
+    ValueError
+        If there is no such schedule, `n_devices` is less than one, or `memory` is negative.
+
+    Notes
+    -----
+    A backward pass runs on the streams that are current when it is called; on a real device each
+    part of it runs on the stream of its forward. If the forward ran on streams of your own, make
+    them current (:meth:`World.using`) around the call of ``backward``: otherwise a race may be
+    reported that a real device does not have.
+
+    Examples
+    --------
+    >>> import torch
+    >>> with simulated(n_devices=2) as world:
+    ...     x = torch.ones(3, device="sim:0")
+    ...     y = (2 * x).to("sim:1").cpu()
+    ...     world.moved
+    [('sim:0', 'sim:1', 12), ('sim:1', 'cpu', 12)]
+    >>> y
+    tensor([2., 2., 2.])
+    """
+    if not isinstance(n_devices, int) or n_devices < 1:
+        raise ValueError(f"simulated: n_devices must be a positive integer, got {n_devices!r}")
+    if memory is not None and (not isinstance(memory, int) or memory < 0):
+        raise ValueError(f"simulated: memory must be an integer from 0 or None, got {memory!r}")
+    register(OWN)
+    world = World(n_devices, memory, Schedule(schedule, seed))
+    with activated(partial(run, world), n_devices):
+        register_backend(DEVICE_TYPE, cast(StreamBackend, world))
+        with world.attached():
+            yield world
+            world.synchronize()
+    if check:
+        world.check()

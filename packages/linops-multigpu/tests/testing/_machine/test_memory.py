@@ -129,7 +129,7 @@ def test_tensors_outlive_the_machine_but_cannot_be_used() -> None:
 def test_an_address_outside_of_all_memory_is_refused(offset: int) -> None:
     with simulated(1) as world:
         x = torch.ones(N, device="sim:0")
-        memory = world._machine.memory_of("sim:0")
+        memory = world.memory_of("sim:0")
         assert memory.block_at(x.data_ptr() + NBYTES - 1) is memory.block_at(x.data_ptr())
         with pytest.raises(RuntimeError, match="must be of the machine that is simulated now"):
             memory.block_at(x.data_ptr() + offset)

@@ -17,9 +17,9 @@ def order_of_work(schedule: str, seed: int = 0) -> list[tuple[str, str]]:
         streams = {"a": world.new_stream("sim:0"), "b": world.new_stream("sim:0")}
         for name, stream in streams.items():
             for number in "12":
-                with world._machine.entered():
+                with world.entered():
                     task = ("done", name + number)
-                    world._machine.launch(stream, name, lambda task=task: done.append(task))  # type: ignore[misc]  # of a default
+                    world.launch(stream, name, lambda task=task: done.append(task))  # type: ignore[misc]  # of a default
                 done.append(("given", name + number))
     return done
 

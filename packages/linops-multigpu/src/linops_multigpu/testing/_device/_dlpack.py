@@ -27,6 +27,6 @@ def tensor_over(memory: Tensor, dtype: torch.dtype, index: int) -> Tensor:
         raise TypeError(message) from error
     # An array of dlpack.h begins with an address, the type of its device and the index.
     device = _array_in(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p)
-    (ctypes.c_int32 * 2).from_address(device)[:] = _EXTENSION_DEVICE, index
+    (ctypes.c_int32 * 2).from_address(device)[:] = [_EXTENSION_DEVICE, index]
     tensor: Tensor = torch._C._from_dlpack(capsule)
     return tensor

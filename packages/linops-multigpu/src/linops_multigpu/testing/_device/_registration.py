@@ -25,7 +25,8 @@ _NEEDED = (
     "torch._C._from_dlpack",
     "torch._C.DispatchKeySet",
     "torch._C.DispatchKey.CPU",
-    "torch._C._acc.DeviceGuard",
+    "torch.utils.backend_registration._DummyBackendModule",
+    "torch.utils.backend_registration._DummyPrivateUse1Hook",
     "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
     "torch.utils._python_dispatch._disable_current_modes",
 )
@@ -53,26 +54,8 @@ def _kernel(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     return _active[0][0](op, args, kwargs)
 
 
-class _DeviceModule:
-    """What torch asks of ``torch.sim``."""
-
-    def device_count(self) -> int:
-        return _active[0][1] if _active else 0
-
-    def is_initialized(self) -> bool:
-        return True
-
-    def is_available(self) -> bool:
-        return self.device_count() > 0
-
-    def current_device(self) -> int:
-        return 0
-
-    def manual_seed_all(self, seed: int) -> None:
-        """Do nothing: random numbers are drawn by the generator of the CPU."""
-
-    def _is_in_bad_fork(self) -> bool:
-        return False
+def _n_devices() -> int:
+    return _active[0][1] if _active else 0
 
 
 def register(own: Iterable[OpOverload]) -> None:
@@ -83,22 +66,23 @@ def register(own: Iterable[OpOverload]) -> None:
     if _libraries:
         return
     _check_torch()
-    import torch._meta_registrations  # shapes of the results of more operators
-    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+    from torch.utils import backend_registration
 
-    module = _DeviceModule()
+    class Module(backend_registration._DummyBackendModule):
+        def device_count(self) -> int:
+            return _n_devices()
 
-    class Hooks(torch._C._acc.PrivateUse1Hooks):
         def is_available(self) -> bool:
-            return module.is_available()
+            return _n_devices() > 0
 
-        def has_primary_context(self, index: int) -> bool:
-            return index < module.device_count()
+    class Hook(backend_registration._DummyPrivateUse1Hook):
+        def is_available(self) -> bool:
+            return _n_devices() > 0
 
-        def is_built(self) -> bool:
-            return True
+        def has_primary_context(self, dev_id: int) -> bool:
+            return dev_id < _n_devices()
 
-    _setup_privateuseone_for_python_backend(DEVICE_TYPE, backend_module=module, hook=Hooks())
+    backend_registration._setup_privateuseone_for_python_backend(DEVICE_TYPE, Module(), Hook())
     library: Any = Library  # torch gives it no types
     everything, aten = library("_", "IMPL"), library("aten", "IMPL")
     everything.fallback(_kernel, _KEY)
@@ -113,7 +97,7 @@ def register(own: Iterable[OpOverload]) -> None:
 
 
 def _check_torch() -> None:
-    """Refuse a torch that is too old or too new, and to take the place of another accelerator."""
+    """Refuse a torch without what this needs, and to take the place of another accelerator."""
     for path in _NEEDED:
         found: object = torch
         for name in path.split(".")[1:]:
@@ -128,20 +112,18 @@ def _check_torch() -> None:
 
 
 def _let_storages_fail() -> None:
-    """Let torch refuse to make storages on the devices by itself, as `copy.deepcopy` wants to.
+    """Let torch make storages of its own, as `copy.deepcopy` wants to, on the host.
 
-    Without an allocator it would end the process. With that of the host the storage is on the
-    host, and no tensor of a device takes it.
+    No tensor of a device takes such a storage. Without an allocator the process would end.
     """
-    path = next(Path(torch.__file__).parent.glob("lib/*c10.*"), None)
-    c10 = None if path is None else ctypes.CDLL(str(path))
-    get = getattr(c10, "_ZN3c1012GetAllocatorERKNS_10DeviceTypeE", None)
-    put = getattr(c10, "_ZN3c1012SetAllocatorENS_10DeviceTypeEPNS_9AllocatorEh", None)
-    if get is None or put is None:  # another compiler names them otherwise
-        return
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-    put.restype, put.argtypes = None, [ctypes.c_int8, ctypes.c_void_p, ctypes.c_uint8]
-    put(_PRIVATE_USE_1, get(ctypes.byref(ctypes.c_int8(_CPU))), 0)
+    for path in Path(torch.__file__).parent.glob("lib/*c10.*"):
+        c10 = ctypes.CDLL(str(path))
+        get = getattr(c10, "_ZN3c1012GetAllocatorERKNS_10DeviceTypeE", None)
+        put = getattr(c10, "_ZN3c1012SetAllocatorENS_10DeviceTypeEPNS_9AllocatorEh", None)
+        if get is not None and put is not None:  # another compiler names them otherwise
+            get.restype = ctypes.c_void_p
+            allocator = ctypes.c_void_p(get(ctypes.byref(ctypes.c_int8(_CPU))))
+            put(_PRIVATE_USE_1, allocator, 0)
 
 
 def counts_its_writes(op: OpOverload) -> bool:
@@ -149,15 +131,11 @@ def counts_its_writes(op: OpOverload) -> bool:
 
     Other operators leave it to those that they consist of, which count nothing below a mode.
     """
-    name = op.name()
-    return torch._C._dispatch_has_kernel_for_dispatch_key(name, "ADInplaceOrView")
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "ADInplaceOrView")
 
 
 def without_memory(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the kernel of the CPU on tensors of any device, for an operator that touches no memory.
-
-    Views are all about shapes: the kernel of the CPU makes them of any storage.
-    """
+    """Call the kernel of the CPU, which makes views of any storage: they touch no memory."""
     return op.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args, **kwargs)
 
 

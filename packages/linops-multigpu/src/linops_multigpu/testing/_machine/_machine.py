@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from threading import get_ident
 from typing import TypeAlias
 
 import torch
@@ -12,20 +12,11 @@ from torch import Tensor
 
 from .._device._registration import DEVICE_TYPE
 from .._order._shadow import bytes_of
-from ._host import HostMemory, HostStorage
-from ._memory import Block, DeviceMemory
-from ._schedules import Schedule
-from ._streams import Scheduler, SimStream, Task
+from ._memory import Block, DeviceMemory, HostMemory, HostStorage
+from ._streams import Schedule, Scheduler, SimStream, Task
 
 Duration: TypeAlias = float | Callable[[str, int], float]
 """Seconds, or a function of the name of the work and its bytes that returns seconds."""
-
-
-class _Currents(threading.local):
-    """The current streams of a thread, by number of their device."""
-
-    def __init__(self) -> None:
-        self.streams: dict[int, SimStream] = {}
 
 
 class Machine:
@@ -42,7 +33,8 @@ class Machine:
         self.cut_links: set[tuple[torch.device, torch.device]] = set()
         self.corrupt_links: set[tuple[torch.device, torch.device]] = set()
         self._memories = [DeviceMemory(device, memory, self.scheduler) for device in self.devices]
-        self._currents = _Currents()
+        # By thread, and number of their device.
+        self._current_streams: dict[tuple[int, int], SimStream] = {}
         self._default_streams = [self.scheduler.new_stream(device) for device in self.devices]
 
     def entered(self) -> AbstractContextManager[None]:
@@ -61,19 +53,19 @@ class Machine:
     def current_stream(self, device: torch.device | str) -> SimStream:
         """Return the stream on which this thread's work on ``device`` goes."""
         index = self.index_of(device)
-        return self._currents.streams.get(index, self._default_streams[index])
+        return self._current_streams.get((get_ident(), index), self._default_streams[index])
 
     @contextmanager
     def using(self, stream: SimStream) -> Iterator[None]:
         """Make ``stream`` the current one of its device inside the block, for this thread."""
         self.scheduler.check_own(stream)
-        currents = self._currents.streams
-        index, before = self.index_of(stream.device), self.current_stream(stream.device)
-        currents[index] = stream
+        before = self.current_stream(stream.device)
+        key = get_ident(), self.index_of(stream.device)
+        self._current_streams[key] = stream
         try:
             yield
         finally:
-            currents[index] = before
+            self._current_streams[key] = before
 
     def memory_of(self, device: torch.device | str) -> DeviceMemory:
         """Return the memory of a device."""

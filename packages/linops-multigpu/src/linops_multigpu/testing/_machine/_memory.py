@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from bisect import bisect_right, insort
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 
@@ -18,8 +19,7 @@ from torch import Tensor
 
 from .._device._dlpack import tensor_over
 from .._device._registration import conjugated_like, without_memory
-from .._order._checker import calling_line
-from .._order._clock import learn
+from .._order._checker import calling_line, learn
 from .._order._shadow import Shadow
 from ._streams import Scheduler, SimStream, Task
 
@@ -150,3 +150,52 @@ class DeviceMemory:
         self.allocated -= block.nbytes
         block.users.clear()
         self._free.append(block)
+
+
+@dataclass
+class HostStorage:
+    """A storage of the host that is pinned, or that a device has used."""
+
+    alive: weakref.ref[torch.UntypedStorage]
+    address: int
+    nbytes: int
+    shadow: Shadow
+    is_pinned: bool = False
+
+
+class HostMemory:
+    """The storages of the host that are known."""
+
+    def __init__(self) -> None:
+        self._known: list[HostStorage] = []
+
+    def pin(self, fresh: Tensor) -> Tensor:
+        """Return a tensor whose storage counts as pinned from now on, filled with poison."""
+        # What was not copied there yet must not pass for it.
+        torch.empty(0, dtype=torch.uint8).set_(fresh.untyped_storage()).fill_(POISON)
+        self.track(fresh).is_pinned = True
+        return fresh
+
+    def is_pinned(self, tensor: Tensor) -> bool:
+        """Whether a device copies to and from ``tensor`` while the host goes on."""
+        found = self.find(tensor)
+        return found is not None and found.is_pinned
+
+    def track(self, tensor: Tensor) -> HostStorage:
+        """Return what was done to the storage of ``tensor``; from now on it is known."""
+        found = self.find(tensor)
+        if found is None:
+            storage = tensor.untyped_storage()
+            address, nbytes = storage.data_ptr(), storage.nbytes()
+            found = HostStorage(weakref.ref(storage), address, nbytes, Shadow(nbytes, "cpu"))
+            self._known.append(found)
+        return found
+
+    def find(self, tensor: Tensor) -> HostStorage | None:
+        """Return what was done to the storage of ``tensor``, if it is known."""
+        self._known = [storage for storage in self._known if storage.alive() is not None]
+        address = tensor.data_ptr()
+        for storage in self._known:
+            if storage.address <= address < storage.address + storage.nbytes:
+                return storage
+        return None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 
 from .._device._registration import outside_of_modes
-from .._order._checker import Checker, calling_line
-from .._order._clock import Actor, Clock, learn
-from ._schedules import Schedule
+from .._order._checker import Actor, Checker, Clock, calling_line, learn
+
+SCHEDULES = ("eager", "oldest", "newest", "alternating", "random")
+"""The names of all schedules, which say who works first where a program leaves that open."""
 
 
 @dataclass(eq=False)
@@ -103,6 +106,34 @@ class SimEvent:
             self.scheduler.wait_for(self.point)
 
 
+class Schedule:
+    """Says which stream does its next task, and when: at once, or when somebody waits for it."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        if name not in SCHEDULES:
+            raise ValueError(
+                f"simulated: schedule must be one of {', '.join(SCHEDULES)}, got {name!r}"
+            )
+        self._name = name
+        self._random = random.Random(seed)
+        self._last = -1
+
+    def n_steps(self) -> float:
+        """Return how many tasks are done, if there are so many, after one was given."""
+        if self._name == "random":
+            return self._random.randrange(3)
+        return math.inf if self._name == "eager" else 0
+
+    def pick(self, streams: Sequence[int]) -> int:
+        """Return one of the streams that have a task to do, given by number in ascending order."""
+        if self._name == "random":
+            return self._random.choice(streams)
+        if self._name == "alternating":
+            self._last = next((stream for stream in streams if stream > self._last), streams[0])
+            return self._last
+        return streams[-1 if self._name == "newest" else 0]
+
+
 class Scheduler:
     """Keeps what all streams were given, and lets them work in the order of a schedule."""
 
@@ -169,7 +200,9 @@ class Scheduler:
 
     def _step(self) -> bool:
         """Do one task, if there is one to do."""
-        ready = [n for n, stream in enumerate(self.streams) if stream.tasks and stream.tasks[0].is_ready]
+        ready = [
+            n for n, stream in enumerate(self.streams) if stream.tasks and stream.tasks[0].is_ready
+        ]
         if not ready:
             return False
         task = self.streams[self._schedule.pick(ready)].tasks.popleft()

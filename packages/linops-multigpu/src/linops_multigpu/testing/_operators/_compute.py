@@ -10,105 +10,96 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
-from .._device._registration import (
-    DEVICE_TYPE,
-    conjugated_like,
-    without_memory,
-)
-from .._device._schema import (
-    returns_tensors,
-    takes_generator,
-    tensors_in,
-    waits_for_values,
-    written_by,
-)
+from .._device._registration import DEVICE_TYPE, conjugated_like, without_memory
 from .._machine._machine import Machine
 
 Arguments = tuple[Any, ...]
 Options = dict[str, Any]
 
 
+def written_by(op: OpOverload, args: Arguments, kwargs: Options) -> list[Tensor]:
+    """Return the tensors among the arguments that ``op`` writes to."""
+    found = []
+    for position, argument in enumerate(op._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = args[position] if position < len(args) else kwargs.get(argument.name)
+            found += tensors_in(given)
+    return found
+
+
+def tensors_in(values: Any) -> list[Tensor]:
+    """Return all tensors in nested lists, tuples and dictionaries."""
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+
+
 def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) -> Any:
     """Return what ``op`` returns on a real device: tensors whose values will be there."""
-    call = _Call(machine, op, args, kwargs)
-    if not returns_tensors(op):
-        return call.now()
-    try:
-        shapes, resized = _shapes(op, args, kwargs)
-    except NotImplementedError:  # torch knows the shapes only from the values
-        found = call.now()
+    written = written_by(op, args, kwargs)
+    device = _common_device(op, args, kwargs, written)
+    stream = machine.current_stream(device)
+    kwargs = _with_random_numbers(op, kwargs)
+    read = [
+        tensor
+        for tensor in tensors_in((args, kwargs))
+        if tensor.device == device and not any(tensor is out for out in written)
+    ]
+    kinds = [str(returned.type) for returned in op._schema.returns]
+    returns = not kinds or any("Tensor" in kind for kind in kinds)
+    shapes = _shapes(op, args, kwargs) if returns else None
+    if shapes is None:  # only the values tell
+        found: list[Any] = []
+        run = _on_host(machine, op, args, kwargs)
+        machine.launch(stream, str(op), lambda: found.append(run()), reads=read, writes=written)
+        of_values = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
+        if not returns or of_values & set(op.tags):
+            stream.synchronize()  # as on every device
+        else:
+            machine.scheduler.finish(stream)
         if op._schema.is_mutable and op._schema.returns:
-            return call.written[0] if len(call.written) == 1 else tuple(call.written)
-        return tree_map_only(Tensor, call.sent, found)
+            return written[0] if len(written) == 1 else tuple(written)
+        return tree_map_only(Tensor, partial(_sent, machine, device), found[0])
+
+    results, resized = shapes
     for tensor, shape in resized:
         resize(machine, tensor, shape.size(), shape.stride())
     made: list[Tensor] = []
 
     def stand_in(result: Tensor) -> Tensor:
         if result.device.type == "meta":
-            result = machine.empty(call.device, result.size(), result.stride(), result.dtype)
+            result = machine.empty(device, result.size(), result.stride(), result.dtype)
             made.append(result)
         return result
 
-    results = tree_map_only(Tensor, stand_in, shapes)
-    call.later(made)
+    results = tree_map_only(Tensor, stand_in, results)
+    run = _on_host(machine, op, args, kwargs)
+    fill = partial(_fill, run, [machine.on_host(tensor) for tensor in made], op)
+    machine.launch(stream, str(op), fill, reads=read, writes=[*written, *made])
     return results
 
 
-class _Call:
-    """An operator and what it is called with, on one device."""
+def _on_host(
+    machine: Machine, op: OpOverload, args: Arguments, kwargs: Options
+) -> Callable[[], Any]:
+    """Return the operator on the memory of the devices, to be computed on the host."""
 
-    def __init__(self, machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) -> None:
-        self.written = written_by(op, args, kwargs)
-        self.device = _common_device(op, args, kwargs, self.written)
-        self._machine, self._op, self._args = machine, op, args
-        self._kwargs = _with_random_numbers(op, kwargs)
-        self._read = [
-            tensor
-            for tensor in tensors_in((args, kwargs))
-            if tensor.device == self.device and not any(tensor is out for out in self.written)
-        ]
-        self._stream = machine.current_stream(self.device)
-
-    def later(self, made: list[Tensor]) -> None:
-        """Let the stream compute, and put what is new into the memory that was made for it."""
-        targets = [self._machine.on_host(tensor) for tensor in made]
-        self._launch(partial(_fill, self._on_host(), targets, self._op), made)
-
-    def now(self) -> Any:
-        """Compute at once; the host learns the values if it would on a real device."""
-        found: list[Any] = []
-        run = self._on_host()
-        self._launch(lambda: found.append(run()), [])
-        if waits_for_values(self._op):
-            self._stream.synchronize()
-        else:
-            self._machine.scheduler.finish(self._stream)
-        return found[0]
-
-    def sent(self, values: Tensor) -> Tensor:
-        """Return a tensor on the device with values that were found on the host."""
-        tensor = self._machine.empty(self.device, values.size(), values.stride(), values.dtype)
-        run = partial(self._machine.on_host(tensor).copy_, values)
-        self._machine.launch(self._stream, "result", run, writes=[tensor])
-        return tensor
-
-    def _launch(self, run: Callable[[], object], made: list[Tensor]) -> None:
-        writes = [*self.written, *made]
-        self._machine.launch(self._stream, str(self._op), run, reads=self._read, writes=writes)
-
-    def _on_host(self) -> Callable[[], Any]:
-        twins = partial(tree_map_only, Tensor, self._twin_or_number)
-        options = _elsewhere(self._kwargs, "cpu")
-        return partial(_callable(self._op, self._args), *twins(self._args), **twins(options))
-
-    def _twin_or_number(self, tensor: Tensor) -> Tensor:
+    def twin_or_number(tensor: Tensor) -> Tensor:
         if tensor.device.type == DEVICE_TYPE:
-            return self._machine.on_host(tensor)
-        self._machine.host_access([tensor], [], "number")
+            return machine.on_host(tensor)
+        machine.host_access([tensor], [], "number")
         return tensor.detach().clone()
+
+    args, kwargs = tree_map_only(Tensor, twin_or_number, (args, _elsewhere(kwargs, "cpu")))
+    return partial(_callable(op, args), *args, **kwargs)
+
+
+def _sent(machine: Machine, device: torch.device, values: Tensor) -> Tensor:
+    """Return a tensor on the device with values that were found on the host."""
+    tensor = machine.empty(device, values.size(), values.stride(), values.dtype)
+    run = partial(machine.on_host(tensor).copy_, values)
+    machine.launch(machine.current_stream(device), "result", run, writes=[tensor])
+    return tensor
 
 
 def _callable(op: OpOverload, args: Arguments) -> Callable[..., Any]:
@@ -125,7 +116,7 @@ def _with_random_numbers(op: OpOverload, kwargs: Options) -> Options:
     """Return the options with a generator, seeded now: the order of streams must not matter."""
     if torch.Tag.nondeterministic_seeded not in op.tags or kwargs.get("generator") is not None:
         return kwargs
-    if not takes_generator(op):
+    if not any(argument.name == "generator" for argument in op._schema.arguments):
         raise RuntimeError(f"simulated: random numbers must come from a generator, got {op}")
     seed = int(torch.randint(2**62, ()))
     return {**kwargs, "generator": torch.Generator().manual_seed(seed)}
@@ -137,9 +128,7 @@ def _elsewhere(kwargs: Options, device: str) -> Options:
 
 def _fill(run: Callable[[], Any], targets: list[Tensor], op: OpOverload) -> None:
     results = run()
-    if not targets:
-        return
-    for target, result in zip(targets, tensors_in(results), strict=True):
+    for target, result in zip(targets, tensors_in(results) if targets else [], strict=True):
         if target.shape != result.shape:
             raise RuntimeError(f"simulated: {op} must return {target.shape}, got {result.shape}")
         target.copy_(result)
@@ -147,8 +136,11 @@ def _fill(run: Callable[[], Any], targets: list[Tensor], op: OpOverload) -> None
 
 def _shapes(
     op: OpOverload, args: Arguments, kwargs: Options
-) -> tuple[Any, list[tuple[Tensor, Tensor]]]:
-    """Return what ``op`` returns, new tensors as shapes only, and which arguments it resizes."""
+) -> tuple[Any, list[tuple[Tensor, Tensor]]] | None:
+    """Return what ``op`` returns, new tensors as shapes only, and which arguments it resizes.
+
+    None if that depends on values.
+    """
     metas: dict[Tensor, Tensor] = {}  # by identity, as tensors hash
 
     def shape(tensor: Tensor) -> Tensor:
@@ -160,9 +152,12 @@ def _shapes(
             metas[tensor] = conjugated_like(empty, tensor)
         return metas[tensor]
 
-    options = _elsewhere(kwargs, "meta")
-    call = _callable(op, args)
-    results = call(*tree_map_only(Tensor, shape, args), **tree_map_only(Tensor, shape, options))
+    called = _callable(op, args)
+    args, kwargs = tree_map_only(Tensor, shape, (args, _elsewhere(kwargs, "meta")))
+    try:
+        results = called(*args, **kwargs)
+    except NotImplementedError:
+        return None
     given = {meta: tensor for tensor, meta in metas.items()}
     resized = [(tensor, meta) for tensor, meta in metas.items() if tensor.shape != meta.shape]
     return tree_map_only(Tensor, lambda meta: given.get(meta, meta), results), resized
@@ -188,7 +183,7 @@ def _common_device(
 
 
 def resize(machine: Machine, tensor: Tensor, size: Sequence[int], stride: Sequence[int]) -> None:
-    """Give a tensor another size, and if it has no memory yet, memory.
+    """Give a tensor another size, and memory if it has none yet.
 
     One that has memory, but not enough, is refused: its other views could not follow.
     """

@@ -22,11 +22,13 @@ from .._machine._machine import Machine
 from .._machine._streams import SimStream
 
 
-def copy(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool) -> None:
-    """Copy values to a tensor elsewhere, or on the same simulated device."""
+def copy(
+    machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool = False
+) -> Tensor:
+    """Return the destination, a tensor elsewhere or on the same device, with values of another."""
     source = source.expand(destination.shape)
     if destination.numel() == 0:
-        return
+        return destination
     if source.device.type != DEVICE_TYPE:
         _from_host(machine, source, destination, non_blocking)
     elif destination.device.type != DEVICE_TYPE:
@@ -37,6 +39,7 @@ def copy(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bo
         machine.launch(stream, "copy", run, reads=[source], writes=[destination])
     else:
         _between_devices(machine, source, destination)
+    return destination
 
 
 def _between_devices(machine: Machine, source: Tensor, destination: Tensor) -> None:

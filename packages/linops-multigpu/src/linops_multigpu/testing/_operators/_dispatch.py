@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -51,13 +52,6 @@ def _empty(
     return machine.empty(device, size, stride, dtype or torch.get_default_dtype())
 
 
-def _copy_from(
-    machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool = False
-) -> Tensor:
-    copy(machine, source, destination, non_blocking)
-    return destination
-
-
 def _resize(
     machine: Machine,
     tensor: Tensor,
@@ -80,30 +74,19 @@ def _to_copy(
     memory_format: torch.memory_format | None = None,
     **options: object,
 ) -> Tensor:
-    target = device or tensor.device
-    like = torch.empty_like(
-        tensor, dtype=dtype, device="meta", memory_format=memory_format or torch.preserve_format
+    made = torch.empty_like(
+        tensor, dtype=dtype, device=device, memory_format=memory_format or torch.preserve_format
     )
-    if target.type == "meta":
-        return like
-    if target.type == DEVICE_TYPE:
-        made = machine.empty(target, like.size(), like.stride(), like.dtype)
-    else:
-        made = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=target)
-        if non_blocking:
-            # As torch does for accelerators: the caller is to wait for the copy.
-            machine.host_memory.pin(made)
-    copy(machine, tensor, made, non_blocking)
-    return made
+    if made.device.type == "meta":
+        return made
+    if made.device.type != DEVICE_TYPE and non_blocking:
+        # As torch does for accelerators: the caller is to wait for the copy.
+        machine.host_memory.pin(made)
+    return copy(machine, tensor, made, non_blocking)
 
 
-def _item(machine: Machine, tensor: Tensor) -> Any:
-    return compute(machine, aten._local_scalar_dense.default, (tensor,), {})
-
-
-def _convolution(machine: Machine, *args: Any) -> Any:
-    # Of this one torch has only a stub for devices that it does not know.
-    return compute(machine, aten.convolution.default, args, {})
+def _as(op: OpOverload, machine: Machine, *args: Any) -> Any:
+    return compute(machine, op, args, {})
 
 
 def _convolution_backward(
@@ -116,11 +99,12 @@ def _convolution_backward(
 _SPECIAL: dict[OpOverload, Callable[..., Any]] = {
     aten.empty.memory_format: _empty,
     aten.empty_strided.default: _empty,
-    aten._copy_from.default: _copy_from,
+    aten._copy_from.default: copy,
     aten._to_copy.default: _to_copy,
-    aten._local_scalar_dense.default: _item,
+    aten._local_scalar_dense.default: partial(_as, aten._local_scalar_dense.default),
     aten.resize_.default: _resize,
-    aten.convolution_overrideable.default: _convolution,
+    # Of these torch has only stubs for devices that it does not know.
+    aten.convolution_overrideable.default: partial(_as, aten.convolution.default),
     aten.convolution_backward_overrideable.default: _convolution_backward,
 }
 OWN = tuple(_SPECIAL)

@@ -13,8 +13,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .._device._registration import DEVICE_TYPE, counts_its_writes
-from .._device._schema import tensors_in, written_by
 from .._machine._machine import Machine
+from ._compute import tensors_in, written_by
 
 
 class HostAccess(TorchDispatchMode):

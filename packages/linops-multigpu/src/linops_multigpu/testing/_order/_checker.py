@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import weakref
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 
-from ._clock import Actor, Clock, learn
 from ._shadow import Bytes, Shadow
 
 _PLUMBING = (
@@ -23,6 +24,28 @@ _PLUMBING = (
     weakref.__file__,
     "<string>",
 )
+
+Clock: TypeAlias = dict[int, int]
+"""By the number of an actor, how many of its actions have happened; none is zero."""
+
+
+@dataclass(eq=False)
+class Actor:
+    """The host or a stream: its clock, and its actions in words, which are counted from one.
+
+    One action is ordered before another if the clock with which the other was begun has its number.
+    """
+
+    number: int
+    name: str
+    clock: Clock = field(default_factory=dict)
+    actions: list[str] = field(default_factory=list)
+
+
+def learn(clock: Clock, other: Clock) -> None:
+    """Let ``clock`` know all that ``other`` knows."""
+    for actor, time in other.items():
+        clock[actor] = max(time, clock.get(actor, 0))
 
 
 class RaceError(RuntimeError):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-
-from ._clock import Clock
 
 Bytes: TypeAlias = slice | NDArray[np.int64]
 """Positions of bytes, each one once: what indexes an array with an entry per byte."""
@@ -36,7 +35,9 @@ class Shadow:
         self._written: dict[int, NDArray[np.int64]] = {}
         self._read: dict[int, NDArray[np.int64]] = {}
 
-    def conflict(self, touched: Bytes, clock: Clock, *, writes: bool) -> Conflict | None:
+    def conflict(
+        self, touched: Bytes, clock: Mapping[int, int], *, writes: bool
+    ) -> Conflict | None:
         """Return an access that ``clock`` does not know of; two reads are never in conflict."""
         accesses = [(actor, times, True) for actor, times in self._written.items()]
         if writes:
