@@ -40,19 +40,13 @@ class BatchedLinop(Tiled):
         The place of a part is a DevicePair, or None for the base device.
     base : DeviceSpec
         Where input and output are.
-    max_in_flight : int
-        How many inputs, and how many results, are on each device at a time.
-    sizes : mapping of dimension to int, optional
-        Of dimensions that no tile knows; inputs are checked against them.
-    tqdm_kwargs : mapping, optional
-        Options of a progress bar over the actions of the plan, as they are issued; none is shown
-        by default.
+    max_in_flight, sizes, tqdm_kwargs
+        As for :func:`create_batched_linop`.
 
     Raises
     ------
     TypeError
-        If ``tiles`` is no table, ``base`` no DeviceSpec, ``max_in_flight`` no integer or
-        ``tqdm_kwargs`` no mapping.
+        If an argument is not of its type.
     ValueError
         If ``max_in_flight`` is not positive.
     """

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import torch
-from torch import Tensor
 
 from linops_core import Composite, Identity, NamedLinop
 from linops_split import Part, Tiled, Tiles
 from nameddim import ND, NamedDimension
 
-from .._devices._device_spec import DeviceSpec, probed
+from .._devices._device_spec import DeviceSpec, as_device, probed
 from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DeviceTiles
 from .._execution._planner import check_window
@@ -33,25 +32,23 @@ def create_batched_linop(
 ) -> BatchedLinop:
     """Return an operator equal to ``linop`` that works tile by tile, on the devices of a spec.
 
-    The operator is cut into tiles; each works on its device, to which its input is sent and
-    from which its output returns; the outputs are put together on the base device. A device
-    receives the bytes of the weights that its tiles read, once, however many of them share
-    them; tiles on the device of the weights read the weights themselves. The operator is not
-    changed, and its parameters are those of the result: what is written to them later is
-    followed, and gradients reach them, from every device. The backward pass computes each tile
-    again, so that a training step needs the workspace of the tiles in flight, not of all: an
-    operator of your own must return the same when it is called again with the same input.
+    Each tile works on its device, to which its input is sent and from which its output returns to
+    the base device. A device receives the bytes of the weights that its tiles read, once; tiles on
+    the device of the weights read the weights themselves. The operator is not changed, and its
+    parameters are those of the result: what is written to them later is followed, and gradients
+    reach them, from every device. The backward pass computes each tile again, so that a training
+    step needs the workspace of the tiles in flight, not of all: an operator of your own must return
+    the same when it is called again with the same input.
 
     An operator may be batched already, or move between devices by itself (:class:`ToDevice`). Where
     a tile of it is to work on a device on which its weights are not, all of the tile works there.
-
-    With several specs the tiles of the first are cut again by the second, and so on: across
-    devices first, then within each to save memory.
 
     Parameters
     ----------
     linop : NamedLinop
     batch_specs : BatchSpec or sequence of BatchSpec
+        The tiles of the first are cut again by the second, and so on: across devices first, then
+        within each to save memory.
     default_device : torch.device or str, optional
         The base device of a first spec that names none. Where the operator's tensors are by
         default, or the CPU if it has none.
@@ -64,11 +61,6 @@ def create_batched_linop(
     tqdm_kwargs : mapping, optional
         Options of a progress bar for each call, as in ``{"leave": False}``: over what is sent,
         computed and collected, as it is issued. None is shown by default.
-
-    Returns
-    -------
-    BatchedLinop
-        From the base device to the base device.
 
     Raises
     ------
@@ -98,7 +90,13 @@ def create_batched_linop(
         )
     base = specs[0].base()
     if base is None:
-        base = DeviceSpec(_device_of(linop) if default_device is None else default_device)
+        found = _devices_of(linop) if default_device is None else {as_device(default_device)}
+        if len(found) > 1:
+            raise ValueError(
+                "create_batched_linop: the base device must be given for an operator on several "
+                f"devices, got {sorted(map(str, found))}"
+            )
+        base = DeviceSpec(found.pop() if found else "cpu")
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     tiles = cut_over_devices(linop, specs, base, known)
     for device in {base.device, *_devices_in(specs)}:
@@ -128,17 +126,14 @@ def _devices_in(specs: Sequence[BatchSpec]) -> Iterator[torch.device]:
 
 
 def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
-    """Return the table in which each part whose weights are elsewhere has copies on its device.
-
-    All parts of a device are sent together, so that what they share is sent once.
-    """
+    """Return the table in which each part whose weights are elsewhere has copies on its device."""
     linops = [part.linop for part in tiles.parts]
     elsewhere: dict[torch.device, list[int]] = {}
     for number, device in enumerate(DeviceTiles(tiles, base).devices):
-        if any(tensor.device != device for tensor in _all_tensors(linops[number])):
+        if _devices_of(linops[number]) - {device}:
             elsewhere.setdefault(device, []).append(number)
             linops[number] = _in_one_place(linops[number])
-    for device, members in elsewhere.items():
+    for device, members in elsewhere.items():  # together, so that what they share is sent once
         copies = replicated_together([linops[number] for number in members], device)
         for number, linop in zip(members, copies, strict=True):
             linops[number] = linop
@@ -167,15 +162,5 @@ def _in_one_place(linop: NamedLinop) -> NamedLinop:
     )
 
 
-def _all_tensors(linop: NamedLinop) -> list[Tensor]:
-    return [*linop.parameters(), *linop.buffers()]
-
-
-def _device_of(linop: NamedLinop) -> torch.device:
-    devices = {tensor.device for tensor in _all_tensors(linop)}
-    if len(devices) > 1:
-        raise ValueError(
-            f"create_batched_linop: the base device must be given for an operator on several "
-            f"devices, got {sorted(map(str, devices))}"
-        )
-    return devices.pop() if devices else torch.device("cpu")
+def _devices_of(linop: NamedLinop) -> set[torch.device]:
+    return {tensor.device for tensor in (*linop.parameters(), *linop.buffers())}

@@ -9,15 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linops_core import NamedLinop, SplitError, Zero
-from linops_split import (
-    Part,
-    Tile,
-    Tiles,
-    fuzzy_broadcast_to,
-    narrowed,
-    split_linop,
-    tile_grid,
-)
+from linops_split import Part, Tile, Tiles, fuzzy_broadcast_to, narrowed, split_linop, tile_grid
 from nameddim import NamedDimension
 
 from .._devices._device_spec import DeviceSpec
@@ -32,20 +24,10 @@ def cut_over_devices(
     sizes: Mapping[NamedDimension, int],
     device: DeviceSpec | None = None,
 ) -> Tiles:
-    """Return the table of ``linop`` cut as the specs say, the first one first.
+    """Return the table of ``linop`` cut as the specs say, the first one first; nothing is sent.
 
-    No tensor is allocated or sent.
-
-    Parameters
-    ----------
-    linop : NamedLinop
-    specs : sequence of BatchSpec
-    base : DeviceSpec
-        Where input and output are.
-    sizes : mapping of NamedDimension to int
-        Of dimensions that the operator does not know.
-    device : DeviceSpec, optional
-        Where it works if no spec says so; the base by default.
+    ``sizes`` are those that the operator does not know; ``device`` is where it works if no spec
+    says so, the base by default.
     """
     device = base if device is None else device
     if not specs:
@@ -55,17 +37,14 @@ def cut_over_devices(
     grid = tile_grid(linop, spec.batch_sizes, sizes=sizes)
     linops, _, _ = split_linop(linop, spec.batch_sizes, sizes=sizes)
     devices = _devices_over(grid.shape, spec, spec.base() or device)
-    parts, lengths = list[Part](), dict[NamedDimension, int]()
     # What one part of an operator knows of a dimension is true of the parts that do not.
-    of_whole = {dim: size for dim in linop.dims if (size := linop.size(dim)) is not None} | {
-        **sizes
-    }
+    of_whole = {dim: n for dim in linop.dims if (n := linop.size(dim)) is not None} | {**sizes}
+    parts, lengths = list[Part](), dict[NamedDimension, int]()
     for position in np.ndindex(grid.shape):
-        wide = cast(NamedLinop, linops[position])
-        cell = cast(Tile, grid[position])
+        wide, cell = cast(NamedLinop, linops[position]), cast(Tile, grid[position])
         tile = narrowed(wide)
         pieces = {dim: piece for dim, (_, piece) in cell.items()} | dict(tile.window)
-        known = {**of_whole, **{dim: piece.stop - piece.start for dim, piece in pieces.items()}}
+        known = of_whole | {dim: piece.stop - piece.start for dim, piece in pieces.items()}
         # Not of those that the tile knows: between its factors it may use a part of a dimension.
         of_tile = {
             dim: size
@@ -84,11 +63,9 @@ def cut_over_devices(
         there = cast(DeviceSpec, devices[position])
         inner = cut_over_devices(tile.linop, specs_left, base, of_tile, there)
         counts = zip(cell.items(), grid.shape, strict=True)
-        window = {dim: piece for (dim, (_, piece)), count in counts if count > 1}
-        outer = tile.within(window).window
+        outer = tile.within({dim: piece for (dim, (_, piece)), count in counts if count > 1}).window
         parts += [part.within(outer) for part in inner.parts]
-        lengths |= {dim: of_whole[dim] for dim in outer}
-        lengths = dict(inner.lengths) | lengths
+        lengths = {**inner.lengths, **lengths, **{dim: of_whole[dim] for dim in outer}}
     return Tiles(linop.shape, parts, lengths).without_zeros()
 
 

@@ -51,7 +51,7 @@ class DeviceSpec(Value):
 
     Tiles on the base device of a :class:`BatchSpec` work on the stream of the base, whatever their
     own spec says. A spec is a value: it cannot be changed, and compares by what it holds. Its
-    copies are the spec itself. One with streams has no pickle: streams belong to a process.
+    copies are the spec itself. One with streams, which belong to a process, cannot be pickled.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
-from typing import Protocol, TypeVar, cast, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -48,36 +48,35 @@ class Stream(Protocol):
         """Let the host wait for all that it was given."""
 
 
-class StreamBackend(Protocol):
-    """What a kind of device says of its streams."""
+class HostBackend:
+    """Where what was called has happened: a CPU, and devices of which there are only shapes."""
 
     def current_stream(self, device: torch.device) -> Stream:
         """Return the stream on which the caller's work on ``device`` goes."""
+        return _HostStream(device)
 
     def new_stream(self, device: torch.device) -> Stream:
-        """Return a stream of its own."""
+        """Return a stream of its own, if there are several."""
+        return _HostStream(device)
 
     def new_event(self, device: torch.device) -> Event:
         """Return an event that has not been recorded."""
+        return HostEvent()
 
-    def using(self, stream: Stream) -> AbstractContextManager[object]:
+    def using(self, stream: Stream) -> AbstractContextManager[None]:
         """Make ``stream`` the current one of its device inside the block."""
+        return nullcontext()
 
     def record_use(self, tensor: Tensor, stream: Stream) -> None:
         """Keep the memory of ``tensor`` until ``stream`` is done with what it was given so far."""
 
     def can_reach(self, device: torch.device, peer: torch.device) -> bool:
         """Whether ``device`` can read and write the memory of ``peer`` by itself."""
+        return device == peer
 
     def empty_pinned(self, like: Tensor) -> Tensor:
         """Return host memory for a contiguous copy of ``like`` that the device can reach."""
-
-
-def recorded_on(stream: Stream, backend: StreamBackend) -> Event:
-    """Return a fresh event: the point at which ``stream`` has done what it was given so far."""
-    event = backend.new_event(stream.device)
-    event.record(stream)
-    return event
+        return torch.empty(like.shape, dtype=like.dtype, device="cpu")
 
 
 class _AcceleratorBackend:
@@ -117,28 +116,15 @@ class _AcceleratorBackend:
         return torch.empty(like.shape, dtype=like.dtype, device="cpu", pin_memory=True)
 
 
-class HostBackend:
-    """Where what was called has happened: a CPU, and devices of which there are only shapes."""
+StreamBackend: TypeAlias = HostBackend | _AcceleratorBackend
+"""What a kind of device says of its streams; one of simulated devices has the same methods."""
 
-    def current_stream(self, device: torch.device) -> Stream:
-        return _HostStream(device)
 
-    new_stream = current_stream
-
-    def new_event(self, device: torch.device) -> Event:
-        return HostEvent()
-
-    def using(self, stream: Stream) -> AbstractContextManager[object]:
-        return nullcontext()
-
-    def record_use(self, tensor: Tensor, stream: Stream) -> None:
-        pass  # nothing is ever left to do
-
-    def can_reach(self, device: torch.device, peer: torch.device) -> bool:
-        return device == peer
-
-    def empty_pinned(self, like: Tensor) -> Tensor:
-        return torch.empty(like.shape, dtype=like.dtype, device="cpu")
+def recorded_on(stream: Stream, backend: StreamBackend) -> Event:
+    """Return a fresh event: the point at which ``stream`` has done what it was given so far."""
+    event = backend.new_event(stream.device)
+    event.record(stream)
+    return event
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,8 @@ class ToDevice(SliceableLinop):
     Its adjoint goes the opposite way, and its normal operator is the identity. Where both
     devices are the same nothing is copied.
 
-    A copy is made by streams for copies, so that both devices can go on; for the caller it is as
-    if it were made at once. The values have arrived when the result is used on the current stream
-    of its device, and the input may be changed on the current stream of its own, or by the host
-    at once. A copy to the CPU has arrived when the call returns. The same is true of gradients.
+    A copy is made by streams for copies, so that both devices can go on. On the current streams,
+    and for the host, it is as if it were made at once. The same is true of gradients.
 
     Parameters
     ----------
@@ -36,8 +34,7 @@ class ToDevice(SliceableLinop):
     ioshape : sequence of dimensions, optional
         Any by default.
     istream, ostream : stream, optional
-        The streams that send and receive, of ``idevice`` and ``odevice``. By default those that
-        all operators of the process share. With them the operator cannot be pickled.
+        The streams that send and receive, as the transfer streams of a :class:`DeviceSpec`.
 
     Raises
     ------

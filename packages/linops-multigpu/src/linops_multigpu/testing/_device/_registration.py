@@ -9,6 +9,7 @@ import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +100,11 @@ def register(own: Iterable[OpOverload]) -> None:
 def _check_torch() -> None:
     """Refuse a torch without what this needs, and to take the place of another accelerator."""
     for path in _NEEDED:
-        found: object = torch
-        for name in path.split(".")[1:]:
-            found = getattr(found, name, None)
-        if found is None:
-            raise RuntimeError(f"simulated: torch must have {path}, got torch {torch.__version__}")
+        try:
+            attrgetter(path.removeprefix("torch."))(torch)
+        except AttributeError:
+            message = f"simulated: torch must have {path}, got torch {torch.__version__}"
+            raise RuntimeError(message) from None
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None:
         raise RuntimeError(

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from .._device._registration import DEVICE_TYPE
-from .._order._shadow import bytes_of
-from ._memory import Block, DeviceMemory, HostMemory, HostStorage
+from .._order._shadow import Shadow
+from ._memory import DeviceMemory, HostMemory
 from ._streams import Schedule, Scheduler, SimStream, Task
 
 Duration: TypeAlias = float | Callable[[str, int], float]
@@ -99,10 +99,12 @@ class Machine:
         A copy takes a link; other work takes the compute units of the device.
         """
         self.checker.begin(stream.actor, name)
-        for tensor in reads:
-            self._access(stream, tensor, writes=False)
-        for tensor in writes:
-            self._access(stream, tensor, writes=True)
+        for tensor in (*reads, *writes):
+            if tensor.numel():
+                is_written = any(tensor is out for out in writes)
+                self.checker.access(
+                    stream.actor, self._shadow_of(tensor), tensor, writes=is_written
+                )
         nbytes = sum(tensor.nbytes for tensor in (*reads, *writes))
         cost = self.kernel_cost if link is None else self.copy_cost
         duration = cost(name, nbytes) if callable(cost) else cost
@@ -111,25 +113,14 @@ class Machine:
 
     def host_access(self, touched: Sequence[Tensor], written: Sequence[Tensor], name: str) -> None:
         """Check that the host may use memory of its own that devices use too."""
-        host = self.checker.host
         for tensor in touched:
-            # What is sparse has no address.
-            if tensor.device.type != "cpu" or tensor.layout != torch.strided or not tensor.numel():
-                continue
             found = self.host_memory.find(tensor)
             if found is not None:
-                self.checker.begin(host, name)
-                writes = any(tensor is other for other in written)
-                touched_bytes = bytes_of(tensor, found.address)
-                self.checker.access(host, found.shadow, touched_bytes, writes=writes)
+                self.checker.begin(self.checker.host, name)
+                is_written = any(tensor is out for out in written)
+                self.checker.access(self.checker.host, found, tensor, writes=is_written)
 
-    def _access(self, stream: SimStream, tensor: Tensor, *, writes: bool) -> None:
-        if tensor.numel() == 0:
-            return
-        memory: Block | HostStorage
+    def _shadow_of(self, tensor: Tensor) -> Shadow:
         if tensor.device.type == DEVICE_TYPE:
-            memory = self.memory_of(tensor.device).block_of(tensor)
-        else:
-            memory = self.host_memory.track(tensor)
-        touched = bytes_of(tensor, memory.address)
-        self.checker.access(stream.actor, memory.shadow, touched, writes=writes)
+            return self.memory_of(tensor.device).block_of(tensor).shadow
+        return self.host_memory.track(tensor)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from bisect import bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 
@@ -37,7 +36,7 @@ class Block:
         with torch.inference_mode(False):
             self.memory: Tensor = torch.full((nbytes,), POISON, dtype=torch.uint8)
         self.address = self.memory.data_ptr()
-        self.shadow = Shadow(nbytes, str(stream.device))
+        self.shadow = Shadow(nbytes, str(stream.device), self.address)
         self.users: dict[SimStream, None] = {}
         self.awaits: list[Task] = []  # until which it is in use, once it is free
 
@@ -115,9 +114,9 @@ class DeviceMemory:
             insort(self._blocks, block, key=_BY_ADDRESS)
         self.allocated += nbytes
         self.peak = max(self.peak, self.allocated)
-        block.shadow = Shadow(nbytes, str(self._device))
+        block.shadow = Shadow(nbytes, str(self._device), block.address)
         self._scheduler.checker.begin(stream.actor, "allocation")
-        self._scheduler.checker.access(stream.actor, block.shadow, slice(None), writes=True)
+        self._scheduler.checker.access(stream.actor, block.shadow, block.memory, writes=True)
         return block
 
     def _make_room(self, nbytes: int) -> None:
@@ -152,50 +151,40 @@ class DeviceMemory:
         self._free.append(block)
 
 
-@dataclass
-class HostStorage:
-    """A storage of the host that is pinned, or that a device has used."""
-
-    alive: weakref.ref[torch.UntypedStorage]
-    address: int
-    nbytes: int
-    shadow: Shadow
-    is_pinned: bool = False
-
-
 class HostMemory:
-    """The storages of the host that are known."""
+    """The storages of the host that are pinned, or that a device has used."""
 
     def __init__(self) -> None:
-        self._known: list[HostStorage] = []
+        self._known: dict[Shadow, weakref.ref[torch.UntypedStorage]] = {}
+        self._pinned: set[Shadow] = set()
 
     def pin(self, fresh: Tensor) -> Tensor:
         """Return a tensor whose storage counts as pinned from now on, filled with poison."""
         # What was not copied there yet must not pass for it.
         torch.empty(0, dtype=torch.uint8).set_(fresh.untyped_storage()).fill_(POISON)
-        self.track(fresh).is_pinned = True
+        self._pinned.add(self.track(fresh))
         return fresh
 
     def is_pinned(self, tensor: Tensor) -> bool:
         """Whether a device copies to and from ``tensor`` while the host goes on."""
-        found = self.find(tensor)
-        return found is not None and found.is_pinned
+        return self.find(tensor) in self._pinned
 
-    def track(self, tensor: Tensor) -> HostStorage:
+    def track(self, tensor: Tensor) -> Shadow:
         """Return what was done to the storage of ``tensor``; from now on it is known."""
         found = self.find(tensor)
         if found is None:
             storage = tensor.untyped_storage()
-            address, nbytes = storage.data_ptr(), storage.nbytes()
-            found = HostStorage(weakref.ref(storage), address, nbytes, Shadow(nbytes, "cpu"))
-            self._known.append(found)
+            found = Shadow(storage.nbytes(), "cpu", storage.data_ptr())
+            self._known[found] = weakref.ref(storage)
         return found
 
-    def find(self, tensor: Tensor) -> HostStorage | None:
+    def find(self, tensor: Tensor) -> Shadow | None:
         """Return what was done to the storage of ``tensor``, if it is known."""
-        self._known = [storage for storage in self._known if storage.alive() is not None]
-        address = tensor.data_ptr()
-        for storage in self._known:
-            if storage.address <= address < storage.address + storage.nbytes:
-                return storage
+        self._known = {shadow: ref for shadow, ref in self._known.items() if ref() is not None}
+        self._pinned &= self._known.keys()
+        # What is sparse has no address.
+        if tensor.device.type == "cpu" and tensor.layout == torch.strided:
+            for shadow in self._known:
+                if shadow.address <= tensor.data_ptr() < shadow.address + shadow.nbytes:
+                    return shadow
         return None

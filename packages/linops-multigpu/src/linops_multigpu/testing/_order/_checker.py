@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import torch
+from torch import Tensor
 
-from ._shadow import Bytes, Shadow
+from ._shadow import Bytes, Shadow, bytes_of
 
 _PLUMBING = (
     str(Path(__file__).parents[1]),
@@ -71,8 +72,9 @@ class Checker:
         actor.actions.append(f"{name} ({line or calling_line()})")
         actor.clock[actor.number] = len(actor.actions)
 
-    def access(self, actor: Actor, shadow: Shadow, touched: Bytes, *, writes: bool) -> None:
+    def access(self, actor: Actor, shadow: Shadow, tensor: Tensor, *, writes: bool) -> None:
         """Let the last action of ``actor`` read or write."""
+        touched = bytes_of(tensor, shadow.address)
         self._compare(actor, shadow, touched, actor.clock, "write" if writes else "read")
         shadow.note(touched, actor.number, len(actor.actions), writes=writes)
 

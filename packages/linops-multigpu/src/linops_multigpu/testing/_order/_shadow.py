@@ -25,12 +25,11 @@ class Conflict(NamedTuple):
 class Shadow:
     """When each actor last wrote and read each byte; what came before the last write is forgotten.
 
-    ``place`` is the device that the memory is on, for messages.
+    The memory begins at ``address``; ``place`` is the device that it is on, for messages.
     """
 
-    def __init__(self, nbytes: int, place: str) -> None:
-        self.place = place
-        self._nbytes = nbytes
+    def __init__(self, nbytes: int, place: str, address: int = 0) -> None:
+        self.place, self.nbytes, self.address = place, nbytes, address
         # Times of an actor, one per byte; zero is never.
         self._written: dict[int, NDArray[np.int64]] = {}
         self._read: dict[int, NDArray[np.int64]] = {}
@@ -55,7 +54,7 @@ class Shadow:
                 times[touched] = 0
         own = self._written if writes else self._read
         if actor not in own:
-            own[actor] = np.zeros(self._nbytes, np.int64)
+            own[actor] = np.zeros(self.nbytes, np.int64)
         own[actor][touched] = time
 
 
