@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from threading import get_ident
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ class Machine:
     def __init__(self, n_devices: int, memory: int | None, schedule: Schedule) -> None:
         self.devices = [torch.device(DEVICE_TYPE, index) for index in range(n_devices)]
         self.scheduler = Scheduler(schedule)
-        self.checker = self.scheduler.checker
+        self.checker, self.entered = self.scheduler.checker, self.scheduler.entered
         self.host_memory = HostMemory()
         self.moved: list[tuple[str, str, int]] = []
         self.copy_cost: Duration = 0.0
@@ -36,10 +36,6 @@ class Machine:
         # By thread, and number of their device.
         self._current_streams: dict[tuple[int, int], SimStream] = {}
         self._default_streams = [self.scheduler.new_stream(device) for device in self.devices]
-
-    def entered(self) -> AbstractContextManager[None]:
-        """Let no other thread inside of the block; what was released meanwhile is free."""
-        return self.scheduler.entered()
 
     def index_of(self, device: torch.device | str) -> int:
         """Return the number of a device."""
@@ -94,17 +90,11 @@ class Machine:
         writes: Sequence[Tensor] = (),
         link: str | None = None,
     ) -> None:
-        """Let ``stream`` do something with memory of devices or the host when it gets to it.
-
-        A copy takes a link; other work takes the compute units of the device.
-        """
+        """Let ``stream`` do something, on a link or the device's compute units, in its turn."""
         self.checker.begin(stream.actor, name)
         for tensor in (*reads, *writes):
             if tensor.numel():
-                is_written = any(tensor is out for out in writes)
-                self.checker.access(
-                    stream.actor, self._shadow_of(tensor), tensor, writes=is_written
-                )
+                self.checker.access(stream.actor, self._shadow_of(tensor), tensor, writes)
         nbytes = sum(tensor.nbytes for tensor in (*reads, *writes))
         cost = self.kernel_cost if link is None else self.copy_cost
         duration = cost(name, nbytes) if callable(cost) else cost
@@ -117,8 +107,7 @@ class Machine:
             found = self.host_memory.find(tensor)
             if found is not None:
                 self.checker.begin(self.checker.host, name)
-                is_written = any(tensor is out for out in written)
-                self.checker.access(self.checker.host, found, tensor, writes=is_written)
+                self.checker.access(self.checker.host, found, tensor, written)
 
     def _shadow_of(self, tensor: Tensor) -> Shadow:
         if tensor.device.type == DEVICE_TYPE:

@@ -92,8 +92,7 @@ class DeviceMemory:
         # Cut first: an offset in elements could not say where a part of a storage starts.
         storage = block.memory.untyped_storage()[tensor.data_ptr() - block.address :]
         plain = torch.empty(0, dtype=tensor.dtype)
-        plain.set_(storage, 0, tensor.size(), tensor.stride())
-        return conjugated_like(plain, tensor)
+        return conjugated_like(plain.set_(storage, 0, tensor.size(), tensor.stride()), tensor)
 
     def record_use(self, tensor: Tensor, stream: SimStream) -> None:
         """Keep the memory of ``tensor`` until ``stream`` is done with what it was given by then."""
@@ -116,7 +115,7 @@ class DeviceMemory:
         self.peak = max(self.peak, self.allocated)
         block.shadow = Shadow(nbytes, str(self._device), block.address)
         self._scheduler.checker.begin(stream.actor, "allocation")
-        self._scheduler.checker.access(stream.actor, block.shadow, block.memory, writes=True)
+        self._scheduler.checker.access(stream.actor, block.shadow, block.memory, [block.memory])
         return block
 
     def _make_room(self, nbytes: int) -> None:
@@ -181,7 +180,7 @@ class HostMemory:
     def find(self, tensor: Tensor) -> Shadow | None:
         """Return what was done to the storage of ``tensor``, if it is known."""
         self._known = {shadow: ref for shadow, ref in self._known.items() if ref() is not None}
-        self._pinned &= self._known.keys()
+        self._pinned.intersection_update(self._known)
         # What is sparse has no address.
         if tensor.device.type == "cpu" and tensor.layout == torch.strided:
             for shadow in self._known:

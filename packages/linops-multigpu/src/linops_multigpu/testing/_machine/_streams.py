@@ -83,10 +83,7 @@ class SimStream:
 
 
 class SimEvent:
-    """A point in the work of a stream, to wait for.
-
-    Made by :meth:`World.new_event`. A wait is for the last record before it.
-    """
+    """A point in a stream, made by :meth:`World.new_event`; a wait is for the last record."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.point: Task | None = None

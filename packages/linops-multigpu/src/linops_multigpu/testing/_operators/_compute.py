@@ -137,10 +137,7 @@ def _fill(run: Callable[[], Any], targets: list[Tensor], op: OpOverload) -> None
 def _shapes(
     op: OpOverload, args: Arguments, kwargs: Options
 ) -> tuple[Any, list[tuple[Tensor, Tensor]]] | None:
-    """Return what ``op`` returns, new tensors as shapes only, and which arguments it resizes.
-
-    None if that depends on values.
-    """
+    """Return what ``op`` returns, as shapes, and what it resizes; None if only values tell."""
     metas: dict[Tensor, Tensor] = {}  # by identity, as tensors hash
 
     def shape(tensor: Tensor) -> Tensor:
@@ -183,10 +180,7 @@ def _common_device(
 
 
 def resize(machine: Machine, tensor: Tensor, size: Sequence[int], stride: Sequence[int]) -> None:
-    """Give a tensor another size, and memory if it has none yet.
-
-    One that has memory, but not enough, is refused: its other views could not follow.
-    """
+    """Give a tensor another size, and memory if it has none; others could not follow to more."""
     nbytes = math.prod(size) * tensor.element_size()
     storage, offset = tensor.untyped_storage(), tensor.storage_offset()
     if offset * tensor.element_size() + nbytes > storage.nbytes():

@@ -29,54 +29,29 @@ def run(machine: Machine, op: OpOverload, args: tuple[Any, ...], kwargs: dict[st
             return without_memory(op, args, kwargs)
         if op.overloadpacket in _INDEXED and len(args) > 1:
             # Positions may come from the host, on every kind of device.
-            args = (args[0], [_brought(index, args[0].device) for index in args[1]], *args[2:])
+            device = args[0].device
+            indices = [None if index is None else index.to(device) for index in args[1]]
+            args = (args[0], indices, *args[2:])
         return compute(machine, op, args, kwargs)
 
 
-def _brought(index: Tensor | None, device: torch.device) -> Tensor | None:
-    return None if index is None else index.to(device)
-
-
 def _empty(
-    machine: Machine,
-    size: Any,
-    stride: Any = None,
-    *,
-    dtype: torch.dtype | None = None,
-    device: torch.device,
-    memory_format: torch.memory_format | None = None,
-    **options: object,
+    op: OpOverload, machine: Machine, *args: Any, device: torch.device, **options: Any
 ) -> Tensor:
-    if stride is None:
-        stride = torch.empty(size, device="meta", memory_format=memory_format).stride()
-    return machine.empty(device, size, stride, dtype or torch.get_default_dtype())
+    like = op(*args, device=torch.device("meta"), **options)
+    return machine.empty(device, like.size(), like.stride(), like.dtype)
 
 
-def _resize(
-    machine: Machine,
-    tensor: Tensor,
-    size: Any,
-    *,
-    memory_format: torch.memory_format | None = None,
-) -> Tensor:
+def _resize(machine: Machine, tensor: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
     like = torch.empty(size, device="meta", memory_format=memory_format)
     resize(machine, tensor, like.size(), like.stride())
     return tensor
 
 
 def _to_copy(
-    machine: Machine,
-    tensor: Tensor,
-    *,
-    dtype: torch.dtype | None = None,
-    device: torch.device | None = None,
-    non_blocking: bool = False,
-    memory_format: torch.memory_format | None = None,
-    **options: object,
+    machine: Machine, tensor: Tensor, *, non_blocking: bool = False, **options: Any
 ) -> Tensor:
-    made = torch.empty_like(
-        tensor, dtype=dtype, device=device, memory_format=memory_format or torch.preserve_format
-    )
+    made: Tensor = aten.empty_like.default(tensor, **options)
     if made.device.type == "meta":
         return made
     if made.device.type != DEVICE_TYPE and non_blocking:
@@ -89,16 +64,14 @@ def _as(op: OpOverload, machine: Machine, *args: Any) -> Any:
     return compute(machine, op, args, {})
 
 
-def _convolution_backward(
-    machine: Machine, gradient: Tensor, x: Tensor, weight: Tensor, *args: Any
-) -> Any:
-    every = (gradient, x, weight, None, *args)
-    return compute(machine, aten.convolution_backward.default, every, {})
+def _convolution_backward(machine: Machine, *args: Any) -> Any:
+    op = aten.convolution_backward.default
+    return compute(machine, op, (*args[:3], None, *args[3:]), {})  # None for the sizes of a bias
 
 
 _SPECIAL: dict[OpOverload, Callable[..., Any]] = {
-    aten.empty.memory_format: _empty,
-    aten.empty_strided.default: _empty,
+    aten.empty.memory_format: partial(_empty, aten.empty.memory_format),
+    aten.empty_strided.default: partial(_empty, aten.empty_strided.default),
     aten._copy_from.default: copy,
     aten._to_copy.default: _to_copy,
     aten._local_scalar_dense.default: partial(_as, aten._local_scalar_dense.default),

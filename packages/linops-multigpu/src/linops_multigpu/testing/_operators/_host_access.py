@@ -20,8 +20,7 @@ from ._compute import tensors_in, written_by
 class HostAccess(TorchDispatchMode):
     """Checks what operators read and write on the host, on the thread that entered it.
 
-    What goes past operators is not seen here; see :class:`HostReads`. Writes are counted in the
-    versions of tensors, on the host and on devices, where any mode keeps torch from it.
+    Writes are counted in the versions of tensors where any mode keeps torch from it.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -36,17 +35,16 @@ class HostAccess(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         options = dict(kwargs or {})
+        written = written_by(func, args, options)
         if not func.is_view:
             tensors = tensors_in((args, options))
             # Operators on devices see to what they take from the host by themselves.
             devices = [options.get("device"), *(tensor.device for tensor in tensors)]
             if not any(device and torch.device(device).type == DEVICE_TYPE for device in devices):
                 with self._machine.entered():
-                    written = written_by(func, args, options)
                     self._machine.host_access(tensors, written, str(func))
         result = func(*args, **options)
-        if func._schema.is_mutable and not counts_its_writes(func):
-            written = written_by(func, args, options)
+        if written and not counts_its_writes(func):
             increment_version([tensor for tensor in written if not tensor.is_inference()])
         return result
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -72,8 +73,11 @@ class Checker:
         actor.actions.append(f"{name} ({line or calling_line()})")
         actor.clock[actor.number] = len(actor.actions)
 
-    def access(self, actor: Actor, shadow: Shadow, tensor: Tensor, *, writes: bool) -> None:
-        """Let the last action of ``actor`` read or write."""
+    def access(
+        self, actor: Actor, shadow: Shadow, tensor: Tensor, written: Sequence[Tensor]
+    ) -> None:
+        """Let the last action of ``actor`` read a tensor, or write it if it is among those."""
+        writes = any(tensor is out for out in written)
         touched = bytes_of(tensor, shadow.address)
         self._compare(actor, shadow, touched, actor.clock, "write" if writes else "read")
         shadow.note(touched, actor.number, len(actor.actions), writes=writes)
