@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from linops_core import Dense
 from linops_multigpu import BatchSpec, create_batched_linop
 from linops_multigpu._devices import _streams
-from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
-from linops_multigpu.testing._device import _registration
+from linops_multigpu.testing import SCHEDULES, RaceError, World, _device, simulated
 
 pytestmark = pytest.mark.usefixtures("simulation")
 N = 4
@@ -240,8 +239,8 @@ def test_an_operator_in_tiles_on_devices_has_no_race(schedule: str, seed: int) -
 def test_a_torch_without_what_it_takes_is_refused(
     monkeypatch: pytest.MonkeyPatch, missing: str, message: str
 ) -> None:
-    monkeypatch.setattr(_registration, "_libraries", [])
-    monkeypatch.setattr(_registration, "_NEEDED", (missing,))
+    monkeypatch.setattr(_device, "_libraries", [])
+    monkeypatch.setattr(_device, "_NEEDED", (missing,))
     with pytest.raises(RuntimeError, match=message):
         simulated(1).__enter__()
 
@@ -250,7 +249,7 @@ def test_another_accelerator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     def found(check_available: bool) -> torch.device:
         return torch.device("cuda")
 
-    monkeypatch.setattr(_registration, "_libraries", [])
+    monkeypatch.setattr(_device, "_libraries", [])
     monkeypatch.setattr(torch.accelerator, "current_accelerator", found)
     with pytest.raises(RuntimeError, match="no other accelerator in this process, got cuda"):
         simulated(1).__enter__()

@@ -4,7 +4,7 @@ from ._machine._cost import Interval as Interval
 from ._machine._streams import SCHEDULES as SCHEDULES
 from ._machine._streams import SimEvent as SimEvent
 from ._machine._streams import SimStream as SimStream
-from ._order._checker import RaceError as RaceError
+from ._order import RaceError as RaceError
 from ._world import World as World
 from ._world import simulated as simulated
 

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from linops_multigpu._devices._streams import StreamBackend, register_backend
 
-from ._device._registration import DEVICE_TYPE, activated, register
+from ._device import DEVICE_TYPE, activated, register
 from ._machine._cost import Interval, timeline
 from ._machine._machine import Duration, Machine
 from ._machine._streams import Schedule, SimEvent, SimStream
 from ._operators._dispatch import OWN, run
 from ._operators._host_access import HostAccess, HostReads
-from ._order._checker import RaceError
+from ._order import RaceError
 
 Device = torch.device | str
 

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_multigpu.testing._order._shadow import Shadow, bytes_of
+from linops_multigpu.testing._order import Shadow, bytes_of
 
 N = 6
 

@@ -1,7 +1,4 @@
-"""The settings of ``linops_core`` under the umbrella: the same module by another path.
-
-A module with these names of its own would have copies, which change nothing.
-"""
+"""The settings of ``linops_core``: the same module by another path, as copies change nothing."""
 
 # A folder, because Python prefers a folder to a file of the same name. torch-named-linops has
 # config.py and imports it first. Installed after this distribution, it replaces our __init__.py but

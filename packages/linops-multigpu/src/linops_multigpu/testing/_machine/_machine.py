@@ -10,8 +10,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from .._device._registration import DEVICE_TYPE
-from .._order._shadow import Shadow
+from .._device import DEVICE_TYPE
+from .._order import Shadow
 from ._memory import DeviceMemory, HostMemory
 from ._streams import Schedule, Scheduler, SimStream, Task
 

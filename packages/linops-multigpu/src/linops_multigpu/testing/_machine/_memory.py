@@ -16,10 +16,8 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from .._device._dlpack import tensor_over
-from .._device._registration import conjugated_like, without_memory
-from .._order._checker import calling_line, learn
-from .._order._shadow import Shadow
+from .._device import conjugated_like, tensor_over, without_memory
+from .._order import Shadow, calling_line, learn
 from ._streams import Scheduler, SimStream, Task
 
 POISON = 0xFF  # as bytes of floating point numbers: not a number

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .._device._registration import outside_of_modes
-from .._order._checker import Actor, Checker, Clock, calling_line, learn
+from .._device import outside_of_modes
+from .._order import Actor, Checker, Clock, calling_line, learn
 
 SCHEDULES = ("eager", "oldest", "newest", "alternating", "random")
 """The names of all schedules, which say who works first where a program leaves that open."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from .._device._registration import DEVICE_TYPE, conjugated_like, without_memory
+from .._device import DEVICE_TYPE, conjugated_like, without_memory
 from .._machine._machine import Machine
 
 Arguments = tuple[Any, ...]

@@ -17,7 +17,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from .._device._registration import DEVICE_TYPE
+from .._device import DEVICE_TYPE
 from .._machine._machine import Machine
 from .._machine._streams import SimStream
 

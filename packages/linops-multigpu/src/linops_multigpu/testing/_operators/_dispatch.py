@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from .._device._registration import DEVICE_TYPE, without_memory
+from .._device import DEVICE_TYPE, without_memory
 from .._machine._machine import Machine
 from ._compute import compute, resize
 from ._copies import copy

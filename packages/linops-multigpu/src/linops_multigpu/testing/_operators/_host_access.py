@@ -12,7 +12,7 @@ from torch.autograd.graph import increment_version
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .._device._registration import DEVICE_TYPE, counts_its_writes
+from .._device import DEVICE_TYPE, counts_its_writes
 from .._machine._machine import Machine
 from ._compute import tensors_in, written_by
 

@@ -1,6 +1,6 @@
-"""The part of torch that it does not promise to keep: how the device type comes to be.
+"""A device type of torch whose operators are done in Python, on memory of the host.
 
-What makes a device type of its own rest on private parts of torch is here and in `_dlpack`.
+What rests on parts of torch that it does not promise to keep is all here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch.library import Library, fallthrough_kernel
 DEVICE_TYPE = "sim"
 _KEY = "PrivateUse1"
 _CPU, _PRIVATE_USE_1 = 0, 20  # c10::DeviceType
+_EXTENSION_DEVICE = 12  # kDLExtDev of dlpack.h
 _NEEDED = (
     "torch._C._dispatch_has_kernel_for_dispatch_key",
     "torch._C._from_dlpack",
@@ -125,6 +126,25 @@ def _let_storages_fail() -> None:
             get.restype = ctypes.c_void_p
             allocator = ctypes.c_void_p(get(ctypes.byref(ctypes.c_int8(_CPU))))
             put(_PRIVATE_USE_1, allocator, 0)
+
+
+_array_in = ctypes.pythonapi.PyCapsule_GetPointer
+_array_in.restype = ctypes.c_void_p
+_array_in.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def tensor_over(memory: Tensor, dtype: torch.dtype, index: int) -> Tensor:
+    """Return an ordinary tensor on device ``index``, with a storage over bytes of the host."""
+    try:
+        capsule = memory.view(dtype).__dlpack__()
+    except BufferError as error:
+        message = f"simulated: the dtype must be one that DLPack has, got {dtype}"
+        raise TypeError(message) from error
+    # An array of dlpack.h begins with an address, the type of its device and the index.
+    device = _array_in(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p)
+    (ctypes.c_int32 * 2).from_address(device)[:] = [_EXTENSION_DEVICE, index]
+    tensor: Tensor = torch._C._from_dlpack(capsule)
+    return tensor
 
 
 def counts_its_writes(op: OpOverload) -> bool:
