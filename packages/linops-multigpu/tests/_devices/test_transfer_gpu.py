@@ -12,8 +12,7 @@ from torch import Tensor
 from linops_multigpu import RepeatedEvent, ToDevice
 from linops_multigpu._devices import _staging, _transfer
 from linops_multigpu._devices._stream_pool import streams_on
-from linops_multigpu._devices._transfer import issue, send
-from linops_multigpu._devices._transfer_route import Route
+from linops_multigpu._devices._transfer import Route, issue, send
 
 N = 1 << 20
 

@@ -5,8 +5,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from linops_multigpu._devices import _streams
-from linops_multigpu._devices import _transfer_route as routes
-from linops_multigpu._devices._transfer_route import Route, route_between
+from linops_multigpu._devices import _transfer as routes
+from linops_multigpu._devices._transfer import Route, route_between
 
 CPU, META, ONE, OTHER = map(torch.device, ("cpu", "meta", "cuda:0", "cuda:1"))
 

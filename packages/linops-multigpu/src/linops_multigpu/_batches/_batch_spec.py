@@ -45,12 +45,9 @@ class BatchSpec(Value):
     base_device : torch.device or str, optional
         Where inputs come from and outputs go. By default where the streams of the base are, or
         where the operator is.
-    base_stream : stream, optional
-        Where tiles on the base device work and outputs are put together. The current one by
-        default.
-    transfer_stream : stream, optional
-        Where copies to and from the base device go. By default one stream for each direction,
-        which all operators of the process share.
+    base_stream, transfer_stream : stream, optional
+        Those of the base device, as in a :class:`DeviceSpec`: where tiles on it work and outputs
+        are put together, and where copies to and from it go.
 
     Raises
     ------

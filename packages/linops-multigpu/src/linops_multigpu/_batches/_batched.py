@@ -155,19 +155,15 @@ class BatchedLinop(Tiled):
             try:
                 return super().run(x)
             except RuntimeError as error:
-                self._check_weights_stayed(error)
+                for part, device in zip(self.tiles.parts, self.where.devices, strict=True):
+                    if now := others_with_weights(part.linop, device):
+                        raise ValueError(
+                            f"{self.signature}: the weights of {part.linop.signature} must stay on "
+                            f"{device}, where they were when it was batched, got weights on "
+                            f"{', '.join(sorted(now))}; call create_batched_linop again for the "
+                            "operator that was moved"
+                        ) from error
                 raise
-
-    def _check_weights_stayed(self, error: RuntimeError) -> None:
-        """Refuse weights that a part reads where they were, and that were moved since."""
-        for part, device in zip(self.tiles.parts, self.where.devices, strict=True):
-            if now := others_with_weights(part.linop, device):
-                raise ValueError(
-                    f"{self.signature}: the weights of {part.linop.signature} must stay on "
-                    f"{device}, where they were when it was batched, got weights on "
-                    f"{', '.join(sorted(now))}; call create_batched_linop again for the operator "
-                    "that was moved"
-                ) from error
 
     def execute(self, work: Work) -> Tensor | None:
         """Return what the parts make, each on its device."""
@@ -201,8 +197,8 @@ class BatchedLinop(Tiled):
         if others:
             return super()._normal_of_group(tiles)
         parts = [Part(part.linop, part.window) for part in tiles.parts]
-        own = Tiles(tiles.shape, parts, tiles.lengths)
-        return Part(Tiled(own).own_normal(), place=first)
+        own = Tiled(Tiles(tiles.shape, parts, tiles.lengths))
+        return Part(own.own_normal(), place=first)
 
     def _lay_out(self, tiles: Tiles) -> None:
         super()._lay_out(tiles)

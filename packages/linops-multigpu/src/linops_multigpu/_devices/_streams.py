@@ -55,9 +55,7 @@ class HostBackend:
         """Return the stream on which the caller's work on ``device`` goes."""
         return _HostStream(device)
 
-    def new_stream(self, device: torch.device) -> Stream:
-        """Return a stream of its own, if there are several."""
-        return _HostStream(device)
+    new_stream = current_stream
 
     def new_event(self, device: torch.device) -> Event:
         """Return an event that has not been recorded."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.library import Library, fallthrough_kernel
+from torch.utils._python_dispatch import _disable_current_modes
 
 DEVICE_TYPE = "sim"
 _KEY = "PrivateUse1"
@@ -30,10 +31,10 @@ _NEEDED = (
     "torch.utils.backend_registration._DummyBackendModule",
     "torch.utils.backend_registration._DummyPrivateUse1Hook",
     "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
-    "torch.utils._python_dispatch._disable_current_modes",
 )
 _libraries: list[Library] = []  # what they register lasts as long as they do
 
+outside_of_modes = _disable_current_modes
 Kernel = Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], Any]
 _active: list[tuple[Kernel, int]] = []  # at most one
 
@@ -61,10 +62,7 @@ def _n_devices() -> int:
 
 
 def register(own: Iterable[OpOverload]) -> None:
-    """Make torch know the device type, once for the whole process.
-
-    ``own`` are operators that torch would do itself, or do without a tensor of the device type.
-    """
+    """Make torch know the device type and its own operators, once for the whole process."""
     if _libraries:
         return
     _check_torch()
@@ -114,10 +112,7 @@ def _check_torch() -> None:
 
 
 def _let_storages_fail() -> None:
-    """Let torch make storages of its own, as `copy.deepcopy` wants to, on the host.
-
-    No tensor of a device takes such a storage. Without an allocator the process would end.
-    """
+    """Let torch make storages on the host, which no tensor takes; it would end the process."""
     for path in Path(torch.__file__).parent.glob("lib/*c10.*"):
         c10 = ctypes.CDLL(str(path))
         get = getattr(c10, "_ZN3c1012GetAllocatorERKNS_10DeviceTypeE", None)
@@ -148,23 +143,13 @@ def tensor_over(memory: Tensor, dtype: torch.dtype, index: int) -> Tensor:
 
 
 def counts_its_writes(op: OpOverload) -> bool:
-    """Whether torch counts what ``op`` writes before a dispatch mode sees it.
-
-    Other operators leave it to those that they consist of, which count nothing below a mode.
-    """
+    """Whether torch counts what ``op`` writes before a mode sees it; its parts would not below."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "ADInplaceOrView")
 
 
 def without_memory(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the kernel of the CPU, which makes views of any storage: they touch no memory."""
     return op.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args, **kwargs)
-
-
-def outside_of_modes() -> AbstractContextManager[object]:
-    """Return a context in which no dispatch mode sees what is called."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    return _disable_current_modes()
 
 
 def conjugated_like(plain: Tensor, tensor: Tensor) -> Tensor:

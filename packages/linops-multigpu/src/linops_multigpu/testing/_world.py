@@ -26,9 +26,7 @@ Device = torch.device | str
 
 
 class World(Machine):
-    """A machine with simulated devices, while :func:`simulated` lasts.
-
-    It is also the backend through which this package works on their streams.
+    """A machine with simulated devices, and the backend of their streams.
 
     Attributes
     ----------
@@ -88,24 +86,20 @@ class World(Machine):
 
     def is_pinned(self, tensor: Tensor) -> bool:
         """Whether devices copy to and from ``tensor``, on the host, while the host goes on."""
-        with self.entered():
-            return self.host_memory.is_pinned(tensor)
+        return self.host_memory.is_pinned(tensor)
 
     def allocated_nbytes(self, device: Device) -> int:
         """Return how many bytes tensors on ``device`` have now."""
-        with self.entered():
-            return self.memory_of(device).allocated
+        return self.memory_of(device).allocated
 
     def peak_nbytes(self, device: Device) -> int:
         """Return how many bytes tensors on ``device`` had at most."""
-        with self.entered():
-            return self.memory_of(device).peak
+        return self.memory_of(device).peak
 
     def reset_peak(self) -> None:
         """Let the peak of every device be what is allocated now."""
-        with self.entered():
-            for memory in map(self.memory_of, self.devices):
-                memory.peak = memory.allocated
+        for memory in map(self.memory_of, self.devices):
+            memory.peak = memory.allocated
 
     def can_reach(self, device: Device, peer: Device) -> bool:
         """Whether ``device`` can read and write the memory of ``peer``, if that is simulated."""
@@ -167,8 +161,7 @@ def simulated(
 
     Tensors on them are ordinary ones with real values. Their work is done later, in one of the
     orders that the program allows, and every access to memory is checked to come after those
-    that it depends on, whichever order was taken. Inside, autograd works on the calling thread.
-    The page "Simulated devices" says what is checked, and what is not.
+    that it depends on. The page "Simulated devices" says what is checked, and what is not.
 
     Parameters
     ----------
@@ -176,16 +169,13 @@ def simulated(
     memory : int, optional
         Bytes that each device has. Any number by default.
     schedule : str
-        One of `SCHEDULES`: the order in which streams work.
-    seed : int
-        Of the schedule ``random``.
+        One of `SCHEDULES`: the order in which streams work. ``seed`` is that of ``random``.
     check : bool
         Whether the block ends with an error if there was a race.
 
     Yields
     ------
     World
-        The machine, to ask and to change.
 
     Raises
     ------
@@ -199,8 +189,8 @@ def simulated(
 
     Notes
     -----
-    A backward pass runs on the streams that are current when it is called; on a real device each
-    part of it runs on the stream of its forward. If the forward ran on streams of your own, make
+    A backward pass runs on the calling thread and the streams that are current; on a real device
+    each part runs on the stream of its forward. If the forward ran on streams of your own, make
     them current (:meth:`World.using`) around the call of ``backward``: otherwise a race may be
     reported that a real device does not have.
 

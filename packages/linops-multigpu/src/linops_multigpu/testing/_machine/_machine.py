@@ -64,8 +64,9 @@ class Machine:
             self._current_streams[key] = before
 
     def memory_of(self, device: torch.device | str) -> DeviceMemory:
-        """Return the memory of a device."""
-        return self._memories[self.index_of(device)]
+        """Return the memory of a device, as it is now."""
+        with self.entered():
+            return self._memories[self.index_of(device)]
 
     def empty(
         self, device: torch.device, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype

@@ -1,8 +1,7 @@
-"""Memory of simulated devices, as a caching allocator hands it out.
+"""Memory of simulated devices, as a caching allocator hands it out, and of the host beside them.
 
-Freed memory goes to a pool of the stream that it was allocated on, and from there to the next
-tensor of that size on that stream: at once, in the order in which the host asks. Who used it on
-another stream must have said so, or have made the first stream wait.
+Freed memory goes to the next tensor of that size on the stream that it was allocated on: at once,
+in the order in which the host asks. Uses on other streams must be recorded or waited for.
 """
 
 from __future__ import annotations

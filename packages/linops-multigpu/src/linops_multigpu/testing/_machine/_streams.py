@@ -53,8 +53,7 @@ class SimStream:
     def wait_event(self, event: SimEvent) -> None:
         """Let what it is given from now on wait for ``event``; the host goes on.
 
-        A wait for an event that was not recorded waits for nothing, as on a real device; here it
-        counts as a race.
+        It waits for nothing if that was not recorded, as on a real device; that counts as a race.
         """
         self.scheduler.check_own(event)
         with self.scheduler.entered():
