@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -121,15 +122,11 @@ class BatchSpec(Value):
     def devices(self) -> NDArray[np.object_] | None:
         """Return the device matrix as an array of torch.device."""
         specs = self.device_specs()
-        return None if specs is None else np.vectorize(_device_of, otypes=[object])(specs)
+        return None if specs is None else np.vectorize(attrgetter("device"), otypes=[object])(specs)
 
     def device_specs(self) -> NDArray[np.object_] | None:
         """Return the device matrix as an array of DeviceSpec."""
         return None if self.device_matrix is None else np.array(self.device_matrix, dtype=object)
-
-
-def _device_of(spec: DeviceSpec) -> torch.device:
-    return spec.device
 
 
 def _nested(devices: object) -> tuple[object, ...] | DeviceSpec:

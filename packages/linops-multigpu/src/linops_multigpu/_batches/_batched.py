@@ -70,7 +70,6 @@ class BatchedLinop(Tiled):
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
-        """The device of its input: the base."""
         return (self.base.device,)
 
     @property
@@ -146,7 +145,6 @@ class BatchedLinop(Tiled):
         return self._plans[key]
 
     def run(self, x: Tensor) -> Tensor:
-        """Return A x, computed on all devices."""
         if x.device != self.base.device:
             raise ValueError(
                 f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
@@ -166,7 +164,6 @@ class BatchedLinop(Tiled):
                 raise
 
     def execute(self, work: Work) -> Tensor | None:
-        """Return what the parts make, each on its device."""
         if not self.where.pairs:
             return super().execute(work)
         plan = self._plan_of(work)
@@ -174,7 +171,6 @@ class BatchedLinop(Tiled):
             return execute(plan, work, self.where, self.start_event.record, self.watched)
 
     def out_of_place(self, x: Tensor) -> Tensor:
-        """Return A x, put together by operations that all that follows tensors can follow."""
         with one_call():
             return applied_out_of_place(self.tiles, x, applied_on_device)
 
@@ -192,7 +188,6 @@ class BatchedLinop(Tiled):
         return [self.base.device, *self.where.devices]
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
-        """Return the normal operator of some of the parts, on their device if it is one."""
         first, *others = {part.place for part in tiles.parts}
         if others:
             return super()._normal_of_group(tiles)
@@ -206,7 +201,6 @@ class BatchedLinop(Tiled):
         self._start_event = RepeatedEvent(self.base.device)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what is made again, or was done."""
         start = RepeatedEvent(self.base.device)
         return {**super().__getstate__(), "_where": None, "_plans": {}, "_start_event": start}
 

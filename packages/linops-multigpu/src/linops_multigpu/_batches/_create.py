@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -92,7 +92,14 @@ def create_batched_linop(
     """
     if not isinstance(linop, NamedLinop):
         raise TypeError(f"create_batched_linop: linop must be a NamedLinop, got {type(linop)}")
-    specs = _specs_in(batch_specs)
+    specs = list(batch_specs) if isinstance(batch_specs, Sequence) else [batch_specs]
+    for spec in specs:
+        if not isinstance(spec, BatchSpec):
+            raise TypeError(
+                f"create_batched_linop: batch_specs must be BatchSpecs, got {type(spec)}"
+            )
+    if not specs:
+        raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
     check_window("create_batched_linop", max_in_flight)
     if not isinstance(sizes, (Mapping, type(None))):
         raise TypeError(
@@ -109,30 +116,14 @@ def create_batched_linop(
         base = DeviceSpec(found.pop() if found else "cpu")
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     tiles = _cut(linop, specs, base, known, base)
-    for device in {base.device, *_devices_in(specs)}:
+    named = {base.device, *(spec.base_device or base.device for spec in specs)}
+    for spec in specs:
+        if (devices := spec.devices()) is not None:
+            named |= {*devices.flat}
+    for device in named:
         probed(device)
     batched = BatchedLinop(_placed(tiles, base), base, max_in_flight, known, tqdm_kwargs)
     return cast(BatchedLinop, batched.as_endomorphism()) if linop.is_endomorphism else batched
-
-
-def _specs_in(batch_specs: object) -> list[BatchSpec]:
-    found = list(batch_specs) if isinstance(batch_specs, Sequence) else [batch_specs]
-    for spec in found:
-        if not isinstance(spec, BatchSpec):
-            raise TypeError(
-                f"create_batched_linop: batch_specs must be BatchSpecs, got {type(spec)}"
-            )
-    if not found:
-        raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
-    return cast(list[BatchSpec], found)
-
-
-def _devices_in(specs: Sequence[BatchSpec]) -> Iterator[torch.device]:
-    for spec in specs:
-        if spec.base_device is not None:
-            yield spec.base_device
-        if (devices := spec.devices()) is not None:
-            yield from devices.flat
 
 
 def _cut(

@@ -72,7 +72,6 @@ class ToDevice(SliceableLinop):
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
-        """The device of its input."""
         return (self.idevice,)
 
     @property
@@ -92,12 +91,10 @@ class ToDevice(SliceableLinop):
 
     @property
     def name(self) -> str:
-        """The name with both devices."""
         return f"{super().name}({self.idevice} -> {self.odevice})"
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
-        """Return x on the output device."""
         here, there = linop._ends
         if x.device != here.device:
             raise ValueError(f"{linop.name}: the input must be on {here.device}, got {x.device}")
@@ -108,13 +105,11 @@ class ToDevice(SliceableLinop):
     adj_fn = fn  # the ends of an adjoint are exchanged
 
     def adjoint(self) -> NamedLinop:
-        """Return the operator from the output device to the input device."""
         other = cast(Self, super().adjoint())
         other._ends = self._ends[1], self._ends[0]
         return other
 
     def own_normal(self) -> NamedLinop:
-        """Return the identity: there and back."""
         return Identity(self.ishape)
 
 

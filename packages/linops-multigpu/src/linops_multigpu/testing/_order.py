@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ _PLUMBING = (
 
 Clock: TypeAlias = dict[int, int]
 """By the number of an actor, how many of its actions have happened; none is zero."""
+
+Conflict: TypeAlias = tuple[int, int, bool, int]
+"""Of an earlier access: the actor, the time, whether it wrote, and on how many bytes."""
 
 Bytes: TypeAlias = slice | NDArray[np.int64]
 """Positions of bytes, each one once: what indexes an array with an entry per byte."""
@@ -53,15 +56,6 @@ def learn(clock: Clock, other: Clock) -> None:
         clock[actor] = max(time, clock.get(actor, 0))
 
 
-class Conflict(NamedTuple):
-    """An earlier access that nothing orders before the one that was asked about."""
-
-    actor: int
-    time: int
-    wrote: bool
-    nbytes: int
-
-
 class Shadow:
     """When each actor last wrote and read each byte; what came before the last write is forgotten.
 
@@ -75,14 +69,14 @@ class Shadow:
         self._read: dict[int, NDArray[np.int64]] = {}
 
     def conflict(self, touched: Bytes, clock: Clock, *, writes: bool) -> Conflict | None:
-        """Return an access that ``clock`` does not know of; two reads are never in conflict."""
+        """Return an access that ``clock`` does not know of, but for a read if this is one, too."""
         accesses = [(actor, times, True) for actor, times in self._written.items()]
         if writes:
             accesses += [(actor, times, False) for actor, times in self._read.items()]
         for actor, times, wrote in accesses:
             late = times[touched] > clock.get(actor, 0)
             if late.any():
-                return Conflict(actor, int(times[touched].max()), wrote, int(late.sum()))
+                return actor, int(times[touched].max()), wrote, int(late.sum())
         return None
 
     def note(self, touched: Bytes, actor: int, time: int, *, writes: bool) -> None:
@@ -151,23 +145,21 @@ class Checker:
         """Let the last action of ``actor`` read a tensor, or write it if it is among those."""
         writes = any(tensor is out for out in written)
         touched = bytes_of(tensor, shadow.address)
-        self._compare(actor, shadow, touched, actor.clock, "write" if writes else "read")
+        self.compare(actor, shadow, touched, actor.clock, "write" if writes else "read")
         shadow.note(touched, actor.number, len(actor.actions), writes=writes)
 
-    def free(self, actor: Actor, shadow: Shadow, clock: Clock) -> None:
-        """Let the last action of ``actor`` free all memory, after what ``clock`` knows."""
-        self._compare(actor, shadow, slice(None), clock, "free")
-
-    def _compare(
+    def compare(
         self, actor: Actor, shadow: Shadow, touched: Bytes, clock: Clock, verb: str
     ) -> None:
+        """Note a race if ``clock`` does not know what the last action of ``actor`` comes after."""
         found = shadow.conflict(touched, clock, writes=verb != "read")
         if found is not None:
-            other = self.actors[found.actor]
+            number, time, wrote, nbytes = found
+            other = self.actors[number]
             self.races.append(
-                f"{shadow.place}: the {verb} of {found.nbytes} bytes by {actor.name} in "
-                f"{actor.actions[-1]} must come after the {'write' if found.wrote else 'read'} by "
-                f"{other.name} in {other.actions[found.time - 1]}, but nothing orders them"
+                f"{shadow.place}: the {verb} of {nbytes} bytes by {actor.name} in "
+                f"{actor.actions[-1]} must come after the {'write' if wrote else 'read'} by "
+                f"{other.name} in {other.actions[time - 1]}, but nothing orders them"
             )
 
 

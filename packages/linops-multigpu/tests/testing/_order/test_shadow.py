@@ -61,7 +61,7 @@ def test_a_conflict_is_with_an_access_that_is_not_known_of(
     }
     found = shadow.conflict(_array(touched), clock, writes=writes)
     assert (found is not None) == bool(unknown)
-    assert found is None or (found.actor, found.wrote) in unknown
+    assert found is None or (found[0], found[2]) in unknown
 
 
 def _array(elements: set[int]):  # type: ignore[no-untyped-def]  # NumPy's long name

@@ -130,7 +130,7 @@ class DeviceMemory:
 
     def _release(self, block: Block) -> None:
         # Torch may let go in any thread, also while an exception is on its way.
-        self._scheduler.leave(partial(self._take_back, block, calling_line()))
+        self._scheduler.left.append(partial(self._take_back, block, calling_line()))
 
     def _take_back(self, block: Block, line: str) -> None:
         """Let memory be used again whose last tensor went at a line of source."""
@@ -141,7 +141,7 @@ class DeviceMemory:
         for user, point in zip(block.users, block.awaits, strict=True):
             learn(clock, user.actor.clock)
             self._scheduler.give(user, point)
-        checker.free(actor, block.shadow, clock)
+        checker.compare(actor, block.shadow, slice(None), clock, "free")
         self.allocated -= block.nbytes
         block.users.clear()
         self._free.append(block)

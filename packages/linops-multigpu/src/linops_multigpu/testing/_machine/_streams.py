@@ -140,19 +140,16 @@ class Scheduler:
         self.given: list[tuple[SimStream | None, Task]] = []
         self._schedule = schedule
         self._lock = threading.RLock()
-        self._left: deque[Callable[[], None]] = deque()
+        # What the next thread that enters is to do: to be left anywhere, also in finalizers.
+        self.left: deque[Callable[[], None]] = deque()
 
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Let no other thread inside of the block; what was left to do is done first."""
         with self._lock:
-            while self._left:
-                self._left.popleft()()
+            while self.left:
+                self.left.popleft()()
             yield
-
-    def leave(self, action: Callable[[], None]) -> None:
-        """Let the next thread that enters do something; safe anywhere, also in finalizers."""
-        self._left.append(action)
 
     def check_own(self, thing: SimStream | SimEvent) -> None:
         """Refuse what belongs to another machine: its clocks count other actors."""
