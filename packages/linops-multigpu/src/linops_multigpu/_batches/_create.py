@@ -43,12 +43,11 @@ def create_batched_linop(
     """Return an operator equal to ``linop`` that works tile by tile, on the devices of a spec.
 
     Each tile works on its device, to which its input is sent and from which its output returns to
-    the base device. A device receives the bytes of the weights that its tiles read, once; tiles on
-    the device of the weights read the weights themselves. The operator is not changed, and its
-    parameters are those of the result: what is written to them later is followed, and gradients
-    reach them, from every device. The backward pass computes each tile again, so that a training
-    step needs the workspace of the tiles in flight, not of all: an operator of your own must return
-    the same when it is called again with the same input.
+    the base device. A device receives the bytes of the weights that its tiles read, once. The
+    operator is not changed, and its parameters are those of the result: what is written to them
+    later is followed, and gradients reach them, from every device. The backward pass computes each
+    tile again, so that a training step needs the workspace of the tiles in flight: an operator of
+    your own must return the same when it is called again with the same input.
 
     An operator may be batched already, or move between devices by itself (:class:`ToDevice`). Where
     a tile of it is to work on a device on which its weights are not, all of the tile works there.
@@ -66,11 +65,10 @@ def create_batched_linop(
         Of dimensions to cut that the operator does not know, such as the batch of an FFT.
     max_in_flight : int
         How many inputs of tiles, and how many of their results, are on each device at a time,
-        beside those that later tiles read too and sums that are not complete: one that computes
-        and one on its way by default.
+        beside those that later tiles read too and sums that are not complete.
     tqdm_kwargs : mapping, optional
-        Options of a progress bar for each call, as in ``{"leave": False}``: over what is sent,
-        computed and collected, as it is issued. None is shown by default.
+        Options of a progress bar over what is sent, computed and collected in each call, as in
+        ``{"leave": False}``. None is shown by default.
 
     Raises
     ------

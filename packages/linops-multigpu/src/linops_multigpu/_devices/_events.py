@@ -12,9 +12,8 @@ class RepeatedEvent:
     """An event that can be recorded any number of times: a fresh one each time.
 
     What :meth:`record` returns stands for that one point, whatever is recorded later, and is what
-    to wait for: ``stream.wait_event(token)``. Only the last one is kept here. A copy, or what is
-    unpickled, has not been recorded yet. Without a stream, methods mean the current one of the
-    device.
+    to wait for: ``stream.wait_event(token)``. A copy, or what is unpickled, has not been recorded
+    yet. Without a stream, methods mean the current one of the device.
 
     Parameters
     ----------
@@ -59,7 +58,6 @@ class RepeatedEvent:
         return as_stream("RepeatedEvent: stream", stream)
 
     def __repr__(self) -> str:
-        """Return whether it was recorded."""
         return f"RepeatedEvent({'not ' * (self._last is None)}recorded)"
 
     def __reduce__(self) -> tuple[object, ...]:

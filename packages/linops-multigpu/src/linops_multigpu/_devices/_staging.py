@@ -1,8 +1,7 @@
-"""Pinned host memory on the way to a device.
+"""Pinned host memory on the way to a device, which may read it only after the caller went on.
 
-A device copies by itself only from host memory that is pinned, and it does so later. What a caller
-owns may change before that, so vectors go through memory of our own, piece by piece, through two
-buffers by turns: while the device empties one the host fills the other.
+So vectors go through memory of our own, piece by piece, through two buffers by turns: while the
+device empties one the host fills the other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Streams and events of any kind of device, behind one small interface.
 
-A device works on streams: queues, each of which does one thing after the other, whenever it gets to
-it. All that this package asks of streams goes through a `StreamBackend`, so that the same code runs
-on what `torch.accelerator` knows, on a CPU, where a call has happened when it returns, and on the
-simulated devices that prove the order right.
+All that this package asks of streams goes through a `StreamBackend`, so that the same code runs on
+what `torch.accelerator` knows, on a CPU, and on the simulated devices that prove the order right.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Copies between devices: issued on streams, in order, and safe from those who own the memory.
 
-A copy has two ends, and each end a stream for copies. It starts when the vector is there and its
-place is free, while both devices go on computing; who uses the result waits for it. Memory belongs
-to the stream on which it was allocated, and is used again when that stream has gone past the last
-use *it* knows of: it must have waited for a use on any other stream, or the allocator been told.
+Each end of a copy has a stream for copies, so that both devices go on computing. Memory belongs to
+the stream on which it was allocated, and is used again when that stream has gone past the last use
+*it* knows of: it must have waited for a use on any other stream, or the allocator been told.
 """
 
 from __future__ import annotations
@@ -47,11 +46,7 @@ class Route(Enum):
 
 
 def route_between(source: torch.device, destination: torch.device) -> Route:
-    """Return the way from one device to another, which is found out once a process.
-
-    Two devices exchange data directly if they can reach each other and a test arrives as it was
-    sent. If not, a warning says so.
-    """
+    """Return the way from one device to another; through the host, with a warning, if it must."""
     if source == destination:
         return Route.NONE
     if active_fake_mode() is not None:
@@ -143,9 +138,8 @@ def issue(
 ) -> Transfer:
     """Start a copy of ``x`` on the streams for copies; autograd does not follow.
 
-    The copy starts when x is ``ready`` and ``into``, memory on another device that has streams, is
+    It starts when x is ``ready`` and ``into``, memory on another device with streams, is
     ``vacant``: by default when the stream that computes there has done what it was given so far.
-    Where source and destination are one device, x itself is the copy.
     """
     if x.device != source.device:
         raise ValueError(f"a vector to send must be on {source.device}, got {x.device}")

@@ -57,10 +57,6 @@ def _kernel(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     return _active[0][0](op, args, kwargs)
 
 
-def _n_devices() -> int:
-    return _active[0][1] if _active else 0
-
-
 def register(own: Iterable[OpOverload]) -> None:
     """Make torch know the device type and its own operators, once for the whole process."""
     if _libraries:
@@ -70,17 +66,17 @@ def register(own: Iterable[OpOverload]) -> None:
 
     class Module(backend_registration._DummyBackendModule):
         def device_count(self) -> int:
-            return _n_devices()
+            return _active[0][1] if _active else 0
 
         def is_available(self) -> bool:
-            return _n_devices() > 0
+            return bool(_active)
 
     class Hook(backend_registration._DummyPrivateUse1Hook):
         def is_available(self) -> bool:
-            return _n_devices() > 0
+            return bool(_active)
 
         def has_primary_context(self, dev_id: int) -> bool:
-            return dev_id < _n_devices()
+            return bool(_active)
 
     backend_registration._setup_privateuseone_for_python_backend(DEVICE_TYPE, Module(), Hook())
     library: Any = Library  # torch gives it no types

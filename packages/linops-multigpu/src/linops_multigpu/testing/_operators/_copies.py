@@ -1,13 +1,10 @@
 """Copies from one device to another and between a device and the host.
 
-They follow the rules of ``aten/src/ATen/native/cuda/Copy.cu``. A copy between devices runs on the
-current stream of the source, which waits for that of the destination before, and the other way
-round after it. A copy with the host runs on the current stream of the device, and the host waits
-for it: unless the caller said ``non_blocking``, and the memory of the host is pinned. From memory
-that is not pinned the host takes the values along at once, to it the host waits in any case.
-
-Where a copy is not one run of bytes, a device packs before what goes to pinned memory without gaps;
-whether pinned memory that it unpacks is read at once or later counts as not known, so as both.
+As in ``aten/src/ATen/native/cuda/Copy.cu``, a copy between devices runs on the current stream of
+the source, which waits for that of the destination before, and the other way round after it. One
+with the host runs on the current stream of the device, and the host waits for it unless the caller
+said ``non_blocking`` and its memory is pinned: if not, it is read at once. Whether a device that
+has to unpack pinned memory reads it at once or later counts as not known, so as both.
 """
 
 from __future__ import annotations
