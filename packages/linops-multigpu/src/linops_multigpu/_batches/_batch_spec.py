@@ -19,12 +19,7 @@ from .._devices._device_spec import DeviceSpec, Value, as_device, refuse_to_pick
 from .._devices._streams import Stream, as_stream
 
 DeviceMatrix: TypeAlias = (
-    str
-    | torch.device
-    | DeviceSpec
-    | Sequence["DeviceMatrix"]
-    | NDArray[np.object_]
-    | NDArray[np.str_]
+    str | torch.device | DeviceSpec | Sequence["DeviceMatrix"] | NDArray[np.object_ | np.str_]
 )
 """One device, or devices in nested sequences of equal lengths, or in an array."""
 

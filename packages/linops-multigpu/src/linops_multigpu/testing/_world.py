@@ -18,8 +18,7 @@ from ._device import DEVICE_TYPE, activated, register
 from ._machine._cost import Interval, timeline
 from ._machine._machine import Duration, Machine
 from ._machine._streams import Schedule, SimEvent, SimStream
-from ._operators._dispatch import OWN, run
-from ._operators._host_access import HostAccess, HostReads
+from ._operators._dispatch import OWN, HostAccess, HostReads, run
 from ._order import RaceError
 
 Device = torch.device | str
@@ -62,7 +61,7 @@ class World(Machine):
 
     def new_stream(self, device: Device) -> SimStream:
         """Return a stream of its own."""
-        return self.scheduler.new_stream(self._named(device))
+        return self.scheduler.new_stream(self.named(device))
 
     def new_event(self, device: Device | None = None) -> SimEvent:
         """Return an event that has not been recorded, for streams of any device."""
@@ -105,18 +104,15 @@ class World(Machine):
         """Whether ``device`` can read and write the memory of ``peer``, if that is simulated."""
         if torch.device(peer).type != DEVICE_TYPE:
             return False
-        return (self._named(device), self._named(peer)) not in self.cut_links
+        return (self.named(device), self.named(peer)) not in self.cut_links
 
     def cut_link(self, device: Device, peer: Device) -> None:
         """Let ``device`` reach the memory of ``peer`` no more; copies go by way of the host."""
-        self.cut_links.add((self._named(device), self._named(peer)))
+        self.cut_links.add((self.named(device), self.named(peer)))
 
     def corrupt_link(self, source: Device, destination: Device) -> None:
         """Let copies from ``source`` to ``destination`` arrive wrong, without an error."""
-        self.corrupt_links.add((self._named(source), self._named(destination)))
-
-    def _named(self, device: Device) -> torch.device:
-        return self.devices[self.index_of(device)]
+        self.corrupt_links.add((self.named(source), self.named(destination)))
 
     def set_cost(self, *, copy: Duration = 0.0, kernel: Duration = 0.0) -> None:
         """Say how long work takes from now on; time starts at zero.

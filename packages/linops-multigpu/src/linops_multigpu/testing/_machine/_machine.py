@@ -32,31 +32,28 @@ class Machine:
         self.kernel_cost: Duration = 0.0
         self.cut_links: set[tuple[torch.device, torch.device]] = set()
         self.corrupt_links: set[tuple[torch.device, torch.device]] = set()
-        self._memories = [DeviceMemory(device, memory, self.scheduler) for device in self.devices]
-        # By thread, and number of their device.
-        self._current_streams: dict[tuple[int, int], SimStream] = {}
-        self._default_streams = [self.scheduler.new_stream(device) for device in self.devices]
+        self._memories = {d: DeviceMemory(d, memory, self.scheduler) for d in self.devices}
+        self._default_streams = {d: self.scheduler.new_stream(d) for d in self.devices}
+        self._current_streams: dict[tuple[int, torch.device], SimStream] = {}  # of each thread
 
-    def index_of(self, device: torch.device | str) -> int:
-        """Return the number of a device."""
+    def named(self, device: torch.device | str) -> torch.device:
+        """Return a device with its index."""
         found = torch.device(device)
-        index = found.index or 0
-        if found.type != DEVICE_TYPE or index >= len(self.devices):
+        if found.type != DEVICE_TYPE or (found.index or 0) >= len(self.devices):
             names = ", ".join(map(str, self.devices))
             raise RuntimeError(f"simulated: the device must be one of {names}, got {found}")
-        return index
+        return self.devices[found.index or 0]
 
     def current_stream(self, device: torch.device | str) -> SimStream:
         """Return the stream on which this thread's work on ``device`` goes."""
-        index = self.index_of(device)
-        return self._current_streams.get((get_ident(), index), self._default_streams[index])
+        named = self.named(device)
+        return self._current_streams.get((get_ident(), named), self._default_streams[named])
 
     @contextmanager
     def using(self, stream: SimStream) -> Iterator[None]:
         """Make ``stream`` the current one of its device inside the block, for this thread."""
         self.scheduler.check_own(stream)
-        before = self.current_stream(stream.device)
-        key = get_ident(), self.index_of(stream.device)
+        key, before = (get_ident(), stream.device), self.current_stream(stream.device)
         self._current_streams[key] = stream
         try:
             yield
@@ -66,7 +63,7 @@ class Machine:
     def memory_of(self, device: torch.device | str) -> DeviceMemory:
         """Return the memory of a device, as it is now."""
         with self.entered():
-            return self._memories[self.index_of(device)]
+            return self._memories[self.named(device)]
 
     def empty(
         self, device: torch.device, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
