@@ -40,7 +40,6 @@ from linops_multigpu._batches import _batched
 from linops_multigpu._execution import _execute, _output
 from linops_multigpu._execution._device_tiles import DevicePair
 from linops_multigpu._execution._planner import planned
-from linops_multigpu._weights import _training
 from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
 from linops_split import Part, Tiles
 
@@ -275,20 +274,18 @@ EXECUTE: dict[str, tuple[str, str, str, Program]] = {
     "transfers start at the event of the stream that is current": (
         "_Execution.__init__", "record_start(_1)",
         "record_start(self.base.backend.current_stream(plan.base))", conjugates_on_a_stream),
+    "a conjugate is made for each tile": (
+        "_Execution.__init__", "_1.resolve_conj().resolve_neg()", "_1", conjugates),
+    "the sign of an input is made for each tile": (
+        "_Execution.__init__", "_1.resolve_neg()", "_1", negatives),
     "what is dropped before all is computed again is in use": (
         "execute", "execution.synchronize()", "None", two_dtypes),
     "what is dropped after an exception is in use": (
         "execute", "execution.synchronize()", "None", failures),
 }  # fmt: skip
-FORWARD: dict[str, tuple[str, str, str, Program]] = {
-    "a conjugate is made for each tile": (
-        "DeviceForward.operands", "self.x.resolve_conj().resolve_neg()", "self.x", conjugates),
-    "the sign of an input is made for each tile": (
-        "DeviceForward.operands", "_1.resolve_neg()", "_1", negatives),
-}  # fmt: skip
 OUTPUT: dict[str, tuple[str, str, str, Program]] = {
     "places are vacant at once": (
-        "AcceleratorOutput.prepare", "recorded_on(_1.compute, _2)",
+        "DeviceOutput.use", "recorded_on(_1.compute, _2)",
         "recorded_on(_1.incoming, _2)", sums),
     "output and buffers are allocated for another stream": (
         "DeviceOutput.admitted", "_1.using(_2.compute)", "_1.using(_2.incoming)", sums),
@@ -300,9 +297,9 @@ OUTPUT: dict[str, tuple[str, str, str, Program]] = {
     "what is to be written is added": (
         "DeviceOutput.write", "_1.copy_(_2)", "_1.add_(_2)", sums_here_too),
     "results of the base are added before what they are added to": (
-        "AcceleratorOutput.take", "_1.wait_event(_2)", "None", sums_here_too),
+        "DeviceOutput.take", "_1.wait_event(_2)", "None", sums_here_too),
     "a buffer is written as a place": (
-        "AcceleratorOutput.collect", "_1 if action.slot is None else _2", "_1", sums),
+        "DeviceOutput.collect", "_1 if action.slot is None else _2", "_1", sums),
 }  # fmt: skip
 HOST: dict[str, tuple[str, str, str, Program]] = {
     "the host does not wait for results": (
@@ -412,15 +409,6 @@ def test_what_is_replaced_is_found_by_its_syntax() -> None:
 def test_bugs_in_the_execution_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     *change, program = EXECUTE[name]
     monkeypatch.setattr(_batched, "execute", with_a_bug(_execute, *change).execute)
-    with pytest.raises((RaceError, AssertionError)):
-        run(program, "sim:0", "newest")
-
-
-@pytest.mark.parametrize("name", FORWARD)
-def test_bugs_in_what_is_read_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    *change, program = FORWARD[name]
-    module = with_a_bug(_training, *change)
-    monkeypatch.setattr(_batched, "DeviceForward", module.DeviceForward)
     with pytest.raises((RaceError, AssertionError)):
         run(program, "sim:0", "newest")
 

@@ -21,13 +21,7 @@ Pieces: TypeAlias = Mapping[NamedDimension, Sequence[slice]]
 
 
 def cut_into_parts(linop: NamedLinop, pieces: Pieces) -> Tiles:
-    """Return the table of the tiles of ``linop``, each on no more than it reads and writes.
-
-    Raises
-    ------
-    SplitError
-        As :func:`cut_along`.
-    """
+    """Return the table of the tiles of ``linop``, each on no more than it reads and writes."""
     found = []
     lengths = {dim: along[-1].stop for dim, along in pieces.items()}
     windows = product(*(along if len(along) > 1 else (None,) for along in pieces.values()))
@@ -40,22 +34,11 @@ def cut_into_parts(linop: NamedLinop, pieces: Pieces) -> Tiles:
 
 
 def cut_along(linop: NamedLinop, pieces: Pieces) -> NDArray[np.object_]:
-    """Return the tiles of ``linop`` between the slices of each dimension.
+    """Return the tiles of ``linop`` between the slices of each dimension, which are the axes.
 
     A row of tiles is cut off along the first dimension, and then along the next, so that what a
     row has in common is cut once. A row that cannot be cut like the whole, of an operator whose
     tiles do not say how to split them again, is not used: there each tile is cut from the whole.
-
-    Parameters
-    ----------
-    linop : NamedLinop
-    pieces : mapping of dimension to sequence of slices
-        One axis of the result for each.
-
-    Raises
-    ------
-    SplitError
-        If an operator cannot be cut there after all, or returns what cannot be its tile.
     """
     return grid_of(_tiles(linop, {}, list(pieces.items())), pieces)
 

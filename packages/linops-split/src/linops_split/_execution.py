@@ -26,31 +26,33 @@ class RecordedByAutograd(Exception):
 class Work(ABC):
     """What is computed by running the parts of a table: an output, or gradients.
 
-    Attributes
+    Parameters
     ----------
+    tiles : Tiles
+    tensors : sequence of Tensor
+        What parts read.
     reads : sequence of Layout
-        Which slice each part reads of each tensor.
+        Which slice each part reads of each of them.
     layout : Layout
         Which slice of the output each part writes.
     collects : bool
         Whether there is an output.
     """
 
-    reads: Sequence[Layout]
-    layout: Layout
-    collects: bool = True
-
-    @abstractmethod
-    def operands(self) -> Sequence[Sequence[Tensor]]:
-        """Return, for each tensor that parts read, the slice that each part reads."""
+    def __init__(
+        self,
+        tiles: Tiles,
+        tensors: Sequence[Tensor],
+        reads: Sequence[Layout],
+        layout: Layout,
+        collects: bool = True,
+    ) -> None:
+        self.tiles, self.tensors, self.reads = tiles, tensors, reads
+        self.layout, self.collects = layout, collects
 
     @abstractmethod
     def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
         """Return the result of a part for what it reads, or None if nothing is to be collected."""
-
-    @abstractmethod
-    def signature(self, number: int) -> str:
-        """Return the name and shape of a part, for messages."""
 
 
 class Forward(Work):
@@ -60,30 +62,23 @@ class Forward(Work):
     ----------
     tiles : Tiles
     x : Tensor
-    linops : sequence of NamedLinop, optional
-        What to call for each part; its operator by default.
+    called : function, optional
+        Returns what to call for the part of a number; its operator by default.
     """
 
-    def __init__(self, tiles: Tiles, x: Tensor, linops: Sequence[NamedLinop] | None = None) -> None:
-        self.tiles, self.x = tiles, x
-        self.reads, self.layout = [tiles.input], tiles.output
-        self.linops = [part.linop for part in tiles.parts] if linops is None else linops
-
-    def operands(self) -> Sequence[Sequence[Tensor]]:
-        """Return the slice of x that each part reads."""
-        return [self.tiles.input.views(self.x)]
+    def __init__(
+        self, tiles: Tiles, x: Tensor, called: Callable[[int], NamedLinop] | None = None
+    ) -> None:
+        super().__init__(tiles, [x], [tiles.input], tiles.output)
+        self.called = tiles.linops.__getitem__ if called is None else called
 
     def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor:
         """Return what a part returns; refuse it if autograd follows it."""
         (x,) = operands
-        result = self.linops[number](x)
+        result = self.called(number)(x)
         if result.requires_grad:
             raise RecordedByAutograd
         return result
-
-    def signature(self, number: int) -> str:
-        """Return that of the part's operator."""
-        return self.tiles.parts[number].linop.signature
 
 
 class Output:
@@ -98,7 +93,7 @@ class Output:
     """
 
     def __init__(self, work: Work) -> None:
-        self.work, self.layout = work, work.layout
+        self.tiles, self.layout = work.tiles, work.layout
         self.y: Tensor | None = None
         self.slices: list[Tensor] = []
 
@@ -123,8 +118,8 @@ class Output:
         place = self.slices[number]
         if result.shape != place.shape:
             raise ValueError(
-                f"{self.work.signature(number)}: a tile must return shape {tuple(place.shape)}, "
-                f"got {tuple(result.shape)}"
+                f"{self.tiles.linops[number].signature}: a tile must return shape "
+                f"{tuple(place.shape)}, got {tuple(result.shape)}"
             )
         return place
 
@@ -132,9 +127,9 @@ class Output:
         """Have memory of a dtype that the result and those before it go into."""
         dtype = sum_dtype(result.dtype) if self.layout.is_summed else result.dtype
         if self.y is None:
-            self._use(self.make(result, dtype))
+            self.use(self.make(result, dtype))
         elif (common := torch.promote_types(self.y.dtype, dtype)) != self.y.dtype:
-            self._use(self.promoted(self.y, common))
+            self.use(self.promoted(self.y, common))
 
     def make(self, like: Tensor, dtype: torch.dtype) -> Tensor:
         """Return memory for the output, given the first result."""
@@ -145,7 +140,8 @@ class Output:
         """Return the output so far in a wider dtype."""
         return y.to(dtype)
 
-    def _use(self, y: Tensor) -> None:
+    def use(self, y: Tensor) -> None:
+        """Have this memory for the output from now on."""
         self.y, self.slices = y, self.layout.views(y)
 
 
@@ -154,10 +150,9 @@ def sum_dtype(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype.is_floating_point or dtype.is_complex else torch.int64
 
 
-Watched = Callable[[Sequence[int]], Iterable[int]]
-
-
-def run_in_order(work: Work, watched: Watched = iter) -> Tensor | None:
+def run_in_order(
+    work: Work, watched: Callable[[Sequence[int]], Iterable[int]] = iter
+) -> Tensor | None:
     """Return what the parts make, computed one after the other; None if that is nothing.
 
     Parameters
@@ -166,10 +161,10 @@ def run_in_order(work: Work, watched: Watched = iter) -> Tensor | None:
     watched : function, optional
         Returns the numbers of the parts as they are to be run, for a progress bar.
     """
-    operands = work.operands()
-    output = Output(work)
-    for number in watched(range(len(operands[0]))):
-        result = work.compute(number, [views[number] for views in operands])
+    reads = [layout.views(x) for layout, x in zip(work.reads, work.tensors, strict=True)]
+    operands, output = [*zip(*reads, strict=True)], Output(work)
+    for number in watched(range(len(operands))):
+        result = work.compute(number, operands[number])
         if result is not None:
             output.put(number, result)
         del result  # before the next one is made

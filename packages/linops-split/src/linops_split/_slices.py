@@ -18,23 +18,21 @@ def slices_along(
 ) -> dict[NamedDimension, list[slice]]:
     """Return the slices into which batch sizes divide each of their dimensions.
 
-    Parameters
-    ----------
-    linop : NamedLinop
-    batch_sizes : mapping of dimension to int
-    sizes : mapping of dimension to int, optional
-        Of dimensions that the operator does not know.
-
-    Raises
-    ------
-    TypeError, SplitError
-        As :func:`tile_grid`.
+    ``sizes`` are of dimensions that the operator does not know. It raises as :func:`tile_grid`.
     """
     if not isinstance(linop, NamedLinop):
         raise TypeError(f"what is split must be a NamedLinop, got {type(linop)}")
     given = _by_dimension(linop, "sizes", {} if sizes is None else sizes)
     for dim, size in given.items():
-        _check_given(linop, dim, size)
+        known = _size_of(linop, dim)
+        if not _is_positive(size):
+            raise SplitError(
+                f"{linop.signature}: the size of {dim} must be a positive integer, got {size!r}"
+            )
+        if known not in (None, size):
+            raise SplitError(
+                f"{linop.signature}: {dim} must have size {known}, got {size} in sizes"
+            )
     dims = _by_dimension(linop, "batch_sizes", batch_sizes)
     return {dim: _slices(linop, dim, size, given.get(dim)) for dim, size in dims.items()}
 
@@ -51,16 +49,15 @@ def _by_dimension(linop: NamedLinop, argument: str, sizes: Sizes) -> dict[NamedD
 def _slices(
     linop: NamedLinop, dim: NamedDimension, batch_size: int, given: int | None
 ) -> list[slice]:
-    if _has(linop, dim) is Role.OPAQUE:
+    known = _size_of(linop, dim)
+    if linop.role(dim) is Role.OPAQUE:
         raise SplitError(f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}")
     if not _is_positive(batch_size):
         raise SplitError(
             f"{linop.signature}: the batch size of {dim} must be a positive integer, "
             f"got {batch_size!r}"
         )
-    size = linop.size(dim)
-    if size is None:
-        size = given
+    size = given if known is None else known
     if size is None:
         raise SplitError(
             f"{linop.signature}: the size of {dim} must be known to split along it; none of the "
@@ -72,27 +69,15 @@ def _slices(
     return [slice(start, min(start + starts.step, starts.stop)) for start in starts]
 
 
-def _check_given(linop: NamedLinop, dim: NamedDimension, size: int) -> None:
-    _has(linop, dim)
-    known = linop.size(dim)
-    if not _is_positive(size):
-        raise SplitError(
-            f"{linop.signature}: the size of {dim} must be a positive integer, got {size!r}"
-        )
-    if known not in (None, size):
-        raise SplitError(f"{linop.signature}: {dim} must have size {known}, got {size} in sizes")
-
-
-def _has(linop: NamedLinop, dim: NamedDimension) -> Role:
-    """Return the role of ``dim``, which the operator must have."""
-    role = linop.role(dim)
-    if role is None:
+def _size_of(linop: NamedLinop, dim: NamedDimension) -> int | None:
+    """Return the length of ``dim``, which the operator must have, if it knows it."""
+    if linop.role(dim) is None:
         hidden = ", or it is hidden behind an ellipsis" if "..." in linop.ishape else ""
         raise SplitError(
             f"{linop.signature}: the dimension to split must be one of "
             f"{sorted(map(str, linop.dims))}, got {dim}{hidden}"
         )
-    return role
+    return linop.size(dim)
 
 
 def _is_positive(number: int) -> bool:

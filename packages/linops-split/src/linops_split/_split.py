@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import TypeAlias, cast
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from linops_core import NamedLinop
 from nameddim import NamedDimension
 
-from ._cutting import cut_along, grid_of
+from ._cutting import Pieces, cut_along, grid_of
 from ._slices import Sizes, slices_along
 
 Tile: TypeAlias = Mapping[NamedDimension, tuple[int, slice]]
@@ -50,12 +50,8 @@ def tile_grid(
         the operator knows.
     """
     pieces = slices_along(linop, batch_sizes, sizes)
-    grid = np.empty([len(along) for along in pieces.values()], dtype=object)
-    for position in np.ndindex(grid.shape):
-        grid[position] = {
-            dim: (k, along[k]) for (dim, along), k in zip(pieces.items(), position, strict=True)
-        }
-    return grid
+    positions = product(*map(enumerate, pieces.values()))
+    return grid_of([dict(zip(pieces, position, strict=True)) for position in positions], pieces)
 
 
 def split_linop(
@@ -98,21 +94,10 @@ def split_linop(
     return linops, _batches(linop.ishape, pieces), _batches(linop.oshape, pieces)
 
 
-def _batches(
-    names: tuple[NamedDimension, ...], pieces: Mapping[NamedDimension, Sequence[slice]]
-) -> NDArray[np.object_]:
+def _batches(names: tuple[NamedDimension, ...], pieces: Pieces) -> NDArray[np.object_]:
     """Return the slices of all ``names`` for each tile."""
-    axes = [names.index(dim) if dim in names else None for dim in pieces]
-
-    def lists() -> Iterator[list[slice]]:
-        for window in product(*pieces.values()):
-            batch = [slice(None)] * len(names)
-            for axis, piece in zip(axes, window, strict=True):
-                if axis is not None:
-                    batch[axis] = piece
-            yield batch
-
-    return grid_of(lists(), pieces)
+    windows = [dict(zip(pieces, window, strict=True)) for window in product(*pieces.values())]
+    return grid_of([[w.get(dim, slice(None)) for dim in names] for w in windows], pieces)
 
 
 def tile_lengths(grid: NDArray[np.object_]) -> dict[NamedDimension, list[int]]:
@@ -125,9 +110,8 @@ def tile_lengths(grid: NDArray[np.object_]) -> dict[NamedDimension, list[int]]:
     >>> tile_lengths(tile_grid(Diagonal(torch.ones(5), ("N",)), {"N": 2}))
     {'N': [2, 2, 1]}
     """
-    lengths: dict[NamedDimension, list[int]] = {}
-    for axis, dim in enumerate(cast(Tile, grid.flat[0])):
-        along = np.moveaxis(grid, axis, 0).reshape(grid.shape[axis], -1)[:, 0]
-        pieces = [cast(Tile, tile)[dim][1] for tile in along]
-        lengths[dim] = [piece.stop - piece.start for piece in pieces]
-    return lengths
+    lengths: dict[NamedDimension, dict[int, int]] = {}
+    for tile in cast(Iterable[Tile], grid.flat):
+        for dim, (position, piece) in tile.items():
+            lengths.setdefault(dim, {})[position] = piece.stop - piece.start
+    return {dim: [*along.values()] for dim, along in lengths.items()}

@@ -114,17 +114,17 @@ class Tiled(Composite):
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
         if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
             self._lay_out_slices()
-            return self.out_of_place(x)
+            return self.out_of_place(x, self.tiles)
         try:
             if not torch.is_grad_enabled() or not (x.requires_grad or self._is_trained()):
-                return self._result(self._forward(x))
+                return self._result(Forward(self.tiles, x))
             return self._recorded(x)
         except RecordedByAutograd:
-            return self.out_of_place(x)
+            return self.out_of_place(x, self.tiles)
 
-    def out_of_place(self, x: Tensor) -> Tensor:
-        """Return A x, put together by operations that all that follows tensors can follow."""
-        return applied_out_of_place(self.tiles, x)
+    def out_of_place(self, x: Tensor, tiles: Tiles) -> Tensor:
+        """Return what a table like this makes of x, by what all that follows tensors can follow."""
+        return applied_out_of_place(tiles, x)
 
     @constant_when_compiled
     def _lay_out_slices(self) -> None:
@@ -141,23 +141,13 @@ class Tiled(Composite):
         if is_autocast(devices) or isinstance(x, FakeTensor):
             raise RecordedByAutograd
         copies, states = self._part_copies(), random_states(devices)
-        recording = self._recording(copies)
-        y = self._result(self._forward(x.detach(), copies))
+        y = self._result(Forward(self.tiles, x.detach(), copies.frozen))
         if not all(map(torch.equal, states, random_states(devices))):
             raise RecordedByAutograd
-        return recorded(y, recording, x)
+        return recorded(y, Recording(self.signature, copies, self.execute, self.out_of_place), x)
 
     def _part_copies(self) -> PartCopies:
         return PartCopies(self.tiles)
-
-    def _recording(self, copies: PartCopies) -> Recording:
-        def again(x: Tensor) -> Tensor:
-            return applied_out_of_place(copies.recorded(), x)
-
-        return Recording(self.signature, self.tiles, copies, self.execute, again)
-
-    def _forward(self, x: Tensor, copies: PartCopies | None = None) -> Forward:
-        return Forward(self.tiles, x, None if copies is None else copies.frozen)
 
     def _devices(self) -> Sequence[torch.device]:
         """Return the devices that work."""

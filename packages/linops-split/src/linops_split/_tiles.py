@@ -87,6 +87,11 @@ class Tiles:
     ) -> None:
         self.shape, self.parts, self.lengths = shape, tuple(parts), dict(lengths)
 
+    @cached_property
+    def linops(self) -> list[NamedLinop]:
+        """The operator of each part."""
+        return [part.linop for part in self.parts]
+
     def without_zeros(self) -> Tiles:
         """Return the table without parts that add nothing; with the first where none adds any."""
         parts = [part for part in self.parts if not isinstance(part.linop, Zero)]
@@ -105,8 +110,8 @@ class Tiles:
     @property
     def is_one_whole(self) -> bool:
         """Whether there is one part, which reads and writes all, where input and output are."""
-        first, *others = self.parts
-        return not others and not first.window and first.place is None
+        first = self.parts[0]
+        return len(self.parts) == 1 and not first.window and first.place is None
 
     def lay_out(self) -> None:
         """Find all that a call needs to know of the slices."""

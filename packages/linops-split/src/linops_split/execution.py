@@ -9,41 +9,31 @@ from ._execution import Output as Output
 from ._execution import RecordedByAutograd as RecordedByAutograd
 from ._execution import Work as Work
 from ._execution import run_in_order as run_in_order
-from ._execution import sum_dtype as sum_dtype
 from ._layout import Layout as Layout
 from ._layout import Slices as Slices
 from ._out_of_place import applied_out_of_place as applied_out_of_place
+from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
-from ._training._recording import Recording as Recording
-from ._training._weight_parts import Root as Root
-from ._training._weight_parts import WeightPart as WeightPart
 from ._training._weight_parts import WeightParts as WeightParts
 from ._training._weight_parts import memory_order as memory_order
-from ._training._weight_parts import weight_of as weight_of
-from ._training._weights import modules_of as modules_of
 from ._training._weights import read_by as read_by
 from ._training._weights import reading as reading
 
 __all__ = [
     "Backward",
     "Forward",
+    "GradientSums",
     "Layout",
     "Output",
     "PartCopies",
     "RecordedByAutograd",
-    "Recording",
-    "Root",
     "Slices",
-    "WeightPart",
     "WeightParts",
     "Work",
     "applied_out_of_place",
     "memory_order",
-    "modules_of",
     "read_by",
     "reading",
     "run_in_order",
-    "sum_dtype",
-    "weight_of",
 ]

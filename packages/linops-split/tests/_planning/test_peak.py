@@ -87,20 +87,6 @@ def test_each_device_is_counted_by_itself() -> None:
     }
 
 
-def test_work_is_broken_off_beyond_the_limit() -> None:
-    done: list[tuple[int, Tensor]] = []
-
-    def work() -> None:
-        for number in range(5):
-            done.append((number, x.clone()))
-
-    assert peak_nbytes(work, limit=7999) == {CPU: 8000}
-    assert len(done) == 1
-    done.clear()
-    assert peak_nbytes(work, limit=20000) == {CPU: 20000}
-    assert len(done) == 5
-
-
 def test_errors_of_the_work_are_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         peak_nbytes(lambda: 1 / 0)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from linops_core import NamedLinop
 from linops_split import Part, Tiled, Tiles
-from linops_split.execution import Forward, PartCopies, Recording, Work, applied_out_of_place
+from linops_split.execution import Forward, PartCopies, Work, applied_out_of_place
 from nameddim import NamedDimension
 
 from .._devices._device_spec import DeviceSpec
@@ -24,7 +24,7 @@ from .._execution._plan import Kind, Plan
 from .._execution._planner import check_window, planned
 from .._execution._timeline import Timeline, timeline
 from .._weights._broadcast import sent_by_itself
-from .._weights._training import MOVING, DeviceCopies, DeviceForward, DeviceRecording
+from .._weights._training import MOVING, DeviceCopies
 
 
 class BatchedLinop(Tiled):
@@ -95,7 +95,7 @@ class BatchedLinop(Tiled):
            4  compute  tile 1    meta     x[N 2:4]  after 3
            5  collect  tile 1    meta     y[N 2:4]  after 4
         """
-        return self._plan_of(self._forward(torch.empty(0)))
+        return self._plan_of(Forward(self.tiles, torch.empty(0)))
 
     def timeline(
         self, *, send: float = 1.0, compute: float = 1.0, collect: float = 1.0, add: float = 0.0
@@ -170,19 +170,12 @@ class BatchedLinop(Tiled):
         with one_call():
             return execute(plan, work, self.where, self.start_event.record, self.watched)
 
-    def out_of_place(self, x: Tensor) -> Tensor:
+    def out_of_place(self, x: Tensor, tiles: Tiles) -> Tensor:
         with one_call():
-            return applied_out_of_place(self.tiles, x, applied_on_device)
-
-    def _forward(self, x: Tensor, copies: PartCopies | None = None) -> Forward:
-        return DeviceForward(self.tiles, x, cast(DeviceCopies | None, copies))
+            return applied_out_of_place(tiles, x, applied_on_device)
 
     def _part_copies(self) -> PartCopies:
         return DeviceCopies(self.where)
-
-    def _recording(self, copies: PartCopies) -> Recording:
-        own = self.signature, self.tiles, copies, self.execute, self.out_of_place
-        return DeviceRecording(self.where, *own)
 
     def _devices(self) -> Sequence[torch.device]:
         return [self.base.device, *self.where.devices]

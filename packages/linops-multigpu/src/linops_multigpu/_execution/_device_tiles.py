@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import torch
@@ -23,35 +23,26 @@ class DevicePair:
 
 @dataclass(frozen=True)
 class DeviceTiles:
-    """The parts of a table, and the device of each.
-
-    Parameters
-    ----------
-    tiles : Tiles
-        The place of a part is a DevicePair, or None for the base device.
-    base : DeviceSpec
-        Where input and output are.
-    """
+    """A table whose parts have a DevicePair as place, or None for the base device."""
 
     tiles: Tiles
     base: DeviceSpec
+    """Where input and output are."""
 
-    @property
+    @cached_property
     def pairs(self) -> list[DevicePair]:
         """The other devices, each with its streams once."""
         places = (cast(DevicePair | None, part.place) for part in self.tiles.parts)
         return list(dict.fromkeys(pair for pair in places if pair is not None))
 
-    @property
+    @cached_property
     def lanes(self) -> list[int | None]:
         """The position in `pairs` of the device of each part; None for the base."""
         numbers = {pair: number for number, pair in enumerate(self.pairs)}
         return [numbers.get(cast(DevicePair, part.place)) for part in self.tiles.parts]
 
-    @property
-    def devices(self) -> Sequence[torch.device]:
+    @cached_property
+    def devices(self) -> list[torch.device]:
         """The device of each part."""
-        pairs = self.pairs
-        return [
-            self.base.device if lane is None else pairs[lane].device.device for lane in self.lanes
-        ]
+        there = [pair.device.device for pair in self.pairs]
+        return [self.base.device if lane is None else there[lane] for lane in self.lanes]

@@ -28,22 +28,9 @@ def execute(
     """Return what the parts make, as the plan says; None if they return nothing.
 
     The result may be used on the current stream of the base device, or by the host if that is it.
+    All transfers start at the event that ``record_start`` records on the stream it is given;
+    ``watched`` returns the actions as they are to be issued, for somebody who wants to see each.
     What a call has to remember is its own, so that several threads may apply one operator at once.
-
-    Parameters
-    ----------
-    plan : Plan
-    work : Work
-    where : DeviceTiles
-    record_start : function
-        Returns an event, recorded on the stream it is given: all transfers start at it.
-    watched : function, optional
-        Returns the actions as they are to be issued, for somebody who wants to see each.
-
-    Raises
-    ------
-    ValueError
-        If a part returns another shape than what it writes has.
     """
     dtype: torch.dtype | None = None
     while True:
@@ -92,7 +79,9 @@ class _Execution:
         for streams in self.given:
             follow_caller(streams)
         with self.base.backend.using(self.base.compute):
-            self.operands = work.operands()
+            # Once for all parts: what copies bytes knows nothing of signs.
+            tensors = [tensor.resolve_conj().resolve_neg() for tensor in work.tensors]
+        self.reads = [reads.views(x) for reads, x in zip(work.reads, tensors, strict=True)]
         self.output: DeviceOutput | None = None
         self.results: dict[int, Tensor] = {}
         self.transfers: dict[int, Transfer] = {}
@@ -101,22 +90,22 @@ class _Execution:
 
     def carry_out(self, number: int, action: Action) -> None:
         """Issue an action to its stream."""
-        if action.kind is Kind.SEND:
-            self.send(number, action)
-        elif action.kind is Kind.COLLECT:
-            self.collect(number, action)
-        elif action.kind is Kind.ADD:
-            self.add(number, action)
-        elif action.device == self.plan.base:
+        if action.kind is Kind.COMPUTE and action.device == self.plan.base:
             self.compute_here(action)
         else:
-            self.compute_there(number, action)
+            steps = {
+                Kind.SEND: self.send,
+                Kind.COMPUTE: self.compute_there,
+                Kind.COLLECT: self.collect,
+                Kind.ADD: self.add,
+            }
+            steps[action.kind](number, action)
 
     def send(self, number: int, action: Action) -> None:
         lane = self.lane(action)
         self.prepare(lane.there.incoming, action)
         transfer = issue(
-            self.operands[action.operand][action.tile], lane.here, lane.there, ready=self.start
+            self.reads[action.operand][action.tile], lane.here, lane.there, ready=self.start
         )
         self.transfers[number] = transfer
         self.note(number, transfer.arrived)
@@ -157,7 +146,7 @@ class _Execution:
         self.note(number, recorded_on(self.base.compute, self.base.backend))
 
     def compute_here(self, action: Action) -> None:
-        operands = [views[action.tile] for views in self.operands]
+        operands = [views[action.tile] for views in self.reads]
         with self.base.backend.using(self.base.compute):
             result = self.work.compute(action.tile, operands)
             if result is not None:

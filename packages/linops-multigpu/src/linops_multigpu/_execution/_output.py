@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,16 +33,10 @@ class WiderDtype(Exception):
         self.dtype = dtype
 
 
-class DeviceOutput(Output, ABC):
-    """The output on the base device, and how results get there.
+class DeviceOutput(Output):
+    """An output on a device, of a dtype or a wider one.
 
-    Parameters
-    ----------
-    plan : Plan
-    base : DeviceStreams
-    work : Work
-    dtype : torch.dtype, optional
-        The least that the output must have.
+    Results are copied to their places, or to buffers to be added.
     """
 
     def __init__(
@@ -53,20 +46,9 @@ class DeviceOutput(Output, ABC):
         self.plan, self.base, self.dtype = plan, base, dtype
 
     def admitted(self, number: int, result: Tensor) -> Tensor:
-        """Return a result in the dtype of the output, which is made for the first one.
-
-        Raises
-        ------
-        ValueError
-            If it has another shape than what the part writes.
-        WiderDtype
-            If the output must be made anew.
-        """
+        """Return a result in the dtype of the output, which is made for the first one."""
         with self.base.backend.using(self.base.compute):
-            first = self.y is None
             self.slice_for(number, result)
-            if first:
-                self.prepare()
         assert self.y is not None
         return result.to(self.y.dtype)
 
@@ -81,13 +63,6 @@ class DeviceOutput(Output, ABC):
         """Refuse to go on: results may be on their way."""
         raise WiderDtype(dtype)
 
-    def prepare(self) -> None:
-        """Make what else is needed, once there is memory for the output."""
-
-    @abstractmethod
-    def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
-        """Put a result of the base device where it belongs, once all of ``after`` have happened."""
-
     def write(self, result: Tensor, action: Action) -> None:
         """Write or add to the output, on the stream that computes on the base device."""
         with self.base.backend.using(self.base.compute):
@@ -96,31 +71,15 @@ class DeviceOutput(Output, ABC):
             else:
                 self.slices[action.tile].copy_(result)
 
-    @abstractmethod
-    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
-        """Start the way of a result from its device to the output."""
-
-    @abstractmethod
-    def add(self, action: Action) -> None:
-        """Add to the output what was collected."""
-
-    @abstractmethod
-    def finish(self) -> None:
-        """Wait until all is there that was collected."""
-
-
-class AcceleratorOutput(DeviceOutput):
-    """An output on a device: results are copied to their places, or to buffers to be added."""
-
-    def prepare(self) -> None:
-        """Make the buffers."""
-        assert self.y is not None
+    def use(self, y: Tensor) -> None:
+        """Have memory for the output, and buffers."""
+        super().use(y)
         lengths = [0] * self.plan.n_slots
         for action in self.plan.actions:
             if action.slot is not None:
                 length = self.slices[action.tile].numel()
                 lengths[action.slot] = max(lengths[action.slot], length)
-        self.slots = [self.y.new_empty(length) for length in lengths]
+        self.slots = [y.new_empty(length) for length in lengths]
         self.vacant = recorded_on(self.base.compute, self.base.backend)
 
     def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
@@ -145,7 +104,7 @@ class AcceleratorOutput(DeviceOutput):
         self.write(self.buffer(action), action)
 
     def finish(self) -> None:
-        """Do nothing: who uses the output waits for the copies to it."""
+        """Do nothing: whoever uses the output waits for the copies to it."""
 
 
 class HostOutput(DeviceOutput):
@@ -155,13 +114,11 @@ class HostOutput(DeviceOutput):
     that no more pinned memory should be taken for them.
     """
 
-    def __init__(
-        self, plan: Plan, base: DeviceStreams, work: Work, dtype: torch.dtype | None
-    ) -> None:
-        super().__init__(plan, base, work, dtype)
+    def use(self, y: Tensor) -> None:
+        """Have memory for the output, and nothing on the way to it."""
+        Output.use(self, y)
         # No transfers, which would keep the memory of the devices.
         self.on_the_way: deque[tuple[Tensor, Event | None, Action]] = deque()
-        self.n_at_most = plan.n_lanes * plan.max_in_flight
 
     def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
         """Start the way of a result to pinned memory."""
@@ -180,7 +137,7 @@ class HostOutput(DeviceOutput):
 
     def make_room(self) -> None:
         """Have at most so many results on the way that one more may be."""
-        while len(self.on_the_way) >= self.n_at_most:
+        while len(self.on_the_way) >= self.plan.n_lanes * self.plan.max_in_flight:
             self.land()
 
     def land(self) -> None:
@@ -201,4 +158,4 @@ class HostOutput(DeviceOutput):
 
 def output_on(base: DeviceStreams) -> type[DeviceOutput]:
     """Return the kind of output for a base device."""
-    return HostOutput if isinstance(base.backend, HostBackend) else AcceleratorOutput
+    return HostOutput if isinstance(base.backend, HostBackend) else DeviceOutput

@@ -26,32 +26,14 @@ def planned(
 
     What several parts on a device read is sent to it once; what several of them add up is added
     there and collected once. On each device there are at most ``max_in_flight`` inputs and as many
-    results at a time, beside those that later parts still need.
-
-    Parameters
-    ----------
-    work : Work
-    devices : sequence of torch.device
-        Of each part.
-    base : torch.device
-    max_in_flight : int
-    lanes : sequence, optional
-        What is the same for parts that compute on the same stream of the same device. By default
-        their devices are; where one has several, each counts as a device here.
+    results at a time, beside those that later parts still need. ``lanes`` are the same for parts
+    that compute on the same stream of the same device; by default their devices are.
     """
     return _Planner(work, devices, base, max_in_flight, lanes).plan()
 
 
 def check_window(what: str, max_in_flight: object) -> None:
-    """Refuse what cannot be a number of inputs and results on each device.
-
-    Raises
-    ------
-    TypeError
-        If it is no integer.
-    ValueError
-        If it is not positive.
-    """
+    """Refuse what cannot be a number of inputs and results on each device."""
     if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, Integral):
         raise TypeError(f"{what}: max_in_flight must be an integer, got {max_in_flight!r}")
     if max_in_flight < 1:
@@ -71,13 +53,7 @@ class _Lane:
 
 
 class _Planner:
-    """Makes a plan.
-
-    Parameters
-    ----------
-    work, devices, base, max_in_flight, lanes
-        As in :func:`planned`.
-    """
+    """Makes a plan, as :func:`planned` says."""
 
     def __init__(
         self,
@@ -113,13 +89,9 @@ class _Planner:
                 self.compute_here(tile)
             else:
                 self.compute_there(tile)
-        n_slots = len({action.slot for action in self.actions} - {None})
+        n_slots = min(len(self.slots), self.max_in_flight)
         return Plan(
-            tuple(self.actions),
-            self.base,
-            n_slots,
-            self.max_in_flight,
-            n_lanes=len(self.lanes),
+            tuple(self.actions), self.base, n_slots, self.max_in_flight, n_lanes=len(self.lanes)
         )
 
     def turn(self, tile: int) -> int:
@@ -147,15 +119,9 @@ class _Planner:
     def compute_there(self, tile: int) -> None:
         lane_of = self.lane_of[tile]
         lane = self.lanes.setdefault(lane_of, _Lane([{} for _ in self.operands]))
-        sources = [self.send(operand, tile, lane) for operand in range(len(self.operands))]
-        action = Action(
-            Kind.COMPUTE,
-            tile,
-            self.devices[tile],
-            self.operands[-1][tile],
-            after=tuple(sources),
-            uses=tuple(sources),
-        )
+        sources = tuple([self.send(operand, tile, lane) for operand in range(len(self.operands))])
+        device, window = self.devices[tile], self.operands[-1][tile]
+        action = Action(Kind.COMPUTE, tile, device, window, after=sources, uses=sources)
         if not self.collects:
             self.computed[tile] = self.issue(action)
             return
@@ -188,52 +154,26 @@ class _Planner:
                 after.append(reader)
                 drops.append(number)
                 del sent[old]
+        action = Action(Kind.SEND, tile, self.devices[tile], self.operands[operand][tile])
         sent[key] = self.issue(
-            Action(
-                Kind.SEND,
-                tile,
-                self.devices[tile],
-                self.operands[operand][tile],
-                after=tuple(after),
-                drops=tuple(drops),
-                operand=operand,
-            )
+            replace(action, operand=operand, after=tuple(after), drops=tuple(drops))
         )
         return sent[key]
 
     def collect(self, tile: int, source: int, window: Window) -> int:
-        device, key, adds = self.devices[tile], self.write_keys[tile], self.is_written(tile)
-        slot, after = None, [source]
-        if adds:
-            slot = len(self.slots)
-            if slot >= self.max_in_flight:
-                slot %= self.max_in_flight
-                after.append(self.slots[-self.max_in_flight])
-        number = self.issue(
-            Action(
-                Kind.COLLECT,
-                tile,
-                device,
-                window,
-                after=tuple(after),
-                uses=(source,),
-                adds=adds,
-                slot=slot,
-            )
-        )
-        if adds:
-            after = [number, *self.written.get(key, ())]
-            action = Action(
-                Kind.ADD,
-                tile,
-                device,
-                window,
-                after=tuple(after),
-                uses=(number,),
-                adds=True,
-                slot=slot,
-            )
-            self.slots.append(self.issue(action))
-        else:
+        key, after = self.write_keys[tile], [source]
+        action = Action(Kind.COLLECT, tile, self.devices[tile], window, uses=(source,))
+        if not self.is_written(tile):
+            number = self.issue(replace(action, after=(source,)))
             self.written[key] = (number,)
+            return number
+        slot = len(self.slots)
+        if slot >= self.max_in_flight:
+            slot %= self.max_in_flight
+            after.append(self.slots[-self.max_in_flight])
+        action = replace(action, adds=True, slot=slot)
+        number = self.issue(replace(action, after=tuple(after)))
+        after = [number, *self.written.get(key, ())]
+        added = replace(action, kind=Kind.ADD, after=tuple(after), uses=(number,))
+        self.slots.append(self.issue(added))
         return number

@@ -63,22 +63,21 @@ class Timeline:
         >>> Timeline(()).to_svg().startswith("<svg ")
         True
         """
-        rows = {engine: row for row, engine in enumerate(self.busy)}
+        rows = {engine: _TOP + _ROW * row for row, engine in enumerate(self.busy)}
         scale = _WIDTH / (self.makespan or 1.0)
-        height = _TOP + _ROW * len(rows) + 10
+        size = f'width="{_LEFT + _WIDTH + 10}" height="{_TOP + _ROW * len(rows) + 10}"'
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 10}" '
-            f'height="{height}" font-family="sans-serif" font-size="11">'
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
+            'font-family="sans-serif" font-size="11">'
         ]
         for position, (kind, colour) in enumerate(_COLOURS.items()):
             x = _LEFT + 90 * position
             parts.append(f'<rect x="{x}" y="4" width="12" height="12" fill="{colour}"/>')
             parts.append(f'<text x="{x + 16}" y="14">{kind}</text>')
-        for engine, row in rows.items():
-            middle = _TOP + _ROW * row + _ROW * 0.65
-            parts.append(f'<text x="4" y="{middle:.1f}">{escape(engine)}</text>')
+        for engine, top in rows.items():
+            parts.append(f'<text x="4" y="{top + _ROW * 0.65:.1f}">{escape(engine)}</text>')
         for span in self.spans:
-            left, top = _LEFT + span.start * scale, _TOP + _ROW * rows[span.engine]
+            left, top = _LEFT + span.start * scale, rows[span.engine]
             width = (span.end - span.start) * scale
             title = f"{span.action.kind} tile {span.action.tile}: {span.start:g} to {span.end:g}"
             parts.append(
@@ -100,13 +99,6 @@ def timeline(actions: Sequence[Action], base: str, durations: Mapping[Kind, floa
     """Return when each action would run.
 
     It starts when the one before it on its engine is done, and those that it waits for.
-
-    Parameters
-    ----------
-    actions : sequence of Action
-    base : str
-        The base device.
-    durations : mapping of Kind to float
     """
     free: dict[str, float] = {}
     spans: list[Span] = []
@@ -119,9 +111,10 @@ def timeline(actions: Sequence[Action], base: str, durations: Mapping[Kind, floa
 
 
 def _engine(action: Action, base: str) -> str:
-    device = str(action.device)
-    if action.kind is Kind.SEND:
-        return f"{base} → {device}"
-    if action.kind is Kind.COLLECT:
-        return f"{device} → {base}"
-    return base if action.kind is Kind.ADD else device
+    engines = {
+        Kind.SEND: f"{base} → {action.device}",
+        Kind.COMPUTE: str(action.device),
+        Kind.COLLECT: f"{action.device} → {base}",
+        Kind.ADD: base,
+    }
+    return engines[action.kind]

@@ -6,7 +6,7 @@ the gradients: what several return for the same element is summed there, and sen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import NamedLinop
-from linops_split.execution import WeightParts, read_by, reading, weight_of
+from linops_split.execution import WeightParts, read_by, reading
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import sent
@@ -24,60 +24,35 @@ from ._gradient_sums import DeviceGradientSums, returned
 class Broadcast:
     """Operators on copies of what they read, with gradients that reach what they read.
 
-    Parameters
-    ----------
-    sources : sequence of NamedLinop
-    copies : sequence of sequence of Tensor
-        What each of them reads, with its values of now, on another device.
-
-    Attributes
-    ----------
-    parts : WeightParts
-    weights : list of Tensor
-        The weights whose parts they are, in that order.
+    Each of ``sources`` is an operator and what it reads, with its values of now, on another device.
     """
 
-    def __init__(self, sources: Sequence[NamedLinop], copies: Sequence[Sequence[Tensor]]) -> None:
-        self._sources = sources
-        self.parts = WeightParts()
-        self.weights: list[Tensor] = []
-        self.can_be_kept = True
-        self._read = [
-            [self._copy_or_number(*pair) for pair in zip(read_by(source), own, strict=True)]
-            for source, own in zip(sources, copies, strict=True)
-        ]
+    def __init__(self, sources: Iterable[tuple[NamedLinop, Sequence[Tensor]]]) -> None:
+        self._parts = WeightParts()
+        self._sources: list[tuple[NamedLinop, list[tuple[int | None, Tensor]]]] = []
+        for source, copies in sources:
+            pairs = zip(read_by(source), copies, strict=True)
+            read = [(self._parts.add(tensor, copy), copy) for tensor, copy in pairs]
+            self._sources.append((source, read))
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether it is of any call: what was computed from leaves is computed for one."""
+        return all(weight.is_leaf for weight in self._parts.weights)
 
     def linops(self) -> list[NamedLinop]:
         """Return operators whose gradients reach the weights, which belong to one call."""
-        own = self.weights
-        parts = _BroadcastWeights.apply(self.parts, *own) if own else ()  # type: ignore[no-untyped-call]
+        own = self._parts.weights
+        parts = _BroadcastWeights.apply(self._parts, *own) if own else ()  # type: ignore[no-untyped-call]
         return [
-            reading(source, [parts[of] if isinstance(of, int) else of for of in read])
-            for source, read in zip(self._sources, self._read, strict=True)
+            reading(source, [copy if of is None else parts[of] for of, copy in read])
+            for source, read in self._sources
         ]
-
-    def _copy_or_number(self, tensor: Tensor, copy: Tensor) -> Tensor | int:
-        """Return what stands for a tensor: the copy, or the number of a part of a weight."""
-        if not tensor.requires_grad:
-            return copy
-        weight = weight_of(tensor)
-        # What was computed from leaves is computed for this call.
-        self.can_be_kept &= weight is not None and weight.is_leaf
-        n_before = len(self.parts.roots)
-        if weight is None:
-            number = self.parts.add_alone(tensor, copy)
-        else:
-            number = self.parts.add(weight, tensor, copy)
-        if len(self.parts.roots) > n_before:
-            self.weights.append(tensor if weight is None else weight)
-        return number
 
 
 def sent_by_itself(source: NamedLinop, device: torch.device) -> NamedLinop:
     """Return an operator on what it reads, sent to a device by what any transform follows."""
-    return source.with_weights(
-        lambda tensor: tensor if tensor.device == device else _sent(tensor, tensor.device, device)
-    )
+    return source.with_weights(lambda tensor: _sent(tensor, device))
 
 
 def is_transformed() -> bool:
@@ -85,8 +60,11 @@ def is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
-def _sent(tensor: Tensor, here: torch.device, there: torch.device) -> Tensor:
-    return sent(tensor, DeviceSpec(here), DeviceSpec(there))
+def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor on a device, for autograd to follow."""
+    if tensor.device == device:
+        return tensor
+    return sent(tensor, DeviceSpec(tensor.device), DeviceSpec(device))
 
 
 class _BroadcastWeights(Function):
@@ -115,7 +93,7 @@ class _ReduceAdd(Function):
         for number, gradient in enumerate(gradients):
             if gradient is not None:
                 sums.add(number, gradient)
-        found = returned([sums])
+        found = returned(parts, [sums])
         return tuple(found.get(number) for number in range(len(parts.roots)))
 
     @staticmethod
@@ -131,6 +109,6 @@ class _ReduceAdd(Function):
             if gradient is None:
                 found.append(None)
             else:
-                own = part.of(root.flat(gradient))
-                found.append(_sent(own, root.device, part.copy.device))
+                own = part.of(root.laid_out(gradient))
+                found.append(_sent(own, part.copy.device))
         return tuple(found)

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core import Composite, NamedLinop
+from linops_core import NamedLinop, Wrapper, tile_of
 from nameddim import NamedDimension, NamedShape
 
 from .._devices._device_spec import as_device, probed
 from ._replica import Replica, ReplicaPart
 
 
-class DeviceReplica(Composite):
+class DeviceReplica(Wrapper):
     r"""An operator that computes on another device, on copies that follow its weights.
 
     The operator as it was given, the source, stays where it is: its parameters are those of
@@ -54,8 +54,6 @@ class DeviceReplica(Composite):
     tensor(..., device='meta', size=(2,))
     """
 
-    _is_side_by_side = True
-
     def __init__(
         self,
         source: NamedLinop,
@@ -64,10 +62,10 @@ class DeviceReplica(Composite):
     ) -> None:
         if not isinstance(source, NamedLinop):
             raise TypeError(f"DeviceReplica: source must be a NamedLinop, got {type(source)}")
-        super().__init__(source.shape, [source])
+        super().__init__(source)
         self.device = as_device(device)
         if copy is None:
-            copy = Replica([source], probed(self.device)).part(0)
+            copy = ReplicaPart(Replica([source], probed(self.device)), 0)
         self.copy = copy  # a function, so the copies are nobody's to train or save
 
     @property
@@ -83,7 +81,7 @@ class DeviceReplica(Composite):
     @property
     def source(self) -> NamedLinop:
         """The operator as it was given, where it was given."""
-        return self.linops[0]
+        return self.linop
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -104,18 +102,23 @@ class DeviceReplica(Composite):
         """Return the adjoint, on the same device and with the same copies."""
         return self._derived(methodcaller("adjoint"))
 
+    def conj(self) -> NamedLinop:
+        """Return the conjugate, on the same device and with the same copies."""
+        return self._derived(methodcaller("conj"))
+
     def own_normal(self) -> NamedLinop:
         """Return the normal operator, on the same device and with the same copies."""
         return self._derived(methodcaller("normal"))
 
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: as in the source."""
-        return self.source.why_opaque(dim)
+    without_fftshift = NamedLinop.without_fftshift
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the part of the operator, on the same device; see :meth:`NamedLinop.split`."""
-        part: DeviceReplica = linop._derived(partial(_part, tile=dict(tile)))
+        window = linop.own_window(tile)
+        part: DeviceReplica = linop
+        if window:
+            part = linop._derived(partial(tile_of, window=window))
         return part
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
@@ -137,10 +140,6 @@ def replicated_together(sources: Sequence[NamedLinop], device: torch.device) -> 
     """Return the operators at work on ``device``, where they share what they share here."""
     replica = Replica(sources, device)
     return [
-        DeviceReplica(source, device, replica.part(position))
+        DeviceReplica(source, device, ReplicaPart(replica, position))
         for position, source in enumerate(sources)
     ]
-
-
-def _part(linop: NamedLinop, tile: Mapping[NamedDimension, slice]) -> NamedLinop:
-    return linop.split(linop, tile)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -30,23 +31,13 @@ class Replica:
     When a tensor of one has been written to, replaced or cast, all are sent again: into new
     memory, because autograd may hold on to the old. While autograd follows a tensor of one, it
     follows it to its copy.
-
-    Parameters
-    ----------
-    sources : sequence of NamedLinop
-        They stay where they are.
-    device : torch.device
     """
 
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
         self._sources = tuple(sources)
         self._device = device
         self._copies: Copies | None = None
-        self._up_to_date(range(len(self._sources)))
-
-    def part(self, position: int) -> ReplicaPart:
-        """Return the copy of a source as a value that is brought up to date where it is used."""
-        return ReplicaPart(self, position)
+        self.now()
 
     def copy_of(self, position: int) -> NamedLinop:
         """Return the copy of a source with the values that its tensors have now.
@@ -58,24 +49,12 @@ class Replica:
         # For each stream: it waits for what was sent, and what is sent now is sent on it.
         stream = backend_of(self._device).current_stream(self._device)
         of_call = once_a_call(
-            (self, torch.is_grad_enabled(), stream), lambda: self._now(range(len(self._sources)))
+            (self, torch.is_grad_enabled(), stream), lambda: self._linops(range(len(self._sources)))
         )
-        if of_call is not None:
-            return of_call[position]
-        (copy,) = self._now([position])
-        return copy
+        return self._linops([position])[0] if of_call is None else of_call[position]
 
-    def now(self) -> Copies:
-        """Return the copies of all sources, up to date."""
-        return self._up_to_date(range(len(self._sources)))
-
-    def _now(self, positions: Sequence[int]) -> list[NamedLinop]:
-        copies = self._up_to_date(positions)
-        if torch.is_grad_enabled() and any(copies.recorded()):
-            return copies.broadcast(self._sources, positions).linops()
-        return [copies.linops[position] for position in positions]
-
-    def _up_to_date(self, positions: Sequence[int]) -> Copies:
+    def now(self, positions: Sequence[int] | None = None) -> Copies:
+        """Return the copies of all sources, up to date: all of them, or those at some positions."""
         with _SENDING:
             if self._copies is None or not self._copies.show(positions):
                 # What is outdated goes first, so that the device never has to hold both.
@@ -84,36 +63,30 @@ class Replica:
             self._copies.use()
             return self._copies
 
+    def _linops(self, positions: Sequence[int]) -> list[NamedLinop]:
+        copies = self.now(positions)
+        if torch.is_grad_enabled() and any(copies.recorded()):
+            return copies.broadcast(positions).linops()
+        return [copies.linops[position] for position in positions]
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the copies, which are made again where they are used."""
         return {**vars(self), "_copies": None}
 
 
 class Copies:
-    """What operators read, as it was when it was sent.
-
-    Attributes
-    ----------
-    tensors : list of list of Tensor
-        What each operator reads, on the device.
-    linops : list of NamedLinop
-        The operators on it.
-    """
+    """What operators read, as it was when it was sent, and the operators that read it there."""
 
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
+        self._sources, self._device, self._backend = sources, device, backend_of(device)
         # Tensors made in inference mode could never be used with autograd.
         with torch.inference_mode(False), torch.no_grad(), one_call():
             self._snapshot = Snapshot(sources, device)
             self._snapshots = [Snapshot([source], device) for source in sources]
             read = [[tensor.detach() for tensor in read_by(source)] for source in sources]
             there = _sent([tensor for tensors in read for tensor in tensors], device)
-            self.tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
-            self.linops = [
-                reading(source, tensors)
-                for source, tensors in zip(sources, self.tensors, strict=True)
-            ]
-        self._backend = backend_of(device)
-        self._device = device
+            self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
+            self.linops = list(map(reading, sources, self._tensors))
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]
@@ -129,15 +102,13 @@ class Copies:
         """Return of each tensor of the operators whether autograd follows it now."""
         return self._snapshot.recorded()
 
-    def broadcast(self, sources: Sequence[NamedLinop], positions: Sequence[int]) -> Broadcast:
+    def broadcast(self, positions: Sequence[int]) -> Broadcast:
         """Return how gradients of the copies reach what the sources read."""
         key = tuple(positions), self.recorded()
         found = self._broadcasts.get(key)
         if found is None:
-            found = Broadcast(
-                [sources[position] for position in positions],
-                [self.tensors[position] for position in positions],
-            )
+            pairs = [(self._sources[position], self._tensors[position]) for position in positions]
+            found = Broadcast(pairs)
             if found.can_be_kept:
                 self._broadcasts[key] = found
         return found
@@ -148,7 +119,7 @@ class Copies:
         if stream in self._users:
             return
         stream.wait_event(self._arrived)
-        for tensor in (tensor for tensors in self.tensors for tensor in tensors):
+        for tensor in (tensor for tensors in self._tensors for tensor in tensors):
             self._backend.record_use(tensor, stream)
         self._users.append(stream)
 
@@ -159,10 +130,9 @@ def _sent(tensors: Sequence[Tensor], device: torch.device) -> dict[int, Tensor]:
     for number, tensor in enumerate(tensors):
         if not is_there(tensor, device):
             away.register_buffer(str(number), tensor)
-    copies = ModuleMemoryMap().copy_to(away, device)._buffers
     found = {id(tensor): tensor for tensor in tensors}
-    for name, copy in copies.items():
-        assert copy is not None
+    there = ModuleMemoryMap().copy_to(away, device)
+    for name, copy in there.named_buffers(remove_duplicate=False):
         found[id(tensors[int(name)])] = copy
     return found
 
@@ -173,45 +143,33 @@ def is_there(tensor: Tensor, device: torch.device) -> bool:
 
 
 class ReplicaPart:
-    """One copy of a replica, or what is derived from it: returned up to date when called.
-
-    Parameters
-    ----------
-    replica : Replica
-    position : int
-        Of the copy.
-    derive : tuple of function
-        From the copy to what is derived from it, one step after the other.
-    """
+    """One copy of a replica, or what is derived from it: returned up to date when called."""
 
     def __init__(
         self,
         replica: Replica,
         position: int,
-        derive: tuple[Callable[[NamedLinop], NamedLinop], ...] = (),
+        steps: tuple[Callable[[NamedLinop], NamedLinop], ...] = (),
     ) -> None:
-        self.replica, self.position = replica, position
-        self._derive = derive
+        self.replica, self._position, self._steps = replica, position, steps
         # By a weak key, not to keep an outdated copy in the memory of the device.
         self._derived = weakref.WeakKeyDictionary[NamedLinop, NamedLinop]()
 
     def derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> ReplicaPart:
-        """Return what is derived from this."""
-        return ReplicaPart(self.replica, self.position, (*self._derive, derive))
+        """Return what is derived from this in one step more."""
+        return ReplicaPart(self.replica, self._position, (*self._steps, derive))
 
     def __call__(self) -> NamedLinop:
         """Return what is derived from the copy as it is now."""
-        origin = self.replica.copy_of(self.position)
-        derived = self._derived.get(origin)
-        if derived is None:
-            derived = origin
-            for derive in self._derive:
-                derived = derive(derived)
-            if derived is not origin:
-                self._derived.clear()
-                self._derived[origin] = derived
-        return derived
+        origin = self.replica.copy_of(self._position)
+        found = self._derived.get(origin)
+        if found is None:
+            found = reduce(lambda linop, derive: derive(linop), self._steps, origin)
+            self._derived.clear()
+            if found is not origin:
+                self._derived[origin] = found
+        return found
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without what was derived."""
-        return type(self), (self.replica, self.position, self._derive)
+        return type(self), (self.replica, self._position, self._steps)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from linops_core import TensorState
-from linops_split.execution import modules_of
 
 from ._contents import fingerprint, has_contents
 
@@ -22,56 +20,40 @@ class Snapshot:
     most, and for each tensor. Writes are seen by torch's version counter, as autograd sees them.
 
     Fused optimizers write without raising that counter. So the contents of tensors that require
-    gradients are compared too, once a call, which takes as long as it takes to read them.
-    Optimizers write no other tensors.
-
-    Parameters
-    ----------
-    modules : iterable of nn.Module
-    device : torch.device, optional
-        The contents of tensors on it are not compared: those that are used there as they are.
+    gradients are compared too, once a call, which takes as long as it takes to read them; but not
+    of those that are on ``device``, where they are used as they are. Optimizers write no others.
     """
 
     def __init__(self, modules: Iterable[nn.Module], device: torch.device | None = None) -> None:
-        slots: dict[int, _Slots] = {}
-        tensors: dict[int, _Seen] = {}
-        for module in (part for whole in modules for part in modules_of(whole)):
-            for held in (module._parameters, module._buffers, module._modules):
-                if held and id(held) not in slots:
-                    slots[id(held)] = _Slots(held)
-            for tensor in (*module._parameters.values(), *module._buffers.values()):
-                if tensor is not None and id(tensor) not in tensors:
-                    tensors[id(tensor)] = _Seen(tensor, device)
-        self._slots, self._tensors = [*slots.values()], [*tensors.values()]
+        parts = {part: None for whole in modules for part in whole.modules()}
+        held = [
+            own for part in parts for own in (part._parameters, part._buffers, part._modules) if own
+        ]
+        self._held = [*{id(own): own for own in held}.values()]
+        members = [value for own in self._held for value in own.values()]
+        self._members = [None if value is None else weakref.ref(value) for value in members]
+        tensors = {id(value): value for value in members if isinstance(value, Tensor)}
+        self._tensors = [_Seen(tensor, device) for tensor in tensors.values()]
 
     def shows(self) -> bool:
         """Whether no tensor was written to, replaced, moved or cast since."""
         return (
-            all(slots.are_same() for slots in self._slots)
+            self._holds_same()
             and all(seen.looks_same() for seen in self._tensors)
             and all(seen.holds_same() for seen in self._tensors)
+        )
+
+    def _holds_same(self) -> bool:
+        """Whether the modules hold the objects that they held."""
+        now = [value for own in self._held for value in own.values()]
+        return len(now) == len(self._members) and all(
+            value is (None if member is None else member())
+            for value, member in zip(now, self._members, strict=True)
         )
 
     def recorded(self) -> tuple[bool, ...]:
         """Return of each tensor whether autograd follows it now."""
         return tuple([seen.requires_grad() for seen in self._tensors])
-
-
-class _Slots:
-    """A dictionary of a module, and the objects that were in it."""
-
-    def __init__(self, held: dict[str, Any]) -> None:
-        self._held = held
-        self._seen = [None if value is None else weakref.ref(value) for value in held.values()]
-
-    def are_same(self) -> bool:
-        held = self._held
-        if len(held) != len(self._seen):
-            return False
-        for value, seen in zip(held.values(), self._seen, strict=True):
-            if value is not (None if seen is None else seen()):
-                return False
-        return True
 
 
 class _Seen:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from ._peak_inside import inside_nbytes
 _DEVICE = torch.ops.prim.device.default
 
 
-def peak_nbytes(work: Callable[[], object], limit: int | None = None) -> dict[torch.device, int]:
+def peak_nbytes(work: Callable[[], object]) -> dict[torch.device, int]:
     """Return the most bytes that ``work`` holds at a time beyond what there was, by device.
 
     What is counted are storages, each once however many views there are of it, from the
@@ -27,36 +26,23 @@ def peak_nbytes(work: Callable[[], object], limit: int | None = None) -> dict[to
     what operations allocate inside (:mod:`linops_split._planning._peak_inside`). Works on real
     tensors and on those without data, fake and meta ones.
 
-    Parameters
-    ----------
-    work : callable
-        Without arguments.
-    limit : int, optional
-        Work is broken off when it holds more on a device; what is returned then is more than the
-        limit, and may be less than the peak.
-
     Examples
     --------
     >>> x = torch.zeros(1000)
     >>> peak_nbytes(lambda: (x + 1)[:10] * 2)
     {device(type='cpu'): 4040}
     """
-    counting = _Counting(limit)
-    with suppress(_OverLimit), counting:
+    counting = _Counting()
+    with counting:
         work()
     return dict(counting.peaks)
-
-
-class _OverLimit(Exception):
-    """Breaks off work that holds more than it may."""
 
 
 class _Counting(TorchDispatchMode):
     """Follows the storages that operations make, until they are freed."""
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._limit = limit
         self.peaks: dict[torch.device, int] = defaultdict(int)
         self._now: dict[torch.device, int] = defaultdict(int)
         # The weak references are kept with the sizes: they live no longer than the count.
@@ -68,16 +54,11 @@ class _Counting(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is _DEVICE:  # asked for at each slice of a fake tensor
             return func(*args)
-        given = [*tensors_in(args), *tensors_in(kwargs.values())]
-        before = {}
-        for tensor in given:
-            storage = tensor.untyped_storage()
-            before[storage._cdata] = storage.nbytes()
+        given = [*tensors_in((args, [*kwargs.values()]))]
+        before = dict(map(_storage_of, given))
         results = func(*args, **kwargs)
-        made = list(tensors_in((results,)))
-        for tensor in _stand_ins(given, made):
-            storage = tensor.untyped_storage()
-            before[storage._cdata] = storage.nbytes()
+        made = [*tensors_in((results,))]
+        before.update(map(_storage_of, _stand_ins(given, made)))
         for tensor in made:
             self._follow(tensor, before)
         if made:
@@ -86,8 +67,8 @@ class _Counting(TorchDispatchMode):
 
     def _follow(self, tensor: Tensor, before: Mapping[int, int]) -> None:
         storage, device = tensor.untyped_storage(), tensor.device
-        key = storage._cdata
-        more = storage.nbytes() - before.get(key, 0)
+        key, nbytes = _storage_of(tensor)
+        more = nbytes - before.get(key, 0)
         if not more:
             return
         reference, counted = self._made.get(key, (None, 0))
@@ -99,11 +80,15 @@ class _Counting(TorchDispatchMode):
 
     def _note(self, device: torch.device, inside: int = 0) -> None:
         self.peaks[device] = max(self.peaks[device], self._now[device] + inside)
-        if self._limit is not None and self.peaks[device] > self._limit:
-            raise _OverLimit
 
     def _forget(self, key: int, device: torch.device, _: object) -> None:
         self._now[device] -= self._made.pop(key)[1]
+
+
+def _storage_of(tensor: Tensor) -> tuple[int, int]:
+    """Return what tells a storage from others, and its bytes."""
+    storage = tensor.untyped_storage()
+    return storage._cdata, storage.nbytes()
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:

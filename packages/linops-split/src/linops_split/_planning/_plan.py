@@ -139,9 +139,9 @@ def plan_batches(
     lengths = dims_to_cut(linop, dims, sizes)
     trial = Trial(linop, input_of(linop, like, sizes, dtype), device, works, sizes)
 
-    def measure(batches: tuple[int, ...], limit: int | None) -> int:
+    def measure(batches: tuple[int, ...]) -> int:
         pairs = zip(lengths.items(), batches, strict=True)
-        return trial.peak({dim: batch for (dim, length), batch in pairs if batch < length}, limit)
+        return trial.peak({dim: batch for (dim, length), batch in pairs if batch < length})
 
     search = Search(tuple(lengths.values()), measure, int(max_tiles))
     counts = search.within(budget)

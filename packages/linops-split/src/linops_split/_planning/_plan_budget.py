@@ -11,31 +11,18 @@ _MEMINFO = Path("/proc/meminfo")
 
 
 def budget_on(device: torch.device, memory: int | torch.device | None) -> int:
-    """Return how many bytes work on ``device`` may take.
-
-    Parameters
-    ----------
-    memory : int, device or None
-        Bytes, or what the device has free, which has to be ``device``.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    ValueError
-        If it is negative or another device, or nobody knows what the device has free.
-    """
+    """Return how many bytes work on ``device`` may take: those given, or what it has free."""
     if isinstance(memory, Integral) and not isinstance(memory, bool):
         if memory < 0:
             raise ValueError(f"plan_batches: memory must not be negative, got {memory}")
         return int(memory)
-    if memory is None:
-        return free_nbytes(device)
-    if not isinstance(memory, torch.device):
+    if not isinstance(memory, (torch.device, type(None))):
         raise TypeError(
             f"plan_batches: memory must be an integer, in bytes, or a torch.device, got {memory!r}"
         )
-    if memory.type != device.type or memory.index not in (None, device.index):
+    if memory is not None and (
+        memory.type != device.type or memory.index not in (None, device.index)
+    ):
         raise ValueError(
             f"plan_batches: memory must be that of the operator's device, {device}, got {memory}"
         )
@@ -47,11 +34,6 @@ def free_nbytes(device: torch.device) -> int:
 
     On an accelerator what its driver says, and what torch holds there without use. On a CPU what
     Linux says is available; the limits of a container are not in it.
-
-    Raises
-    ------
-    ValueError
-        If there is no way to know.
     """
     if device.type == "cpu" and _MEMINFO.exists():
         lines = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
@@ -67,13 +49,7 @@ def free_nbytes(device: torch.device) -> int:
 
 
 def bytes_text(n_bytes: int) -> str:
-    """Return a number of bytes as people read it.
-
-    Examples
-    --------
-    >>> bytes_text(1536)
-    '1.5 KiB'
-    """
+    """Return a number of bytes as people read it, as in ``1.5 KiB``."""
     value, units = float(n_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
     while value >= 1000 and len(units) > 1:
         value /= 1024

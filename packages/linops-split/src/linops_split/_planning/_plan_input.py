@@ -19,15 +19,7 @@ from .._slices import Sizes, slices_along
 def device_of(
     linop: NamedLinop, like: Tensor | None, memory: int | torch.device | None
 ) -> torch.device:
-    """Return where the operator is; one without weights is where its input or the memory is.
-
-    Raises
-    ------
-    TypeError
-        If ``like`` is no tensor.
-    ValueError
-        If it is on several devices, or not where its input is.
-    """
+    """Return where the operator is; one without weights is where its input or the memory is."""
     if not isinstance(like, (Tensor, type(None))):
         raise TypeError(f"plan_batches: like must be a tensor, got {like!r}")
     # A part that works on copies of its weights takes its input where the copies are.
@@ -49,12 +41,7 @@ def device_of(
 
 
 def refuse_several(signature: str, devices: Sequence[str]) -> NoReturn:
-    """Refuse to plan an operator on several devices, and say what to plan instead.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse to plan an operator on several devices, and say what to plan instead."""
     raise ValueError(
         f"{signature}: to be planned, an operator must be and work on one device, because the "
         f"budget is that of one device, got {', '.join(devices)}; plan the operator before it is "
@@ -65,15 +52,7 @@ def refuse_several(signature: str, devices: Sequence[str]) -> NoReturn:
 def dims_to_cut(
     linop: NamedLinop, dims: Sequence[NamedDimension | str] | None, sizes: Sizes | None
 ) -> dict[NamedDimension, int]:
-    """Return the dimensions that may be cut and their sizes, the preferred ones first.
-
-    Raises
-    ------
-    SplitError
-        If one of ``dims`` cannot be cut.
-    TypeError
-        If they are no sequence of dimensions.
-    """
+    """Return the dimensions that may be cut and their sizes, the preferred ones first."""
     given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if dims is None:
         inner = sorted(linop.dims - {*linop.oshape, *linop.ishape}, key=str)
@@ -94,15 +73,7 @@ def input_of(
     sizes: Sizes | None,
     dtype: torch.dtype | None,
 ) -> Tensor:
-    """Return an input without data, on the meta device.
-
-    Raises
-    ------
-    TypeError
-        If ``dtype`` is none.
-    ValueError
-        If what is given does not say its size and dtype, or more than that.
-    """
+    """Return an input without data, on the meta device."""
     if not isinstance(dtype, (torch.dtype, type(None))):
         raise TypeError(f"plan_batches: dtype must be a torch.dtype, got {dtype!r}")
     if like is not None:

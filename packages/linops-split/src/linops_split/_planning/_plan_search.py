@@ -21,36 +21,26 @@ class Search:
     sizes : sequence of int
         Of the dimensions, in order of preference.
     measure : callable
-        Returns the peak, in bytes, for the length of the tiles along each dimension and a limit:
-        beyond that, if there is one, any number between it and the peak will do.
+        Returns the peak, in bytes, for the length of the tiles along each dimension.
     max_tiles : int
     """
 
     def __init__(
-        self,
-        sizes: Sequence[int],
-        measure: Callable[[tuple[int, ...], int | None], int],
-        max_tiles: int,
+        self, sizes: Sequence[int], measure: Callable[[tuple[int, ...]], int], max_tiles: int
     ) -> None:
         self._sizes, self._measure, self._max_tiles = tuple(sizes), measure, max_tiles
         self._peaks: dict[tuple[int, ...], int] = {}
-        self._at_least: dict[tuple[int, ...], int] = {}
 
     def lengths(self, counts: Counts) -> tuple[int, ...]:
         """Return how long the tiles are along each dimension; the last ones may be shorter."""
         return tuple(-(-size // count) for size, count in zip(self._sizes, counts, strict=True))
 
-    def peak(self, counts: Counts, limit: int | None = None) -> int:
-        """Return the peak for that many tiles, or some number that shows it beyond the limit."""
+    def peak(self, counts: Counts) -> int:
+        """Return the peak for that many tiles."""
         lengths = self.lengths(counts)
-        if lengths in self._peaks:
-            return self._peaks[lengths]
-        if limit is not None and self._at_least.get(lengths, limit) > limit:
-            return self._at_least[lengths]
-        peak = self._measure(lengths, limit)
-        is_whole = limit is None or peak <= limit
-        (self._peaks if is_whole else self._at_least)[lengths] = peak
-        return peak
+        if lengths not in self._peaks:
+            self._peaks[lengths] = self._measure(lengths)
+        return self._peaks[lengths]
 
     @property
     def lowest_peak(self) -> int:
@@ -69,34 +59,25 @@ class Search:
         counts = (1,) * len(self._sizes)
         while self.peak(counts) > budget:
             finer = self._finer(counts)
-            if finer is None:
+            if not finer:
                 return None
-            counts = finer
-        while not self._is_least(counts, budget):
+            counts = min(finer, key=self.peak)
+        while any(self.peak(fewer) <= budget for fewer in self._with_one_less(counts)):
             counts = self._with_fewer(counts, budget)
         return counts
 
-    def _is_least(self, counts: Counts, budget: int) -> bool:
-        """Whether one tile less along any dimension does not fit."""
-        fewer = (
-            self._with_count(counts, axis, count - 1)
-            for axis, count in enumerate(counts)
-            if count > 1
-        )
-        return all(self.peak(less, budget) > budget for less in fewer)
-
-    def _finer(self, counts: Counts) -> Counts | None:
-        """Return what has the lowest peak of all that cuts a dimension into twice as many tiles."""
-        best, lowest = None, None
+    def _finer(self, counts: Counts) -> list[Counts]:
+        """Return all that cut one dimension into twice as many tiles, or as many as may be."""
+        finer = []
         for axis, (size, count) in enumerate(zip(self._sizes, counts, strict=True)):
             room = self._max_tiles // (prod(counts) // count)
-            finer = self._with_count(counts, axis, min(2 * count, size, room))
-            if finer == counts:
-                continue
-            peak = self.peak(finer, None if lowest is None else lowest - 1)
-            if lowest is None or peak < lowest:
-                best, lowest = finer, peak
-        return best
+            finer.append(self._with_count(counts, axis, min(2 * count, size, room)))
+        return [other for other in finer if other != counts]
+
+    def _with_one_less(self, counts: Counts) -> list[Counts]:
+        """Return all that cut one dimension into one tile less."""
+        axes = [axis for axis, count in enumerate(counts) if count > 1]
+        return [self._with_count(counts, axis, counts[axis] - 1) for axis in axes]
 
     def _with_count(self, counts: Counts, axis: int, count: int) -> Counts:
         """Return the counts with at most ``count`` tiles along an axis: as many as there are."""
@@ -108,9 +89,10 @@ class Search:
         for axis in reversed(range(len(counts))):
             too_few = 0
             while counts[axis] - too_few > 1:
-                middle = self._with_count(counts, axis, (too_few + counts[axis]) // 2)
-                if self.peak(middle, budget) <= budget:
-                    counts = middle
+                middle = (too_few + counts[axis]) // 2
+                fewer = self._with_count(counts, axis, middle)
+                if self.peak(fewer) <= budget:
+                    counts = fewer
                 else:
-                    too_few = (too_few + counts[axis]) // 2
+                    too_few = middle
         return counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -57,42 +57,30 @@ class Trial:
     ) -> None:
         # Tensors that a plain function has for itself need no data either.
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
-        self._signature, self._device, self._works = linop.signature, device, works
-        self._sizes = sizes
+        self._signature, self._device, self._sizes = linop.signature, device, sizes
         with self._without_data():
-            self._linop = linop.with_weights(self._fake)
+            self._linop = linop.with_weights(lambda w: self._mode.from_tensor(w.detach()))
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
-            y = self._linop(x) if "adjoint" in works else x
-        self._inputs = {"forward": x, "adjoint": torch.empty_like(y), "normal": x}
+            y = torch.empty_like(self._linop(x)) if "adjoint" in works else x
+        self._inputs = {work: y if work == "adjoint" else x for work in works}
 
-    def _fake(self, tensor: Tensor) -> Tensor:
-        return self._mode.from_tensor(tensor.detach())
-
-    def peak(self, batch_sizes: Mapping[NamedDimension, int], limit: int | None = None) -> int:
+    def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the bytes that the hungriest of the works allocates at a time, in these tiles.
-
-        Where that is more than a limit, any number between the two.
 
         Raises
         ------
         ValueError
             If it allocates on another device than that of the operator.
         """
-        peak = 0
         with self._without_data():
             batched = batch_linop(self._linop, batch_sizes, sizes=self._sizes)
-            for work in self._works:
-                run = partial(WORKS[work](batched), self._inputs[work])
-                found = peak_nbytes(run, limit)
-                self._refuse_others(found)
-                peak = max(peak, found.get(self._device, 0))
-                if limit is not None and peak > limit:
-                    break
-        return peak
-
-    def _refuse_others(self, devices: Iterable[torch.device]) -> None:
-        if others := sorted(str(device) for device in devices if device != self._device):
-            refuse_several(self._signature, [str(self._device), *others])
+            peaks = [
+                peak_nbytes(partial(WORKS[work](batched), x)) for work, x in self._inputs.items()
+            ]
+        devices = {device for peak in peaks for device in peak} - {self._device}
+        if devices:
+            refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
+        return max(peak.get(self._device, 0) for peak in peaks)
 
     @contextmanager
     def _without_data(self) -> Iterator[None]:

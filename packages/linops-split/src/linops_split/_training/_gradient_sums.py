@@ -13,23 +13,27 @@ class GradientSums:
     Parameters
     ----------
     parts : WeightParts
-        On the devices of their weights.
+
+    Attributes
+    ----------
+    whole : dict of int to Tensor
+        The gradient of each weight, like the weight, by its number.
     """
 
     def __init__(self, parts: WeightParts) -> None:
         self.parts = parts
         self.whole: dict[int, Tensor] = {}
-        """By number of the weight, its gradient as flat memory."""
 
     def add(self, number: int, gradient: Tensor) -> None:
-        """Add the gradient to a part of a weight."""
+        """Add the gradient to a part of a weight that is on the device of the gradient."""
         part = self.parts.parts[number]
         if part.root not in self.whole:
-            shape = self.parts.roots[part.root].shape
-            self.whole[part.root] = gradient.new_zeros(shape.numel())
+            self.whole[part.root] = self.parts.roots[part.root].empty_like(gradient).zero_()
         part.of(self.whole[part.root]).add_(gradient)
 
-    def shaped(self) -> dict[int, Tensor]:
-        """Return the gradients, like their weights."""
-        roots = self.parts.roots
-        return {number: roots[number].shaped(flat) for number, flat in self.whole.items()}
+    def add_whole(self, root: int, gradient: Tensor) -> None:
+        """Add the gradient of a weight, which nobody else has."""
+        if root in self.whole:
+            self.whole[root].add_(gradient)
+        else:
+            self.whole[root] = self.parts.roots[root].laid_out(gradient)

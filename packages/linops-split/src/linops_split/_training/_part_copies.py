@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from torch import Tensor
 
 from linops_core import NamedLinop, TensorState
 
 from .._tiles import Tiles
+from ._gradient_sums import GradientSums
 from ._hooks import add_hooks_of, with_hooks_of
-from ._weight_parts import WeightParts, weight_of
+from ._weight_parts import WeightParts
 from ._weights import reading
 
 
@@ -29,12 +30,8 @@ class PartCopies:
 
     Attributes
     ----------
-    weights : list of Tensor
-        Those that autograd follows.
     parts : WeightParts
         The parts of weights that are read.
-    frozen : list of NamedLinop
-        The operator of each part, on weights without history.
     """
 
     def __init__(
@@ -43,88 +40,85 @@ class PartCopies:
         sources: Sequence[NamedLinop] | None = None,
         copies: Sequence[Sequence[Tensor]] | None = None,
     ) -> None:
-        self._called = [part.linop for part in tiles.parts]
-        self._sources = self._called if sources is None else sources
-        self.weights: list[Tensor] = []
-        self.parts = WeightParts()
-        self._copies: list[list[Tensor]] = []  # what each part reads, where it reads it
-        self._numbers: list[list[int | None]] = []  # which part of a weight that is
-        self.frozen = [
-            self._frozen(source, None if copies is None else copies[number])
-            for number, source in enumerate(self._sources)
+        self.tiles, self.parts = tiles, WeightParts()
+        self._sources = tiles.linops if sources is None else sources
+        # Of each part what it reads, where it reads it, and which part of a weight that is.
+        self._read: list[list[tuple[int | None, Tensor]]] = []
+        self._frozen = [
+            self._made_frozen(number, None if copies is None else copies[number])
+            for number in range(len(self._sources))
         ]
-        for copy, source, called in zip(self.frozen, self._sources, self._called, strict=True):
-            follow_hooks(copy, source, called)
-        self._tiles = tiles
         self._states = [TensorState(tensor) for tensor in tiles.all_tensors()]
         self._versions = self._versions_now()
 
-    def _frozen(self, source: NamedLinop, copies: Sequence[Tensor] | None) -> NamedLinop:
-        own, numbers = list[Tensor](), list[int | None]()
+    def _made_frozen(self, number: int, copies: Sequence[Tensor] | None) -> NamedLinop:
+        read: list[tuple[int | None, Tensor]] = []
 
-        def note(tensor: Tensor) -> Tensor:
-            copy = tensor if copies is None else copies[len(own)]
-            own.append(copy)
-            numbers.append(self._number_of(tensor, copy))
-            return copy if numbers[-1] is None else copy.detach()
+        def frozen(tensor: Tensor) -> Tensor:
+            copy = tensor if copies is None else copies[len(read)]
+            of = self.parts.add(tensor, copy)
+            read.append((of, copy))
+            return copy if of is None else copy.detach()
 
-        linop = source.with_weights(note)
-        self._copies.append(own)
-        self._numbers.append(numbers)
-        return linop
+        linop = self._sources[number].with_weights(frozen)
+        self._read.append(read)
+        return self._with_hooks(linop, number)
+
+    def _with_hooks(self, copy: NamedLinop, number: int) -> NamedLinop:
+        """Have the hooks of the operator of a part be called for a copy of it."""
+        source, called = self._sources[number], self.tiles.linops[number]
+        with_hooks_of(copy, source)
+        if called is not source:
+            add_hooks_of(copy, called)
+        return copy
+
+    def frozen(self, number: int) -> NamedLinop:
+        """Return the operator of a part, on weights without history."""
+        return self._frozen[number]
 
     def trained(self, number: int) -> tuple[NamedLinop, dict[int, Tensor]]:
         """Return the operator of a part on leaves, and those by the numbers of their parts."""
-        pairs = [*zip(self._numbers[number], self._copies[number], strict=True)]
-        leaves = {n: copy.detach().requires_grad_() for n, copy in pairs if n is not None}
-        source = self._sources[number]
-        linop = reading(source, [copy if n is None else leaves[n] for n, copy in pairs])
-        follow_hooks(linop, source, self._called[number])
-        return linop, leaves
+        read = self._read[number]
+        leaves = {of: copy.detach().requires_grad_() for of, copy in read if of is not None}
+        linop = reading(
+            self._sources[number], [copy if of is None else leaves[of] for of, copy in read]
+        )
+        return self._with_hooks(linop, number), leaves
 
     def is_followed(self, number: int) -> bool:
         """Whether autograd follows a weight that a part reads."""
-        return any(n is not None for n in self._numbers[number])
+        return any(of is not None for of, _ in self._read[number])
 
-    def _number_of(self, tensor: Tensor, copy: Tensor) -> int | None:
-        """Return the number of the part of a weight that is read, None where it is not followed."""
-        if not tensor.requires_grad:
-            return None
-        weight, n_weights = weight_of(tensor), len(self.parts.roots)
-        if weight is None:
-            number = self.parts.add_alone(tensor, copy)
-        else:
-            number = self.parts.add(weight, tensor, copy)
-        if len(self.parts.roots) > n_weights:
-            self.weights.append(tensor if weight is None else weight)
-        return number
-
-    def were_written(self) -> bool:
+    def have_changed(self) -> bool:
         """Whether a tensor that is read was written to since these were made."""
         return self._versions_now() != self._versions
 
-    def are_current(self) -> bool:
-        """Whether no weight was written to, replaced or moved since these were made."""
-        tensors = self._tiles.all_tensors()
-        return (
-            len(tensors) == len(self._states)
-            and all(map(TensorState.is_current, self._states, tensors))
-            and not self.were_written()
-        )
+    def were_replaced(self) -> bool:
+        """Whether the operators hold other weights now, or the same ones with other memory."""
+        tensors = self.tiles.all_tensors()
+        if len(tensors) != len(self._states):
+            return True
+        return not all(map(TensorState.is_current, self._states, tensors))
 
     def recorded(self) -> Tiles:
         """Return the table of operators from whose weights autograd reaches those of the call."""
-        pairs = zip(self._sources, self._copies, strict=True)
-        linops = iter([reading(source, own) for source, own in pairs])
-        return self._tiles.mapped(lambda _: next(linops))
+        pairs = zip(self._sources, self._read, strict=True)
+        linops = iter([reading(source, [copy for _, copy in read]) for source, read in pairs])
+        return self.tiles.mapped(lambda _: next(linops))
+
+    def new_sums(self) -> GradientSums:
+        """Return sums of gradients, of the parts of one place."""
+        return GradientSums(self.parts)
+
+    def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
+        """Return the gradients of the weights, by their numbers."""
+        found = GradientSums(self.parts)
+        for own in sums:
+            for root, gradient in own.whole.items():
+                found.add_whole(root, gradient)
+        return found.whole
 
     def _versions_now(self) -> list[int]:
-        read = [tensor for tensors in (*self._copies, self.weights) for tensor in tensors]
-        return [-1 if tensor.is_inference() else tensor._version for tensor in read]
-
-
-def follow_hooks(copy: NamedLinop, source: NamedLinop, called: NamedLinop) -> None:
-    """Have the hooks of the operator that would be called be called for a copy of it."""
-    with_hooks_of(copy, source)
-    if called is not source:
-        add_hooks_of(copy, called)
+        read = [copy for pairs in self._read for _, copy in pairs]
+        weights = [*read, *self.parts.weights]
+        return [-1 if tensor.is_inference() else tensor._version for tensor in weights]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,79 +18,43 @@ from ._gradient_sums import GradientSums
 from ._hooks import has_hooks
 from ._part_copies import PartCopies
 
-Run = Callable[[Work], "Tensor | None"]
-"""An executor."""
 
-
+@dataclass(frozen=True)
 class Recording:
     """One call of a table that autograd follows, and what its backward pass needs.
 
-    The parts are called on weights without history. In the backward pass each is called again
+    The parts were called on weights without history. In the backward pass each is called again
     under autograd, so that it takes the memory of one part at a time.
-
-    Parameters
-    ----------
-    signature : str
-        Names the operator in errors.
-    tiles : Tiles
-    copies : PartCopies
-        What is called.
-    run : function
-        The executor.
-    again : function
-        Returns A x by torch's own graph.
     """
 
-    def __init__(
-        self,
-        signature: str,
-        tiles: Tiles,
-        copies: PartCopies,
-        run: Run,
-        again: Callable[[Tensor], Tensor],
-    ) -> None:
-        self.signature, self.tiles, self.copies = signature, tiles, copies
-        self.run, self.again = run, again
-
-    @property
-    def weights(self) -> list[Tensor]:
-        """The weights that autograd follows."""
-        return self.copies.weights
-
-    def check(self) -> None:
-        """Refuse weights that were written to since the forward pass."""
-        if self.copies.were_written():
-            raise RuntimeError(
-                f"{self.signature}: weights must stay as they are until the gradient was "
-                "computed, got some that were written to"
-            )
+    signature: str
+    """Names the operator in errors."""
+    copies: PartCopies
+    """What was called."""
+    run: Callable[[Work], Tensor | None]
+    """The executor."""
+    again: Callable[[Tensor, Tiles], Tensor]
+    """Returns what a table makes of x by torch's own graph."""
 
     def gradients(self, x: Tensor, gradient: Tensor, of_input: bool) -> list[Tensor | None]:
         """Return the gradients to the input and to the weights, computed part by part."""
-        work = self.backward(x.detach(), gradient.detach(), of_input)
+        work = Backward(self.copies, x.detach(), gradient.detach(), of_input)
         of_x = self.run(work)
-        found = self.returned(work)
-        return [of_x, *(found.get(number) for number in range(len(self.weights)))]
-
-    def backward(self, x: Tensor, gradient: Tensor, of_input: bool) -> Backward:
-        """Return what is computed for the gradients."""
-        return Backward(self, x, gradient, of_input)
-
-    def returned(self, work: Backward) -> dict[int, Tensor]:
-        """Return the gradients of the weights, by their numbers."""
-        return work.sums.shaped()
+        found = self.copies.returned(work.sums.values())
+        return [of_x, *(found.get(number) for number in range(len(self.copies.parts.weights)))]
 
     def recorded_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor | None]:
         """Return the gradients by torch's own graph, so that autograd follows them."""
         with torch.enable_grad():
-            y = self.again(x)
-        wanted = [tensor for tensor in (x, *self.weights) if tensor.requires_grad]
+            y = self.again(x, self.copies.recorded())
+        tensors = [x, *self.copies.parts.weights]
+        wanted = [tensor for tensor in tensors if tensor.requires_grad]
         found = iter(
             torch.autograd.grad(
                 y, wanted, gradient, create_graph=torch.is_grad_enabled(), allow_unused=True
             )
         )
-        return [next(found) if tensor.requires_grad else None for tensor in (x, *self.weights)]
+        return [next(found) if tensor.requires_grad else None for tensor in tensors]
 
 
 class Backward(Work):
@@ -97,68 +62,62 @@ class Backward(Work):
 
     Parameters
     ----------
-    recording : Recording
+    copies : PartCopies
     x, gradient : Tensor
         The input, and the gradient to the output.
     of_input : bool
         Whether the gradient to the input is wanted.
+
+    Attributes
+    ----------
+    sums : dict of hashable to GradientSums
+        Of the parts of each place: what two of them added to one sum would not be in order.
     """
 
-    def __init__(self, recording: Recording, x: Tensor, gradient: Tensor, of_input: bool) -> None:
-        self.recording, self.x, self.gradient = recording, x, gradient
-        tiles = recording.tiles
-        self.reads, self.layout = [tiles.output, tiles.input], tiles.input
-        self.of_input = self.collects = of_input
+    def __init__(self, copies: PartCopies, x: Tensor, gradient: Tensor, of_input: bool) -> None:
+        tiles = copies.tiles
+        super().__init__(
+            tiles, [gradient, x], [tiles.output, tiles.input], tiles.input, collects=of_input
+        )
+        self.copies = copies
+        self.sums: dict[Hashable, GradientSums] = {}
         # What was replaced, as by torch.func.functional_call, the operators do not read any more.
-        self._is_current = recording.copies.are_current()
-        self.sums = GradientSums(recording.copies.parts)
-
-    def operands(self) -> Sequence[Sequence[Tensor]]:
-        """Return the gradient to what each part wrote, and what it read."""
-        tiles = self.recording.tiles
-        return [tiles.output.views(self.gradient), tiles.input.views(self.x)]
+        self._are_same = not copies.were_replaced()
 
     def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
         """Return the gradient to what a part read; add up those to its weights."""
         gradient, x = operands
-        copies = self.recording.copies
-        is_followed = copies.is_followed(number)
-        if not is_followed and not self.of_input:
+        is_followed = self.copies.is_followed(number)
+        if not is_followed and not self.collects:
             return None
-        part = self.recording.tiles.parts[number].linop
-        if not is_followed and self._is_current and not has_hooks(part):
+        part = self.tiles.parts[number]
+        if not is_followed and self._are_same and not has_hooks(part.linop):
             try:
-                return like(part.H(gradient), x)
+                return _like(part.linop.H(gradient), x)
             except NotImplementedError:
                 pass  # autograd finds the adjoint that the operator does not have
-        linop, leaves = copies.trained(number)
+        linop, leaves = self.copies.trained(number)
         with torch.enable_grad():
-            x = x.detach().requires_grad_(self.of_input)
+            x = x.detach().requires_grad_(self.collects)
             y = linop(x)
-        wanted = [x, *leaves.values()] if self.of_input else [*leaves.values()]
+        wanted = [x, *leaves.values()] if self.collects else [*leaves.values()]
         found: Sequence[Tensor | None] = [None] * len(wanted)
         if y.requires_grad:
-            found = torch.autograd.grad(y, wanted, like(gradient, y), allow_unused=True)
+            found = torch.autograd.grad(y, wanted, _like(gradient, y), allow_unused=True)
         del y
         of_x = None
-        if self.of_input:
+        if self.collects:
             of_x, *found = found
             of_x = torch.zeros_like(operands[1]) if of_x is None else of_x
         for of, of_weight in zip(leaves, found, strict=True):
             if of_weight is not None:
-                self.add(number, of, of_weight, operands)
+                if part.place not in self.sums:
+                    self.sums[part.place] = self.copies.new_sums()
+                self.sums[part.place].add(of, of_weight)
         return of_x
 
-    def add(self, number: int, of: int, gradient: Tensor, operands: Sequence[Tensor]) -> None:
-        """Add the gradient of a part of a weight, as a part of the table has found it."""
-        self.sums.add(of, gradient)
 
-    def signature(self, number: int) -> str:
-        """Return that of the part's operator."""
-        return self.recording.tiles.parts[number].linop.signature
-
-
-def like(gradient: Tensor, tensor: Tensor) -> Tensor:
+def _like(gradient: Tensor, tensor: Tensor) -> Tensor:
     """Return a gradient in the dtype of the tensor that it is of."""
     if gradient.is_complex() and not tensor.is_complex():
         gradient = gradient.real
@@ -181,13 +140,18 @@ class _Recorded(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        ctx.recording.check()
+        recording: Recording = ctx.recording
+        if recording.copies.have_changed():
+            raise RuntimeError(
+                f"{recording.signature}: weights must stay as they are until the gradient was "
+                "computed, got some that were written to, replaced or moved"
+            )
         x, *_ = ctx.saved_tensors
         # Autograd is to follow the gradients, or many of them are wanted at once.
         if torch.is_grad_enabled() or not writing_is_safe() or _is_batch(gradient):
-            found = ctx.recording.recorded_gradients(x, gradient)
+            found = recording.recorded_gradients(x, gradient)
         else:
-            found = ctx.recording.gradients(x, gradient, ctx.needs_input_grad[2])
+            found = recording.gradients(x, gradient, ctx.needs_input_grad[2])
         return None, None, *found
 
 
@@ -198,5 +162,6 @@ def _is_batch(gradient: Tensor) -> bool:
 
 def recorded(y: Tensor, recording: Recording, x: Tensor) -> Tensor:
     """Return ``y``, which was computed for ``x``, as what autograd follows."""
-    result: Tensor = _Recorded.apply(y, recording, x, *recording.weights)  # type: ignore[no-untyped-call]
+    weights = recording.copies.parts.weights
+    result: Tensor = _Recorded.apply(y, recording, x, *weights)  # type: ignore[no-untyped-call]
     return result

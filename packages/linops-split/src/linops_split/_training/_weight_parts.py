@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -12,28 +13,28 @@ from memmap import has_internal_overlap, overlapping_pairs
 _PLAIN = (Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Root:
-    """A weight that autograd follows, as flat memory: of a dense tensor, in the order it has."""
+    """Where the elements of a weight are that autograd follows, which has no gaps."""
 
     device: torch.device
     shape: torch.Size
     stride: tuple[int, ...]
-    order: list[int]
 
-    def flat(self, tensor: Tensor) -> Tensor:
-        """Return a tensor like the weight as its flat memory."""
-        return tensor.permute(self.order).reshape(-1).contiguous()
+    def empty_like(self, tensor: Tensor) -> Tensor:
+        """Return memory for a tensor like the weight, of the dtype and device of another."""
+        return torch.empty_strided(
+            self.shape, self.stride, dtype=tensor.dtype, device=tensor.device
+        )
 
-    def shaped(self, flat: Tensor) -> Tensor:
-        """Return flat memory as a tensor like the weight."""
-        lengths = [self.shape[axis] for axis in self.order]
-        return flat.view(lengths).permute(sorted(self.order, key=self.order.__getitem__))
+    def laid_out(self, tensor: Tensor) -> Tensor:
+        """Return a tensor of the shape of the weight with its strides too."""
+        return tensor if tensor.stride() == self.stride else self.empty_like(tensor).copy_(tensor)
 
 
 @dataclass(frozen=True, eq=False)
 class WeightPart:
-    """A part of a weight, as a strided view of its flat memory, and a copy of that part."""
+    """A part of a weight, as a strided view of its memory, and a copy of that part."""
 
     root: int
     size: torch.Size
@@ -41,9 +42,9 @@ class WeightPart:
     offset: int
     copy: Tensor
 
-    def of(self, flat: Tensor) -> Tensor:
-        """Return the part of the flat memory of its weight."""
-        return flat.as_strided(self.size, self.stride, self.offset + int(flat.storage_offset()))
+    def of(self, whole: Tensor) -> Tensor:
+        """Return the part of a tensor that has the shape and the strides of the weight."""
+        return whole.as_strided(self.size, self.stride, self.offset + int(whole.storage_offset()))
 
 
 class WeightParts:
@@ -51,71 +52,69 @@ class WeightParts:
 
     Attributes
     ----------
-    roots : list of Root
+    weights : list of Tensor
         The weights whose parts they are.
+    roots : list of Root
+        Where their elements are.
     parts : list of WeightPart
     """
 
     def __init__(self) -> None:
+        self.weights: list[Tensor] = []
         self.roots: list[Root] = []
         self.parts: list[WeightPart] = []
         self._root_of: dict[int, int] = {}
         self._part_at: dict[tuple[object, ...], int] = {}
-        self._groups: list[list[int]] | None = None
 
-    def add(self, weight: Tensor, tensor: Tensor, copy: Tensor) -> int:
-        """Return the number of a part.
+    def add(self, tensor: Tensor, copy: Tensor) -> int | None:
+        """Return the number of the part that a tensor is, None if autograd does not follow it.
 
         Parameters
         ----------
-        weight : Tensor
-            Dense, and alive as long as parts are added.
         tensor : Tensor
-            A view of it.
+            A weight, or a view of one; what is neither dense nor a view is a weight by itself.
         copy : Tensor
-            Like the view; copies of parts that overlap overlap.
+            Like it; copies of parts that overlap overlap.
         """
+        if not tensor.requires_grad:
+            return None
+        weight = weight_of(tensor)
+        if weight is None:
+            stride = torch.empty(tensor.shape, device="meta").stride()
+            self._add_root(tensor, stride)
+            self.parts.append(WeightPart(len(self.roots) - 1, tensor.shape, stride, 0, copy))
+            return len(self.parts) - 1
         root = self._root_of.setdefault(id(weight), len(self.roots))
         if root == len(self.roots):
-            order = memory_order(weight)
-            self.roots.append(Root(weight.device, weight.shape, weight.stride(), order))
+            self._add_root(weight, weight.stride())
         offset = int(tensor.storage_offset() - weight.storage_offset())
         place = root, tensor.shape, tensor.stride(), offset
         number = self._part_at.setdefault((*place, copy.device), len(self.parts))
         if number == len(self.parts):
-            self._append(WeightPart(*place, copy))
+            self.parts.append(WeightPart(*place, copy))
         return number
 
-    def add_alone(self, tensor: Tensor, copy: Tensor) -> int:
-        """Return the number of a part that is all of a weight, whatever its memory looks like."""
-        stride = torch.empty(tensor.shape, device="meta").stride()
-        self.roots.append(Root(tensor.device, tensor.shape, stride, list(range(tensor.ndim))))
-        self._append(WeightPart(len(self.roots) - 1, tensor.shape, stride, 0, copy))
-        return len(self.parts) - 1
+    def _add_root(self, weight: Tensor, stride: tuple[int, ...]) -> None:
+        self.weights.append(weight)  # so that no other one has its identity
+        self.roots.append(Root(weight.device, weight.shape, stride))
 
-    def _append(self, part: WeightPart) -> None:
-        self.parts.append(part)
-        self._groups = None
-
+    @cached_property
     def groups(self) -> list[list[int]]:
-        """Return the numbers of all parts, of one weight and overlapping each other in groups."""
-        if self._groups is None:
-            self._groups = self._found_groups()
-        return self._groups
+        """The numbers of all parts, once all are there: those of one weight that overlap together.
 
-    def _found_groups(self) -> list[list[int]]:
-        leaders = list(range(len(self.parts)))
+        Parts that overlap with one of a group are in that group.
+        """
+        group_of = {number: [number] for number in range(len(self.parts))}
         of_root: dict[int, list[int]] = {}
         for number, part in enumerate(self.parts):
             of_root.setdefault(part.root, []).append(number)
         for numbers in of_root.values():
             for i, j in overlapping_pairs([self.parts[number].copy for number in numbers]):
-                one, other = leaders[numbers[i]], leaders[numbers[j]]
-                leaders = [one if leader == other else leader for leader in leaders]
-        groups: dict[int, list[int]] = {}
-        for number, leader in enumerate(leaders):
-            groups.setdefault(leader, []).append(number)
-        return list(groups.values())
+                less, more = sorted((group_of[numbers[i]], group_of[numbers[j]]), key=len)
+                if less is not more:
+                    more += less
+                    group_of.update(dict.fromkeys(less, more))
+        return list({id(group): group for group in group_of.values()}.values())
 
 
 def weight_of(tensor: Tensor) -> Tensor | None:
@@ -136,10 +135,8 @@ def memory_order(tensor: Tensor) -> list[int]:
 
 def _look_alike(one: Tensor, other: Tensor) -> bool:
     """Whether the same bytes are the same numbers in both."""
-    return all(
-        getter(one) == getter(other)
-        for getter in (lambda t: t.dtype, Tensor.is_conj, Tensor.is_neg)
-    )
+    looks = [(tensor.dtype, tensor.is_conj(), tensor.is_neg()) for tensor in (one, other)]
+    return looks[0] == looks[1]
 
 
 def _is_dense(tensor: Tensor) -> bool:

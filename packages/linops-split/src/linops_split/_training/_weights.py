@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from linops_core import NamedLinop
 
@@ -25,11 +25,3 @@ def reading(linop: NamedLinop, tensors: Iterable[Tensor]) -> NamedLinop:
     """Return the operator that reads other tensors, given in the order of :func:`read_by`."""
     others = iter(tensors)
     return linop.with_weights(lambda _: next(others))
-
-
-def modules_of(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield a module and its parts, one that is used twice twice."""
-    yield module
-    for child in module._modules.values():
-        if child is not None:
-            yield from modules_of(child)
