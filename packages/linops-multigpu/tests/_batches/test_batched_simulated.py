@@ -258,7 +258,7 @@ def test_streams_that_are_given_are_in_order_with_those_of_the_caller(schedule: 
         x = torch.rand(6, dtype=torch.complex128)
         with torch.enable_grad():
             sent = there(x, "sim:0").requires_grad_()
-            y = B.out_of_place(sent)  # as transforms would have it
+            y = B.out_of_place(sent, B.tiles)  # as transforms would have it
             torch.testing.assert_close(y.detach().cpu(), A(x))
         del B, sent, y
 

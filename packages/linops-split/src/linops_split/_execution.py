@@ -56,15 +56,7 @@ class Work(ABC):
 
 
 class Forward(Work):
-    """The output A x.
-
-    Parameters
-    ----------
-    tiles : Tiles
-    x : Tensor
-    called : function, optional
-        Returns what to call for the part of a number; its operator by default.
-    """
+    """The output A x; ``called`` returns what to call for the part of a number."""
 
     def __init__(
         self, tiles: Tiles, x: Tensor, called: Callable[[int], NamedLinop] | None = None
@@ -86,10 +78,6 @@ class Output:
 
     Its dtype is that of the results, promoted where they differ. Integers and booleans are summed
     in int64, as by `Add`.
-
-    Parameters
-    ----------
-    work : Work
     """
 
     def __init__(self, work: Work) -> None:
@@ -106,13 +94,7 @@ class Output:
             place.copy_(result)
 
     def slice_for(self, number: int, result: Tensor) -> Tensor:
-        """Return the slice of the output to which the result of a part belongs.
-
-        Raises
-        ------
-        ValueError
-            If it has another shape.
-        """
+        """Return the slice of the output to which the result of a part belongs; check its shape."""
         if self.y is None or result.dtype != self.y.dtype:
             self._fit(result)
         place = self.slices[number]
@@ -155,11 +137,7 @@ def run_in_order(
 ) -> Tensor | None:
     """Return what the parts make, computed one after the other; None if that is nothing.
 
-    Parameters
-    ----------
-    work : Work
-    watched : function, optional
-        Returns the numbers of the parts as they are to be run, for a progress bar.
+    ``watched`` returns the numbers of the parts as they are to be run, for a progress bar.
     """
     reads = [layout.views(x) for layout, x in zip(work.reads, work.tensors, strict=True)]
     operands, output = [*zip(*reads, strict=True)], Output(work)

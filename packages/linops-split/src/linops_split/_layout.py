@@ -20,14 +20,8 @@ Slices: TypeAlias = tuple[tuple[NamedDimension, int, int], ...]
 class Layout:
     """The slice of a tensor that belongs to each part of a table.
 
-    Parameters
-    ----------
-    names : tuple of NamedDimension
-        Of the tensor.
-    windows : sequence of Window
-        Of each part, the slices along those dimensions of which it has no more than a slice.
-    lengths : mapping of NamedDimension to int
-        How long the tensor is along those dimensions.
+    ``names`` are those of the tensor; a window has the slices along those dimensions of which its
+    part has no more than a slice, and ``lengths`` says how long the tensor is along them.
     """
 
     def __init__(

@@ -30,18 +30,10 @@ def applied_out_of_place(
         Returns what a part returns for its slice of x; the operator of the part is called by
         default.
     """
-    views = tiles.input.views(x)
-    if called is None:
-        results = [part.linop(view) for part, view in zip(tiles.parts, views, strict=True)]
-    else:
-        results = [called(part, view) for part, view in zip(tiles.parts, views, strict=True)]
-    return put_together(results, tiles.output)
-
-
-def put_together(results: Sequence[Tensor], layout: Layout) -> Tensor:
-    """Return the tensor of which each result is a slice; where slices overlap, their sum."""
+    layout = tiles.output
     sums: dict[Slices, Tensor] = {}
-    for result, key in zip(results, layout.keys, strict=True):
+    for part, view, key in zip(tiles.parts, tiles.input.views(x), layout.keys, strict=True):
+        result = part.linop(view) if called is None else called(part, view)
         if layout.is_summed:
             result = result.to(sum_dtype(result.dtype))
         sums[key] = sums[key] + result if key in sums else result

@@ -19,7 +19,6 @@ from linops_core import (
     SplitError,
     Window,
     Zero,
-    constant_when_compiled,
     writing_is_safe,
 )
 from nameddim import ND, NamedDimension, NamedShape
@@ -28,8 +27,7 @@ from ._execution import Forward, RecordedByAutograd, Work, run_in_order
 from ._out_of_place import applied_out_of_place
 from ._tiles import Part, Tiles
 from ._training._part_copies import PartCopies
-from ._training._recording import Recording, recorded
-from ._training._repeatable import is_autocast, random_states
+from ._training._recording import Recording, is_autocast, random_states, recorded
 
 T = TypeVar("T")
 
@@ -113,7 +111,7 @@ class Tiled(Composite):
             return self.linops[0](x)
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
         if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
-            self._lay_out_slices()
+            self.tiles.lay_out()
             return self.out_of_place(x, self.tiles)
         try:
             if not torch.is_grad_enabled() or not (x.requires_grad or self._is_trained()):
@@ -125,11 +123,6 @@ class Tiled(Composite):
     def out_of_place(self, x: Tensor, tiles: Tiles) -> Tensor:
         """Return what a table like this makes of x, by what all that follows tensors can follow."""
         return applied_out_of_place(tiles, x)
-
-    @constant_when_compiled
-    def _lay_out_slices(self) -> None:
-        """Find where slices are: that is Python's, and no compiler is to trace it."""
-        self.tiles.lay_out()
 
     def _is_trained(self) -> bool:
         """Whether autograd follows a weight."""
@@ -250,8 +243,7 @@ class Tiled(Composite):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: as in the parts."""
-        having = [linop for linop in self.linops if dim in linop.dims]
-        reasons = (linop.why_opaque(dim) for linop in having)
+        reasons = (linop.why_opaque(dim) for linop in self.linops if dim in linop.dims)
         return next((reason for reason in reasons if reason is not None), None)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
@@ -282,12 +274,6 @@ class Tiled(Composite):
 
 
 def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> None:
-    """Refuse what are no options of a progress bar.
-
-    Raises
-    ------
-    TypeError
-        If they are no mapping.
-    """
+    """Refuse what are no options of a progress bar."""
     if not isinstance(tqdm_kwargs, (Mapping, type(None))):
         raise TypeError(f"{owner}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}")

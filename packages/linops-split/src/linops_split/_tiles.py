@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from linops_core import NamedLinop, Side, Window, Zero
+from linops_core import NamedLinop, Side, Window, Zero, constant_when_compiled
 from nameddim import NamedDimension, NamedShape
 
 from ._layout import Layout
@@ -20,22 +20,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a table.
-
-    Parameters
-    ----------
-    linop : NamedLinop
-        From what the part reads to what it writes.
-    window : Window
-        Its slice of each dimension that was cut, of the input, the output or inside. It has all of
-        those that are left out.
-    place : hashable, optional
-        Where it works; None where input and output of the whole are.
-    """
+    """One part of a table."""
 
     linop: NamedLinop
+    """From what the part reads to what it writes."""
     window: Window = field(default_factory=dict)
+    """Its slice of each dimension that was cut, of input, output or inside; it has all others."""
     place: Hashable = None
+    """Where it works; None where input and output of the whole are."""
 
     @property
     def reads(self) -> Window:
@@ -113,8 +105,9 @@ class Tiles:
         first = self.parts[0]
         return len(self.parts) == 1 and not first.window and first.place is None
 
+    @constant_when_compiled
     def lay_out(self) -> None:
-        """Find all that a call needs to know of the slices."""
+        """Find all that a call needs to know of the slices, which no compiler is to trace."""
         for layout in (self.input, self.output):
             _ = layout.steps, layout.adds, layout.fills, layout.is_summed
 
@@ -173,13 +166,7 @@ class Tiles:
         return Tiles(self.shape.rename(names), parts, _renamed(self.lengths, names))
 
     def split(self, tile: Window) -> Tiles | None:
-        """Return the table of what is between slices; None where no part has anything there.
-
-        Parameters
-        ----------
-        tile : Window
-            Explicit slices.
-        """
+        """Return the table of what is between slices; None where no part has anything there."""
         tiles: Tiles | None = self
         for dim, piece in tile.items():
             if tiles is not None:
@@ -227,12 +214,7 @@ class Tiles:
         """Return the table of A^H A, or None where A has to be applied there and back.
 
         Parts that write slices without common elements have a normal operator each. Those that
-        write to the same elements have one together.
-
-        Parameters
-        ----------
-        of_group : function
-            Returns, for the table of such parts, their normal operator as a part.
+        write to the same elements have one together, which ``of_group`` returns for their table.
         """
         groups = self.output.groups
         if len(groups) == 1 and len(self.parts) > 1:

@@ -59,26 +59,17 @@ class Action:
 
 @dataclass(frozen=True)
 class Plan:
-    """The actions of one application, or of its backward pass, in the order of issue.
-
-    Parameters
-    ----------
-    actions : tuple of Action
-    base : torch.device
-        Where the input is and the output goes.
-    n_slots : int
-        How many buffers on the base device hold what was collected and is to be added.
-    max_in_flight : int
-        How many inputs, and how many results, are on each device at a time.
-    n_lanes : int
-        How many other devices work, where one counts as often as it has streams.
-    """
+    """The actions of one application, or of its backward pass, in the order of issue."""
 
     actions: tuple[Action, ...]
     base: torch.device
+    """Where the input is and the output goes."""
     n_slots: int
+    """How many buffers on the base device hold what was collected and is to be added."""
     max_in_flight: int
+    """How many inputs, and how many results, are on each device at a time."""
     n_lanes: int
+    """How many other devices work, where one counts as often as it has streams."""
 
     def __str__(self) -> str:
         """Return a line for each action."""

@@ -33,14 +33,10 @@ class Timeline:
     """When the actions of a plan would run, if all of one kind took the same time.
 
     A notebook shows it as a picture.
-
-    Parameters
-    ----------
-    spans : tuple of Span
-        In the order of the plan.
     """
 
     spans: tuple[Span, ...]
+    """In the order of the plan."""
 
     @property
     def makespan(self) -> float:

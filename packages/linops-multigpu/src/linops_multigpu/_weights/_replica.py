@@ -29,8 +29,7 @@ class Replica:
 
     They are sent as one, so what they share arrives once; what is there already is not copied.
     When a tensor of one has been written to, replaced or cast, all are sent again: into new
-    memory, because autograd may hold on to the old. While autograd follows a tensor of one, it
-    follows it to its copy.
+    memory, because autograd may hold on to the old.
     """
 
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
@@ -54,7 +53,7 @@ class Replica:
         return self._linops([position])[0] if of_call is None else of_call[position]
 
     def now(self, positions: Sequence[int] | None = None) -> Copies:
-        """Return the copies of all sources, up to date: all of them, or those at some positions."""
+        """Return the copies of all sources; those at the positions, or all, are up to date."""
         with _SENDING:
             if self._copies is None or not self._copies.show(positions):
                 # What is outdated goes first, so that the device never has to hold both.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import cast
 
 import torch
@@ -23,13 +23,7 @@ MOVING = (DeviceReplica, Tiled, ToDevice)
 
 
 class DeviceCopies(PartCopies):
-    """Copies of parts for training, each on its device.
-
-    Raises
-    ------
-    RecordedByAutograd
-        If a part moves data between devices inside.
-    """
+    """Copies of parts for training, each on its device; refused if one moves data inside."""
 
     def __init__(self, where: DeviceTiles) -> None:
         linops = where.tiles.linops
@@ -42,7 +36,9 @@ class DeviceCopies(PartCopies):
         replicas = [lin.copy.replica if isinstance(lin, DeviceReplica) else None for lin in linops]
         sent = {replica: replica.now() for replica in {*replicas} if replica is not None}
         self._sent = [None if replica is None else sent[replica] for replica in replicas]
-        super().__init__(where.tiles, sources, [read_by(linop) for linop in on_devices(linops)])
+        with torch.no_grad():
+            there = [lin.up_to_date() if isinstance(lin, DeviceReplica) else lin for lin in linops]
+        super().__init__(where.tiles, sources, list(map(read_by, there)))
 
     def have_changed(self) -> bool:
         """Whether a weight was written to, replaced or moved, also by what torch does not count."""
@@ -76,9 +72,3 @@ class DeviceCopies(PartCopies):
     def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradients of the weights, each on the device of its weight."""
         return returned(self.parts, cast(Collection[DeviceGradientSums], sums))
-
-
-def on_devices(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators where they work, with the values that their weights have now."""
-    with torch.no_grad():
-        return [lin.up_to_date() if isinstance(lin, DeviceReplica) else lin for lin in linops]

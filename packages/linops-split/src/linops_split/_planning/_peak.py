@@ -23,14 +23,7 @@ def peak_nbytes(work: Callable[[], object]) -> dict[torch.device, int]:
 
     What is counted are storages, each once however many views there are of it, from the
     operation that makes or enlarges it until nothing refers to it any more; and what is known of
-    what operations allocate inside (:mod:`linops_split._planning._peak_inside`). Works on real
-    tensors and on those without data, fake and meta ones.
-
-    Examples
-    --------
-    >>> x = torch.zeros(1000)
-    >>> peak_nbytes(lambda: (x + 1)[:10] * 2)
-    {device(type='cpu'): 4040}
+    what operations allocate inside. Tensors may be real, or without data, as fake and meta ones.
     """
     counting = _Counting()
     with counting:

@@ -26,16 +26,12 @@ aten = torch.ops.aten
 def inside_nbytes(func: Any, given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
     """Return how many bytes ``func`` allocates beside what it returns, as far as is known.
 
-    Parameters
-    ----------
-    func : torch.OpOverload
-    given, made : sequences of Tensor
-        Those among its arguments, and those that it returned.
-    args : sequence
-        All its positional arguments.
+    ``given`` and ``made`` are the tensors among its arguments, and those that it returned.
     """
     rule = _rule(func)
-    return 0 if rule is None else rule(given, made, args)
+    if rule is None or (made[0].device.type != "cpu" and rule not in _ON_ANY_DEVICE):
+        return 0
+    return rule(given, made, args)
 
 
 @cache
@@ -51,7 +47,7 @@ def _nothing(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
 
 def _promoted(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
     """Operands of another dtype are converted before on a CPU; elsewhere as they are read."""
-    if made[0].device.type != "cpu" or all(t.dtype == made[0].dtype for t in given):
+    if all(t.dtype == made[0].dtype for t in given):
         return 0
     # A comparison makes booleans of what it compares in another dtype.
     common = reduce(torch.promote_types, [t.dtype for t in (*given, *made) if t.ndim], torch.bool)
@@ -60,9 +56,7 @@ def _promoted(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
 
 def _accumulated(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
     """A reduction to another dtype converts all that it reduces, on a CPU."""
-    if made[0].device.type != "cpu" or given[0].dtype == made[0].dtype:
-        return 0
-    return given[0].numel() * made[0].itemsize
+    return 0 if given[0].dtype == made[0].dtype else given[0].numel() * made[0].itemsize
 
 
 def _rolled(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
@@ -98,8 +92,6 @@ def _has_one_batch(x: Tensor, dims: Sequence[int]) -> bool:
 
 def _multiplied(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
     """BLAS takes a matrix by rows or by columns, and the conjugate of one by columns alone."""
-    if made[0].device.type != "cpu":
-        return 0
     return sum(t.nbytes for t in given[-2:] if not _is_for_blas(t))
 
 
@@ -112,12 +104,9 @@ def _is_for_blas(matrix: Tensor) -> bool:
 
 def _multiplied_in_batches(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
     """Conjugates are copied whole, and what BLAS cannot take matrix by matrix."""
-    if made[0].device.type != "cpu":
-        return 0
-    factors = given[-2:]
     return sum(
         t.nbytes if t.is_conj() else 0 if _is_for_blas(t[0]) else t[0].nbytes
-        for t in factors
+        for t in given[-2:]
         if len(t)
     )
 
@@ -138,3 +127,5 @@ _RULES: dict[Any, Rule] = {
     aten.baddbmm: _multiplied_in_batches,
     aten.convolution: convolved,
 }
+_ON_ANY_DEVICE = (_rolled, _transformed, _transformed_to_real)
+"""The rules that are not of a CPU alone."""

@@ -14,15 +14,8 @@ class Search:
 
     The tiles along a dimension are as equal as they can be: of the lengths that make n tiles, the
     shortest. What is measured is measured once, and nothing is supposed of it: not that
-    shorter tiles need less.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Of the dimensions, in order of preference.
-    measure : callable
-        Returns the peak, in bytes, for the length of the tiles along each dimension.
-    max_tiles : int
+    shorter tiles need less. ``measure`` returns the peak, in bytes, for the length of the tiles
+    along each dimension; the first of these is the preferred one.
     """
 
     def __init__(

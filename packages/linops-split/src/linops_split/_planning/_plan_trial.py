@@ -29,22 +29,7 @@ WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
 class Trial:
     """An operator and its input by sizes and dtypes alone, to be run in any tiles.
 
-    Parameters
-    ----------
-    linop : NamedLinop
-    x : Tensor
-        An input, on any device; only its size, strides and dtype matter.
-    device : torch.device
-        Where the operator is.
-    works : sequence of {"forward", "adjoint", "normal"}
-        What is run, one after another.
-    sizes : mapping of dimension to int or None
-        As in :func:`batch_linop`.
-
-    Raises
-    ------
-    ValueError
-        If the operator cannot run without data.
+    Of ``x`` only size, strides and dtype matter; ``works`` are run one after another.
     """
 
     def __init__(
@@ -65,13 +50,7 @@ class Trial:
         self._inputs = {work: y if work == "adjoint" else x for work in works}
 
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
-        """Return the bytes that the hungriest of the works allocates at a time, in these tiles.
-
-        Raises
-        ------
-        ValueError
-            If it allocates on another device than that of the operator.
-        """
+        """Return the bytes that the hungriest of the works allocates at a time, in these tiles."""
         with self._without_data():
             batched = batch_linop(self._linop, batch_sizes, sizes=self._sizes)
             peaks = [

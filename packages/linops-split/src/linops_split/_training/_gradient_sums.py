@@ -8,21 +8,12 @@ from ._weight_parts import WeightParts
 
 
 class GradientSums:
-    """Sums of gradients to weights, of which each part that is read has its own.
-
-    Parameters
-    ----------
-    parts : WeightParts
-
-    Attributes
-    ----------
-    whole : dict of int to Tensor
-        The gradient of each weight, like the weight, by its number.
-    """
+    """Sums of gradients to weights, of which each part that is read has its own."""
 
     def __init__(self, parts: WeightParts) -> None:
         self.parts = parts
         self.whole: dict[int, Tensor] = {}
+        """The gradient of each weight, like the weight, by its number."""
 
     def add(self, number: int, gradient: Tensor) -> None:
         """Add the gradient to a part of a weight that is on the device of the gradient."""

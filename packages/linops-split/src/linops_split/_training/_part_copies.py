@@ -27,11 +27,6 @@ class PartCopies:
         Of each part the operator with its weights; that of the part by default.
     copies : sequence of sequence of Tensor, optional
         Of each part what it reads, where it reads it; the weights themselves by default.
-
-    Attributes
-    ----------
-    parts : WeightParts
-        The parts of weights that are read.
     """
 
     def __init__(

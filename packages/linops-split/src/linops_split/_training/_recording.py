@@ -58,20 +58,9 @@ class Recording:
 
 
 class Backward(Work):
-    """Gradients to the input, which are put together, and to weights, which are summed.
+    """Gradients to the input, if that is wanted, and to weights: those of each place in `sums`.
 
-    Parameters
-    ----------
-    copies : PartCopies
-    x, gradient : Tensor
-        The input, and the gradient to the output.
-    of_input : bool
-        Whether the gradient to the input is wanted.
-
-    Attributes
-    ----------
-    sums : dict of hashable to GradientSums
-        Of the parts of each place: what two of them added to one sum would not be in order.
+    What parts of two places added to one sum would not be in order.
     """
 
     def __init__(self, copies: PartCopies, x: Tensor, gradient: Tensor, of_input: bool) -> None:
@@ -165,3 +154,21 @@ def recorded(y: Tensor, recording: Recording, x: Tensor) -> Tensor:
     weights = recording.copies.parts.weights
     result: Tensor = _Recorded.apply(y, recording, x, *weights)  # type: ignore[no-untyped-call]
     return result
+
+
+def is_autocast(devices: Sequence[torch.device]) -> bool:
+    """Whether autocast chooses dtypes on one of the devices: in a backward pass it does not."""
+    types = {device.type for device in devices}
+    return any(
+        torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind) for kind in types
+    )
+
+
+def random_states(devices: Sequence[torch.device]) -> list[Tensor]:
+    """Return the states of torch's generators: a part that draws from them is not repeatable."""
+    found = [torch.get_rng_state()]
+    for device in dict.fromkeys(devices):
+        state_of = getattr(getattr(torch, device.type, None), "get_rng_state", None)
+        if device.type != "cpu" and state_of is not None:
+            found.append(state_of(device))
+    return found

@@ -48,16 +48,7 @@ class WeightPart:
 
 
 class WeightParts:
-    """Parts of weights, each once.
-
-    Attributes
-    ----------
-    weights : list of Tensor
-        The weights whose parts they are.
-    roots : list of Root
-        Where their elements are.
-    parts : list of WeightPart
-    """
+    """Parts of weights, each once: of each weight where its elements are, and its parts."""
 
     def __init__(self) -> None:
         self.weights: list[Tensor] = []
@@ -69,12 +60,8 @@ class WeightParts:
     def add(self, tensor: Tensor, copy: Tensor) -> int | None:
         """Return the number of the part that a tensor is, None if autograd does not follow it.
 
-        Parameters
-        ----------
-        tensor : Tensor
-            A weight, or a view of one; what is neither dense nor a view is a weight by itself.
-        copy : Tensor
-            Like it; copies of parts that overlap overlap.
+        What is neither dense nor a view of what is dense is a weight by itself. The copy is like
+        the tensor; copies of parts that overlap overlap.
         """
         if not tensor.requires_grad:
             return None
