@@ -14,7 +14,7 @@ from .._devices._stream_pool import follow_caller, let_caller_follow, streams_on
 from .._devices._streams import Event, HostBackend, HostEvent, Stream, backend_of, recorded_on
 from .._devices._transfer import Transfer, issue
 from ._device_tiles import DeviceTiles
-from ._output import DeviceOutput, Lane, WiderDtype, output_on
+from ._output import Lane, WiderDtype, output_on
 from ._plan import Action, Kind, Plan
 
 
@@ -63,7 +63,7 @@ class _Execution:
         record_start: Callable[[Stream], Event],
         dtype: torch.dtype | None,
     ) -> None:
-        self.plan, self.work, self.dtype = plan, work, dtype
+        self.plan, self.work = plan, work
         self.lane_of, pairs = where.lanes, where.pairs
         self.base = streams_on(plan.base, where.base)
         self.lanes = [
@@ -82,7 +82,7 @@ class _Execution:
             # Once for all parts: what copies bytes knows nothing of signs.
             tensors = [tensor.resolve_conj().resolve_neg() for tensor in work.tensors]
         self.reads = [reads.views(x) for reads, x in zip(work.reads, tensors, strict=True)]
-        self.output: DeviceOutput | None = None
+        self.output = output_on(self.base)(plan, self.base, work, dtype)
         self.results: dict[int, Tensor] = {}
         self.transfers: dict[int, Transfer] = {}
         self.done: dict[int, Event] = {}
@@ -117,7 +117,7 @@ class _Execution:
         with there.backend.using(there.compute):
             result = self.work.compute(action.tile, operands)
             if result is not None:
-                result = self.admit(result, action)
+                result = self.output.admitted(action.tile, result)
                 keep_view_of(operands, result)
                 if action.onto is not None:
                     result = self.summed(action.onto, result)
@@ -133,7 +133,6 @@ class _Execution:
     def collect(self, number: int, action: Action) -> None:
         lane, (uses,) = self.lane(action), action.uses
         self.prepare_base(lane.here.incoming, action)
-        assert self.output is not None
         result, ready = self.results[uses], self.done.get(uses)
         transfer = self.output.collect(result, action, lane, ready)
         self.transfers[number] = transfer
@@ -141,7 +140,6 @@ class _Execution:
 
     def add(self, number: int, action: Action) -> None:
         self.prepare_base(self.base.compute, action)
-        assert self.output is not None
         self.output.add(action)
         self.note(number, recorded_on(self.base.compute, self.base.backend))
 
@@ -150,9 +148,8 @@ class _Execution:
         with self.base.backend.using(self.base.compute):
             result = self.work.compute(action.tile, operands)
             if result is not None:
-                result = self.admit(result, action)
+                result = self.output.admitted(action.tile, result)
         if result is not None:
-            assert self.output is not None
             after = [self.done[n] for n in action.after if n in self.done]
             self.output.take(result, action, after)
 
@@ -178,18 +175,12 @@ class _Execution:
         if not isinstance(self.base.backend, HostBackend):
             self.prepare(stream, action)
 
-    def admit(self, result: Tensor, action: Action) -> Tensor:
-        """Return a result in the dtype of the output, which is made for the first one."""
-        if self.output is None:
-            self.output = output_on(self.base)(self.plan, self.base, self.work, self.dtype)
-        return self.output.admitted(action.tile, result)
-
     def joined(self) -> Tensor | None:
         """Return the output, for which the caller's stream on the base device waits.
 
         Nor may a stream use again what is dropped now before all is done that uses it here.
         """
-        if self.output is not None:
+        if self.output.y is not None:
             self.output.finish()
         for number, event in self.done.items():
             action = self.plan.actions[number]
@@ -198,10 +189,9 @@ class _Execution:
             elif action.kind is Kind.COLLECT:
                 self.lane(action).there.compute.wait_event(event)
                 self.base.compute.wait_event(event)
-        y = None if self.output is None else self.output.y
         for streams in self.given:
-            let_caller_follow(streams, y if streams is self.base else None)
-        return y
+            let_caller_follow(streams, self.output.y if streams is self.base else None)
+        return self.output.y
 
     def synchronize(self) -> None:
         """Let the host wait for all streams."""
