@@ -25,22 +25,12 @@ def cut_into_parts(linop: NamedLinop, pieces: Pieces) -> Tiles:
     found = []
     lengths = {dim: along[-1].stop for dim, along in pieces.items()}
     windows = product(*(along if len(along) > 1 else (None,) for along in pieces.values()))
-    for tile, window in zip(_tiles(linop, {}, list(pieces.items())), windows, strict=True):
+    for tile, window in zip(tiles_between(linop, pieces), windows, strict=True):
         cut = zip(pieces, window, strict=True)
         part = narrowed(tile).within({dim: piece for dim, piece in cut if piece is not None})
         lengths |= {dim: linop.size(dim) for dim in part.window if dim not in lengths}
         found.append(part)
     return Tiles(linop.shape, found, lengths).without_zeros()
-
-
-def cut_along(linop: NamedLinop, pieces: Pieces) -> NDArray[np.object_]:
-    """Return the tiles of ``linop`` between the slices of each dimension, which are the axes.
-
-    A row of tiles is cut off along the first dimension, and then along the next, so that what a
-    row has in common is cut once. A row that cannot be cut like the whole, of an operator whose
-    tiles do not say how to split them again, is not used: there each tile is cut from the whole.
-    """
-    return grid_of(_tiles(linop, {}, list(pieces.items())), pieces)
 
 
 def grid_of(values: Iterable[object], pieces: Pieces) -> NDArray[np.object_]:
@@ -50,6 +40,16 @@ def grid_of(values: Iterable[object], pieces: Pieces) -> NDArray[np.object_]:
     for position, value in enumerate(values):
         grid[position] = value
     return grid.reshape(shape)
+
+
+def tiles_between(linop: NamedLinop, pieces: Pieces) -> Iterator[NamedLinop]:
+    """Yield the tiles of ``linop`` between the slices of each dimension, the last one fastest.
+
+    A row of tiles is cut off along the first dimension, and then along the next, so that what a
+    row has in common is cut once. A row that cannot be cut like the whole, of an operator whose
+    tiles do not say how to split them again, is not used: there each tile is cut from the whole.
+    """
+    return _tiles(linop, {}, [*pieces.items()])
 
 
 def _tiles(

@@ -48,7 +48,5 @@ def fuzzy_broadcast_to(arr: ArrayLike, shape: Sequence[int]) -> NDArray[Any]:
             f"fuzzy_broadcast_to: an array must have something to repeat along each axis of "
             f"{tuple(shape)}, got shape {array.shape}"
         )
-    array = array.reshape(have)
-    for axis, (old, want) in enumerate(zip(have, shape, strict=True)):
-        array = np.take(array, np.arange(want) % max(old, 1), axis=axis)
-    return array
+    found = [np.arange(want) % max(old, 1) for old, want in zip(have, shape, strict=True)]
+    return array.reshape(have)[np.ix_(*found)] if found else array

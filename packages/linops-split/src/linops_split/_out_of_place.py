@@ -22,13 +22,7 @@ def applied_out_of_place(
 ) -> Tensor:
     """Return A x, put together of what the parts return.
 
-    Parameters
-    ----------
-    tiles : Tiles
-    x : Tensor
-    called : function, optional
-        Returns what a part returns for its slice of x; the operator of the part is called by
-        default.
+    ``called`` returns that for the slice of x that a part reads; by default its operator is called.
     """
     layout = tiles.output
     sums: dict[Slices, Tensor] = {}

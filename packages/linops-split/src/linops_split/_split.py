@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from linops_core import NamedLinop
 from nameddim import NamedDimension
 
-from ._cutting import Pieces, cut_along, grid_of
+from ._cutting import Pieces, grid_of, tiles_between
 from ._slices import Sizes, slices_along
 
 Tile: TypeAlias = Mapping[NamedDimension, tuple[int, slice]]
@@ -90,7 +90,7 @@ def split_linop(
     [slice(None, None, None), slice(2, 3, None)]
     """
     pieces = slices_along(linop, batch_sizes, sizes)
-    linops = cut_along(linop, pieces)
+    linops = grid_of(tiles_between(linop, pieces), pieces)
     return linops, _batches(linop.ishape, pieces), _batches(linop.oshape, pieces)
 
 

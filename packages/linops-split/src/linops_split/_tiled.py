@@ -224,10 +224,7 @@ class Tiled(Composite):
         return Part(self.with_tiles(tiles).own_normal())
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator for data whose centre is first.
-
-        See :meth:`NamedLinop.without_fftshift`.
-        """
+        """Return the operator for centred data; see :meth:`NamedLinop.without_fftshift`."""
         dims = list(dims)
         if any(dim in self.tiles.lengths for dim in dims):
             return None

@@ -241,12 +241,9 @@ class Tiles:
     def _normal_of_group(self, parts: Sequence[Part], of_group: Callable[[Tiles], Part]) -> Part:
         group = Tiles(self.shape, parts, self.lengths)
         hulls = {dim: group.hull(dim) for dim in parts[0].window}
-        hull = {
-            dim: piece
-            for dim, piece in hulls.items()
-            if piece is not None and piece.stop - piece.start < self.lengths[dim]
-        }
-        lengths = dict(self.lengths) | {dim: p.stop - p.start for dim, p in hull.items()}
+        found = {dim: piece for dim, piece in hulls.items() if piece is not None}
+        hull = {dim: p for dim, p in found.items() if p.stop - p.start < self.lengths[dim]}
+        lengths = self.lengths | {dim: p.stop - p.start for dim, p in hull.items()}
         inside = [
             Part(part.linop, dict(_within(part.window, hull, lengths)), part.place)
             for part in parts

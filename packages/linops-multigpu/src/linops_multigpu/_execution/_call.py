@@ -14,10 +14,9 @@ _CALL: ContextVar[dict[Hashable, Any] | None] = ContextVar("call", default=None)
 
 @contextmanager
 def one_call() -> Iterator[None]:
-    """Let all that happens inside be one call: what parts of it share is made once for all.
+    """Let all that happens inside be one call of this thread, also another call.
 
-    What is not seen inside is a change of the weights by the call itself. A call inside of a call
-    is part of it. Each thread has its own.
+    What parts of it share is made once for all, so a change of weights by the call is not seen.
     """
     if _CALL.get() is not None:
         yield

@@ -9,7 +9,6 @@ from numbers import Integral
 
 import torch
 
-from linops_core import Window
 from linops_split.execution import Slices, Work
 
 from ._plan import Action, Kind, Plan
@@ -29,7 +28,7 @@ def planned(
     results at a time, beside those that later parts still need. ``lanes`` are the same for parts
     that compute on the same stream of the same device; by default their devices are.
     """
-    return _Planner(work, devices, base, max_in_flight, lanes).plan()
+    return _Planner(work, devices, base, max_in_flight, lanes or devices).plan()
 
 
 def check_window(what: str, max_in_flight: object) -> None:
@@ -52,21 +51,19 @@ class _Lane:
     """The actions that collect the results that are there, oldest first."""
 
 
+@dataclass
 class _Planner:
     """Makes a plan, as :func:`planned` says."""
 
-    def __init__(
-        self,
-        work: Work,
-        devices: Sequence[torch.device],
-        base: torch.device,
-        max_in_flight: int,
-        lanes: Sequence[Hashable] | None,
-    ) -> None:
-        self.operands, self.writes = [layout.windows for layout in work.reads], work.layout.windows
-        self.collects = work.collects
-        self.devices, self.base, self.max_in_flight = devices, base, max_in_flight
-        self.lane_of: Sequence[Hashable] = lanes or devices
+    work: Work
+    devices: Sequence[torch.device]
+    base: torch.device
+    max_in_flight: int
+    lane_of: Sequence[Hashable]
+
+    def __post_init__(self) -> None:
+        work = self.work
+        self.operands = [layout.windows for layout in work.reads]
         self.read_keys = [layout.keys for layout in work.reads]
         self.write_keys = work.layout.keys
         # Where parts write slices of what others do, who comes first would matter: all are added.
@@ -109,7 +106,7 @@ class _Planner:
 
     def compute_here(self, tile: int) -> None:
         adds, after = False, tuple[int, ...]()
-        if self.collects:
+        if self.work.collects:
             adds = self.is_written(tile)
             # What this device computes, it computes in order.
             after = self.written.setdefault(self.write_keys[tile], ())
@@ -122,7 +119,7 @@ class _Planner:
         sources = tuple([self.send(operand, tile, lane) for operand in range(len(self.operands))])
         device, window = self.devices[tile], self.operands[-1][tile]
         action = Action(Kind.COMPUTE, tile, device, window, after=sources, uses=sources)
-        if not self.collects:
+        if not self.work.collects:
             self.computed[tile] = self.issue(action)
             return
         key = self.write_keys[tile]
@@ -140,7 +137,7 @@ class _Planner:
         lane.sums[key] = number
         self.n_to_add[lane_of, key] -= 1
         if not self.n_to_add[lane_of, key]:
-            lane.collected.append(self.collect(tile, lane.sums.pop(key), self.writes[tile]))
+            lane.collected.append(self.collect(tile, lane.sums.pop(key)))
 
     def send(self, operand: int, tile: int, lane: _Lane) -> int:
         key, sent = self.read_keys[operand][tile], lane.sent[operand]
@@ -160,8 +157,9 @@ class _Planner:
         )
         return sent[key]
 
-    def collect(self, tile: int, source: int, window: Window) -> int:
+    def collect(self, tile: int, source: int) -> int:
         key, after = self.write_keys[tile], [source]
+        window = self.work.layout.windows[tile]
         action = Action(Kind.COLLECT, tile, self.devices[tile], window, uses=(source,))
         if not self.is_written(tile):
             number = self.issue(replace(action, after=(source,)))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop, Wrapper, tile_of
+from linops_core import NamedLinop, Window, Wrapper, tile_of
 from nameddim import NamedDimension, NamedShape
 
 from .._devices._device_spec import as_device, probed
@@ -112,14 +112,9 @@ class DeviceReplica(Wrapper):
 
     without_fftshift = NamedLinop.without_fftshift
 
-    @staticmethod
-    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the part of the operator, on the same device; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
-        part: DeviceReplica = linop
-        if window:
-            part = linop._derived(partial(tile_of, window=window))
-        return part
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the part of the operator for each of the windows, on the same device."""
+        return [self._derived(partial(tile_of, window=window)) for window in windows]
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""

@@ -87,10 +87,7 @@ class WeightParts:
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """The numbers of all parts, once all are there: those of one weight that overlap together.
-
-        Parts that overlap with one of a group are in that group.
-        """
+        """The numbers of all parts, once all are there, of which some overlap, in groups."""
         group_of = {number: [number] for number in range(len(self.parts))}
         of_root: dict[int, list[int]] = {}
         for number, part in enumerate(self.parts):
