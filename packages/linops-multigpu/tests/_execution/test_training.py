@@ -285,6 +285,20 @@ def test_gradients_are_right_on_streams_that_are_given(schedule: str) -> None:
 
 
 @under_all_schedules
+def test_weights_are_waited_for_on_the_stream_of_the_backward_pass(schedule: str) -> None:
+    maps = parameter(4, 6)
+    A = sense(maps)
+    with machine(schedule) as world:
+        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1"], "cpu"))
+        x = torch.rand(6, dtype=torch.complex128)
+        y = runs_the_plan(B, x).abs().sum()
+        with world.using(world.new_stream("sim:1")):
+            found = torch.autograd.grad(y, maps)
+        torch.testing.assert_close(found, torch.autograd.grad(A(x).abs().sum(), maps))
+        del B, y
+
+
+@under_all_schedules
 def test_sums_that_begin_with_a_view_of_a_gradient(schedule: str) -> None:
     factor = parameter(4)
     A = Stack(*[Identity(("N",))] * 3, *[Diagonal(factor, ("N",))] * 3, idim_and_idx=("K", 0))
