@@ -30,11 +30,7 @@ _ITEMSIZES = (1, 2, 4, 8, 16)
 
 
 def read_checkpoint(path: str | PathLike[str]) -> Entries:
-    """Tensors of a file of ``torch.save`` or safetensors, told apart by their first bytes.
-
-    Only the description of the tensors is read. Storages of a ``.pt`` file have addresses of their
-    own, in the order in which they were met.
-    """
+    """Tensors of a file of ``torch.save`` or safetensors, told apart by their first bytes."""
     file = Path(path)
     with file.open("rb") as opened:
         start = opened.read(len(_LEGACY))

@@ -40,10 +40,10 @@ _LARGEST = 1 << 62
 
 
 class Storage(NamedTuple):
-    """A storage: where it would be loaded to, and its place in an imagined address space."""
+    """A storage, an address space of its own: its key, and where it would be loaded to."""
 
+    key: str
     location: str
-    address: int
     nbytes: int
     dtype: torch.dtype
 
@@ -54,7 +54,6 @@ class TensorWalk:
     def __init__(self, root: object) -> None:
         self.entries = Entries()
         self.storages: dict[str, Storage] = {}
-        self._n_bytes = 0
         self._n_characters = 0
         self._wrapped: dict[int, object] = {}  # what a parameter is made from
         seen: set[int] = set()
@@ -124,7 +123,15 @@ class TensorWalk:
             raise CheckpointError(f"{name}: a tensor must have a storage, an offset and strides")
         source, offset, sizes, strides = node.arguments[:4]
         storage = self._storage(source)
-        dtype = _dtype(node.arguments[-1]) if maker == _TYPED else storage.dtype
+        dtype = storage.dtype
+        if maker == _TYPED:
+            typed = node.arguments[-1]
+            came = typed.name if isinstance(typed, Global) else type(typed).__name__
+            if came not in _DTYPES:
+                raise CheckpointError(
+                    f"a tensor must have a type that this torch knows, got {came}"
+                )
+            dtype = _DTYPES[came]
         if isinstance(sizes, Node):  # a torch.Size
             sizes = sizes.arguments[0] if sizes.arguments else None
         if not (_are_integers(sizes) and _are_integers(strides) and _is_integer(offset)):
@@ -144,8 +151,8 @@ class TensorWalk:
     ) -> None:  # fmt: skip
         size = dtype.itemsize
         try:
-            view = View(storage.location, storage.address, storage.nbytes, offset * size,
-                        sizes, [stride * size for stride in strides], size)  # fmt: skip
+            steps = [stride * size for stride in strides]
+            view = View(storage.key, 0, storage.nbytes, offset * size, sizes, steps, size)
         except ValueError as error:
             raise CheckpointError(f"{name}: {error}") from error
         text = str(dtype).removeprefix("torch.")
@@ -173,22 +180,12 @@ class TensorWalk:
                 f"a storage must have a known type, a key and a size, got {key_text(key)}"
             )
         nbytes = n_elements * dtype.itemsize
-        known = self.storages.get(key)
-        if known is None:
-            self.storages[key] = known = Storage(location, self._n_bytes, nbytes, dtype)
-            self._n_bytes += nbytes
-        elif known.nbytes != nbytes:
+        known = self.storages.setdefault(key, Storage(key, location, nbytes, dtype))
+        if known.nbytes != nbytes:
             raise CheckpointError(
                 f"storage {key!r} must have one size, got {known.nbytes} and {nbytes} bytes"
             )
         return known._replace(dtype=dtype)
-
-
-def _dtype(value: object) -> torch.dtype:
-    came = value.name if isinstance(value, Global) else type(value).__name__
-    if not isinstance(value, Global) or came not in _DTYPES:
-        raise CheckpointError(f"a tensor must have a type that this torch knows, got {came}")
-    return _DTYPES[came]
 
 
 def _is_integer(value: object) -> TypeGuard[int]:

@@ -81,8 +81,9 @@ class MemoryReport:
 
         Raises
         ------
-        CheckpointError
-            If the file is neither of the two, damaged, or its tensors do not fit into it.
+        CheckpointError, OSError
+            If the file is neither of the two, damaged, or its tensors do not fit into it; if it
+            cannot be read.
         """
         report = cls.__new__(cls)
         report._set(read_checkpoint(path))

@@ -109,6 +109,9 @@ def function(
     By default it never writes to an argument, and never again to what it returned. ``borrow`` and
     ``mutable`` of `In` and `Out` give that up, for less memory.
 
+    Something of another kind is a TypeError. An input that is given twice, a shared variable that
+    is updated twice, and a variable that is needed and no input, is a ValueError.
+
     Parameters
     ----------
     inputs : sequence of Variable or In
@@ -120,14 +123,6 @@ def function(
         then they are written, into the memory that is there if the shape is the same.
     name : str, optional
         Name to show in errors.
-
-    Raises
-    ------
-    TypeError
-        If something given is of another kind.
-    ValueError
-        If an input is given twice, a shared variable is updated twice, or a variable that is
-        needed is no input.
 
     Examples
     --------
@@ -201,10 +196,9 @@ class Function:
             for expression, buffer in self._buffers.items()
             if not any(overlaps(buffer.tensor, value) for value in arguments)
         }
+        lent = self._lent(arguments)
         with torch.no_grad():
-            done = Evaluation(
-                self._plan, given, self._lent(arguments), buffers, self._in_new_memory
-            )
+            done = Evaluation(self._plan, given, lent, buffers, self._in_new_memory)
             updates = self._prepared_updates(done)
             returned = self._returned(done, arguments)
             at_once(updates)

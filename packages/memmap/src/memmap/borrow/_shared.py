@@ -35,17 +35,13 @@ def shared(
     borrow : bool, optional
         Whether the variable may use the memory of `value` instead of a copy. It does where that
         is possible, and `SharedVariable.borrowed` tells; then changes of the one show in the
-        other, in both directions.
+        other, in both directions. Memory that belongs to another shared variable, or to a
+        function, is an OwnershipError.
     name : str, optional
         Name to show in errors.
     device : torch.device, optional
         Where to keep the value. Default: the device of a tensor, the CPU for an array. On
         another device `borrow` has no effect.
-
-    Raises
-    ------
-    OwnershipError
-        If the memory to be borrowed belongs to another shared variable, or to a function.
 
     Examples
     --------
@@ -133,12 +129,8 @@ class SharedVariable(Expression, Owner):
             Of any shape and dtype; of one that NumPy has, if the variable was made from an array.
         borrow : bool, optional
             Whether the variable may use the memory of `value` instead of copying it. If that is
-            its own memory, as after ``get_value(borrow=True)``, nothing is done.
-
-        Raises
-        ------
-        OwnershipError
-            As for `shared`; the value stays as it was.
+            its own memory, as after ``get_value(borrow=True)``, nothing is done. Memory that has
+            another owner is an OwnershipError, as for `shared`; the value stays as it was.
 
         Examples
         --------

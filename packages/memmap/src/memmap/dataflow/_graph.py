@@ -12,16 +12,10 @@ from ._tensors import MemoryView
 
 
 class HazardKind(StrEnum):
-    """Why the later of two operations must wait for the earlier one: its name, as a string.
+    """Why the later of two operations must wait for the earlier one: a string.
 
-    Attributes
-    ----------
-    RAW
-        Read after write: it reads bytes whose present value the earlier one wrote.
-    WAR
-        Write after read: it overwrites bytes that the earlier one reads.
-    WAW
-        Write after write: it overwrites bytes whose present value the earlier one wrote.
+    RAW (read after write) reads bytes whose present value the earlier one wrote, WAR overwrites
+    bytes that the earlier one reads, WAW overwrites bytes whose present value it wrote.
     """
 
     RAW = "RAW"

@@ -37,9 +37,8 @@ class LayoutIndex(Generic[Item]):
         """Remove this very item, if it was added with this layout."""
         key, start, _ = _place(layout)
         entries = self._classes.get(key, [])
-        for place in range(bisect_left(entries, start, key=_start), len(entries)):
-            if entries[place][0] != start:
-                return
+        first = bisect_left(entries, start, key=_start)
+        for place in range(first, bisect_right(entries, start, first, key=_start)):
             if entries[place][2] is item:
                 del entries[place]
                 return

@@ -21,23 +21,19 @@ from ._layout_index import LayoutIndex
 class TracedMemory:
     """Some memory during a trace; an address space of its own."""
 
-    __slots__ = ("_joined", "_shift", "name")
+    __slots__ = ("joined", "name", "shift")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._joined: TracedMemory | None = None
-        self._shift = 0
+        self.joined: TracedMemory | None = None  # to other memory, of which it is a part
+        self.shift = 0
 
     def resolve(self) -> tuple[TracedMemory, int]:
         """The memory that this one turned out to be part of, and the shift of addresses to it."""
         memory, shift = self, 0
-        while memory._joined is not None:
-            memory, shift = memory._joined, shift + memory._shift
+        while memory.joined is not None:
+            memory, shift = memory.joined, shift + memory.shift
         return memory, shift
-
-    def join(self, other: TracedMemory, shift: int) -> None:
-        """Make this memory a part of another one; neither is joined to a third one yet."""
-        self._joined, self._shift = other, shift
 
     def __repr__(self) -> str:
         return f"TracedMemory({self.name!r})"
@@ -131,7 +127,8 @@ class StorageTable:
             kept, other_position = other.memory.resolve()
             if memory is not kept:
                 # Byte 0 of a storage has the address `position` in its traced memory.
-                memory.join(kept, start - other.span[1] + other_position - position)
+                memory.joined = kept
+                memory.shift = start - other.span[1] + other_position - position
         living.add(run_layout(start, stop), storage)
 
     def _discard(self, storage: _Storage) -> None:

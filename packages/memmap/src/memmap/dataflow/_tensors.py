@@ -121,8 +121,9 @@ class TensorView:
     --------
     >>> tensor = Tensor("A", (4, 4))
     >>> inner = TensorView("inner", tensor, offset=5, shape=(2, 2), stride=(4, 1))
-    >>> inner.get_physical_index((1, 0)), compute_view_footprint(inner)
-    (9, [5, 6, 9, 10])
+    >>> inner.numpy()[...] = 7
+    >>> inner.get_physical_index((1, 0)), tensor.data[2].tolist()
+    (9, [0.0, 7.0, 7.0, 0.0])
     """
 
     def __init__(
@@ -144,14 +145,9 @@ class TensorView:
         self.stride = _integers(f"view {name}: stride", stride)
         itemsize = tensor.data.itemsize
         try:
+            strides = [step * itemsize for step in self.stride]
             self.memory = View(
-                space=tensor,
-                storage_address=0,
-                storage_nbytes=tensor.data.nbytes,
-                offset=self.offset * itemsize,
-                sizes=self.shape,
-                strides=[step * itemsize for step in self.stride],
-                itemsize=itemsize,
+                tensor, 0, tensor.data.nbytes, self.offset * itemsize, self.shape, strides, itemsize
             )
         except ValueError as error:
             raise ValueError(
@@ -169,27 +165,17 @@ class TensorView:
 
         There is one index per dimension, ``0 <= indices[j] < shape[j]``; else an IndexError.
         """
-        if len(indices) != len(self.shape) or not all(
-            0 <= at < size for at, size in zip(indices, self.shape, strict=True)
+        at = tuple(indices)
+        if len(at) != len(self.shape) or not all(
+            0 <= index < size for index, size in zip(at, self.shape, strict=True)
         ):
             raise IndexError(
-                f"view {self.name}: indices must lie in the shape {self.shape}, "
-                f"got {tuple(indices)}"
+                f"view {self.name}: indices must lie in the shape {self.shape}, got {at}"
             )
-        return self.offset + sum(
-            step * index for step, index in zip(self.stride, indices, strict=True)
-        )
+        return self.offset + sum(step * i for step, i in zip(self.stride, at, strict=True))
 
     def numpy(self) -> Array:
-        """The elements as a NumPy array, a view: writing to it writes to the tensor.
-
-        Examples
-        --------
-        >>> tensor = Tensor("A", (2, 3))
-        >>> TensorView("right", tensor, 2, (2,), (3,)).numpy()[...] = 7
-        >>> tensor.data.tolist()
-        [[0.0, 0.0, 7.0], [0.0, 0.0, 7.0]]
-        """
+        """The elements as a NumPy array, a view: writing to it writes to the tensor."""
         data, memory = self.tensor.data, self.memory
         if 0 in self.shape:
             return np.empty(self.shape, data.dtype)
@@ -220,12 +206,8 @@ def compute_view_footprint(view: TensorView) -> list[int]:
         raise TypeError(
             f"compute_view_footprint: view must be a TensorView, got {type(view).__name__}"
         )
-    itemsize = view.memory.itemsize
-    return [
-        index
-        for start, stop in (footprint(view.memory).runs() // itemsize).tolist()
-        for index in range(start, stop)
-    ]
+    runs = footprint(view.memory).runs() // view.memory.itemsize
+    return [index for start, stop in runs.tolist() for index in range(start, stop)]
 
 
 def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:

@@ -34,7 +34,8 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
 
     The function really runs, once. Recorded is what reaches PyTorch's dispatcher below autograd,
     so also the operators of a backward pass and of an optimizer. Making a view is no operation,
-    nor is allocating memory. A random number generator is memory that is read and written.
+    nor is allocating memory. A random number generator is memory that is read and written. An
+    operator on tensors that are not strided, and a collective, is a NotImplementedError.
 
     Parameters
     ----------
@@ -47,11 +48,6 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     -------
     list of TracedOperation
         In the order in which they ran.
-
-    Raises
-    ------
-    NotImplementedError
-        If an operator reads or writes a tensor that is not strided, or is a collective.
 
     Notes
     -----
@@ -152,7 +148,7 @@ class _Recorder(OperatorMode):
         source = random_source(arguments, args, kwargs) if use.may_draw else None
         random_state = state_of(source)
         result = function(*args, **kwargs)
-        reads = [used for used, argument in zip(given, arguments, strict=True) if argument.reads]
+        reads = [*compress(given, [argument.reads for argument in arguments])]
         writes = [self._used(name, argument) for argument in arguments if argument.writes]
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         made = [self._view(tensor, name) for tensor in results]
