@@ -81,6 +81,14 @@ def test_bytes_smaller_than_pixels_are_drawn_where_they_are(
     )
 
 
+def test_a_storage_of_an_exbibyte_is_drawn_where_it_is() -> None:
+    nbytes = 1 << 60
+    halves = [View("RAM", 0, nbytes, start, (nbytes // 2,), (1,)) for start in (0, nbytes // 4)]
+    rows = dict(rows_of(MemoryReport(dict(zip("ab", halves, strict=True))).to_svg()))
+    assert rows["a"]["touched"] == set(range(_WIDTH // 2))
+    assert rows["b"]["shared"] == set(range(_WIDTH // 4, _WIDTH // 2))
+
+
 def test_names_are_escaped_and_shortened() -> None:
     svg = MemoryReport({"<script>&\x00" + "x" * 80: torch.zeros(1)}).to_svg()
     (_, _, (name, _)) = rows_of(svg)

@@ -181,7 +181,9 @@ def _arrays(
 
 def _converted(name: str, value: complex, dtype: np.dtype[np.generic]) -> Array:
     """The value in a dtype: rounded if need be (0.1 as float32), never another one (0.5 as int)."""
-    number = np.asarray(value.real if value.imag == 0 else value)
+    number = np.asarray(value)
+    if number.dtype.kind == "c" and number.imag == 0:
+        number = number.real
     if number.dtype.kind in "biuf" or number.dtype.kind == dtype.kind:
         with np.errstate(invalid="ignore", over="ignore"):
             converted = number.astype(dtype)
