@@ -126,11 +126,6 @@ def between(fits: Callable[[Spaces], bool]) -> Callable[[Spaces], list[Spaces]]:
     return lambda where: [where] if fits(where) else []
 
 
-def same_space(where: Spaces) -> bool:
-    """Whether input and output have the same dimensions in the same order."""
-    return where.ishape == where.oshape
-
-
 def matrix_of(entry: Callable[[Index, Index], complex], spaces: Spaces) -> Tensor:
     """Return the matrix whose entries are ``entry(output index, input index)``, by explicit loops.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from hypothesis import strategies as st
@@ -15,17 +14,8 @@ from nameddim import NamedDimension, NamedShape
 
 from ... import Dense, Diagonal, Identity, Scalar, SimpleLinop, Zero
 from ..._base._linop import NamedLinop
-from ._known import (
-    Known,
-    between,
-    complex_values,
-    leaf,
-    matrix_of,
-    matrix_of_ones,
-    same_space,
-    tensors,
-)
-from ._spaces import Index, Spaces, hidden
+from ._known import Known, between, complex_values, leaf, matrix_of, matrix_of_ones, tensors
+from ._spaces import Index, Spaces, hidden, same_space
 
 
 def along(value: Tensor, dims: Sequence[str], index: Index, broadcast: Sequence[str]) -> complex:
@@ -123,6 +113,8 @@ def plain_functions(draw: st.DrawFn, where: Spaces) -> Known:
 class OpaqueLinop(NamedLinop):
     """A matrix, as somebody would write it who says nothing about dimensions."""
 
+    matrix: Tensor
+
     def __init__(self, matrix: Tensor, where: Spaces) -> None:
         # The shape renames its sides together with ``columns`` and ``rows``.
         shape = NamedShape(where.ishape, where.oshape, columns=where.ishape, rows=where.oshape)
@@ -137,12 +129,12 @@ class OpaqueLinop(NamedLinop):
         return {**dict(columns), **dict(rows)}.get(NamedDimension(dim))
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: OpaqueLinop, x: Tensor, /) -> Tensor:
         """Return the matrix times x."""
         return product(linop.matrix, linop.n_rows, x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: OpaqueLinop, x: Tensor, /) -> Tensor:
         """Return the conjugate transpose times x."""
         return product(linop.matrix.mH, linop.n_columns, x)
 
@@ -151,7 +143,7 @@ class OpaqueWithNormal(OpaqueLinop):
     """The same for somebody who also gives the normal operator."""
 
     @staticmethod
-    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def normal_fn(linop: OpaqueWithNormal, x: Tensor, /) -> Tensor:
         """Return the gram matrix times x."""
         return product(linop.matrix.mH @ linop.matrix, x.shape, x)
 

@@ -59,6 +59,11 @@ class Spaces:
         return self.oshape[self.n_batch :]
 
 
+def same_space(where: Spaces) -> bool:
+    """Whether input and output have the same dimensions in the same order."""
+    return where.ishape == where.oshape
+
+
 def grids_of(where: Spaces) -> list[Spaces]:
     """Return each way to divide spaces into a batch and a grid of at least one axis."""
     return [
