@@ -17,7 +17,7 @@ from linops_multigpu._devices._streams import StreamBackend, register_backend
 from ._device import DEVICE_TYPE, activated, register
 from ._machine._cost import Interval, timeline
 from ._machine._machine import Duration, Machine
-from ._machine._streams import Schedule, SimEvent, SimStream
+from ._machine._streams import Scheduler, SimEvent, SimStream
 from ._operators._dispatch import OWN, HostAccess, HostReads, run
 from ._order import RaceError
 
@@ -206,7 +206,7 @@ def simulated(
     if memory is not None and (not isinstance(memory, int) or memory < 0):
         raise ValueError(f"simulated: memory must be an integer from 0 or None, got {memory!r}")
     register(OWN)
-    world = World(n_devices, memory, Schedule(schedule, seed))
+    world = World(n_devices, memory, Scheduler(schedule, seed))
     with activated(partial(run, world), n_devices):
         register_backend(DEVICE_TYPE, cast(StreamBackend, world))
         with world.attached():

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._device import DEVICE_TYPE
 from .._order import Shadow
 from ._memory import DeviceMemory, HostMemory
-from ._streams import Schedule, Scheduler, SimStream, Task
+from ._streams import Scheduler, SimStream, Task
 
 Duration: TypeAlias = float | Callable[[str, int], float]
 """Seconds, or a function of the name of the work and its bytes that returns seconds."""
@@ -22,18 +22,18 @@ Duration: TypeAlias = float | Callable[[str, int], float]
 class Machine:
     """Devices with memory and streams, links between them, and a host."""
 
-    def __init__(self, n_devices: int, memory: int | None, schedule: Schedule) -> None:
+    def __init__(self, n_devices: int, memory: int | None, scheduler: Scheduler) -> None:
         self.devices = [torch.device(DEVICE_TYPE, index) for index in range(n_devices)]
-        self.scheduler = Scheduler(schedule)
-        self.checker, self.entered = self.scheduler.checker, self.scheduler.entered
+        self.scheduler = scheduler
+        self.checker, self.entered = scheduler.checker, scheduler.entered
         self.host_memory = HostMemory()
         self.moved: list[tuple[str, str, int]] = []
         self.copy_cost: Duration = 0.0
         self.kernel_cost: Duration = 0.0
         self.cut_links: set[tuple[torch.device, torch.device]] = set()
         self.corrupt_links: set[tuple[torch.device, torch.device]] = set()
-        self._memories = {d: DeviceMemory(d, memory, self.scheduler) for d in self.devices}
-        self._default_streams = {d: self.scheduler.new_stream(d) for d in self.devices}
+        self._memories = {d: DeviceMemory(d, memory, scheduler) for d in self.devices}
+        self._default_streams = {d: scheduler.new_stream(d) for d in self.devices}
         self._current_streams: dict[tuple[int, torch.device], SimStream] = {}  # of each thread
 
     def named(self, device: torch.device | str) -> torch.device:

@@ -102,43 +102,19 @@ class SimEvent:
             self.scheduler.wait_for(self.point)
 
 
-class Schedule:
-    """Says which stream does its next task, and when: at once, or when somebody waits for it."""
-
-    def __init__(self, name: str, seed: int) -> None:
-        if name not in SCHEDULES:
-            raise ValueError(
-                f"simulated: schedule must be one of {', '.join(SCHEDULES)}, got {name!r}"
-            )
-        self._name = name
-        self._random = random.Random(seed)
-        self._last = -1
-
-    def n_steps(self) -> float:
-        """Return how many tasks are done, if there are so many, after one was given."""
-        if self._name == "random":
-            return self._random.randrange(3)
-        return math.inf if self._name == "eager" else 0
-
-    def pick(self, streams: Sequence[int]) -> int:
-        """Return one of the streams that have a task to do, given by number in ascending order."""
-        if self._name == "random":
-            return self._random.choice(streams)
-        if self._name == "alternating":
-            self._last = next((stream for stream in streams if stream > self._last), streams[0])
-            return self._last
-        return streams[-1 if self._name == "newest" else 0]
-
-
 class Scheduler:
     """Keeps what all streams were given, and lets them work in the order of a schedule."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: str, seed: int) -> None:
+        if schedule not in SCHEDULES:
+            raise ValueError(
+                f"simulated: schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}"
+            )
         self.checker = Checker()
         self.streams: list[SimStream] = []
         # In the order in which the host gave them; those of the stream None are its own waits.
         self.given: list[tuple[SimStream | None, Task]] = []
-        self._schedule = schedule
+        self._schedule, self._random, self._last = schedule, random.Random(seed), -1
         self._lock = threading.RLock()
         # What the next thread that enters is to do: to be left anywhere, also in finalizers.
         self.left: deque[Callable[[], None]] = deque()
@@ -169,9 +145,24 @@ class Scheduler:
         """Let ``stream`` do something when it gets to it."""
         self.given.append((stream, task))
         stream.tasks.append(task)
-        n_steps = self._schedule.n_steps()
+        n_steps = self._n_steps()
         while n_steps > 0 and self._step():
             n_steps -= 1
+
+    def _n_steps(self) -> float:
+        """Return how many tasks are done, if there are so many, after one was given."""
+        if self._schedule == "random":
+            return self._random.randrange(3)
+        return math.inf if self._schedule == "eager" else 0
+
+    def _pick(self, streams: Sequence[int]) -> int:
+        """Return one of the streams that have a task to do, given by number in ascending order."""
+        if self._schedule == "random":
+            return self._random.choice(streams)
+        if self._schedule == "alternating":
+            self._last = next((stream for stream in streams if stream > self._last), streams[0])
+            return self._last
+        return streams[-1 if self._schedule == "newest" else 0]
 
     def wait_for(self, point: Task) -> None:
         """Let the host wait for a point in the work of a stream."""
@@ -198,7 +189,7 @@ class Scheduler:
         ]
         if not ready:
             return False
-        task = self.streams[self._schedule.pick(ready)].tasks.popleft()
+        task = self.streams[self._pick(ready)].tasks.popleft()
         run, task.run = task.run, None
         if run is not None:
             # In inference mode every tensor may be written to, and autograd hears nothing of it.
