@@ -20,21 +20,13 @@ def test_patterns_say_what_each_axis_is_made_of(pattern: str, items: object) -> 
 
 
 @pytest.mark.parametrize(
-    ("pattern", "what"),
-    [
-        ("a a", "a more than once"),
-        ("a (b a)", "a more than once"),
-        ("... a ...", r"\.\.\. more than once"),
-        ("(a", "a group that is not closed"),
-        ("a)", r"'\)' at 1"),
-        ("((a) b)", r"'\(' at 1"),
-        ("(... a)", r"'\.\.\.' at 1"),
-        ("a -> b", "' -> b' at 1"),
-        ("2", "'2' at 0"),
-    ],
+    "pattern",
+    ["a a", "a (b a)", "... a ...", "(a", "a)", "((a) b)", "(... a)", "a -> b", "2", "1a", ". a"],
 )
-def test_what_is_no_pattern_is_refused(pattern: str, what: str) -> None:
-    with pytest.raises(ValueError, match=rf"^Rearrange: a pattern must be .*, got .* with {what}"):
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^Rearrange: a pattern must be .*, each name once, got '"
+    ):
         parsed(pattern)
 
 

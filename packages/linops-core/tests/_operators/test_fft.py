@@ -84,7 +84,9 @@ def test_batches_can_be_sliced_and_the_grid_cannot() -> None:
 def test_the_grid_of_a_normal_cannot_be_sliced_where_its_number_needs_all_of_it(norm: str) -> None:
     F = FFT(1, ("C",), norm=norm)
     for A, dim in ((F.N, "Nx"), (F.H.N, "Kx")):
-        reason = f'{dim} cannot be split: .* length of the whole grid, .*; use norm="ortho"'
+        reason = (
+            f'{dim} cannot be split: .* all of its grid; its normal can be sliced with norm="ortho"'
+        )
         with pytest.raises(SplitError, match=reason):
             A.split(A, {ND(dim): slice(0, 1)})
         assert str(A.role("C")) == "batch"

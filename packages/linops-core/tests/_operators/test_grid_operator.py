@@ -93,5 +93,5 @@ def test_one_name_on_both_sides_cannot_be_cut() -> None:
 def test_names_that_do_not_fit_the_grid_are_refused() -> None:
     match = r"^Halved: in_shape must have 1 dimensions for a line, got \('A', 'B'\)"
     with pytest.raises(ValueError, match=match):
-        checked_dims("Halved", "in_shape", ("A", "B"), ("N",), 1, "a line")
-    assert checked_dims("Halved", "in_shape", None, ("N",), 1, "a line") == ("N",)
+        checked_dims("Halved", "in_shape", ("A", "B"), ("N",), "a line")
+    assert checked_dims("Halved", "in_shape", None, ("N",), "a line") == ("N",)

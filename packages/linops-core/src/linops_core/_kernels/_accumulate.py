@@ -38,8 +38,7 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
 def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) -> Tensor:
     """Return ``results`` joined along ``axis``, holding one of them beside the whole.
 
-    ``sizes`` are their lengths, and a ValueError names a result that has another, or differs
-    elsewhere. Dtypes promote, as in :func:`torch.cat`.
+    ``sizes`` are their lengths. Dtypes promote, as in :func:`torch.cat`.
     """
     whole: Tensor | None = None
     offset = 0

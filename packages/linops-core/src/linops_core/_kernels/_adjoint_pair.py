@@ -14,11 +14,7 @@ Linear = Callable[[Tensor], Tensor]
 
 
 def applied(function: Linear, adjoint: Linear, x: Tensor) -> Tensor:
-    """Return ``function(x)``, whose gradient is ``adjoint`` and not what autograd would find.
-
-    That is far slower for what reads and writes memory in patterns, and slower still under vmap.
-    The compiler finds its own, which is not.
-    """
+    """Return ``function(x)`` with the gradient ``adjoint``: what autograd would find is slower."""
     if not is_recorded(x) or torch.compiler.is_compiling():
         return function(x)
     y: Tensor = _Pair.apply(x, function, adjoint)  # type: ignore[no-untyped-call]

@@ -1,8 +1,7 @@
 """The one way to see that a tensor has changed, without keeping its memory and without reading it.
 
-Three kinds of writes are not seen: those to tensors that were made in inference mode, for which
-torch has no counter; those of fused optimizers, which do not raise it; and those through another
-owner of the memory, such as ``tensor.data`` or a NumPy array.
+Not seen are writes to tensors made in inference mode, by fused optimizers, and through another
+owner of the memory, such as ``tensor.data`` or a NumPy array: torch does not count them.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ class TensorState:
         self._look = _look_of(tensor)
         # As long as something refers to a storage, even weakly, no other one has its identity.
         # A weak reference to the tensor would hinder its move to another device.
-        storage = _values_of(tensor).untyped_storage()
-        self._storage = StorageWeakRef(storage)
+        self._storage = StorageWeakRef(_values_of(tensor).untyped_storage())
 
     def is_current(self, tensor: Tensor) -> bool:
         """Return whether it is the same tensor, of the same memory, with no write counted since."""

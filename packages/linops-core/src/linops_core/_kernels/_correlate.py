@@ -16,9 +16,8 @@ from ._halo import Axis
 
 _CONVOLUTIONS = (functional.conv1d, functional.conv2d, functional.conv3d)
 
-# Of the kernel, in the precision of the result. Measured on a CPU, 256 x 256 and 64 x 64 x 64:
-# from here on the transforms take less time, by far in double precision.
 _LARGEST_DIRECT = 256
+"""Bytes of a kernel from which on transforms take less time, measured on a CPU on large grids."""
 _SMALLEST_TRANSFORMED = 2**10
 """Points of a grid; below, the overhead of calls is most of the time."""
 
@@ -26,11 +25,9 @@ _TRANSFORMED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
 def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "auto") -> Tensor:
-    r"""Return :math:`y_p = \sum_j w_j x_{p + j - b}` between parts of a grid.
+    r"""Return :math:`y_p = \sum_j w_j x_{p + j - b}` between parts of a grid, as a new tensor.
 
-    Of x (..., sizes of the input along the grid) and the weight (batches, sizes along the grid), of
-    which batches of size 1, or none, broadcast against those of x. What is read and computed is no
-    more than touches. The result is a new one; of integers int64, which cannot be transformed.
+    The batches of the weight broadcast against those of x. Integers are added as int64.
     """
     if not (weight.is_floating_point() or weight.is_complex()):
         x = summable(x)
@@ -64,7 +61,7 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
 
 
 def _around(x: Tensor, axis: int, start: int, length: int) -> Tensor:
-    """Return what one reads who begins at ``start`` and goes round a ring."""
+    """Return ``length`` elements from ``start`` on, going round a ring."""
     period, parts = x.shape[axis], []
     while length:
         at = start % period
@@ -118,11 +115,10 @@ def _touched(
     # Not dtype.to_real(), which the compiler does not know.
     x = x.to(dtype if x.is_complex() else torch.promote_types(x.dtype, weight.real.dtype))
     device = x.device.type
-    autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    if not dtype.is_complex or not autocast:
-        return _direct(x, weight, axes)
-    with torch.autocast(device, enabled=False):  # parts of half the precision make no complex
-        return _direct(x, weight, axes)
+    if dtype.is_complex and torch.amp.is_autocast_available(device):
+        with torch.autocast(device, enabled=False):  # parts of half the precision make no complex
+            return _direct(x, weight, axes)
+    return _direct(x, weight, axes)
 
 
 def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
@@ -155,12 +151,12 @@ def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
 def _parts(planes: Tensor) -> Tensor:
     """Return real and imaginary parts of (1, planes, grid) as (1, 2 planes, grid)."""
     _, n_planes, *grid = planes.shape
-    if n_planes > 1 or planes.dtype != torch.complex64:
-        parts = torch.view_as_real(planes.resolve_conj()).movedim(-1, 2)
-        return parts.reshape(1, 2 * n_planes, *grid)
-    # One plane is two channels in the format "channels last" as it is, which is the fast one in
-    # single precision. Torch recognises it by the stride of the first axis.
-    return torch.view_as_real(planes.resolve_conj()).squeeze(1).movedim(-1, 1)
+    parts = torch.view_as_real(planes.resolve_conj())
+    if n_planes == 1 and planes.dtype == torch.complex64:
+        # Two channels in the format "channels last", which is three times as fast in single
+        # precision. Torch recognises it by the stride of the first axis.
+        return parts.squeeze(1).movedim(-1, 1)
+    return parts.movedim(-1, 2).reshape(1, 2 * n_planes, *grid)
 
 
 def _by_transform(

@@ -9,13 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_PRECISIONS = {
-    torch.float16: (torch.float16, torch.complex32),
-    torch.complex32: (torch.float16, torch.complex32),
-    torch.float32: (torch.float32, torch.complex64),
-    torch.complex64: (torch.float32, torch.complex64),
-    torch.float64: (torch.float64, torch.complex128),
-    torch.complex128: (torch.float64, torch.complex128),
+_COMPLEX = {
+    torch.float16: torch.complex32,
+    torch.float32: torch.complex64,
+    torch.float64: torch.complex128,
 }
 
 _INTEGERS = frozenset(
@@ -27,46 +24,25 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
     """Return the dtype of ``tensor`` in the precision of ``dtype``: complex stays complex."""
     if dtype is None or not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor.dtype
-    if dtype not in _PRECISIONS:
+    real = dtype.to_real() if dtype.is_complex else dtype
+    if real not in _COMPLEX:
         raise TypeError(f"the precision of an operator must be one of a float, got {dtype}")
-    real, complex_ = _PRECISIONS[dtype]
-    return complex_ if tensor.is_complex() else real
+    return _COMPLEX[real] if tensor.is_complex() else real
 
 
 def promoted(tensors: Iterable[Tensor], default: torch.dtype) -> torch.dtype:
-    """Return the dtype to which all tensors but those of integers promote.
-
-    Examples
-    --------
-    >>> promoted([torch.ones(1), torch.tensor([1j], dtype=torch.complex128)], torch.float64)
-    torch.complex128
-    """
+    """Return the dtype to which all tensors but those of integers promote."""
     dtypes = [x.dtype for x in tensors if x.is_floating_point() or x.is_complex()]
     return reduce(torch.promote_types, dtypes) if dtypes else default
 
 
 def summable(x: Tensor) -> Tensor:
-    """Return x in a dtype in which it can be added up: integers and bools as int64, as torch.sum.
-
-    Examples
-    --------
-    >>> summable(torch.tensor([100, 100], dtype=torch.int8)).dtype
-    torch.int64
-    """
+    """Return x in a dtype in which it can be added up: integers and bools as int64."""
     return x if x.is_floating_point() or x.is_complex() else x.long()
 
 
 def multiplied(weight: Any, x: Tensor) -> Tensor:
-    """Return weight times x, elementwise; the products of integers are int64, as their sums are.
-
-    A bool chooses, which no dtype is too narrow for: what it is multiplied with stays as it is.
-
-    Examples
-    --------
-    >>> x = torch.tensor([100], dtype=torch.int8)
-    >>> multiplied(x, x), multiplied(2, x), multiplied(x > 0, x)
-    (tensor([10000]), tensor([200]), tensor([100], dtype=torch.int8))
-    """
+    """Return weight times x; products of integers are int64, those with bools keep the dtype."""
     if x.dtype in _INTEGERS and _is_integer(weight):
         x = x.long()
     product: Tensor = weight * x

@@ -21,9 +21,8 @@ _STEP = 2**16
 def interpolated(x_Bn: Tensor, positions: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
     r"""Return :math:`y_{bp} = \sum_{ij..} u_{ip} v_{jp} \cdots x_{b,\, k_{ip} + l_{jp} + \cdots}`.
 
-    Integer positions (W, P) for each axis of the grid add up to positions on the flattened grid.
-    The weights are either (W, P) for each axis, whose products count, or one tensor (W W .., P)
-    with the neighbours along the last axis fastest.
+    Integer positions (W, P) of each axis add up to positions on the flattened grid. The weights
+    are (W, P) of each axis, whose products count, or one tensor (W W .., P).
     """
     if torch.compiler.is_compiling():  # one short expression, which is fused to one loop
         index, weight = outer(positions, add), outer(weights, mul)

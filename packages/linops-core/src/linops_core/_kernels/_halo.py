@@ -1,4 +1,4 @@
-"""Halos: which inputs which outputs of a correlation touch, where both are parts of a grid."""
+"""Axes of a correlation: which inputs which outputs touch, where both are parts of a grid."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ class Axis(NamedTuple):
     r"""One axis of a correlation :math:`y_p = \sum_j w_j x_{p + j - b}`.
 
     Input and output may be parts of a grid that lie anywhere: the shift b has any sign and size.
+    With one tap element i of the input is element i + b of the output.
     """
 
     n_input: int
@@ -40,6 +41,11 @@ class Axis(NamedTuple):
             return [self.before] if first < 0 < last else []
         rounds = range(first // self.period + 1, -(-last // self.period))
         return [self.before + k * self.period for k in rounds]
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether each input has a place in the output, for one tap."""
+        return self.before >= 0 and self.before + self.n_input <= self.n_output
 
     @property
     def lengths(self) -> tuple[int, int]:

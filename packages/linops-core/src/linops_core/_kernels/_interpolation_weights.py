@@ -16,11 +16,7 @@ The sign of t tells a kernel with knots which side of a knot is the one of large
 
 
 def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Kernel:
-    """Return the kernel "kaiser_bessel", "spline" or "linear".
-
-    Parameters are ``beta`` of the first, which follows from the width where it is not given, and
-    ``order`` of the second. A ValueError says what there is not.
-    """
+    """Return the kernel "kaiser_bessel", "spline" or "linear" with its ``beta`` or ``order``."""
     known = {"kaiser_bessel": "beta", "spline": "order", "linear": None}
     if name not in known:
         raise ValueError(f"Interpolate: kernel must be one of {[*known]}, got {name!r}")
@@ -43,18 +39,14 @@ def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Ke
 def beatty_beta(width: float, oversampling: float = 2.0) -> float:
     r"""Return :math:`\pi \sqrt{(w / \alpha)^2 (\alpha - 1/2)^2 - 0.8}`, or 0 where it has no root.
 
-    That is equation 5 of Beatty, Nishimura and Pauly, "Rapid gridding reconstruction with a minimal
-    oversampling ratio", IEEE Transactions on Medical Imaging 24 (2005).
+    That is equation 5 of Beatty et al., cited by :class:`Interpolate`.
     """
     square = (width / oversampling) ** 2 * (oversampling - 0.5) ** 2 - 0.8
     return math.pi * math.sqrt(max(square, 0.0))
 
 
 def kaiser_bessel(t2: Tensor, t: Tensor | None = None, *, beta: float) -> Tensor:
-    r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, and 0 elsewhere.
-
-    It jumps at :math:`|t| = 1`, where its derivative is taken as 0.
-    """
+    r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, elsewhere 0."""
     outside = t2 >= 1  # which NaN is not: what is nowhere has no weight that is a number
     largest = 0.25 * beta**2
     return torch.where(outside, 0, bessel(largest * (1 - t2).clamp(min=0), 0, largest))
@@ -64,8 +56,7 @@ def spline(t2: Tensor, t: Tensor | None = None, *, order: int) -> Tensor:
     """Return the B-spline of that order, stretched so that it ends at ``|t| = 1``.
 
     Given ``t``, its derivatives at a knot are those towards larger locations, which is smaller t:
-    the sum over a grid then has the derivatives of the interpolated function wherever that has
-    any. As a function of the squared distance alone it is smooth at 0 in the orders 2 and 3.
+    sums over a grid then have the derivatives of the interpolated function wherever it has any.
     """
     scale = (order + 1) / 2
     u2 = t2 * scale**2
@@ -86,8 +77,7 @@ def spline(t2: Tensor, t: Tensor | None = None, *, order: int) -> Tensor:
 def bessel(q: Tensor, order: int, largest: float) -> Tensor:
     r"""Return :math:`\sum_k q^k / (k! \, (k + m)!)` of order m, for q from 0 to ``largest``.
 
-    With :math:`q = z^2 / 4` this is :math:`I_m(z) (2 / z)^m`. It has no root or quotient that
-    would be singular at 0, and its derivative is the same function of the next order.
+    Of :math:`q = z^2 / 4` it is :math:`I_m(z) (2 / z)^m`; its derivative is that of order m + 1.
     """
     if torch.compiler.is_compiling():
         return _series(q, order, largest)  # differentiated as it is, and fused to one loop

@@ -16,44 +16,24 @@ Item: TypeAlias = tuple[str, ...]
 RUN: Item = ("...",)
 """Any number of axes that stay together."""
 
-_TOKEN = re.compile(r"\s*(\.\.\.|[()]|1(?!\w)|[A-Za-z_]\w*)")
+_ITEM = re.compile(r"\.\.\.|\(([\w\s]*)\)|\w+")
 
 
 def parsed(pattern: str) -> tuple[Item, ...]:
-    """Return the items of ``pattern``, in which each axis and the ``...`` may be once.
-
-    Examples
-    --------
-    >>> parsed("... (a b) c 1")
-    (('...',), ('a', 'b'), ('c',), ())
-    """
+    """Return the items of ``pattern``, in which each axis and the ``...`` may be once."""
     if not isinstance(pattern, str):
         raise TypeError(f"Rearrange: a pattern must be a string, got {pattern!r}")
     items: list[Item] = []
-    group: list[str] | None = None
-    position, text = 0, pattern.rstrip()
-    while position < len(text):
-        found = _TOKEN.match(text, position)
-        token = found[1] if found else text[position:]
-        is_part = token not in ("(", ")", "...")
-        if found is None or (token == ")" if group is None else token in ("(", "...")):
-            raise _error(pattern, f"{token!r} at {position}")
-        position = found.end()
-        if token == "(":
-            group = []
-        elif token == ")":
-            assert group is not None
-            items.append(tuple(group))
-            group = None
-        elif group is not None:
-            group += [token] * (is_part and token != "1")
-        else:
-            items.append(() if token == "1" else (token,))
-    if group is not None:
-        raise _error(pattern, "a group that is not closed")
-    names = names_of(items)
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise _error(pattern, f"{', '.join(twice)} more than once")
+    for found in _ITEM.finditer(pattern):
+        names = [found[0]] if found[1] is None else found[1].split()
+        items.append(tuple([name for name in names if name != "1"]))
+    axes = names_of(items)
+    are_names = all(axis in RUN or axis.isidentifier() for axis in axes)
+    if not are_names or len({*axes}) < len(axes) or _ITEM.sub("", pattern).strip():
+        raise ValueError(
+            "Rearrange: a pattern must be made of axis names, groups (a b) of them, 1 and one "
+            f"'...', each name once, got {pattern!r}"
+        )
     return tuple(items)
 
 
@@ -65,17 +45,7 @@ def names_of(items: Iterable[Item]) -> list[str]:
 def rearranged(
     x: Tensor, before: Sequence[Item], after: Sequence[Item], lengths: Mapping[str, int]
 ) -> Tensor:
-    """Return ``x`` of the pattern ``before`` in ``after``: a view where torch can make one.
-
-    All lengths but one of each group of ``before`` must be given.
-
-    Examples
-    --------
-    >>> import torch
-    >>> x = torch.zeros(2, 3, 5, 7)
-    >>> rearranged(x, parsed("a ... b"), parsed("(b a) ..."), {}).shape
-    torch.Size([14, 3, 5])
-    """
+    """Return ``x`` of the pattern ``before`` in ``after``: a view where torch can make one."""
     run = [(f"{RUN[0]}{axis}",) for axis in range(x.ndim - len(before) + 1)]
     before, after = (_with_run(items, run) for items in (before, after))
     sizes: dict[str, int] = {}
@@ -114,10 +84,3 @@ def _factors(item: Item, axis: int, shape: torch.Size, of_axes: Mapping[str, int
             f"for ({' '.join(item)}), got shape {tuple(shape)}"
         )
     return [size // known if length is None else length for length in lengths]
-
-
-def _error(pattern: str, what: str) -> ValueError:
-    return ValueError(
-        "Rearrange: a pattern must be made of axis names, groups (a b) of them, 1 and one '...', "
-        f"each name once, got {pattern!r} with {what}"
-    )

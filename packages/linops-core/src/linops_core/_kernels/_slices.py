@@ -6,13 +6,7 @@ from collections.abc import Iterable
 
 
 def clipped(start: int, stop: int, size: int) -> slice:
-    """Return the part of ``start`` to ``stop`` that lies within ``size``; it may be empty.
-
-    Examples
-    --------
-    >>> clipped(-2, 3, 5), clipped(7, 9, 5)
-    (slice(0, 3, None), slice(5, 5, None))
-    """
+    """Return the part of ``start`` to ``stop`` that lies within ``size``; it may be empty."""
     first = min(max(start, 0), size)
     return slice(first, max(min(stop, size), first))
 
@@ -23,13 +17,7 @@ def is_empty(piece: slice) -> bool:
 
 
 def hull(pieces: Iterable[slice]) -> slice:
-    """Return the shortest slice that holds all of the pieces.
-
-    Examples
-    --------
-    >>> hull([slice(4, 6), slice(1, 2), slice(9, 9)])
-    slice(1, 6, None)
-    """
+    """Return the shortest slice that holds all of the pieces."""
     ends = [(piece.start, piece.stop) for piece in pieces if not is_empty(piece)]
     if not ends:
         return slice(0, 0)
@@ -37,13 +25,7 @@ def hull(pieces: Iterable[slice]) -> slice:
 
 
 def common(pieces: Iterable[slice | None]) -> slice | None:
-    """Return what is in every piece, None being all; it may be empty.
-
-    Examples
-    --------
-    >>> common([slice(1, 4), None, slice(2, 6)]), common([slice(0, 2), slice(3, 4)])
-    (slice(2, 4, None), slice(3, 3, None))
-    """
+    """Return what is in every piece, None being all; it may be empty."""
     ends = [(piece.start, piece.stop) for piece in pieces if piece is not None]
     if not ends:
         return None

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ._adjoint_pair import applied
-from ._shift import Shift, moved
+from ._halo import Axis
+from ._shift import moved
 from ._slices import clipped, is_empty
 
 
@@ -67,21 +68,16 @@ class SlidingWindows(NamedTuple):
             offset, length = offset + within.start, within.stop - within.start
         return SlidingWindows(size, offset, count, stride, length)
 
-    def on_span(self, axis: int) -> tuple[Shift, SlidingWindows]:
+    def on_span(self) -> tuple[Axis, SlidingWindows]:
         """Return how the axis moves to where the windows are, and the windows there."""
         there = self._replace(size=self.span, offset=0)
-        return Shift(axis, self.size, self.span, -self.offset), there
+        return Axis(self.size, self.span, 1, -self.offset), there
 
 
 def unfolded(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
-    """Return every window along the last axes; a view of ``x`` where all are on the grid.
-
-    Of x (..., sizes of the grid) it returns (..., counts, lengths), which overlaps itself where
-    windows do.
-    """
-    pairs = [axis.on_span(number) for number, axis in enumerate(windows, -len(windows))]
-    x = moved(x, [shift for shift, _ in pairs])
-    there = [axis for _, axis in pairs]
+    """Return every window of x (..., grid) as (..., counts, lengths); a view if all are on it."""
+    axes, there = zip(*(axis.on_span() for axis in windows), strict=True)
+    x = moved(x, axes)
     return applied(partial(_unfold, windows=there), partial(_fold, windows=there), x)
 
 
@@ -95,10 +91,8 @@ def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     """Return the sum of all windows at their places, the adjoint of :func:`unfolded`.
 
     Every m-th window, for m = ceil(length / stride), is disjoint from the others of its kind: the
-    m kinds along each axis are added one after another, whole, in an order that never changes.
-
-    The result may be a part of a slightly larger allocation, or a view of the blocks where these
-    stand side by side.
+    m kinds along each axis are added one after another, in an order that never changes. Windows
+    side by side are put together as a view where they can be.
     """
     first = blocks.ndim - 2 * len(windows)
     blocks, windows = touching(blocks, windows, first)
@@ -110,10 +104,7 @@ def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
 def touching(
     blocks: Tensor, windows: Sequence[SlidingWindows], first: int
 ) -> tuple[Tensor, list[SlidingWindows]]:
-    """Return the blocks that are on the grid, as a view, and their windows.
-
-    The axes of the blocks that count windows begin with number ``first``.
-    """
+    """Return the blocks that are on the grid, which axis ``first`` and others count, as a view."""
     inside = []
     for number, axis in enumerate(windows, first):
         which = axis.supports[1]

@@ -27,18 +27,14 @@ def is_recorded(*tensors: Tensor) -> bool:
 def constant_when_compiled(function: Function) -> Function:
     """Mark a function that a compiler is to call, not to trace, and whose result it may keep.
 
-    It does what ``torch.compiler.assume_constant_result`` does, which imports the compiler: that
-    takes a second, and changes warning filters and environment variables.
+    ``torch.compiler.assume_constant_result`` does so too, but imports the compiler: that takes a
+    second, and changes warning filters and environment variables.
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
 def built(make: Callable[..., Built], *args: object) -> Built:
-    """Return ``make(*args)``, an operator, which no compiler traces.
-
-    What an operator does is compiled; how it is made of others is Python's, and is done in every
-    call of a compiled function that makes one.
-    """
+    """Return ``make(*args)``, an operator, in plain Python also where a compiler traces."""
     dynamo = sys.modules.get("torch._dynamo")  # whose import takes as long as all others
     return make(*args) if dynamo is None else dynamo.disable(make)(*args)

@@ -15,9 +15,10 @@ from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._dtype import summable
-from .._kernels._shift import Shift, moved
+from .._kernels._halo import Axis
+from .._kernels._shift import moved
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
-from ._grid_operator import Dims, GridOperator, batched, checked_dims, numbered
+from ._grid_operator import Dims, GridOperator, axis_names, batched, checked_dims
 
 
 class BlockOperator(GridOperator[SlidingWindows]):
@@ -47,8 +48,8 @@ class BlockOperator(GridOperator[SlidingWindows]):
         ndim, why = len(windows), f"blocks of {tuple(block_size)}"
         of_blocks = ("B",) if mask_of == "blocks" else axis_names("B", ndim)
         default = (*of_blocks, *(("E",) if mask_of == "elements" else axis_names("E", ndim)))
-        array = checked_dims(name, "array_shape", array_shape, axis_names("N", ndim), ndim, why)
-        blocks = checked_dims(name, "blocks_shape", blocks_shape, default, len(default), why)
+        array = checked_dims(name, "array_shape", array_shape, axis_names("N", ndim), why)
+        blocks = checked_dims(name, "blocks_shape", blocks_shape, default, why)
         others = {"array_shape": array, "blocks_shape": blocks}
         if mask is not None:
             others["kept_shape"] = blocks[:1] if mask_of == "blocks" else blocks[-1:]
@@ -82,8 +83,8 @@ class BlockOperator(GridOperator[SlidingWindows]):
         """Return the blocks of an array: a view where no mask keeps some and none ends outside."""
         if self.mask_of is None:
             return unfolded(x, self._axes)
-        shifts, positions = self._kept_positions()
-        points = moved(x, shifts).flatten(x.ndim - self.ndim)
+        moves, positions = self._kept_positions()
+        points = moved(x, moves).flatten(x.ndim - self.ndim)
         places = positions.flatten().expand(*points.shape[:-1], -1)
         return points.gather(-1, places).reshape(*points.shape[:-1], *positions.shape)
 
@@ -92,18 +93,18 @@ class BlockOperator(GridOperator[SlidingWindows]):
         blocks = summable(blocks)
         if self.mask_of is None:
             return folded(blocks, self._axes)
-        shifts, positions = self._kept_positions()
+        moves, positions = self._kept_positions()
         values = blocks.flatten(blocks.ndim - positions.ndim)
         places = positions.flatten().expand(values.shape)
-        spans = torch.Size([shift.n_output for shift in shifts])
+        spans = torch.Size([axis.n_output for axis in moves])
         array = values.new_zeros(*values.shape[:-1], spans.numel()).scatter_add(-1, places, values)
-        return moved(array.reshape(*values.shape[:-1], *spans), [shift.reverse for shift in shifts])
+        array = array.reshape(*values.shape[:-1], *spans)
+        return moved(array, [axis.reverse for axis in moves])
 
-    def _kept_positions(self) -> tuple[Sequence[Shift], Tensor]:
+    def _kept_positions(self) -> tuple[Sequence[Axis], Tensor]:
         """Return how the array moves to where the windows are, and where there what is kept is."""
         kept = self.weight_part("kept")
-        pairs = [axis.on_span(number) for number, axis in enumerate(self._axes, -self.ndim)]
-        shifts, windows = zip(*pairs, strict=True)
+        moves, windows = zip(*(axis.on_span() for axis in self._axes), strict=True)
         spans = [axis.size for axis in windows]
         starts = [
             axis.stride * torch.arange(axis.n_windows, device=kept.device) for axis in windows
@@ -114,7 +115,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
             of_blocks = of_blocks.flatten()[kept]
         else:
             of_elements = of_elements.flatten()[kept]
-        return shifts, of_blocks.reshape(*of_blocks.shape, *[1] * of_elements.ndim) + of_elements
+        return moves, of_blocks.reshape(*of_blocks.shape, *[1] * of_elements.ndim) + of_elements
 
     def counts(self, x: Tensor) -> Tensor:
         """Return in how many blocks each element of the array is, in the precision of ``x``."""
@@ -187,8 +188,3 @@ def meaning_of(
             "blocks or the elements of every block: both have this shape, got None"
         )
     return fitting[0]
-
-
-def axis_names(letter: str, ndim: int) -> Dims:
-    """Return the letter with x, y, z, or with numbers for more axes than three."""
-    return tuple([f"{letter}{x}" for x in "xyz"[:ndim]]) if ndim <= 3 else numbered(letter, ndim)

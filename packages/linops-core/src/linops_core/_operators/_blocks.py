@@ -26,14 +26,13 @@ class ArrayToBlocks(BlockOperator):
     block_size, stride : sequence of int
         One per dimension.
     mask : Tensor of bool, optional
-        Either which blocks are kept, of the shape of their number along each axis, or which
-        elements of every block are, of shape ``block_size``. The dimensions of the mask become
-        one, in row-major order.
+        Which blocks are kept, of the shape of their number along each axis, or which elements of
+        every block, of shape ``block_size``. They become one dimension, in row-major order.
     batch_shape : sequence of dimensions, optional
         Dimensions before the array; any by default.
     array_shape : sequence of dimensions, optional
-        Of the array. By default Nx, Ny, Nz, and N, N1, ... beyond three. Can be sliced, but those
-        that the blocks have too.
+        Of the array, which can be sliced, but those that the blocks have too. By default Nx, Ny,
+        Nz, and N, N1, ... beyond three.
     blocks_shape : sequence of dimensions, optional
         One per axis that counts blocks, then one per axis of a block; with a mask one instead of
         those that it selects from. All can be sliced. By default Bx, By, Bz, Ex, Ey, Ez, or B and
@@ -51,11 +50,9 @@ class ArrayToBlocks(BlockOperator):
 
     Notes
     -----
-    A tile of blocks reads just where these are, a slice of the array is in the blocks that reach
-    into it; :meth:`NamedLinop.support` says what that is, but for a mask as if it kept everything.
-
-    Without a mask the result is a view of the array: nothing is copied, and it must not be written
-    to. The order of summation in the adjoint never changes without a mask.
+    Without a mask the result is a view of the array, which must not be written to, and the order of
+    summation in the adjoint never changes. :meth:`NamedLinop.support` of a tile with a mask is as
+    if it kept everything.
 
     Examples
     --------
@@ -68,16 +65,8 @@ class ArrayToBlocks(BlockOperator):
     tensor([1., 1., 1., 1., 0.])
     """
 
-    @staticmethod
-    def fn(linop: ArrayToBlocks, x: Tensor, /) -> Tensor:
-        """Return the blocks of x: a view of it where there is no mask."""
-        return linop.blocks_of(x)
-
-    @staticmethod
-    def adj_fn(linop: ArrayToBlocks, x: Tensor, /) -> Tensor:
-        """Return the sum of the blocks x at their places."""
-        return linop.array_of(x)
-
+    fn = staticmethod(BlockOperator.blocks_of)
+    adj_fn = staticmethod(BlockOperator.array_of)
     normal_fn = staticmethod(BlockOperator.counted)
 
 
@@ -112,14 +101,6 @@ class BlocksToArray(BlockOperator):
         shapes = batch_shape, array_shape, blocks_shape
         super().__init__(grid_size, block_size, stride, mask, *shapes, mask_of=mask_of)
 
-    @staticmethod
-    def fn(linop: BlocksToArray, x: Tensor, /) -> Tensor:
-        """Return the sum of the blocks x at their places."""
-        return linop.array_of(x)
-
-    @staticmethod
-    def adj_fn(linop: BlocksToArray, x: Tensor, /) -> Tensor:
-        """Return the blocks of x: a view of it where there is no mask."""
-        return linop.blocks_of(x)
-
+    fn = staticmethod(BlockOperator.array_of)
+    adj_fn = staticmethod(BlockOperator.blocks_of)
     adj_normal_fn = staticmethod(BlockOperator.counted)

@@ -14,7 +14,7 @@ from typing import Self, TypeGuard
 import torch
 from torch import Tensor
 
-from nameddim import ND, NamedDimension, NamedShape
+from nameddim import NamedDimension, NamedShape
 
 from .._algebra._add import Add
 from .._algebra._composite import Composite
@@ -66,10 +66,7 @@ class Blocks:
 
 
 class SideBySide(Composite):
-    """The base of :class:`Concat` and :class:`Stack`.
-
-    Each operand has a block of the input, of the output or of both.
-    """
+    """Operators that have each a block of the input, of the output or of both."""
 
     _is_side_by_side = True
 
@@ -77,37 +74,40 @@ class SideBySide(Composite):
         self,
         shape: NamedShape,
         linops: Sequence[NamedLinop],
-        of_input: Blocks | None,
-        of_output: Blocks | None,
+        blocks: Mapping[Side, Blocks],
         threaded: bool,
         num_workers: int | None,
         name: str | None,
     ) -> None:
         check_workers(type(self).__name__, num_workers)
         super().__init__(shape, linops, name)
-        both: tuple[tuple[Side, Blocks | None], ...] = (("input", of_input), ("output", of_output))
-        self._blocks: dict[Side, Blocks] = {side: b for side, b in both if b is not None}
+        self._blocks = dict(blocks)
         self.threaded, self.num_workers = threaded, num_workers
 
     @property
     def idim(self) -> NamedDimension | None:
         """The input dimension along which the operands stand side by side."""
-        return self._dim("input")
+        return self._dims.get("input")
 
     @property
     def odim(self) -> NamedDimension | None:
         """The output dimension along which the operands stand side by side."""
-        return self._dim("output")
+        return self._dims.get("output")
 
-    def _dim(self, side: Side) -> NamedDimension | None:
-        blocks = self._blocks.get(side)
-        return None if blocks is None else dims_of(self.shape, side)[blocks.position]
+    @property
+    def _dims(self) -> dict[Side, NamedDimension]:
+        """The divided dimension of each side that has one, that of the input first."""
+        blocks = self._blocks.items()
+        return {side: dims_of(self.shape, side)[own.position] for side, own in blocks}
 
     @property
     def _divided(self) -> dict[NamedDimension, Blocks]:
         """The divided dimensions with their blocks, that of the input first."""
-        names = {side: dims_of(self.shape, side) for side in SIDES}
-        return {names[side][blocks.position]: blocks for side, blocks in self._blocks.items()}
+        return {dim: self._blocks[side] for side, dim in self._dims.items()}
+
+    @property
+    def _is_new(self) -> bool:
+        return any(blocks.is_new for blocks in self._blocks.values())
 
     def _with(
         self, linops: Iterable[NamedLinop], shape: NamedShape | None = None, **changed: object
@@ -193,20 +193,19 @@ class SideBySide(Composite):
         """
         if "output" not in self._blocks:
             return normal_of(self)
-        normals = [linop.normal() for linop in self.linops]
-        if len({(normal.ishape, normal.oshape) for normal in normals}) > 1:
+        first, *others = normals = [linop.normal() for linop in self.linops]
+        if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
             return normal_of(self)  # operands that name what they sum over differently
         if (blocks := self._blocks.get("input")) is None:
             return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
-        new = self.idim if blocks.is_new else None
-        if any(new in normal.dims for normal in normals):
-            return normal_of(self)  # a name that a normal has given to what it sums over
-        at = blocks.position
-        ishape, oshape = (
-            names if new is None else (*names[:at], new, *names[at:])
-            for names in (normals[0].ishape, normals[0].oshape)
-        )
-        shape = NamedShape(ishape, oshape)
+        sides = (first.ishape, first.oshape)
+        if blocks.is_new:
+            new, at = self._dims["input"], blocks.position
+            if any(new in normal.dims for normal in normals):
+                return normal_of(self)  # a name that a normal has given to what it sums over
+            ishape, oshape = ((*names[:at], new, *names[at:]) for names in sides)
+            sides = (ishape, oshape)
+        shape = NamedShape(*sides)
         return self._with(normals, shape, _blocks=dict.fromkeys(SIDES, blocks), _name=None)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
@@ -223,18 +222,16 @@ class SideBySide(Composite):
         divided = self._divided
         found |= supports_side_by_side(self, [dim for dim in found if dim not in divided])
         for dim, blocks in divided.items():
-            if dim in found and self.role(dim) in (Role.INPUT, Role.OUTPUT):
-                found[dim] = self._support_of_blocks(dim, blocks)
+            if dim not in found or self.role(dim) not in (Role.INPUT, Role.OUTPUT):
+                continue
+            pieces = []
+            for linop, size, start in zip(self.linops, blocks.sizes, blocks.starts, strict=False):
+                piece = linop._supports([dim])[dim] or slice(0, size)
+                if not is_empty(piece):
+                    pieces.append(slice(start + piece.start, start + piece.stop))
+            own = hull(pieces)
+            found[dim] = None if own == slice(0, blocks.starts[-1]) else own
         return found
-
-    def _support_of_blocks(self, dim: NamedDimension, blocks: Blocks) -> slice | None:
-        pieces = []
-        for linop, size, start in zip(self.linops, blocks.sizes, blocks.starts, strict=False):
-            piece = linop._supports([dim])[dim] or slice(0, size)
-            if not is_empty(piece):
-                pieces.append(slice(start + piece.start, start + piece.stop))
-        whole = slice(0, blocks.starts[-1])
-        return None if (piece := hull(pieces)) == whole else piece
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the blocks that each of the windows touches."""
@@ -273,12 +270,11 @@ class SideBySide(Composite):
             return self._of_parts(parts, sizes)
         if self._is_new:
             parts, sizes = [self._of_parts(parts, sizes)], {dim: [len(parts)] for dim in sizes}
-        if any(before.values()):
-            parts.insert(0, zero_between(self, lengths | before, complete=True))
-            sizes = {dim: [before[dim], *of_parts] for dim, of_parts in sizes.items()}
-        if any(behind.values()):
-            parts.append(zero_between(self, lengths | behind, complete=True))
-            sizes = {dim: [*of_parts, behind[dim]] for dim, of_parts in sizes.items()}
+        for place, zeros in ((len(parts), behind), (0, before)):
+            if any(zeros.values()):
+                parts.insert(place, zero_between(self, lengths | zeros, complete=True))
+                for dim, of_parts in sizes.items():
+                    of_parts.insert(place, zeros[dim])
         isizes, osizes = sizes.values()
         return Concat(
             *parts,
@@ -290,24 +286,17 @@ class SideBySide(Composite):
             num_workers=self.num_workers,
         )
 
-    @property
-    def _is_new(self) -> bool:
-        return any(blocks.is_new for blocks in self._blocks.values())
-
     def _of_parts(
         self, parts: Sequence[NamedLinop], sizes: Mapping[NamedDimension, Sequence[int]]
     ) -> NamedLinop:
         """Return the operator of what is left of the operands; sizes are those of each."""
         if len(parts) == 1 and not self._is_new:
             return parts[0]
-        names = {side: dims_of(self.shape, side) for side in SIDES}
-        return self._with(
-            parts,
-            _blocks={
-                side: replace(blocks, sizes=tuple(sizes[names[side][blocks.position]]))
-                for side, blocks in self._blocks.items()
-            },
-        )
+        blocks = {
+            side: replace(self._blocks[side], sizes=tuple(sizes[dim]))
+            for side, dim in self._dims.items()
+        }
+        return self._with(parts, _blocks=blocks)
 
     def _operand_part(self, number: int, window: Window) -> NamedLinop:
         linop = self._operand(number)
@@ -316,19 +305,18 @@ class SideBySide(Composite):
             return tile_of(linop, window) if window else linop
         sizes: dict[Side, dict[NamedDimension, int]] = {}
         for side in SIDES:
-            names = dims_of(self.shape, side)
-            known = dict(zip(names, self.sizes(side), strict=True))
-            if (blocks := self._blocks.get(side)) is not None:
-                known[names[blocks.position]] = blocks.sizes[number]
+            known = dict(zip(dims_of(self.shape, side), self.sizes(side), strict=True))
+            if side in self._blocks:
+                known[self._dims[side]] = self._blocks[side].sizes[number]
             sizes[side] = {dim: size for dim, size in known.items() if size is not None}
         return zero_between(linop, lengths_of(window), sizes)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, in which the blocks may be at another place."""
-        moved: dict[Side, Blocks] = {}
-        for side, blocks in self._blocks.items():
-            dim = dims_of(self.shape, side)[blocks.position]
-            moved[side] = replace(blocks, position=dims_of(shape, side).index(dim))
+        moved = {
+            side: replace(self._blocks[side], position=dims_of(shape, side).index(dim))
+            for side, dim in self._dims.items()
+        }
         ishape, oshape = self._without_new(shape.ishape), self._without_new(shape.oshape)
         operands = [linop.resolved(ishape=ishape, oshape=oshape) for linop in self.linops]
         return self._with(operands, shape, _blocks=moved)
@@ -385,16 +373,22 @@ class Concat(SideBySide):
     ) -> None:
         if idim is None and odim is None:
             raise ValueError("Concat: idim, odim or both must be given, got neither")
-        given = {"idim": idim, "odim": odim}.items()
-        dims = frozenset(
-            one_dimension("Concat", which, dim) for which, dim in given if dim is not None
-        )
-        operands = same_space("Concat", linops, sized_apart=dims)
+        given: tuple[tuple[Side, NamedDimension | str | None, Sequence[int] | None], ...]
+        given = (("input", idim, isizes), ("output", odim, osizes))
+        dims: dict[Side, NamedDimension] = {
+            side: one_dimension("Concat", f"{side[0]}dim", dim)
+            for side, dim, _ in given
+            if dim is not None
+        }
+        operands = same_space("Concat", linops, sized_apart=frozenset(dims.values()))
+        blocks = {
+            side: divided(operands, side, dims[side], sizes)
+            for side, _, sizes in given
+            if side in dims
+        }
         shape = NamedShape(operands[0].ishape, operands[0].oshape)
-        of_input = divided("idim", idim, operands, shape, isizes)
-        of_output = divided("odim", odim, operands, shape, osizes)
-        super().__init__(shape, operands, of_input, of_output, threaded, num_workers, name)
-        for dim in dims & set(self.ishape) & set(self.oshape):
+        super().__init__(shape, operands, blocks, threaded, num_workers, name)
+        for dim in {*dims.values()} & {*self.ishape} & {*self.oshape}:
             if self.idim != self.odim or self.isizes != self.osizes:
                 raise ValueError(
                     f"{self.name}: {dim} is in the input and in the output ({self.shape}), so it "
@@ -414,25 +408,19 @@ class Concat(SideBySide):
 
 
 def divided(
-    which: str,
-    dim: NamedDimension | str | None,
-    linops: Sequence[NamedLinop],
-    shape: NamedShape,
-    sizes: Sequence[int] | None,
-) -> Blocks | None:
-    """Return the blocks of operands along a dimension that they have, None if there is none."""
-    if dim is None:
-        return None
-    dim, side = ND.infer(dim), SIDES[which == "odim"]
+    linops: Sequence[NamedLinop], side: Side, dim: NamedDimension, sizes: Sequence[int] | None
+) -> Blocks:
+    """Return the blocks of operands along a dimension that they have."""
+    shape, which = NamedShape(linops[0].ishape, linops[0].oshape), side[0]
     names = dims_of(shape, side)
     if dim not in names:
-        raise ValueError(f"Concat: {which} must be one of {shape}, got {dim}")
+        raise ValueError(f"Concat: {which}dim must be one of {shape}, got {dim}")
     known = [linop.sizes(side)[names.index(dim)] for linop in linops]
-    lengths = known if sizes is None else list(per_axis("Concat", f"{which[0]}sizes", sizes))
+    lengths = known if sizes is None else list(per_axis("Concat", f"{which}sizes", sizes))
     whole = [int(length) for length in lengths if _is_length(length)]
     if not len(whole) == len(lengths) == len(known):
         raise ValueError(
-            f"Concat: the size of {dim} must be known in every operand; give {which[0]}sizes, "
+            f"Concat: the size of {dim} must be known in every operand; give {which}sizes, "
             f"integers from 0, one for each of {len(known)}; got {lengths}"
         )
     for linop, size, length in zip(linops, known, whole, strict=True):

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, NamedDimension, as_dims, get_nd_shape
+from nameddim import ELLIPSES, NamedDimension, as_dims
 
 from .._base._sizes import is_size, per_axis
 from .._base._unused_names import UnusedNames
 from .._kernels._contraction import axes_along, letters_of
 from .._kernels._correlate import correlated
 from .._kernels._halo import Axis
-from ._grid_operator import Dims, GridOperator, batched, checked_dims
+from ._grid_operator import Dims, GridOperator, axis_names, batched, checked_dims
 
 _PADDING = ("zeros", "circular")
 _METHODS = ("auto", "direct", "fft")
@@ -32,42 +32,37 @@ class Convolution(GridOperator[Axis]):
     Parameters
     ----------
     kernel : Tensor
-        Real or complex, of any size, also larger than the grid: first the dimensions of
-        ``kernel_batch_shape``, then one, two or three along the grid.
+        Real or complex, of any size: first the dimensions of ``kernel_batch_shape``, then one, two
+        or three along the grid.
     batch_shape : sequence of dimensions, optional
         Dimensions before the grid, which can be sliced; any by default.
     in_grid_shape, out_grid_shape : sequence of dimensions, optional
-        Of the grid in the input, Nx, Ny, Nz by default, and in the output, the same names with
-        an index that is free by default (Nx1, ...). With ``grid_size`` those that are in one of
-        them alone can be sliced.
+        Of the grid in the input, Nx, Ny, Nz by default, and in the output, the same with the next
+        index by default (Nx1, ...). With ``grid_size`` those of one side alone can be sliced.
     padding_mode : {"zeros", "circular"}
         What the input is outside of the grid: zero, or the grid again.
     kernel_batch_shape : sequence of dimensions, optional
         Dimensions of the batch along which there is a kernel for each slice; none by default.
     method : {"auto", "direct", "fft"}
         How to compute it. "direct" sums products, with an error relative to those that are summed.
-        "fft" multiplies spectra, with an error relative to the largest value of the input, which
-        also carries an infinite value everywhere. "auto" takes the faster one for the size of the
-        kernel: products for kernels of up to 256 bytes, on small grids, and in half precision.
+        "fft" multiplies spectra, with an error relative to the largest value of the input, and
+        carries an infinite value everywhere. "auto" sums products for kernels of up to 256 bytes,
+        on small grids, and in half precision.
     grid_size : sequence of int, optional
-        Size of the grid, without which it may have any, and cannot be sliced: where a slice ends
-        on a ring, and how long the other side is, follow from it.
+        Size of the grid. Without it the grid may have any size, and cannot be sliced.
 
     Raises
     ------
     TypeError
         If the kernel is no tensor, or ``grid_size`` no sequence.
     ValueError
-        If the kernel is empty or has not the dimensions said, padding_mode or method is none of
-        those, a dimension of the kernel's batch is not in the batch, or grid_size is not one
-        positive number per dimension.
+        If an argument is not as said, or a dimension of the kernel's batch is not in the batch.
 
     Notes
     -----
     A tile of the output reads its slice of the input and the halo about it, a tile of the input
-    writes as far as it reaches; :meth:`NamedLinop.support` says what that is. It is computed as a
-    small convolution of just that, also by "fft". At the ends of a periodic grid the halo is at
-    the other end, so that the support is all of it.
+    writes as far as it reaches, see :meth:`NamedLinop.support`. At the ends of a periodic grid
+    the halo is at the other end, so that the support is all of it.
 
     Examples
     --------
@@ -113,17 +108,16 @@ class Convolution(GridOperator[Axis]):
                 f"of its batch {kernel_batch}, got shape {tuple(kernel.shape)}"
             )
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        for dim in kernel_batch:
-            if dim not in batch or dim == ELLIPSES:
-                raise ValueError(
-                    f"Convolution: a dimension of the kernel's batch must be named in the batch "
-                    f"{batch}, got {dim}"
-                )
+        if not set(kernel_batch) <= set(batch) - {ELLIPSES}:
+            raise ValueError(
+                f"Convolution: a dimension of the kernel's batch must be named in the batch "
+                f"{batch}, got {kernel_batch}"
+            )
         why = f"a kernel of shape {tuple(kernel.shape)}"
-        names = get_nd_shape(ndim)
-        here = checked_dims("Convolution", "in_grid_shape", in_grid_shape, names, ndim, why)
+        names = axis_names("N", ndim)
+        here = checked_dims("Convolution", "in_grid_shape", in_grid_shape, names, why)
         names = UnusedNames({*here, *batch}).each(here)
-        there = checked_dims("Convolution", "out_grid_shape", out_grid_shape, names, ndim, why)
+        there = checked_dims("Convolution", "out_grid_shape", out_grid_shape, names, why)
         grids = {"in_grid_shape": here, "out_grid_shape": there}
         of_kernel = (*kernel_batch, *here)
         shape = batched(batch, here, there, **grids, kernel_shape=of_kernel)
@@ -132,7 +126,10 @@ class Convolution(GridOperator[Axis]):
         self.grid_size = None
         if grid_size is not None:
             self.grid_size = per_axis("Convolution", "grid_size", grid_size)
-            _check_grid_size(self.grid_size, here, there)
+            if len(self.grid_size) != ndim or not all(map(is_size, self.grid_size)):
+                raise ValueError(
+                    f"Convolution: grid_size must have {ndim} positive numbers, got {grid_size}"
+                )
             self._axes = self._whole(self.grid_size)
         self.register_weight("kernel", kernel, "kernel_shape")
         if kernel_batch:
@@ -152,9 +149,9 @@ class Convolution(GridOperator[Axis]):
         return correlated(x, kernel, axes, linop.method)
 
     def axes_for(self, x: Tensor) -> Sequence[Axis]:
-        """Return the axes of the correlation with the flipped kernel, for an input of either way.
+        """Return the axes for an input of either way and the kernel as it is now.
 
-        The kernel is as it is now; what ``_axes`` has is a kernel of one element.
+        Those in ``_axes`` are of a kernel of one element.
         """
         own = self._axes or self._whole(x.shape[x.ndim - self.ndim :])
         sizes = self.kernel.shape[self.kernel.ndim - self.ndim :]
@@ -182,17 +179,3 @@ class Convolution(GridOperator[Axis]):
         if not self._axes and any(dim in dims for dims in self.axis_dims):
             return "a slice of the grid has neighbours where its size says; give grid_size"
         return super().why_opaque(dim)
-
-
-def _check_grid_size(grid_size: Sequence[int], here: Dims, there: Dims) -> None:
-    if len(grid_size) != len(here) or not all(map(is_size, grid_size)):
-        raise ValueError(
-            f"Convolution: grid_size must have {len(here)} positive numbers, got {grid_size}"
-        )
-    sizes: dict[str, int] = {}
-    for dim, size in zip((*here, *there), (*grid_size, *grid_size), strict=True):
-        if sizes.setdefault(dim, size) != size:
-            raise ValueError(
-                f"Convolution: a dimension must have one size in grid_size, got {sizes[dim]} and "
-                f"{size} for {dim} in ({', '.join(here)}) -> ({', '.join(there)})"
-            )

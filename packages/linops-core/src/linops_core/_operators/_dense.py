@@ -17,10 +17,9 @@ class Dense(SliceableLinop):
     r"""Multiplication with a weight, and a sum over the dimensions that only the input has.
 
     In index notation :math:`y_{bo} = \sum_i w_{bio} x_{bi}`: dimensions in input and output are
-    batches, those of the output alone rows, those of the input alone columns. A matrix, a
-    batch of matrices and the coil maps of an MRI scanner (``("C", "Nx", "Ny")`` between
-    ``("Nx", "Ny")`` and ``("C", "Nx", "Ny")``) are all Dense. It can be sliced along all of its
-    dimensions.
+    batches, those of the output alone rows, those of the input alone columns. Matrices and the
+    coil maps of an MRI scanner (``("C", "Nx", "Ny")`` between ``("Nx", "Ny")`` and ``("C", "Nx",
+    "Ny")``) are Dense. It can be sliced along all of its dimensions.
 
     Parameters
     ----------
@@ -75,24 +74,20 @@ class Dense(SliceableLinop):
     def _check_dims(
         self, weight_dims: tuple[NamedDimension, ...], broadcast: tuple[NamedDimension, ...]
     ) -> None:
-        inputs, outputs, of_weight = set(self.ishape), set(self.oshape), set(weight_dims)
-        for dim in of_weight - ((inputs | outputs) - {ELLIPSES}):
-            raise ValueError(
-                f"{self.name}: every dimension of the weight must be a named one of the input or "
-                f"of the output, got {dim} for {self.shape}"
-            )
-        for dim in (inputs ^ outputs) - of_weight:
-            raise ValueError(
-                f"{self.name}: a dimension of one side alone must be in the weight, got {dim} "
-                f"for {self.shape}"
-            )
-        for dim in set(broadcast) - (inputs & outputs):
-            raise ValueError(
-                f"{self.name}: a broadcast dimension must be in the input and in the output, "
-                f"got {dim} for {self.shape}"
-            )
-        for dim in (inputs | outputs) - self.dims - {ELLIPSES}:
-            raise ValueError(f"{self.name}: dimensions must have names, got {dim} for {self.shape}")
+        inputs, outputs, of_weight = {*self.ishape}, {*self.oshape}, {*weight_dims}
+        rules = {
+            "every dimension of the weight must be a named one of the input or of the output": (
+                of_weight - ((inputs | outputs) - {ELLIPSES})
+            ),
+            "a dimension of one side alone must be in the weight": (inputs ^ outputs) - of_weight,
+            "a broadcast dimension must be in the input and in the output": (
+                {*broadcast} - (inputs & outputs)
+            ),
+            "dimensions must have names": (inputs | outputs) - self.dims - {ELLIPSES},
+        }
+        for rule, others in rules.items():
+            for dim in others:
+                raise ValueError(f"{self.name}: {rule}, got {dim} for {self.shape}")
 
     @classmethod
     def from_einstr(
@@ -103,13 +98,7 @@ class Dense(SliceableLinop):
     ) -> Self:
         """Make a Dense from a string like ``"MN,N->M"``: weight, input and output.
 
-        Parameters
-        ----------
-        weight : Tensor
-        einstr : str
-            Dimensions as in :func:`nameddim.Dim`: an upper-case letter begins each name.
-        broadcast_dims : sequence of dimensions, optional
-            As for :class:`Dense`.
+        Dimensions are written as in :func:`nameddim.Dim`: an upper-case letter begins each name.
 
         Raises
         ------

@@ -73,13 +73,13 @@ class Diagonal(SliceableLinop):
         super().__init__(NamedShape(dims, **others))
         broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
         self.register_weight("weight", weight, "weight_shape", broadcast)
-        for dim in self.shape.other_shapes["weight_shape"]:
+        own = self.shape.other_shapes["weight_shape"]
+        for dim in own:
             if dim == ELLIPSES or dim not in self.ishape:
                 raise ValueError(
                     f"{self.name}: every dimension of the weight must be one of {self.shape}, "
                     f"got {dim}"
                 )
-        own = self.shape.other_shapes["weight_shape"]
         self._alignment = axes_along(*letters_of(own, self.ishape))
 
     @classmethod
@@ -94,16 +94,8 @@ class Diagonal(SliceableLinop):
     ) -> Self:
         """Make a Diagonal whose weight has only some dimensions of ``ioshape``, in any order.
 
-        Parameters
-        ----------
-        weight : Tensor
-            Of shape ``weight_shape``. Along the other dimensions of ``ioshape`` it is the same;
-            it is not expanded in memory.
-        shape_kwargs : mapping of str to sequence of dimensions, optional
-            Further tuples of dimensions, which the shape of the operator keeps under these names
-            (:class:`~nameddim.NamedShape`).
-        broadcast_dims : sequence of dimensions, optional
-            Those in which the weight has size 1 and stands for all.
+        Along the others it is the same, and not expanded in memory. The shape of the operator keeps
+        ``shape_kwargs``, further tuples of dimensions, under their names.
 
         Examples
         --------

@@ -33,9 +33,9 @@ class FFT(SliceableLinop):
     Parameters
     ----------
     ndim : int
-        Number of dimensions of the grid, at least 1.
+        Number of dimensions of the grid, at least 1. They cannot be sliced.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the grid, which can be sliced; any by default. The grid cannot.
+        Dimensions before the grid, which can be sliced; any by default.
     grid_shapes : (image dimensions, k-space dimensions), optional
         By default (Nx, Ny, Nz)[:ndim] and (Kx, Ky, Kz)[:ndim].
     norm : {"ortho", "backward", "forward"}
@@ -88,9 +88,8 @@ class FFT(SliceableLinop):
                 f"got {grid_shapes!r}"
             )
         image, kspace = grids
-        super().__init__(
-            batched(batch_shape, image, kspace, image_shape=image, kspace_shape=kspace)
-        )
+        shape = batched(batch_shape, image, kspace, image_shape=image, kspace_shape=kspace)
+        super().__init__(shape)
         self.ndim, self.norm, self.centered = ndim, norm, centered
         self._axes = tuple(range(-ndim, 0))
 
@@ -136,9 +135,10 @@ class FFT(SliceableLinop):
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
         shapes = self.shape.other_shapes
-        if dim in shapes["image_shape"] or dim in shapes["kspace_shape"]:
-            return "a Fourier transform mixes all of its grid"
-        return None
+        if dim not in shapes["image_shape"] and dim not in shapes["kspace_shape"]:
+            return None
+        advice = "" if self.norm == "ortho" else '; its normal can be sliced with norm="ortho"'
+        return f"a Fourier transform mixes all of its grid{advice}"
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the transform without shifts; see :meth:`NamedLinop.without_fftshift`."""
@@ -177,17 +177,4 @@ class FFT(SliceableLinop):
         """Return a multiple of the identity."""
         if self.norm == "ortho":
             return Identity(self.ishape)
-        return GridMultiple(linked(self), NamedShape(self.ishape))
-
-
-class GridMultiple(Normal):
-    """The normal operator of a transform that is not orthonormal: s^2 N times the identity."""
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: a tile does not know N, the length of the grid."""
-        if self.linop.why_opaque(dim) is None:
-            return None
-        return (
-            "the normal of this Fourier transform multiplies by a number that depends on the "
-            'length of the whole grid, which a tile does not know; use norm="ortho"'
-        )
+        return Normal(linked(self), NamedShape(self.ishape))

@@ -17,11 +17,7 @@ Dims: TypeAlias = Sequence[NamedDimension | str]
 
 
 class AxisMap(Protocol):
-    """What an operator does along one axis of a grid.
-
-    The axis is one dimension of the grid and any number of dimensions on the other side; lengths,
-    supports and slices are in this order.
-    """
+    """What an operator does along one axis: a dimension of the grid, then any of the other side."""
 
     @property
     def lengths(self) -> tuple[int | None, ...]:
@@ -68,8 +64,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     """An operator that acts along each axis of a grid as an :class:`AxisMap` says.
 
     A subclass hands the maps over, names the grid's dimensions in ``_grids`` and writes ``fn`` and
-    ``adj_fn``. Sizes, supports, roles and tiles follow. All other dimensions are those of batches
-    and of weights.
+    ``adj_fn``. Sizes, supports, roles and tiles follow.
     """
 
     _grids: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
@@ -159,17 +154,22 @@ def batched(batch_shape: Dims | None, grid: Dims, result: Dims, **others: Dims) 
 
 
 def checked_dims(
-    owner: str, argument: str, dims: Dims | None, default: Dims, needed: int, reason: str
+    owner: str, argument: str, dims: Dims | None, default: Dims, reason: str
 ) -> tuple[NamedDimension, ...]:
-    """Return the dimensions that were given, or else the default ones, if there are as many."""
+    """Return the dimensions that were given, as many as the default ones, or else these."""
     found = as_dims(default if dims is None else dims)
-    if len(found) != needed or ELLIPSES in found:
+    if len(found) != len(default) or ELLIPSES in found:
         raise ValueError(
-            f"{owner}: {argument} must have {needed} dimensions for {reason}, got {found}"
+            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {found}"
         )
     return found
 
 
+def axis_names(letter: str, ndim: int) -> Dims:
+    """Return the letter with x, y, z, or with numbers for more axes than three."""
+    return tuple([f"{letter}{x}" for x in "xyz"[:ndim]]) if ndim <= 3 else numbered(letter, ndim)
+
+
 def numbered(letter: str, ndim: int) -> Dims:
     """Return the letter, the letter with 1, with 2, and so on."""
-    return tuple(f"{letter}{axis or ''}" for axis in range(ndim))
+    return tuple([f"{letter}{axis or ''}" for axis in range(ndim)])

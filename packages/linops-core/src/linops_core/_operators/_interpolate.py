@@ -11,12 +11,20 @@ from operator import add, mul, or_
 import torch
 from torch import Tensor
 
-from nameddim import AnyDim, NamedDimension, as_dims, get_nd_shape
+from nameddim import AnyDim, NamedDimension, as_dims
 
 from .._base._sizes import is_size, per_axis
 from .._kernels._gridding import gridded, interpolated, outer
 from .._kernels._interpolation_weights import kernel_of
-from ._grid_operator import Dims, GridOperator, GridPart, batched, checked_dims, numbered
+from ._grid_operator import (
+    Dims,
+    GridOperator,
+    GridPart,
+    axis_names,
+    batched,
+    checked_dims,
+    numbered,
+)
 
 
 class Interpolate(GridOperator[GridPart]):
@@ -44,15 +52,15 @@ class Interpolate(GridOperator[GridPart]):
     locs : Tensor
         Real, (..., D) for a grid of D dimensions, 1 to 3: coordinate d of a point counts along
         axis d, and n is grid point n. What is at NaN is NaN. A Parameter stays that Parameter.
-        Gradients to it are the derivatives of the formula; see the notes for where it has none.
     grid_size : sequence of int
         D numbers.
     batch_shape : sequence of dimensions, optional
         Dimensions before the grid, which can be sliced; any by default.
     locs_batch_shape : sequence of dimensions, optional
-        Of the points, which can be sliced. By default ``("K",)``, or ``("K", "K1", ...)``.
+        Of the points, which can be sliced; K, K1, ... by default.
     grid_shape : sequence of dimensions, optional
-        Of the grid. By default Kx, Ky, Kz. Can be sliced, but those that the points have too.
+        Of the grid, which can be sliced, but dimensions that the points have too; Kx, Ky, Kz by
+        default.
     width : float
         In units of the grid's spacing, along every axis.
     kernel : {"kaiser_bessel", "spline", "linear"}
@@ -62,8 +70,7 @@ class Interpolate(GridOperator[GridPart]):
     pad_mode : {"circular", "zeros"}
         What the grid is outside: itself again, or zero.
     kernel_params : mapping, optional
-        By default the order of a spline is 1, and beta the best one for an oversampling of 2,
-        see below.
+        By default the order of a spline is 1, and beta that of an oversampling of 2.
 
     Raises
     ------
@@ -89,25 +96,21 @@ class Interpolate(GridOperator[GridPart]):
     alpha = 1.25  3.9e-1    7.5e-2    1.8e-2    1.5e-3    9.7e-5
     ============  ========  ========  ========  ========  ========
 
-    The kernel ends before :math:`|t| = 1`, where other programs still take :math:`I_0(0) = 1`: the
-    difference is seen at points for which half the width reaches a grid point exactly, and is of
-    the size of the errors above.
+    The kernel is 0 at :math:`|t| = 1`, where other programs take :math:`I_0(0) = 1`: the
+    difference, at points exactly half the width away from a grid point, is of the size of the
+    errors above.
 
-    As a function of a location, y has a derivative everywhere but here. The spline of order 1 has
-    kinks where a coordinate, or a coordinate plus or minus half the width, is an integer: with
-    ``norm=1`` the gradient there is the derivative towards larger coordinates, which is the
-    derivative where the kinks cancel. With ``norm=2`` the tip of the kernel counts with a gradient
-    of 0. The Kaiser-Bessel kernel jumps from 1 to 0 at half the width, so y jumps where a grid
-    point is exactly that far away, as at all integer locations if the width is even. The gradient
-    there is that of the neighbours that count: those nearer than half the width.
+    Gradients to the locations are the derivatives of the formula. Where it has none: at the kinks
+    of the spline of order 1 it is the derivative towards larger coordinates, at its tip with
+    ``norm=2`` it is 0, and where the Kaiser-Bessel kernel jumps, half the width away from a grid
+    point, it is that of the neighbours nearer than half the width.
 
     Sums run over the neighbours one by one, so nothing is allocated for all neighbours of all
     points but, with ``norm=2``, their weights.
 
-    A slice of the grid has those neighbours of all points that are in it. Since locations may
-    change, and lie anywhere, a tile goes through all of them: cut along the points where that is
-    possible. What is outside of the slice counts as zero times what is at its end, so that a value
-    there that is not finite reaches all points.
+    Locations may lie anywhere, so a slice of the grid goes through all points: cut along the
+    points where that is possible. What is outside of the slice counts as zero times what is at its
+    end, so that a value there that is not finite reaches all points.
 
     References
     ----------
@@ -145,11 +148,11 @@ class Interpolate(GridOperator[GridPart]):
         sizes = per_axis("Interpolate", "grid_size", grid_size)
         _check(locs, sizes, width, norm, pad_mode)
         weigh = kernel_of(kernel, width, kernel_params)
-        ndim, default = len(sizes), get_nd_shape(len(sizes), kspace=True)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
-        grid = checked_dims("Interpolate", "grid_shape", grid_shape, default, ndim, why)
-        of_points = ("Interpolate", "locs_batch_shape", locs_batch_shape)
-        points = checked_dims(*of_points, numbered("K", locs.ndim - 1), locs.ndim - 1, why)
+        names = axis_names("K", len(sizes))
+        grid = checked_dims("Interpolate", "grid_shape", grid_shape, names, why)
+        names = numbered("K", locs.ndim - 1)
+        points = checked_dims("Interpolate", "locs_batch_shape", locs_batch_shape, names, why)
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
         of_locs = (*points, _nameless({*batch, *grid, *points}))
         shape = batched(batch, grid, points, grid_shape=grid, locs_shape=of_locs)
@@ -163,7 +166,7 @@ class Interpolate(GridOperator[GridPart]):
         """Return the values of x at the points."""
         locs = linop.weight_part("locs")
         batch = x.shape[: x.ndim - len(linop.grid_size)]
-        points = x.reshape(batch.numel(), linop.n_points)
+        points = x.reshape(batch.numel(), math.prod(linop.lengths))
         return interpolated(points, *linop.neighbours(locs)).reshape(batch + locs.shape[:-1])
 
     @staticmethod
@@ -172,7 +175,7 @@ class Interpolate(GridOperator[GridPart]):
         locs = linop.weight_part("locs")
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(batch.numel(), locs.shape[:-1].numel())
-        grid = gridded(values, linop.n_points, *linop.neighbours(locs))
+        grid = gridded(values, math.prod(linop.lengths), *linop.neighbours(locs))
         return grid.reshape(*batch, *linop.lengths)
 
     @property
@@ -180,19 +183,8 @@ class Interpolate(GridOperator[GridPart]):
         """Size of the grid, or of what a tile has of it."""
         return tuple([axis.stop - axis.start for axis in self._axes])
 
-    @property
-    def n_points(self) -> int:
-        """Number of points of the grid."""
-        return math.prod(self.lengths)
-
     def neighbours(self, locs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Return where the grid points next to each location are, and how much they weigh.
-
-        Returns
-        -------
-        positions, weights : lists of Tensor
-            As ``interpolated`` takes them, the points in row-major order.
-        """
+        """Return positions and weights of the neighbours of each location, for `interpolated`."""
         radius = self.width / 2
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
@@ -224,30 +216,29 @@ class Interpolate(GridOperator[GridPart]):
 
 
 def _nameless(used: Set[str]) -> NamedDimension:
-    """Return what stands for the axis of the coordinates, which nobody else has or may slice.
-
-    The numbers count from where no user's do: one that comes with a resolved ``...`` later is
-    numbered anew, and would no longer be called as its neighbour calls it.
-    """
+    """Return what stands for the axis of the coordinates; numbers of users begin at 1."""
     return next(dim for dim in map(AnyDim, count(99)) if dim not in used)
 
 
 def _check(locs: Tensor, sizes: tuple[int, ...], width: float, norm: int, pad_mode: str) -> None:
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        kind = locs.dtype if isinstance(locs, Tensor) else type(locs)
+        kind = getattr(locs, "dtype", type(locs))
         raise TypeError(f"Interpolate: the locations must be a tensor of real numbers, got {kind}")
-    if len(sizes) not in (1, 2, 3) or not all(map(is_size, sizes)):
-        raise ValueError(f"Interpolate: grid_size must be 1, 2 or 3 positive integers, got {sizes}")
-    if not locs.ndim or locs.shape[-1] != len(sizes):
-        raise ValueError(
-            f"Interpolate: the last dimension of the locations must have size {len(sizes)} for a "
-            f"grid of {sizes}, got shape {tuple(locs.shape)}"
-        )
-    if not isinstance(width, Real) or not 0 < width < math.inf:
-        raise ValueError(f"Interpolate: width must be positive and finite, got {width!r}")
-    if norm not in (1, 2):
-        raise ValueError(f"Interpolate: norm must be 1 or 2, got {norm!r}")
-    if pad_mode not in ("circular", "zeros"):
-        raise ValueError(
-            f"Interpolate: pad_mode must be one of ['circular', 'zeros'], got {pad_mode!r}"
-        )
+    ndim = len(sizes)
+    rules = {
+        f"grid_size must be 1, 2 or 3 positive integers, got {sizes}": (
+            ndim in (1, 2, 3) and all(map(is_size, sizes))
+        ),
+        f"the last dimension of the locations must have size {ndim} for a grid of {sizes}, got "
+        f"shape {tuple(locs.shape)}": locs.shape[-1:] == (ndim,),
+        f"width must be positive and finite, got {width!r}": (
+            isinstance(width, Real) and 0 < width < math.inf
+        ),
+        f"norm must be 1 or 2, got {norm!r}": norm in (1, 2),
+        f"pad_mode must be one of ['circular', 'zeros'], got {pad_mode!r}": (
+            pad_mode in ("circular", "zeros")
+        ),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise ValueError(f"Interpolate: {rule}")

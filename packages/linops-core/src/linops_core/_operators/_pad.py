@@ -8,7 +8,7 @@ from nameddim import as_dims, get_nd_shape
 
 from .._base._sizes import is_size, per_axis
 from .._base._unused_names import UnusedNames
-from .._kernels._shift import Shift
+from .._kernels._halo import Axis
 from ._grid_operator import Dims, batched
 from ._placement import Placement
 
@@ -48,11 +48,11 @@ class Centred(Placement):
                 f"{owner}: in_shape and out_shape must be {ndim} named dimensions each for that "
                 f"many sizes, got {shape}"
             )
-        shifts = [
-            Shift(axis, int(n), int(m), int(m) // 2 - int(n) // 2)
-            for axis, (n, m) in enumerate(zip(before, after, strict=True), -ndim)
+        axes = [
+            Axis(int(n), int(m), 1, int(m) // 2 - int(n) // 2)
+            for n, m in zip(before, after, strict=True)
         ]
-        super().__init__(shape, shifts)
+        super().__init__(shape, axes, range(-ndim, 0))
 
 
 class PadLast(Centred):

@@ -6,7 +6,7 @@ from nameddim import NamedDimension, NamedShape, as_dims
 
 from .._base._sides import axis_of
 from .._base._sizes import is_size, one_dimension
-from .._kernels._shift import Shift
+from .._kernels._halo import Axis
 from ._grid_operator import Dims
 from ._placement import Placement
 
@@ -48,9 +48,8 @@ class AtTheEnd(Placement):
             raise ValueError(f"{owner}: oshape must be ishape but for {name}, got {shape}")
         if not shape.dims >= {name, *changed}:
             raise ValueError(f"{owner}: the dimension must have a name on both sides, got {shape}")
-        super().__init__(
-            shape, [Shift(axis_of(position, inputs), int(from_length), int(to_length), 0)]
-        )
+        axis = Axis(int(from_length), int(to_length), 1, 0)
+        super().__init__(shape, [axis], [axis_of(position, inputs)])
 
 
 class PadDim(AtTheEnd):

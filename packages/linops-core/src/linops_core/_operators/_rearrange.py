@@ -45,7 +45,7 @@ class Rearrange(SliceableLinop):
     Raises
     ------
     ValueError
-        If a pattern is none, the two do not have the same axes, they do not fit the shapes, or a
+        If a pattern is none, the patterns do not have the same axes or do not fit the shapes, or a
         length is not that of an axis; when called, if a length is missing or does not fit.
 
     References

@@ -182,15 +182,8 @@ class Repeat(Expansion):
             )
         super().__init__(ishape, oshape, counts)
 
-    @staticmethod
-    def fn(linop: Repeat, x: Tensor, /) -> Tensor:
-        """Return x repeated, as a view."""
-        return linop.expanded(x)
-
-    @staticmethod
-    def adj_fn(linop: Repeat, x: Tensor, /) -> Tensor:
-        """Return the sum over the repetitions."""
-        return linop.summed(x)
+    fn = staticmethod(Expansion.expanded)
+    adj_fn = staticmethod(Expansion.summed)
 
 
 class SumReduce(Expansion):
@@ -244,15 +237,8 @@ class SumReduce(Expansion):
             )
         super().__init__(oshape, ishape, {dim: known.get(dim) for dim in gone})
 
-    @staticmethod
-    def fn(linop: SumReduce, x: Tensor, /) -> Tensor:
-        """Return the sum of x over what the output lacks."""
-        return linop.summed(x)
-
-    @staticmethod
-    def adj_fn(linop: SumReduce, x: Tensor, /) -> Tensor:
-        """Return x repeated, as a view."""
-        return linop.expanded(x)
+    fn = staticmethod(Expansion.summed)
+    adj_fn = staticmethod(Expansion.expanded)
 
     @staticmethod
     def normal_fn(linop: SumReduce, x: Tensor, /) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,10 +22,9 @@ Function = Callable[[Tensor], Tensor]
 class SimpleLinop(NamedLinop):
     r"""An operator of plain functions: one for :math:`Ax`, one for :math:`A^H y`.
 
-    Nothing is known of its dimensions, so none can be sliced; an operator that is to be cut is a
-    class of its own, see :class:`NamedLinop`. Functions that are modules are parts of the operator:
-    their weights move, are saved and are copied with it. What is pickled must be functions that
-    can be.
+    None of its dimensions can be sliced; an operator that is to be cut is a class of its own, see
+    :class:`NamedLinop`. Functions that are modules are parts of the operator: their weights move,
+    are saved and are copied with it. To be pickled it needs functions that can be.
 
     Parameters
     ----------
@@ -42,10 +40,9 @@ class SimpleLinop(NamedLinop):
     name : str, optional
     check : bool
         Whether the functions have to pass the dot test, :math:`\langle A x, y \rangle = \langle x,
-        A^H y \rangle`, on random vectors of the size, dtype and device of the first input, and
-        whether ``normal`` is the adjoint after the forward. It costs some calls, once, at the
-        first use of the operator, its adjoint or its normal, and is put off while torch compiles
-        or transforms, where no value can be looked at.
+        A^H y \rangle`, on random vectors like the first input, and ``normal`` has to be the adjoint
+        after the forward. It costs some calls, once, at the first use of the operator, its adjoint
+        or its normal, and is put off while torch compiles or transforms.
 
     Raises
     ------
@@ -101,18 +98,19 @@ class SimpleLinop(NamedLinop):
         return linop.forward_function(x)
 
     @staticmethod
-    def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def adj_fn(linop: SimpleLinop, x: Tensor, /) -> Tensor:
         """Return A^H x."""
-        result: Tensor = linop.adjoint_function(x)
+        assert linop.adjoint_function is not None
+        result = linop.adjoint_function(x)
         linop.check_once(result)
         return result
 
     @staticmethod
-    def normal_fn(linop: Any, x: Tensor, /) -> Tensor:
+    def normal_fn(linop: SimpleLinop, x: Tensor, /) -> Tensor:
         """Return A^H A x, through the function that was given for it."""
         linop.check_once(x)
-        result: Tensor = linop.normal_function(x)
-        return result
+        assert linop.normal_function is not None
+        return linop.normal_function(x)
 
     def check_once(self, x: Tensor) -> None:
         """Check the functions on vectors like the input ``x``, if that is still to be done."""
@@ -127,37 +125,27 @@ class SimpleLinop(NamedLinop):
         from ..testing import dottest
 
         dims = tuple(AnyDim(axis + 1) for axis in range(x.ndim))
-        plain = SimpleLinop(
-            self.forward_function, self.adjoint_function, None, dims, ("...",), self.name
-        )
+        functions = self.forward_function, self.adjoint_function
+        plain = SimpleLinop(*functions, None, dims, ("...",), self.name)
         is_number = x.is_floating_point() or x.is_complex()
         dtype = x.dtype if is_number else torch.get_default_dtype()
         sizes = {str(dim): length for dim, length in zip(dims, x.shape, strict=True)}
         with torch.no_grad():
             dottest(plain, sizes, dtypes=[dtype], trials=2, device=x.device)
-            if self.normal_function is not None:
-                generator = torch.Generator("cpu").manual_seed(0)
-                z = torch.randn(x.shape, dtype=dtype, generator=generator, device="cpu").to(
-                    x.device
+            if self.normal_function is None:
+                return
+            z = torch.randn(x.shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
+            z = z.to(x.device)
+            found, expected = self.normal_function(z), plain.H(plain(z))
+            bound = torch.finfo(expected.dtype).eps ** 0.5 * max(found.norm(), expected.norm())
+            if found.shape != x.shape or not (found - expected).norm() <= bound:
+                raise ValueError(
+                    f"{self.signature}: normal must be the adjoint after the forward, got another "
+                    f"result for a random vector of shape {tuple(x.shape)}"
                 )
-                found, expected = self.normal_function(z), plain.H(plain(z))
-                rtol = torch.finfo(expected.dtype).eps ** 0.5
-                if found.shape != x.shape or not (found - expected).norm() <= rtol * max(
-                    found.norm(), expected.norm()
-                ):
-                    raise ValueError(
-                        f"{self.signature}: normal must be the adjoint after the forward, got "
-                        f"another result for a random vector of shape {tuple(x.shape)}"
-                    )
 
     def adjoint(self) -> NamedLinop:
-        """Return the adjoint.
-
-        Raises
-        ------
-        NotImplementedError
-            If there is no function for it.
-        """
+        """Return the adjoint; a NotImplementedError says that there is no function for it."""
         if self.adjoint_function is None:
             raise NotImplementedError(
                 f"{self.signature}: there is no adjoint; give a function for it"

@@ -10,11 +10,11 @@ from nameddim import NamedDimension, NamedShape
 
 from .._algebra._same_space import same_space
 from .._base._linop import NamedLinop
+from .._base._sides import Side, dims_of
 from .._base._sizes import one_dimension
 from ._concat import Blocks, SideBySide
 
 DimAndIndex: TypeAlias = tuple[NamedDimension | str | None, int | None]
-Dims: TypeAlias = tuple[NamedDimension, ...]
 
 
 class Stack(SideBySide):
@@ -37,12 +37,11 @@ class Stack(SideBySide):
         Name of the new dimension and its index in the new shape, negative ones from the end.
         At least one must be given; the name is one that no operand has.
     threaded : bool
-        Whether the operands run on threads of their own, in the state of the caller's: modes of
-        gradients and of inference, autocast, current device, streams. Results are the same bits;
-        gradients of what operands share are the same bits on every run, and those without threads
-        but for the order in which they are added. Where torch compiles, traces or transforms, and
-        where it is in a mode that cannot be carried over, such as that of a default device, they
-        run one after another.
+        Whether the operands run on threads of their own, with the caller's modes of gradients and
+        inference, autocast, current device and streams. Results are the same bits; so are
+        gradients on every run, but those of what operands share are added in another order than
+        without threads. Where torch compiles, traces or transforms, and in a mode that cannot be
+        carried over, such as that of a default device, they run one after another.
     num_workers : int, optional
         How many run at once; as many as there are processors by default.
 
@@ -76,29 +75,28 @@ class Stack(SideBySide):
         name: str | None = None,
     ) -> None:
         operands = same_space("Stack", linops)
-        ishape, of_input = with_new_dim("idim", operands, operands[0].ishape, idim_and_idx)
-        oshape, of_output = with_new_dim("odim", operands, operands[0].oshape, odim_and_idx)
-        if of_input is None and of_output is None:
+        ishape, of_input = with_new_dim("input", operands, idim_and_idx)
+        oshape, of_output = with_new_dim("output", operands, odim_and_idx)
+        blocks = of_input | of_output
+        if not blocks:
             raise ValueError("Stack: idim_and_idx, odim_and_idx or both must be given, got neither")
         shape = NamedShape(ishape, oshape)
-        super().__init__(shape, operands, of_input, of_output, threaded, num_workers, name)
+        super().__init__(shape, operands, blocks, threaded, num_workers, name)
 
 
 def with_new_dim(
-    which: str, linops: Sequence[NamedLinop], names: Dims, dim_and_index: DimAndIndex
-) -> tuple[Dims, Blocks | None]:
-    """Return ``names`` with the new dimension among them, and the blocks along it."""
+    side: Side, linops: Sequence[NamedLinop], dim_and_index: DimAndIndex
+) -> tuple[tuple[NamedDimension, ...], dict[Side, Blocks]]:
+    """Return the names of a side with the new dimension, and the blocks along it."""
+    which, names = f"{side[0]}dim", dims_of(linops[0].shape, side)
+    rule = f"Stack: {which}_and_idx must be a dimension and its index, got {dim_and_index!r}"
     if not isinstance(dim_and_index, (tuple, list)) or len(dim_and_index) != 2:
-        raise TypeError(
-            f"Stack: {which}_and_idx must be a dimension and its index, got {dim_and_index!r}"
-        )
+        raise TypeError(rule)
     dim, index = dim_and_index
     if dim is None:
         if index is not None:
-            raise ValueError(
-                f"Stack: {which}_and_idx must be a dimension and its index, got {dim_and_index}"
-            )
-        return names, None
+            raise ValueError(rule)
+        return names, {}
     new = one_dimension("Stack", f"the dimension of {which}_and_idx", dim)
     if not isinstance(index, Integral) or not -len(names) - 1 <= index <= len(names):
         raise ValueError(
@@ -112,4 +110,5 @@ def with_new_dim(
                 f"{linop.signature}, which has {', '.join(sorted(map(str, linop.dims)))}"
             )
     place = int(index) % (len(names) + 1)
-    return (*names[:place], new, *names[place:]), Blocks(place, (1,) * len(linops), is_new=True)
+    blocks = Blocks(place, (1,) * len(linops), is_new=True)
+    return (*names[:place], new, *names[place:]), {side: blocks}
