@@ -104,7 +104,9 @@ def test_a_mask_of_the_shape_of_a_block_keeps_elements_of_every_block() -> None:
 
 
 def test_a_mask_that_may_mean_both_needs_a_word() -> None:
-    with pytest.raises(ValueError, match=r"mask_of must say what a mask of shape \(2, 2\) selects"):
+    with pytest.raises(
+        ValueError, match=r"mask_of must say which if both are one, got shape \(2, 2\)"
+    ):
         ArrayToBlocks([4, 3], [2, 2], [2, 1], CROSS)
     x = torch.arange(12.0).reshape(4, 3)
     of_blocks = ArrayToBlocks([4, 3], [2, 2], [2, 1], CROSS, mask_of="blocks")
@@ -232,13 +234,13 @@ def test_a_tile_of_kept_blocks_reads_its_part_of_them() -> None:
             ([4], [2], [1], torch.ones(4).bool()),
             {},
             ValueError,
-            r"the shape \(3,\) \(of blocks\) or \(2,\) \(of elements\), got shape \(4,\)",
+            r"the shape \(3,\) \(of blocks\) or \(2,\) \(of elements\), .* got shape \(4,\)",
         ),
         (
             ([4], [2], [1], torch.ones(2).bool()),
             {"mask_of": "blocks"},
             ValueError,
-            r"the shape \(3,\) \(of blocks\), got shape \(2,\)",
+            r"the shape \(3,\) \(of blocks\), .* got shape \(2,\)",
         ),
         (
             ([4], [2], [1], torch.ones(2).bool()),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from string import ascii_letters
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,22 +31,21 @@ def letters_of(*shapes: Sequence[str]) -> list[str]:
     return ["".join(letter[str(name)] for name in shape) for shape in shapes]
 
 
-@dataclass(frozen=True)
-class Axes:
+class Axes(NamedTuple):
     """How to lay out the axes of a tensor along others: a permutation, then new axes."""
 
     order: tuple[int, ...] | None = None
-    index: tuple[slice | str | None, ...] | None = None
-    n_named: int = field(default=0, compare=False)
+    layout: tuple[slice | str | None, ...] | None = None
+    n_named: int = 0
 
     def view(self, x: Tensor, ndim: int = 0) -> Tensor:
         """Return x with its axes so, to broadcast against a tensor of ``ndim``, without a copy."""
         if self.order is not None:
             front = x.ndim - len(self.order)
             x = x.permute(*range(front), *(front + axis for axis in self.order))
-        if self.index is None:
+        if self.layout is None:
             return x
-        index = list(self.index)
+        index = list(self.layout)
         if _REST in index:
             at = index.index(_REST)
             index[at : at + 1] = [None] * (ndim - self.n_named)
@@ -73,7 +71,7 @@ class Contraction:
         if not summed:
             self.kind = "product"
             self.weight_axes, self.x_axes = axes_along(of_weight, result), axes_along(of_x, result)
-            self.is_aligned = self.weight_axes == self.x_axes == Axes()
+            self.is_aligned = self.weight_axes[:2] == self.x_axes[:2] == (None, None)
         elif of_weight[1:] == of_x[-1:] and of_x[:-1] + of_weight[:1] == result:
             self.kind = "matrix"
         elif len(of_weight) == 2 and (of_weight[0], of_x[:-1] + of_weight[1]) == (of_x[-1], result):

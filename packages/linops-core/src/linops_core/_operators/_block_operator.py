@@ -176,15 +176,10 @@ def meaning_of(
         raise ValueError(f"{name}: mask_of must be one of {[*shapes]}, got {given!r}")
     allowed = [given] if given else [*shapes]
     fitting = [what for what in allowed if tuple(mask.shape) == shapes[what]]
-    if not fitting:
+    if len(fitting) != 1:
+        wanted = " or ".join(f"{shapes[what]} (of {what})" for what in allowed)
         raise ValueError(
-            f"{name}: the mask must have the shape "
-            f"{' or '.join(f'{shapes[what]} (of {what})' for what in allowed)}, "
-            f"got shape {tuple(mask.shape)}"
-        )
-    if len(fitting) > 1:
-        raise ValueError(
-            f"{name}: mask_of must say what a mask of shape {shapes['blocks']} selects, the "
-            "blocks or the elements of every block: both have this shape, got None"
+            f"{name}: the mask must have the shape {wanted}, and mask_of must say which if "
+            f"both are one, got shape {tuple(mask.shape)} and mask_of={given!r}"
         )
     return fitting[0]

@@ -45,10 +45,6 @@ class Blocks:
     is_new: bool = False
     """Whether the operands do not have the dimension: each has one index of it."""
 
-    def axis(self, names: tuple[NamedDimension, ...]) -> int:
-        """Return the axis of a tensor of shape ``names``; behind a ``...`` from the end."""
-        return axis_of(self.position, names)
-
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where each block starts, and the last one ends."""
@@ -154,7 +150,7 @@ class SideBySide(Composite):
         blocks = self._blocks.get("input")
         if blocks is None:
             return repeat(x)
-        axis = blocks.axis(self.ishape)
+        axis = axis_of(blocks.position, self.ishape)
         return x.unbind(axis) if blocks.is_new else torch.split(x, list(blocks.sizes), dim=axis)
 
     def put_together(self, results: Iterable[Tensor]) -> Tensor:
@@ -162,7 +158,7 @@ class SideBySide(Composite):
         blocks = self._blocks.get("output")
         if blocks is None:
             return total(results)
-        axis = blocks.axis(self.oshape)
+        axis = axis_of(blocks.position, self.oshape)
         if blocks.is_new:
             # Not a generator, which would hold a result while the next one is made.
             results = map(methodcaller("unsqueeze", axis), results)
@@ -185,11 +181,9 @@ class SideBySide(Composite):
         return self._operands_without_fftshift(concerned)
 
     def own_normal(self) -> NamedLinop:
-        """Return A^H A inside of the operands, where it can be.
+        """Return the sum of the normals of a block column, those of a block diagonal side by side.
 
-        The normal of a block column is the sum of the normals, that of a block diagonal the
-        normals side by side: intermediate results are as large as one block. In a block row
-        every block meets every other.
+        In a block row every block meets every other.
         """
         if "output" not in self._blocks:
             return normal_of(self)
@@ -240,9 +234,8 @@ class SideBySide(Composite):
     def _cut(self, window: Window) -> NamedLinop:
         """Return the operands that the window touches, cut by it.
 
-        The divided dimensions of a block diagonal may be cut apart. Blocks of which the part then
-        has only the input or only the output are zero: those before the others are one block
-        together, and so are those behind them.
+        Where the input and the output of a block diagonal are cut apart, what has only one of them
+        is zero: one block before the others, and one behind them.
         """
         divided = self._divided
         rest = {dim: piece for dim, piece in window.items() if dim not in divided}
@@ -326,11 +319,9 @@ class Concat(SideBySide):
     r"""Operators side by side: their inputs, outputs or both are concatenated.
 
     With ``odim`` alone a block column: all operands get the whole input, and their outputs are
-    concatenated along ``odim``. With ``idim`` alone a block row: each gets its block of the
-    input, and the outputs are added. With both a block diagonal.
-
-    Outputs are written into one tensor as they come, so that beside it there is one block in
-    memory, unless autograd has to keep them all.
+    concatenated. With ``idim`` alone a block row: each gets its block of the input, and the outputs
+    are added. With both a block diagonal. Outputs are written into one tensor as they come, unless
+    autograd has to keep them all.
 
     Parameters
     ----------
@@ -340,10 +331,8 @@ class Concat(SideBySide):
         At least one. A dimension that is in both shapes must be both.
     isizes, osizes : sequence of int, optional
         Length of each operand's block; needed where an operand does not know its size.
-    threaded : bool
-        Whether the operands run on threads of their own; see :class:`Stack`.
-    num_workers : int, optional
-        How many run at once; as many as there are processors by default.
+    threaded, num_workers : optional
+        As for :class:`Stack`.
 
     Raises
     ------

@@ -81,8 +81,8 @@ class FFT(SliceableLinop):
             grid_shapes = (get_nd_shape(ndim), get_nd_shape(ndim, kspace=True))
         is_pair = isinstance(grid_shapes, Sequence) and len(grid_shapes) == 2
         are_shapes = is_pair and all(isinstance(names, Iterable) for names in grid_shapes)
-        grids = tuple(map(as_dims, grid_shapes)) if are_shapes else ()
-        if not grids or any(len(names) != ndim for names in grids):
+        grids = [as_dims(names) for names in grid_shapes] if are_shapes else []
+        if [len(names) for names in grids] != [ndim, ndim]:
             raise ValueError(
                 f"FFT: grid_shapes must be {ndim} image and {ndim} k-space dimensions, "
                 f"got {grid_shapes!r}"

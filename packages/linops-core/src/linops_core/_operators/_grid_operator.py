@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
@@ -12,6 +12,7 @@ from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
 from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop
+from .._base._tile import Window
 
 Dims: TypeAlias = Sequence[NamedDimension | str]
 
@@ -122,22 +123,21 @@ class GridOperator(SliceableLinop, Generic[Map]):
                 return axis.supports[dims.index(ND.infer(dim))]
         return None
 
-    @staticmethod
-    def split(linop: GridOperator[Map], tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
-        window, axis_dims = linop.own_window(tile), linop.axis_dims
-        of_grid: dict[NamedDimension | None, slice] = {
-            dim: window[dim] for dims in axis_dims for dim in dims if dim and dim in window
-        }
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the operator between the slices of each window."""
+        axis_dims = self.axis_dims
+        of_grid = {dim for dims in axis_dims for dim in dims}
         # Axes of weights may be called as those of the grid, and are not cut with it.
-        others = {dim: piece for dim, piece in window.items() if dim not in of_grid}
-        piece = SliceableLinop.split(linop, others) if others else linop
-        if not of_grid:
-            return piece
-        pairs = zip(linop._axes, axis_dims, strict=True)
-        return linked(piece, _axes=tuple(axis.cut(*map(of_grid.get, dims)) for axis, dims in pairs))
-
-    adj_split = split
+        others = [{dim: w[dim] for dim in w if dim not in of_grid} for w in windows]
+        tiles = super()._tiles_at(others) if any(others) else [self] * len(windows)
+        if not windows or not windows[0].keys() & of_grid:
+            return tiles
+        cut = []
+        for tile, window in zip(tiles, windows, strict=True):
+            pieces = [[dim and window.get(dim) for dim in dims] for dims in axis_dims]
+            pairs = zip(self._axes, pieces, strict=True)
+            cut.append(linked(tile, _axes=tuple([axis.cut(*own) for axis, own in pairs])))
+        return cut
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the operator itself where it only passes ``dims`` on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Self
 
@@ -16,6 +16,7 @@ from .._base._linop import NamedLinop
 from .._base._sides import SIDES, Side, dims_of
 from .._base._sizes import is_size
 from .._base._sliceable import SliceableLinop
+from .._base._tile import Window
 from .._kernels._pattern import RUN, Item, names_of, parsed, rearranged
 from ._grid_operator import Dims
 
@@ -164,15 +165,13 @@ class Rearrange(SliceableLinop):
             return f"it is made of the axes ({' '.join(items[0])})"
         return "it is merged with others or has another name on the other side"
 
-    @staticmethod
-    def split(linop: Rearrange, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the operator between the slices of ``tile``; see :meth:`NamedLinop.split`."""
-        lengths = dict(linop._lengths)
-        for dim, piece in linop.own_window(tile).items():
-            for item in linop._items(dim):
-                lengths.update({name: piece.stop - piece.start for name in item if name in lengths})
-        if lengths == linop._lengths:
-            return linop
-        return linked(linop, _lengths=lengths)
-
-    adj_split = split
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the operator between the slices of each window."""
+        tiles = []
+        for window in windows:
+            lengths = dict(self._lengths)
+            for dim, piece in window.items():
+                names = [name for item in self._items(dim) for name in item if name in lengths]
+                lengths.update(dict.fromkeys(names, piece.stop - piece.start))
+            tiles.append(self if lengths == self._lengths else linked(self, _lengths=lengths))
+        return tiles

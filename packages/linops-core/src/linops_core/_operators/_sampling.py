@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any, Self
 
 import torch
@@ -90,7 +91,7 @@ class Sampling(GridOperator[GridPart]):
         super().__init__(shape, [GridPart(size, 0, size) for size in sizes])
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
-        self._checked: list[TensorState] | None = None
+        self._checked: list[TensorState] | None = [TensorState(indices) for indices in idx]
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -164,7 +165,7 @@ class Sampling(GridOperator[GridPart]):
         """Return the samples of x."""
         indices = linop.flat_indices()
         batch = x.shape[: x.ndim - len(linop.input_size)]
-        samples = x.reshape(*batch, linop.n_points).index_select(-1, indices.flatten())
+        samples = x.reshape(*batch, prod(linop.input_size)).index_select(-1, indices.flatten())
         return samples.reshape(batch + indices.shape)
 
     @staticmethod
@@ -174,7 +175,7 @@ class Sampling(GridOperator[GridPart]):
         batch = x.shape[: x.ndim - indices.ndim]
         samples = summable(x).reshape(*batch, indices.numel())
         places = indices.flatten().expand(samples.shape)
-        grid = samples.new_zeros(*batch, linop.n_points).scatter_add(-1, places, samples)
+        grid = samples.new_zeros(*batch, prod(linop.input_size)).scatter_add(-1, places, samples)
         return grid.reshape(*batch, *linop.input_size)
 
     @staticmethod
@@ -197,11 +198,6 @@ class Sampling(GridOperator[GridPart]):
         """Return the attributes; what was checked is other tensors in a copy."""
         return {**super().__getstate__(), "_checked": None}
 
-    @property
-    def n_points(self) -> int:
-        """Number of points of the grid."""
-        return torch.Size(self.input_size).numel()
-
     def flat_indices(self) -> Tensor:
         """Return the position of each sample in the flattened grid; shape of an index tensor."""
         self._check_again()
@@ -220,7 +216,7 @@ class Sampling(GridOperator[GridPart]):
         # Where numbers have two bytes, a sum of ones ends at 256 or 2048.
         of_ones = torch.float32 if dtype.itemsize == 2 else dtype
         ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
-        counts = ones.new_zeros(self.n_points).scatter_add(0, indices, ones)
+        counts = ones.new_zeros(prod(self.input_size)).scatter_add(0, indices, ones)
         part = tuple(slice(axis.start, axis.stop) for axis in self._axes)
         return counts.to(dtype).reshape(self.input_size)[part]
 

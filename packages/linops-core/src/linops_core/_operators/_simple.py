@@ -29,8 +29,7 @@ class SimpleLinop(NamedLinop):
     Parameters
     ----------
     forward : callable
-        Returns A x. Linear also over complex numbers where there are any: numbers are moved past
-        it, so what takes a real part is none.
+        Returns A x; linear over complex numbers too where there are any.
     adjoint : callable or None
         Returns A^H y. Without it there is neither an adjoint nor, without ``normal``, a normal.
     normal : callable, optional

@@ -25,9 +25,8 @@ class Stack(SideBySide):
     of the input, and the outputs are added: :math:`y = \sum_k A_k x_k`. With both it is
     :math:`y_k = A_k x_k`; if both are the same dimension, that is a batch dimension.
 
-    Outputs are written into one tensor as they come, so that beside it there is one in memory,
-    unless autograd has to keep them all. The new dimension can be sliced: a tile holds only the
-    operands that it is about. With a dimension that exists already, see :class:`Concat`.
+    The new dimension can be sliced: a tile holds only the operands that it is about. With a
+    dimension that exists already, see :class:`Concat`, also for how outputs are put together.
 
     Parameters
     ----------
