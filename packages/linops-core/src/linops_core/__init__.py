@@ -35,9 +35,9 @@ from ._operators._fft import FFT as FFT
 from ._operators._interpolate import Interpolate as Interpolate
 from ._operators._pad import Crop as Crop
 from ._operators._pad import Pad as Pad
+from ._operators._pad import PadDim as PadDim
 from ._operators._pad import PadLast as PadLast
-from ._operators._pad_dim import PadDim as PadDim
-from ._operators._pad_dim import Truncate as Truncate
+from ._operators._pad import Truncate as Truncate
 from ._operators._rearrange import Rearrange as Rearrange
 from ._operators._repeat import Repeat as Repeat
 from ._operators._repeat import SumReduce as SumReduce

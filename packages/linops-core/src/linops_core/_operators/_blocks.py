@@ -3,11 +3,139 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
+import torch
 from torch import Tensor
 
-from ._block_operator import BlockOperator
-from ._grid_operator import Dims
+from nameddim import NamedDimension, NamedShape
+
+from .._algebra._normal import Normal
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._sizes import is_size, per_axis
+from .._kernels._dtype import summable
+from .._kernels._halo import Axis
+from .._kernels._shift import moved
+from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
+from ._grid_operator import Dims, GridOperator, axis_names, batched, checked_dims
+
+
+class BlockOperator(GridOperator[SlidingWindows]):
+    """The base of :class:`ArrayToBlocks` and :class:`BlocksToArray`: one is the other reversed."""
+
+    kept: Tensor
+    """Flat positions of the blocks, or of the elements of a block, that a mask keeps."""
+
+    def __init__(
+        self,
+        grid_size: Sequence[int],
+        block_size: Sequence[int],
+        stride: Sequence[int],
+        mask: Tensor | None = None,
+        batch_shape: Dims | None = None,
+        array_shape: Dims | None = None,
+        blocks_shape: Dims | None = None,
+        *,
+        mask_of: str | None = None,
+    ) -> None:
+        name = type(self).__name__
+        windows = windows_of(name, grid_size, block_size, stride)
+        if mask is not None:
+            mask_of = meaning_of(name, mask, windows, mask_of)
+        elif mask_of is not None:
+            raise ValueError(f"{name}: mask_of must come with a mask, got {mask_of!r} alone")
+        ndim, why = len(windows), f"blocks of {tuple(block_size)}"
+        of_blocks = ("B",) if mask_of == "blocks" else axis_names("B", ndim)
+        default = (*of_blocks, *(("E",) if mask_of == "elements" else axis_names("E", ndim)))
+        array = checked_dims(name, "array_shape", array_shape, axis_names("N", ndim), why)
+        blocks = checked_dims(name, "blocks_shape", blocks_shape, default, why)
+        others = {"array_shape": array, "blocks_shape": blocks}
+        if mask is not None:
+            others["kept_shape"] = blocks[:1] if mask_of == "blocks" else blocks[-1:]
+        sides = (array, blocks) if self._has_grid_as_input else (blocks, array)
+        super().__init__(batched(batch_shape, *sides, **others), windows)
+        self.mask_of = mask_of
+        if mask is not None:
+            self.register_weight("kept", mask.flatten().nonzero().flatten(), "kept_shape")
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions of the array."""
+        return len(self._axes)
+
+    @property
+    def grid_size(self) -> tuple[int, ...]:
+        """Size of the array."""
+        return tuple([axis.size for axis in self._axes])
+
+    @property
+    def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
+        """For each axis that of the array, that which counts windows and that within one."""
+        shapes, ndim = self.shape.other_shapes, self.ndim
+        dims: tuple[NamedDimension | None, ...] = shapes["blocks_shape"]
+        selected = (None,) * ndim
+        counting = selected if self.mask_of == "blocks" else dims[:ndim]
+        within = selected if self.mask_of == "elements" else dims[-ndim:]
+        return list(zip(shapes["array_shape"], counting, within, strict=True))
+
+    def blocks_of(self, x: Tensor) -> Tensor:
+        """Return the blocks of an array: a view where no mask keeps some and none ends outside."""
+        if self.mask_of is None:
+            return unfolded(x, self._axes)
+        moves, positions = self._kept_positions()
+        points = moved(x, moves).flatten(x.ndim - self.ndim)
+        places = positions.flatten().expand(*points.shape[:-1], -1)
+        return points.gather(-1, places).reshape(*points.shape[:-1], *positions.shape)
+
+    def array_of(self, blocks: Tensor) -> Tensor:
+        """Return the array into which the blocks are summed."""
+        blocks = summable(blocks)
+        if self.mask_of is None:
+            return folded(blocks, self._axes)
+        moves, positions = self._kept_positions()
+        values = blocks.flatten(blocks.ndim - positions.ndim)
+        places = positions.flatten().expand(values.shape)
+        spans = torch.Size([axis.n_output for axis in moves])
+        array = values.new_zeros(*values.shape[:-1], spans.numel()).scatter_add(-1, places, values)
+        array = array.reshape(*values.shape[:-1], *spans)
+        return moved(array, [axis.reverse for axis in moves])
+
+    def _kept_positions(self) -> tuple[Sequence[Axis], Tensor]:
+        """Return how the array moves to where the windows are, and where there what is kept is."""
+        kept = self.weight_part("kept")
+        moves, windows = zip(*(axis.on_span() for axis in self._axes), strict=True)
+        spans = [axis.size for axis in windows]
+        starts = [
+            axis.stride * torch.arange(axis.n_windows, device=kept.device) for axis in windows
+        ]
+        inside = [torch.arange(axis.length, device=kept.device) for axis in windows]
+        of_blocks, of_elements = (flat_positions(at, spans) for at in (starts, inside))
+        if self.mask_of == "blocks":
+            of_blocks = of_blocks.flatten()[kept]
+        else:
+            of_elements = of_elements.flatten()[kept]
+        return moves, of_blocks.reshape(*of_blocks.shape, *[1] * of_elements.ndim) + of_elements
+
+    def counts(self, x: Tensor) -> Tensor:
+        """Return in how many blocks each element of the array is, in the precision of ``x``."""
+        if self.mask_of is None:
+            axes = [coverage(axis, x) for axis in self._axes]
+            return reduce(lambda product, axis: product.unsqueeze(-1) * axis, axes)
+        ones = torch.ones((), dtype=x.real.dtype, device=x.device)
+        return self.array_of(ones.expand(self._kept_positions()[1].shape))
+
+    @staticmethod
+    def counted(linop: BlockOperator, x: Tensor, /) -> Tensor:
+        """Return an array times the number of blocks that each element is in."""
+        x = summable(x)
+        return linop.counts(x) * x
+
+    def own_normal(self) -> NamedLinop:
+        """Return the multiplication with the number of blocks that each element is in."""
+        if self.normal_fn is not BlockOperator.counted:
+            return super().own_normal()  # from blocks to blocks
+        return Normal(linked(self), NamedShape(self.ishape))
 
 
 class ArrayToBlocks(BlockOperator):
@@ -104,3 +232,50 @@ class BlocksToArray(BlockOperator):
     fn = staticmethod(BlockOperator.array_of)
     adj_fn = staticmethod(BlockOperator.blocks_of)
     adj_normal_fn = staticmethod(BlockOperator.counted)
+
+
+def windows_of(
+    name: str, grid_size: Sequence[int], block_size: Sequence[int], stride: Sequence[int]
+) -> tuple[SlidingWindows, ...]:
+    """Return the whole blocks that there are along each axis."""
+    given = {"grid_size": grid_size, "block_size": block_size, "stride": stride}.items()
+    sizes = tuple([per_axis(name, argument, numbers) for argument, numbers in given])
+    if not sizes[0] or len({len(size) for size in sizes}) != 1:
+        raise ValueError(
+            f"{name}: grid_size, block_size and stride must have one number per dimension, "
+            f"got {sizes}"
+        )
+    axes = list(zip(*sizes, strict=True))
+    if not all(all(map(is_size, axis)) and axis[1] <= axis[0] for axis in axes):
+        raise ValueError(
+            f"{name}: sizes and strides must be positive integers, and a block must fit into the "
+            f"array, got block_size {sizes[1]} and stride {sizes[2]} for an array of {sizes[0]}"
+        )
+    return tuple(
+        SlidingWindows(size, 0, (size - length) // step + 1, step, length)
+        for size, length, step in axes
+    )
+
+
+def meaning_of(
+    name: str, mask: Tensor, windows: Sequence[SlidingWindows], given: str | None
+) -> str:
+    """Return whether a mask selects "blocks" or "elements" of every block."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        kind = getattr(mask, "dtype", type(mask))
+        raise TypeError(f"{name}: the mask must be a tensor of booleans, got {kind}")
+    shapes = {
+        "blocks": tuple(axis.n_windows for axis in windows),
+        "elements": tuple(axis.length for axis in windows),
+    }
+    if given is not None and given not in shapes:
+        raise ValueError(f"{name}: mask_of must be one of {[*shapes]}, got {given!r}")
+    allowed = [given] if given else [*shapes]
+    fitting = [what for what in allowed if tuple(mask.shape) == shapes[what]]
+    if len(fitting) != 1:
+        wanted = " or ".join(f"{shapes[what]} (of {what})" for what in allowed)
+        raise ValueError(
+            f"{name}: the mask must have the shape {wanted}, and mask_of must say which if "
+            f"both are one, got shape {tuple(mask.shape)} and mask_of={given!r}"
+        )
+    return fitting[0]

@@ -1,16 +1,67 @@
-"""Zeros around the last dimensions, and the middle of them: pads and crops about the centre."""
+"""Tensors put to a place in larger ones, with zeros around, and cut out of them: pads and crops."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nameddim import as_dims, get_nd_shape
+from torch import Tensor
 
-from .._base._sizes import is_size, per_axis
+from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
+
+from .._algebra._identity import Identity
+from .._algebra._normal import Normal
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._sides import axis_of
+from .._base._sizes import is_size, one_dimension, per_axis
 from .._base._unused_names import UnusedNames
 from .._kernels._halo import Axis
-from ._grid_operator import Dims, batched
-from ._placement import Placement
+from .._kernels._shift import masked, moved
+from ._grid_operator import Dims, GridOperator, batched
+
+
+class Placement(GridOperator[Axis]):
+    r"""The base of pads and crops, :math:`y_j = x_{j - o}` and zero where there is no such x."""
+
+    _is_real = True
+
+    def __init__(self, shape: NamedShape, axes: Sequence[Axis], numbers: Sequence[int]) -> None:
+        super().__init__(shape, axes)
+        self._numbers = tuple(numbers)
+
+    @staticmethod
+    def fn(linop: Placement, x: Tensor, /) -> Tensor:
+        """Return x in its place; a view where nothing has to be filled with zeros."""
+        return moved(x, linop._axes, linop._numbers)
+
+    @staticmethod
+    def adj_fn(linop: Placement, x: Tensor, /) -> Tensor:
+        """Return what is in that place, brought back."""
+        return moved(x, [axis.reverse for axis in linop._axes], linop._numbers)
+
+    @staticmethod
+    def normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
+        """Return x with zeros where an element has no place in the output."""
+        return masked(x, linop._axes, linop._numbers)
+
+    @staticmethod
+    def adj_normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
+        """Return x with zeros where nothing of the other side has a place."""
+        return masked(x, [axis.reverse for axis in linop._axes], linop._numbers)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: a slice of one side is no slice of the other."""
+        for axis, dims in zip(self._axes, self.axis_dims, strict=True):
+            if dims == (dim, dim) and axis.before == 0 and axis.n_input == axis.n_output:
+                return None
+        return super().why_opaque(dim)
+
+    def own_normal(self) -> NamedLinop:
+        """Return the identity, or a mask where something is cut away."""
+        axes = (axis.reverse if self.is_adjoint else axis for axis in self._axes)
+        if all(axis.keeps_all for axis in axes):
+            return Identity(self.ishape)
+        return Normal(linked(self), NamedShape(self.ishape))
 
 
 class Centred(Placement):
@@ -128,3 +179,88 @@ class Crop(Centred):
         batch_shape: Dims | None = None,
     ) -> None:
         super().__init__(crop_im_size, im_size, in_shape, out_shape, batch_shape)
+
+
+class AtTheEnd(Placement):
+    """The base of :class:`PadDim` and :class:`Truncate`: one dimension ends elsewhere."""
+
+    def __init__(
+        self,
+        dim: NamedDimension | str | int,
+        from_length: int,
+        to_length: int,
+        ishape: Dims,
+        oshape: Dims,
+    ) -> None:
+        pads = isinstance(self, PadDim)
+        owner = "PadDim" if pads else "Truncate"
+        if not (is_size(from_length) and is_size(to_length)) or (
+            from_length > to_length if pads else from_length < to_length
+        ):
+            raise ValueError(
+                f"{owner}: lengths must be positive integers and to_length at "
+                f"{'least' if pads else 'most'} from_length, got {from_length} to {to_length}"
+            )
+        inputs, outputs = as_dims(ishape), as_dims(oshape)
+        if isinstance(dim, int):
+            name = inputs[dim] if -len(inputs) <= dim < len(inputs) else None
+        else:
+            name = one_dimension(owner, "dim", dim)
+        if name is None or name not in inputs or name == ELLIPSES:
+            raise ValueError(
+                f"{owner}: dim must be a named dimension of the input "
+                f"({', '.join(map(str, inputs))}) or its position there, got {dim!r}"
+            )
+        position = inputs.index(name)
+        changed = outputs[position : position + 1]
+        shape = NamedShape(inputs, outputs, from_grid=(name,), to_grid=changed)
+        if (*inputs[:position], *changed, *inputs[position + 1 :]) != outputs:
+            raise ValueError(f"{owner}: oshape must be ishape but for {name}, got {shape}")
+        if not shape.dims >= {name, *changed}:
+            raise ValueError(f"{owner}: the dimension must have a name on both sides, got {shape}")
+        axis = Axis(int(from_length), int(to_length), 1, 0)
+        super().__init__(shape, [axis], [axis_of(position, inputs)])
+
+
+class PadDim(AtTheEnd):
+    r"""Zeros behind the last element of one dimension; the adjoint of :class:`Truncate`.
+
+    Parameters
+    ----------
+    dim : dimension or int
+        Name of the dimension in the input, or its position in ``ishape``.
+    from_length, to_length : int
+        Its size in the input and in the output.
+    ishape, oshape : sequence of dimensions
+        The same but for that dimension, which is at the same place in both and may have another
+        name in the output. Where the name stays, the dimension cannot be sliced.
+
+    Raises
+    ------
+    ValueError
+        If the lengths are not positive and rising (falling for Truncate), the dimension is not in
+        the input, or the shapes differ in another one.
+
+    Examples
+    --------
+    >>> import torch
+    >>> A = PadDim("T", 2, 4, ("T",), ("T1",))
+    >>> A(torch.tensor([1.0, 2.0]))
+    tensor([1., 2., 0., 0.])
+    >>> A.H(torch.arange(4.0))
+    tensor([0., 1.])
+    """
+
+
+class Truncate(AtTheEnd):
+    r"""The first elements of one dimension, as a view; the adjoint of :class:`PadDim`.
+
+    The parameters are those of :class:`PadDim`. The normal operator multiplies what is cut off
+    with zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Truncate("T", 4, 2, ("T",), ("T1",))(torch.arange(4.0))
+    tensor([0., 1.])
+    """
