@@ -141,11 +141,10 @@ class BlockOperator(GridOperator[SlidingWindows]):
 class ArrayToBlocks(BlockOperator):
     r"""The blocks of an array, :math:`y_{b,e} = x_{b s + e}` for block b, element e and stride s.
 
-    Blocks may overlap, or leave out elements between them. Only whole blocks are cut: along an
-    axis of length N there are :math:`\lfloor (N - L) / s \rfloor + 1` blocks of length L, and
-    elements behind the last one are in none. The adjoint, :class:`BlocksToArray`, sums what
-    falls on one element and gives zero where there is no block; so the normal operator
-    multiplies each element by the number of blocks that it is in.
+    Blocks may overlap, or leave out elements between them. Along an axis of length N there are
+    :math:`\lfloor (N - L) / s \rfloor + 1` whole blocks of length L; elements behind the last one
+    are in none. The adjoint, :class:`BlocksToArray`, sums what falls on one element, so that the
+    normal operator multiplies each element by the number of blocks that it is in.
 
     Parameters
     ----------

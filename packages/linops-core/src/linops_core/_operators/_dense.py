@@ -29,16 +29,15 @@ class Dense(SliceableLinop):
         Of the weight. ``("M", "N")`` by default, for a matrix.
     ishape, oshape : sequences of dimensions, optional
         By default the input has the last dimension of the weight and the output the others.
-        A ``...`` in both stands for dimensions along which the weight is the same, as does any
-        other dimension that is in both and not in the weight.
+        Along a ``...``, and dimensions of both that it does not have, the weight is the same.
     broadcast_dims : sequence of dimensions, optional
         Dimensions of input and output in which the weight has size 1 and stands for all.
 
     Raises
     ------
     ValueError
-        If a dimension of the weight is neither in the input nor in the output, one that only
-        one side has is not in the weight, or the weight does not fit its shape.
+        If a dimension of the weight is in neither shape, one of one shape alone is not in the
+        weight, or the weight does not fit its shape.
 
     Examples
     --------

@@ -26,11 +26,10 @@ class Diagonal(SliceableLinop):
     Parameters
     ----------
     weight : Tensor
-        Shape of ``ioshape`` without a leading ``...``; real or complex. It is kept as it is,
-        a Parameter stays that Parameter.
+        Shape of ``ioshape`` without a leading ``...``, along which it is the same; real or complex.
+        It is kept as it is, a Parameter stays that Parameter.
     ioshape : sequence of dimensions, optional
-        Shape of input and output. A leading ``...`` stands for dimensions along which the
-        weight is the same. By default ``...`` followed by a nameless dimension per axis.
+        Of input and output; ``...`` and a nameless dimension per axis by default.
     broadcast_dims : sequence of dimensions, optional
         Those in which the weight has size 1 and stands for all.
     weight_shape, shape_kwargs : optional

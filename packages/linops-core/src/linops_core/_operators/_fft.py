@@ -151,13 +151,9 @@ class FFT(SliceableLinop):
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         r"""Return A^H A, or A^H inner A; of a centred transform without its shifts where it can.
 
-        With P the shift of the image, Q that of k-space and F the plain transform, the centred
-        one is :math:`Q F P^H = Q D F`: a shift is a multiplication by phases D on the other side.
-        Where ``inner`` treats each point of k-space by itself, D commutes with it and cancels,
-
-        .. math:: F^H D^H Q^H M Q D F = F^H (Q^H M Q) F,
-
-        and what is left is to shift what M multiplies with, not the data.
+        With Q the shift of k-space, F the plain transform and phases D for the shift of the image,
+        A is :math:`Q D F`. Where M = ``inner`` treats each point of k-space by itself, D cancels:
+        :math:`F^H D^H Q^H M Q D F = F^H (Q^H M Q) F`, so weights are shifted and not the data.
         """
         if inner is not None and self.centered:
             linop, fitted = fit_inner(self, inner)

@@ -109,11 +109,10 @@ class Centred(Placement):
 class PadLast(Centred):
     r"""Zeros around the last dimensions, so that the centre stays the centre.
 
-    With the centre of n elements at index :math:`\lfloor n / 2 \rfloor`, as that of a centred
-    :class:`FFT`, it is :math:`y_j = x_{j - o}`, :math:`o = \lfloor m / 2 \rfloor - \lfloor n / 2
-    \rfloor`, for a pad of n elements to m: a centred spectrum that is padded is that of the
-    interpolated image. The adjoint is a :class:`Crop`, the normal operator the identity. ``Pad``
-    is another name of this class.
+    A pad of n elements to m is :math:`y_j = x_{j - o}`, :math:`o = \lfloor m / 2 \rfloor - \lfloor
+    n / 2 \rfloor`. The centre is that of a centred :class:`FFT`: a centred spectrum that is padded
+    is that of the interpolated image. The adjoint is a :class:`Crop`, the normal operator the
+    identity. ``Pad`` is another name of this class.
 
     Parameters
     ----------

@@ -30,18 +30,16 @@ class Rearrange(SliceableLinop):
     ``oshape``. The adjoint is the inverse. The result is a view where torch can make one, which
     is always so where nothing is merged.
 
-    A dimension that is one axis, alone and of one name in the input and in the output, can be
-    sliced.
+    A dimension that is one axis and has one name in the input and in the output can be sliced.
 
     Parameters
     ----------
     ipattern, opattern : str
         Of the input and of the output, with the same axes.
     ishape, oshape : sequence of dimensions
-        As many as the patterns have items; ``...`` where they have it.
+        One for each item of the patterns; ``...`` where they have it.
     axes_lengths : mapping of axis name to int, optional
-        Lengths of axes. To split a dimension all of its axes but one must have one: where the
-        output is merged, the adjoint splits it.
+        Lengths of axes: of all but one of a dimension that is split, also by the adjoint.
 
     Raises
     ------

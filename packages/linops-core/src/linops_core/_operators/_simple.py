@@ -31,7 +31,7 @@ class SimpleLinop(NamedLinop):
     forward : callable
         Returns A x; linear over complex numbers too where there are any.
     adjoint : callable or None
-        Returns A^H y. Without it there is neither an adjoint nor, without ``normal``, a normal.
+        Returns A^H y. Without it there is no adjoint, and a normal only with ``normal``.
     normal : callable, optional
         Returns A^H A x, where there is a faster way than the adjoint of the forward.
     ishape, oshape : sequence of dimensions
@@ -48,10 +48,9 @@ class SimpleLinop(NamedLinop):
     TypeError
         If what is given is not callable.
     ValueError
-        If there is to be a check and there is no adjoint; at each use, if ``normal`` is not the
-        adjoint after the forward.
+        If there is to be a check and there is no adjoint; at each use, if ``normal`` is wrong.
     AdjointError
-        At each use, if the adjoint is none; the message says by which factor it is off.
+        At each use, if the adjoint is wrong; the message says by which factor.
     NotImplementedError
         If the adjoint is asked for and was not given.
 
