@@ -11,20 +11,12 @@ from operator import add, mul, or_
 import torch
 from torch import Tensor
 
-from nameddim import AnyDim, NamedDimension, as_dims
+from nameddim import AnyDim, NamedDimension, as_dims, get_nd_shape
 
 from .._base._sizes import is_size, per_axis
 from .._kernels._gridding import gridded, interpolated, outer
 from .._kernels._interpolation_weights import kernel_of
-from ._grid_operator import (
-    Dims,
-    GridOperator,
-    GridPart,
-    axis_names,
-    batched,
-    checked_dims,
-    numbered,
-)
+from ._grid_operator import Dims, GridOperator, GridPart, batched, checked_dims, numbered
 
 
 class Interpolate(GridOperator[GridPart]):
@@ -149,10 +141,10 @@ class Interpolate(GridOperator[GridPart]):
         _check(locs, sizes, width, norm, pad_mode)
         weigh = kernel_of(kernel, width, kernel_params)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
-        names = axis_names("K", len(sizes))
-        grid = checked_dims("Interpolate", "grid_shape", grid_shape, names, why)
-        names = numbered("K", locs.ndim - 1)
-        points = checked_dims("Interpolate", "locs_batch_shape", locs_batch_shape, names, why)
+        default = get_nd_shape(len(sizes), kspace=True)
+        grid = checked_dims("Interpolate", "grid_shape", grid_shape, default, why)
+        of_points = numbered("K", locs.ndim - 1)
+        points = checked_dims("Interpolate", "locs_batch_shape", locs_batch_shape, of_points, why)
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
         of_locs = (*points, _nameless({*batch, *grid, *points}))
         shape = batched(batch, grid, points, grid_shape=grid, locs_shape=of_locs)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape
+from nameddim import NamedDimension, NamedShape, get_nd_shape
 
 from .._algebra._normal import Normal
 from .._base._copying import linked
@@ -17,15 +17,7 @@ from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._changes import TensorState
 from .._kernels._dtype import summable
-from ._grid_operator import (
-    Dims,
-    GridOperator,
-    GridPart,
-    axis_names,
-    batched,
-    checked_dims,
-    numbered,
-)
+from ._grid_operator import Dims, GridOperator, GridPart, batched, checked_dims, numbered
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -84,7 +76,7 @@ class Sampling(GridOperator[GridPart]):
         if not all(map(is_size, sizes)):
             raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
         _check_indices(idx, sizes)
-        default, why = axis_names("K", len(sizes)), f"a grid of {sizes}"
+        default, why = get_nd_shape(len(sizes), kspace=True), f"a grid of {sizes}"
         grid = checked_dims("Sampling", "input_shape", input_shape, default, why)
         samples = numbered("K", idx[0].ndim) if output_shape is None else output_shape
         shape = batched(batch_shape, grid, samples, grid_shape=grid, idx_shape=samples)
