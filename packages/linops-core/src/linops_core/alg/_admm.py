@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import count
 
 import torch
 from torch import Tensor
 
-from ._batched_vectors import BatchedVectors
 from ._checks import Operator, check_count, check_like, checked_number
 from ._conjugate_gradients import Run
 from ._precision import OperatorPair, rounding_of
 from ._progress import Callback, Iterate, Progress, StopReason, reason_of_both
 from ._proximal import PenalizedProblem, Proximal
-from ._vectors import magnitudes
+from ._vectors import BatchedVectors, magnitudes
 
 _NAME = "admm"
 
@@ -108,66 +106,57 @@ def admm(
     else:
         split = OperatorPair(_NAME, L, L_adjoint, problem.dtype, "L")
     last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
-    tolerances = (eps_abs / problem.unit, eps_rel)
-    steps = _steps(problem, split, rho, last_change_of_rho, tolerances, max_cg_iters)
-    return problem.solve(steps, Progress(_NAME, max_num_iters, tqdm_kwargs, callback))
+    eps_abs /= problem.unit
+    pair, (y_size,) = problem.A, magnitudes(_NAME, problem.y)
+    target, normal, normal_of_L = pair.adjoint(problem.y), pair.normal(), split.normal()
+    precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
 
+    def steps(rho: float) -> Iterator[Iterate[Tensor]]:
+        x = torch.zeros_like(target) if problem.x0 is None else problem.x0
+        check_like(_NAME, "x0", x, "the output of the adjoint", target)
+        z = split.forward(x)
+        u = torch.zeros_like(z)
+        primal, dual, norm = math.inf, math.inf, 0.0
 
-def _steps(
-    problem: PenalizedProblem,
-    L: OperatorPair,
-    rho: float,
-    last_change_of_rho: int,
-    tolerances: tuple[float, float],
-    max_cg_iters: int,
-) -> Iterator[Iterate[Tensor]]:
-    A, (eps_abs, eps_rel) = problem.A, tolerances
-    (y_size,) = magnitudes(_NAME, problem.y)
-    target, normal, normal_of_L = A.adjoint(problem.y), A.normal(), L.normal()
-    x = torch.zeros_like(target) if problem.x0 is None else problem.x0
-    check_like(_NAME, "x0", x, "the output of the adjoint", target)
-    z = L.forward(x)
-    u = torch.zeros_like(z)
-    precision, rounding = torch.finfo(A.dtype).eps, rounding_of(A.dtype)
-    primal, dual, norm = math.inf, math.inf, 0.0
+        def weighted(x: Tensor) -> Tensor:
+            return torch.add(normal(x), normal_of_L(x), alpha=rho)
 
-    def weighted(rho: float, x: Tensor) -> Tensor:
-        return torch.add(normal(x), normal_of_L(x), alpha=rho)
+        yield x, {"primal": primal, "dual": dual, "rho": rho}, None
+        for iteration in count(1):
+            right = torch.add(target, split.adjoint(z - u), alpha=rho)
+            check_like(_NAME, "the output of the adjoint of L", right, "x", x)
+            gtol = max(0.1 * min(1.0, primal, dual), precision)
+            run = Run(weighted, None, BatchedVectors(), right, x, (gtol, 0.0), pair.dtype)
+            x = run.solve(Progress(_NAME, max_cg_iters))
+            norm = run.norm() or norm  # of what is solved, where a step has shown it
+            del run  # because what follows needs the memory of its vectors
+            image = split.forward(x)
+            shifted = image + u
+            z = problem.proximal(shifted, 1 / rho)
+            check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
+            u = shifted - z
+            back = split.adjoint(u)
+            stationary = torch.add(normal(x) - target, back, alpha=rho)
+            gap, slope, *sizes, back_size, target_size, x_size = magnitudes(
+                _NAME, image - z, stationary, image, z, back, target, x
+            )
+            primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
+            goals = (
+                eps_abs * math.sqrt(z.numel()) + eps_rel * primal_size,
+                eps_abs * math.sqrt(x.numel()) + eps_rel * dual_size,
+            )
+            # The second is a sum of terms that may cancel, each rounded as what it is made of.
+            noises = (
+                rounding * primal_size,
+                rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
+            )
+            primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
+            reason = reason_of_both((gap, slope), goals, noises)
+            if eps_rel < precision and max(primal, dual) <= precision:
+                reason = reason or StopReason.ROUNDING
+            yield x, {"primal": primal, "dual": dual, "rho": rho}, reason
+            if iteration <= last_change_of_rho:
+                factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
+                rho, u = rho * factor, u / factor
 
-    yield x, {"primal": primal, "dual": dual, "rho": rho}, None
-    for iteration in count(1):
-        right = torch.add(target, L.adjoint(z - u), alpha=rho)
-        check_like(_NAME, "the output of the adjoint of L", right, "x", x)
-        cg_tolerances = (max(0.1 * min(1.0, primal, dual), precision), 0.0)
-        run = Run(partial(weighted, rho), None, BatchedVectors(), right, x, cg_tolerances, A.dtype)
-        x = run.solve(Progress(_NAME, max_cg_iters))
-        norm = run.norm() or norm  # of what is solved; that of the last time where it is unknown
-        del run  # because what follows needs the memory of its vectors
-        image = L.forward(x)
-        shifted = image + u
-        z = problem.proximal(shifted, 1 / rho)
-        check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
-        u = shifted - z
-        back = L.adjoint(u)
-        stationary = torch.add(normal(x) - target, back, alpha=rho)
-        gap, slope, *sizes, back_size, target_size, x_size = magnitudes(
-            _NAME, image - z, stationary, image, z, back, target, x
-        )
-        primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
-        goals = (
-            eps_abs * math.sqrt(z.numel()) + eps_rel * primal_size,
-            eps_abs * math.sqrt(x.numel()) + eps_rel * dual_size,
-        )
-        # The second is a sum of terms that may cancel, each rounded as what it is made of.
-        noises = (
-            rounding * primal_size,
-            rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
-        )
-        primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
-        reason = reason_of_both((gap, slope), goals, noises)
-        if eps_rel < precision and max(primal, dual) <= precision:
-            reason = reason or StopReason.ROUNDING
-        yield x, {"primal": primal, "dual": dual, "rho": rho}, reason
-        if iteration <= last_change_of_rho:
-            factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
-            rho, u = rho * factor, u / factor
+    return problem.solve(steps(rho), Progress(_NAME, max_num_iters, tqdm_kwargs, callback))

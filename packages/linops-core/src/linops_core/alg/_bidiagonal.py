@@ -15,8 +15,8 @@ from ._vectors import norm, random_like, unit_of
 class Bidiagonalization:
     """Unit vectors with beta u' = A v - alpha u and alpha' v' = A^H u' - beta v (Golub and Kahan).
 
-    Keeps one u, at first y, which is overwritten, and one v; waits for the device once in a step.
-    A is in a unit in which the first A v is near 1: a power of two, so that it rounds nothing.
+    The first u overwrites y. A step waits for the device once. A is in a unit in which the first
+    A v is near 1: a power of two, so that it rounds nothing.
     """
 
     def __init__(self, A: OperatorPair, y: Tensor) -> None:
@@ -66,17 +66,15 @@ class Bidiagonalization:
 
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors on this occasion."""
-        image, self._image = self._image, None
-        self._move(
-            self.u, -self.alpha, self.A.forward(self.v) if image is None else image, "A", "y"
-        )
+        image = self.A.forward(self.v) if self._image is None else self._image
+        self._move(self.u, -self.alpha, image, "A", "y")
+        self._image = None
         del image  # as early as that, because what the adjoint returns needs the memory
         beta = _normalize(self.u)
         self._move(self.v, -beta, self.A.adjoint(self.u), "the adjoint", "that before")
         alpha = _normalize(self.v)
-        norms = map(norm, others)
         before = self.alpha
-        self.alpha, self.beta, *found = self._numbers(alpha, beta, *norms)
+        self.alpha, self.beta, *found = self._numbers(alpha, beta, *map(norm, others))
         self.norm = max(self.norm, math.hypot(before, self.beta))
         return found
 
@@ -86,9 +84,8 @@ class Bidiagonalization:
         x.mul_(factor).add_(image, alpha=1 / self.unit)
 
     def _numbers(self, *scalars: Tensor) -> list[float]:
-        return [
-            finite(self.A.owner, value, self.u.dtype) for value in torch.stack(scalars).tolist()
-        ]
+        numbers = torch.stack(scalars).tolist()
+        return [finite(self.A.owner, number, self.u.dtype) for number in numbers]
 
 
 def _normalize(x: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from .._kernels._tracing import is_recorded
-from ._batched_vectors import BatchDims, BatchedVectors, batched_vectors
 from ._checks import (
     Operator,
     check_count,
@@ -20,18 +19,18 @@ from ._checks import (
     checked_number,
     in_own_space,
 )
-from ._convergence_check import (
-    ConvergenceCheck,
-    Measured,
-    Numbers,
-    is_any,
-    on_host,
-    reals_on_host,
-)
+from ._convergence_check import ConvergenceCheck, Measured, Numbers, is_any, on_host, reals_on_host
 from ._implicit import attach
 from ._precision import in_given_precision, narrowed, widened
 from ._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
-from ._vectors import add_scaled, is_moderate, random_like
+from ._vectors import (
+    BatchDims,
+    BatchedVectors,
+    add_scaled,
+    batched_vectors,
+    is_moderate,
+    random_like,
+)
 
 _NAME = "conjugate_gradients"
 
@@ -54,7 +53,8 @@ def conjugate_gradients(
 
     The solution is the minimum of :math:`f(x) = \frac12 x^H A x - \mathrm{Re}(x^H y)`, whose
     gradient is :math:`A x - y`. A may be singular where y is in its range; the solution that is
-    found is then the one nearest to x0 (without a preconditioner).
+    found is then the one nearest to x0 (without a preconditioner). A ValueError is raised where A
+    or the preconditioner shows itself not to be Hermitian positive definite.
 
     It keeps four vectors (x, residual, direction, and what A returns), a fifth with a
     preconditioner, and waits for the device once in a step.
@@ -87,12 +87,6 @@ def conjugate_gradients(
     x0, max_num_iters, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|` (the largest of all systems), and "loss", f(x) (the sum).
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As all solvers do; ValueError also if A or the preconditioner shows itself not to be
-        Hermitian positive definite, or A has no such batch dimensions.
 
     Warns
     -----

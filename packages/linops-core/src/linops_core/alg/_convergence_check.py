@@ -189,27 +189,19 @@ class ConvergenceCheck:
         # Of a semidefinite A, |A p|^2 is at most |A| p^H A p: both are small, or none is.
         is_large = 2 * measured.image >= measured.norm * measured.direction
         bad = bad | ((curvature.real <= floor) & is_large)
-        self._refuse(
-            bad | (size == 0),
-            "A",
-            "p^H A p = {} for a direction p{which} with |p| |A p| = {}",
-            curvature,
-            size,
-        )
+        found = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
+        self._refuse(bad | (size == 0), "A", found, curvature, size)
         if self.n_steps > 3:  # then its own rounding makes directions less and less conjugate
             return
         length = measured.direction + self.searched
         rounding = self.noise * measured.norm * length**2 + self.unconjugate
         bad = abs(cross - curvature) > root * measured.image * length + rounding
-        self._refuse(
-            bad & (measured.step != 0),
-            self.suspects,
+        apart = _over(abs(cross - curvature), measured.image * length)
+        found = (
             "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
-            "apart by {} of (|p| + |z|) |A p|{which}",
-            cross,
-            curvature,
-            _over(abs(cross - curvature), measured.image * length),
+            "apart by {} of (|p| + |z|) |A p|{which}"
         )
+        self._refuse(bad & (measured.step != 0), self.suspects, found, cross, curvature, apart)
 
     def _note_rounding(self, measured: Measured) -> None:
         """Note how far the next direction may be from conjugate to this one."""
@@ -230,8 +222,9 @@ class ConvergenceCheck:
 
     def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
         """Raise an error with what was found of the first active system that is bad, if one is."""
-        systems = _list(bad & self.active)
-        if True in systems:
+        bad = bad & self.active
+        if is_any(bad):
+            systems = _list(bad)
             index = systems.index(True)
             which = f" of system {index}" if len(systems) > 1 else ""
             values = [f"{_list(each)[index]:.3g}" for each in numbers]

@@ -9,11 +9,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from ._batched_vectors import BatchedVectors
 from ._checks import Operator, check_count, finite, in_own_space
 from ._precision import applied_in_half, widened
 from ._progress import Callback, Iterate, Progress
-from ._vectors import input_or_random, norm
+from ._vectors import BatchedVectors, input_or_random, norm
 
 
 class Estimate(NamedTuple):
@@ -176,7 +175,11 @@ class _Mean:
             yield self, {}, None
             while True:
                 self.add(sample())
-                yield self, self.values() if progress.is_watched else {}, None
+                values = {}
+                if progress.is_watched:
+                    size, error = (float(norm(one.detach()).item()) for one in self.estimate())
+                    values = {"size": size, "standard_error": error}
+                yield self, values, None
 
         return progress.follow(steps(), lambda mean: mean.estimate().value.clone()).estimate()
 
@@ -197,12 +200,6 @@ class _Mean:
     def estimate(self) -> Estimate:
         """Return what is known so far."""
         finite(self.owner, float(self.mean.detach().abs().sum().item()))
-        spread = self.squares / (max(self.count - 1, 1) * self.count)
-        if self.count == 1:
-            spread = spread + math.inf
+        degrees = self.count - 1  # of freedom
+        spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf
         return Estimate(self.known + self.mean, spread.clamp(min=0).sqrt() * self.unit)
-
-    def values(self) -> dict[str, float]:
-        """Return the norms of the estimate and of its error."""
-        size, error = (float(norm(one.detach()).item()) for one in self.estimate())
-        return {"size": size, "standard_error": error}

@@ -82,65 +82,63 @@ def fista(
     tol = checked_number(_NAME, "tol", tol)
     if step is not None:
         step = checked_number(_NAME, "step", step, is_positive=True)
-    problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0)
+    given, problem = step, PenalizedProblem(_NAME, A, adjoint, y, proximal, x0)
+    pair, y = problem.A, problem.y
+    precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
     progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-    return problem.solve(_steps(problem, tol, step, restart, progress.is_watched), progress)
 
-
-def _steps(
-    problem: PenalizedProblem, tol: float, given: float | None, restart: bool, is_watched: bool
-) -> Iterator[Iterate[Tensor]]:
-    A, y = problem.A, problem.y
-    x = torch.zeros_like(A.adjoint(y)) if problem.x0 is None else problem.x0
-    image = A.forward(x)
-    check_like(_NAME, "the output of A", image, "y", y)
-    step = _first_step(A, image - y) if given is None else given
-    step = checked_number(_NAME, "step", step, is_positive=True)
-    precision, rounding = torch.finfo(A.dtype).eps, rounding_of(A.dtype)
-    z, z_image, age = x.clone(), image.clone(), 1.0
-    yield x, {"change": math.inf, "residual": _residual(image, y), "step": step}, None
-    while True:
-        misfit = z_image - y
-        gradient = A.adjoint(misfit)
-        check_like(_NAME, "the output of the adjoint", gradient, "x", x)
+    def steps() -> Iterator[Iterate[Tensor]]:
+        x = torch.zeros_like(pair.adjoint(y)) if problem.x0 is None else problem.x0
+        image = pair.forward(x)
+        check_like(_NAME, "the output of A", image, "y", y)
+        step = _first_step(pair, image - y) if given is None else given
+        step = checked_number(_NAME, "step", step, is_positive=True)
+        z, z_image, age = x.clone(), image.clone(), 1.0
+        yield x, {"change": math.inf, "residual": _residual(image, y), "step": step}, None
         while True:
-            found = problem.proximal(torch.sub(z, gradient, alpha=step), step)
-            check_like(_NAME, "what the proximal map returns", found, "x", x)
-            found_image = A.forward(found)
-            move = found - z
-            vectors = (move, found_image - z_image, found, z)
-            along = torch.vdot(move.flatten(), (found - x).flatten()).real
-            length, bent, size, z_size, slope = magnitudes(_NAME, *vectors, numbers=[along])
-            # The curvature is known to the rounding of both images.
-            known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
-            if known**2 <= length**2 * (1 + 1e-3):
-                break
-            if given is not None:
-                raise ValueError(
-                    f"{_NAME}: step must be at most 1 / |A|^2, got {step:.6g} where the "
-                    f"curvature is {(bent / length) ** 2:.6g}"
-                )
-            step = 0.9 * (length / bent) ** 2
-        reason, size = None, max(size, z_size)
-        if length <= max(tol, precision) * size:
-            (misfit_size,) = magnitudes(_NAME, misfit)
-            # That of the proximal map and its argument, and of A, of which the norm is such.
-            noise = rounding * (size + math.sqrt(step) * misfit_size)
-            if length + noise <= tol * size:
-                reason = StopReason.CONVERGED
-            elif length <= max(noise, precision * size):
-                reason = StopReason.ROUNDING
-        if restart and slope < 0:
-            age = 1.0
-        before, age = age, (1 + math.sqrt(1 + 4 * age**2)) / 2
-        momentum = 1 + (before - 1) / age
-        z = _extrapolated(x, found, momentum, into=z)
-        z_image = _extrapolated(image, found_image, momentum, into=z_image)
-        x, image = found, found_image
-        del found, found_image, gradient, misfit, move, vectors, along  # before others are made
-        residual = _residual(image, y) if is_watched else math.nan
-        values = {"change": length / (size or 1.0), "residual": residual, "step": step}
-        yield x, values, reason
+            misfit = z_image - y
+            gradient = pair.adjoint(misfit)
+            check_like(_NAME, "the output of the adjoint", gradient, "x", x)
+            while True:
+                found = problem.proximal(torch.sub(z, gradient, alpha=step), step)
+                check_like(_NAME, "what the proximal map returns", found, "x", x)
+                found_image = pair.forward(found)
+                move = found - z
+                vectors = (move, found_image - z_image, found, z)
+                along = torch.vdot(move.flatten(), (found - x).flatten()).real
+                length, bent, size, z_size, slope = magnitudes(_NAME, *vectors, numbers=[along])
+                # The curvature is known to the rounding of both images.
+                known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
+                if known**2 <= length**2 * (1 + 1e-3):
+                    break
+                if given is not None:
+                    raise ValueError(
+                        f"{_NAME}: step must be at most 1 / |A|^2, got {step:.6g} where the "
+                        f"curvature is {(bent / length) ** 2:.6g}"
+                    )
+                step = 0.9 * (length / bent) ** 2
+            reason, size = None, max(size, z_size)
+            if length <= max(tol, precision) * size:
+                (misfit_size,) = magnitudes(_NAME, misfit)
+                # That of the proximal map and its argument, and of A, of which the norm is such.
+                noise = rounding * (size + math.sqrt(step) * misfit_size)
+                if length + noise <= tol * size:
+                    reason = StopReason.CONVERGED
+                elif length <= max(noise, precision * size):
+                    reason = StopReason.ROUNDING
+            if restart and slope < 0:
+                age = 1.0
+            before, age = age, (1 + math.sqrt(1 + 4 * age**2)) / 2
+            momentum = 1 + (before - 1) / age
+            z = _extrapolated(x, found, momentum, into=z)
+            z_image = _extrapolated(image, found_image, momentum, into=z_image)
+            x, image = found, found_image
+            del found, found_image, gradient, misfit, move, vectors, along  # before others are made
+            residual = _residual(image, y) if progress.is_watched else math.nan
+            values = {"change": length / (size or 1.0), "residual": residual, "step": step}
+            yield x, values, reason
+
+    return problem.solve(steps(), progress)
 
 
 def _extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:

@@ -73,8 +73,7 @@ def attach(
 ) -> Tensor:
     """Return x with the gradient of dx = M^-1 db, where b, the defect, has the derivative -M to x.
 
-    x is a constant in b, and autograd follows everything else. ``adjoint``, that of M^-1, applies
-    the operators, of which the weights must still be those of now when it is called.
+    x is a constant in b. ``adjoint``, that of M^-1, applies the operators, with the same weights.
     """
     if not defect.requires_grad:
         return x

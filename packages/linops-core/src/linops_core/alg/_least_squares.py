@@ -189,8 +189,7 @@ class _Run:
     def judged(self, norms: Norms) -> tuple[Norms, StopReason | None]:
         """Return the norms, and why to stop by the rules of Paige and Saunders, section 6.
 
-        A claim of the recurrence counts where the norms of x itself confirm it, whatever their
-        rounding. Where they do not, it is looked at again when it is half as large.
+        A claim of the recurrence counts where x itself confirms it; else it waits until it halves.
         """
         atol, precision = self.options.atol, self.precision
         size, goal, claim = norms.norm * norms.x + self.size, self.goal(norms), None

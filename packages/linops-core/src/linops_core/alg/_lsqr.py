@@ -56,16 +56,11 @@ def lsqr(
         Stop when the estimated condition number of A reaches it, as it does when A is singular
         and steps go on for too long; 0 for no limit.
     A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
-        See :mod:`linops_core.alg`; by default there are at most twice as many steps as unknowns.
+        See :mod:`linops_core.alg`; by default there are at most twice as many steps as unknowns. An
+        adjoint that shows itself not to be that of A is a ValueError.
         The ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
         :math:`|A^H r| / (|A| |r|)`, and "condition", of the (damped) A: those of the recurrence,
         with y - A x0 for y, and in the last step of x itself.
-
-    Raises
-    ------
-    TypeError, ValueError, ArithmeticError
-        As all solvers do. ValueError also if the adjoint shows itself not to be that of A,
-        ArithmeticError if the scale of damp leaves the range of the dtype.
 
     Warns
     -----

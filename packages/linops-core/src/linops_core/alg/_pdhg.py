@@ -106,76 +106,67 @@ def pdhg(
         for name, given in (("tau", tau), ("sigma", sigma))
     )
     are_given = tau is not None and sigma is not None
-    lengths = _first_lengths(pair, x, tau, sigma)
-    steps = _steps(pair, (proximal_f, proximal_g), x, p0, lengths, are_given, (eps_abs, eps_rel))
+    proximal_dual = conjugate(proximal_f)
+    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+
+    def steps(
+        x: Tensor, p: Tensor | None, tau: float, sigma: float, norm: float
+    ) -> Iterator[Iterate[Tensor]]:
+        if are_given:
+            _check_lengths(tau, sigma, norm)
+        image = pair.forward(x)
+        p = torch.zeros_like(image) if p is None else p
+        check_like(_NAME, "p0", p, "the output of K", image)
+        ahead = image.clone()
+        yield x, {"primal": math.inf, "dual": math.inf, "tau": tau, "sigma": sigma}, None
+        while True:
+            p_new = proximal_dual(torch.add(p, ahead, alpha=sigma), sigma)
+            check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
+            back = pair.adjoint(p_new)
+            check_like(_NAME, "the output of the adjoint", back, "x0", x)
+            x_new = proximal_g(torch.sub(x, back, alpha=tau), tau)
+            del back  # as early as that, because the next vectors need the memory
+            check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
+            image_new = pair.forward(x_new)
+            p_move = p - p_new
+            ahead = add_scaled(ahead - image_new, 1 / sigma, p_move)
+            moved, bent, dual, x_size, p_size, p_moved = magnitudes(
+                _NAME, x - x_new, image - image_new, ahead, x_new, p_new, p_move
+            )
+            primal = moved / tau
+            goals = (
+                eps_abs * math.sqrt(x.numel()) + eps_rel * norm * p_size,
+                eps_abs * math.sqrt(p.numel()) + eps_rel * norm * x_size,
+            )
+            noises = (
+                rounding * (x_size / tau + norm * p_size),
+                rounding * (p_size / sigma + norm * x_size),
+            )
+            reason = reason_of_both((primal, dual), goals, noises)
+            if moved <= precision * x_size and p_moved <= precision * p_size:
+                reason = reason or StopReason.ROUNDING
+            ahead = torch.lerp(image, image_new, 2.0)
+            x, p, image = x_new, p_new, image_new
+            del x_new, p_new, p_move, image_new
+            yield x, {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}, reason
+            # At rounding the ratio of two moves says nothing of the norm.
+            if moved <= 16 * precision * x_size:
+                continue
+            shown = (bent - 2 * rounding * norm * x_size) / moved
+            if shown > norm * (1 + 1e-3):
+                norm = shown
+                if are_given:
+                    _check_lengths(tau, sigma, norm)
+                else:
+                    excess = max(math.sqrt(tau * sigma) * norm / 0.99, 1.0)
+                    tau, sigma = tau / excess, sigma / excess
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
 
+    started = steps(x, p0, *_first_lengths(pair, x, tau, sigma))
     progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-    return result(progress.follow(steps, lambda x: result(x).clone()))
-
-
-def _steps(
-    K: OperatorPair,
-    proximals: tuple[Proximal, Proximal],
-    x: Tensor,
-    p: Tensor | None,
-    lengths: tuple[float, float, float],
-    are_given: bool,
-    tolerances: tuple[float, float],
-) -> Iterator[Iterate[Tensor]]:
-    (tau, sigma, norm), (eps_abs, eps_rel) = lengths, tolerances
-    if are_given:
-        _check_lengths(tau, sigma, norm)
-    proximal_dual, proximal = conjugate(proximals[0]), proximals[1]
-    precision, rounding = torch.finfo(K.dtype).eps, rounding_of(K.dtype)
-    image = K.forward(x)
-    p = torch.zeros_like(image) if p is None else p
-    check_like(_NAME, "p0", p, "the output of K", image)
-    ahead = image.clone()
-    yield x, {"primal": math.inf, "dual": math.inf, "tau": tau, "sigma": sigma}, None
-    while True:
-        p_new = proximal_dual(torch.add(p, ahead, alpha=sigma), sigma)
-        check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
-        back = K.adjoint(p_new)
-        check_like(_NAME, "the output of the adjoint", back, "x0", x)
-        x_new = proximal(torch.sub(x, back, alpha=tau), tau)
-        del back  # as early as that, because the next vectors need the memory
-        check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
-        image_new = K.forward(x_new)
-        p_move = p - p_new
-        ahead = add_scaled(ahead - image_new, 1 / sigma, p_move)
-        moved, bent, dual, x_size, p_size, p_moved = magnitudes(
-            _NAME, x - x_new, image - image_new, ahead, x_new, p_new, p_move
-        )
-        primal = moved / tau
-        goals = (
-            eps_abs * math.sqrt(x.numel()) + eps_rel * norm * p_size,
-            eps_abs * math.sqrt(p.numel()) + eps_rel * norm * x_size,
-        )
-        noises = (
-            rounding * (x_size / tau + norm * p_size),
-            rounding * (p_size / sigma + norm * x_size),
-        )
-        reason = reason_of_both((primal, dual), goals, noises)
-        if moved <= precision * x_size and p_moved <= precision * p_size:
-            reason = reason or StopReason.ROUNDING
-        ahead = torch.lerp(image, image_new, 2.0)
-        x, p, image = x_new, p_new, image_new
-        del x_new, p_new, p_move, image_new
-        yield x, {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}, reason
-        # At rounding the ratio of two moves says nothing of the norm.
-        if moved <= 16 * precision * x_size:
-            continue
-        shown = (bent - 2 * rounding * norm * x_size) / moved
-        if shown > norm * (1 + 1e-3):
-            norm = shown
-            if are_given:
-                _check_lengths(tau, sigma, norm)
-            else:
-                excess = max(math.sqrt(tau * sigma) * norm / 0.99, 1.0)
-                tau, sigma = tau / excess, sigma / excess
+    return result(progress.follow(started, lambda x: result(x).clone()))
 
 
 def _first_lengths(

@@ -49,17 +49,13 @@ def polynomial_preconditioner(
     Parameters
     ----------
     T : NamedLinop or function
-        Hermitian, from a space to itself (``A.N`` is one).
+        Hermitian, from a space to itself (``A.N`` is one). The result is a NamedLinop if T is, with
+        the shape of T, its weights and its batch dimensions.
     degree : int
         Of p: so often T is applied. Six vectors are kept at most.
     norm : {"l_2", "l_inf"}
     lower, upper : float
         Bounds of the spectrum of T: 0 and :func:`operator_norm` of T are always some.
-
-    Returns
-    -------
-    NamedLinop or function
-        What T is; with the shape of T, its weights and its batch dimensions.
 
     Raises
     ------

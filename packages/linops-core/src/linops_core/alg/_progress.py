@@ -144,10 +144,9 @@ class Progress:
         return self.tqdm_kwargs is not None or self.callback is not None
 
     def follow(self, steps: Iterator[Iterate[State]], shown: Callable[[State], Tensor]) -> State:
-        """Do the steps until there is a reason to stop, and return the last state.
+        """Do the steps, of which the first is the start, until a reason to stop; return the state.
 
-        The first of ``steps`` is the start, told of only where nothing else is done. ``shown``
-        makes a copy of the result so far for the callback.
+        ``shown`` makes a copy of the result so far for the callback.
         """
         options: dict[str, Any] = {"desc": self.solver, "total": self.limit}
         bar = None if self.tqdm_kwargs is None else tqdm(**(options | dict(self.tqdm_kwargs)))

@@ -2,7 +2,6 @@ r"""Proximal maps :math:`\mathrm{prox}_{t g}(z) = \arg\min_x g(x) + |x - z|^2 / 
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 from collections.abc import Callable, Iterator
@@ -12,11 +11,10 @@ import torch
 from torch import Tensor
 
 from .._kernels._tracing import is_recorded
-from ._batched_vectors import BatchedVectors
-from ._checks import Operator, check_callable, check_vector, checked_number
+from ._checks import Operator, check_vector, checked_number
 from ._precision import OperatorPair, applied_in_half, in_given_precision, narrowed, widened
 from ._progress import Iterate, Progress
-from ._vectors import is_moderate, norm, unit_of
+from ._vectors import BatchedVectors, is_moderate, norm, unit_of
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -57,14 +55,8 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
 def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
     """The nearest point of which all entries are between two real numbers; x is real.
 
-    ``box(0)`` are the numbers that are not negative.
-
-    Raises
-    ------
-    ValueError
-        If lower is above upper.
-    TypeError
-        When called with complex numbers.
+    ``box(0)`` are the numbers that are not negative. A lower bound above the upper raises a
+    ValueError, complex x a TypeError.
 
     References
     ----------
@@ -162,7 +154,7 @@ def conjugate(proximal: Proximal) -> Proximal:
 
 def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dtype) -> Proximal:
     """Return a map for single precision where the dtype is half; refuse what is none of z and t."""
-    check_callable(owner, name, proximal)
+    applied = applied_in_half(owner, proximal, dtype, name)
     given: object = proximal
     for factory in (soft_threshold, box, l2_ball, l2_squared, no_penalty, conjugate):
         if given is factory:
@@ -171,14 +163,14 @@ def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dty
                 f"{owner}: {name} must be a function of z and t, got {factory.__name__}, which "
                 f"must be called to make one: {factory.__name__}({arguments})"
             )
-    with contextlib.suppress(ValueError):  # of a function that does not say what it takes
-        try:
-            inspect.signature(proximal).bind(None, None)
-        except TypeError as error:
-            raise TypeError(
-                f"{owner}: {name} must be a function of z and t, got {proximal!r}: {error}"
-            ) from None
-    return applied_in_half(owner, proximal, dtype, name)
+    try:
+        inspect.signature(proximal).bind(None, None)
+    except TypeError as error:
+        wanted = f"{name} must be a function of z and t"
+        raise TypeError(f"{owner}: {wanted}, got {proximal!r}: {error}") from None
+    except ValueError:
+        pass  # it does not say what it takes
+    return applied
 
 
 class PenalizedProblem:

@@ -100,53 +100,44 @@ def svd(
     noise = 2 * rounding_of(dtype)  # of A and of its adjoint
     pair, unit = pair.in_moderate_unit(unit_of(_NAME, output, is_output=True), output)
     right.extend(random_like(like, generator, min(k + oversampling, most)), 0.0)
-    steps = _steps(pair, unit, (left, right), k, (tol, noise), generator)
+
+    def steps() -> Iterator[Iterate[tuple[Tensor, ...]]]:
+        """Yield the triplets of A between both spaces, in coordinates; S in the unit of A."""
+        matrix, newest, scale = right.like.new_zeros(0, 0), right.blocks[0], 0.0
+        yield (matrix, matrix, matrix), {}, None
+        while True:
+            images = right.images(pair.forward, newest)
+            scale = max(scale, finite(_NAME, norm(images).item(), images.dtype))
+            first = left.count
+            new_left = left.extend(images, scale)
+            if left.count < k and len(new_left) < len(newest):
+                # The rank is less than k: the other singular values are 0.
+                left.extend(random_like(left.like, generator, k - left.count), 0.0)
+            matrix = torch.nn.functional.pad(matrix, (0, 0, 0, left.count - len(matrix)))
+            coordinates = torch.cat([images @ block.mH for block in left.blocks], dim=1)
+            matrix = torch.cat([matrix, coordinates.mT], dim=1)
+            P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
+            residual, newest = 0.0, newest[:0]
+            if len(new_left):
+                images = left.images(pair.adjoint, new_left)
+                finite(_NAME, norm(images).item(), images.dtype)
+                newest = right.extend(images, scale)
+                rest = images @ newest.mH
+                columns = rest.mT @ P[first : first + len(new_left), :k]
+                residual = float(norm(columns, [0]).max().item())
+            relative = residual / (float(S[0]) or 1.0)
+            reason = None
+            if len(S) >= k and relative + noise <= tol:
+                reason = StopReason.CONVERGED
+            elif len(S) >= k and (relative <= noise or not len(newest)):
+                reason = StopReason.ROUNDING
+            values = {"norm": float(S[0]) * unit, "residual": relative}
+            yield (P, S[:k] * unit, Qh), values, reason
+
     progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-    P, S, Qh = progress.follow(steps, lambda found: found[1] * 1)
+    P, S, Qh = progress.follow(steps(), lambda found: found[1] * 1)
     U, V = left.combined(P[:, :k].mT), right.combined(Qh[:k].conj())
     return SVD(narrowed(U, dtype), S, narrowed(V, dtype))
-
-
-def _steps(
-    A: OperatorPair,
-    unit: float,
-    bases: tuple[_Basis, _Basis],
-    k: int,
-    tolerances: tuple[float, float],
-    generator: torch.Generator,
-) -> Iterator[Iterate[tuple[Tensor, ...]]]:
-    """Yield the triplets of A between both spaces, in coordinates; S in the unit of A."""
-    (left, right), (tol, noise) = bases, tolerances
-    matrix, newest, scale = right.like.new_zeros(0, 0), right.blocks[0], 0.0
-    yield (matrix, matrix, matrix), {}, None
-    while True:
-        images = right.images(A.forward, newest)
-        scale = max(scale, finite(_NAME, norm(images).item(), images.dtype))
-        first = left.count
-        new_left = left.extend(images, scale)
-        if left.count < k and len(new_left) < len(newest):
-            # The rank is less than k: the other singular values are 0.
-            left.extend(random_like(left.like, generator, k - left.count), 0.0)
-        matrix = torch.nn.functional.pad(matrix, (0, 0, 0, left.count - len(matrix)))
-        coordinates = torch.cat([images @ block.mH for block in left.blocks], dim=1)
-        matrix = torch.cat([matrix, coordinates.mT], dim=1)
-        P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
-        residual, newest = 0.0, newest[:0]
-        if len(new_left):
-            images = left.images(A.adjoint, new_left)
-            finite(_NAME, norm(images).item(), images.dtype)
-            newest = right.extend(images, scale)
-            rest = images @ newest.mH
-            columns = rest.mT @ P[first : first + len(new_left), :k]
-            residual = float(norm(columns, [0]).max().item())
-        relative = residual / (float(S[0]) or 1.0)
-        reason = None
-        if len(S) >= k and relative + noise <= tol:
-            reason = StopReason.CONVERGED
-        elif len(S) >= k and (relative <= noise or not len(newest)):
-            reason = StopReason.ROUNDING
-        values = {"norm": float(S[0]) * unit, "residual": relative}
-        yield (P, S[:k] * unit, Qh), values, reason
 
 
 class _Basis:
