@@ -6,6 +6,7 @@ What holds for all of them:
   and with a vector (``like``, ``v_init``) where the space of its input has to be known: any tensor
   of its shape, dtype and device. Otherwise ``sizes`` gives the sizes of those dimensions of the
   input that the operator does not know, and vectors are random, from ``seed``.
+- y is one vector, real or complex, of the shape of the output of A.
 - Steps begin at ``x0``, zero by default, and end after ``max_num_iters`` of them in any case. x is
   a new tensor of the shape of the input; nothing that is given is written to.
 - ``CONVERGED`` allows for rounding; where that alone is more than the tolerance, the steps end with

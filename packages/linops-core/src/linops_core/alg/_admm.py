@@ -52,8 +52,6 @@ def admm(
 
     Parameters
     ----------
-    y : Tensor
-        Of the shape of the output of A; real or complex. It is one vector.
     proximal : function
         The proximal map of g: a function of z and t, such as :func:`soft_threshold`.
     L : NamedLinop or function, optional
@@ -72,7 +70,7 @@ def admm(
         with it eps_abs may be 0, so that no result depends on the unit of y.
     max_cg_iters : int
         Number of steps of conjugate gradients for one x'.
-    A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`; of a NamedLinop its normal ``A.N`` is used. The ``values`` of a
         step are "primal" and "dual", the residuals divided by what eps_rel is multiplied with, and
         "rho".

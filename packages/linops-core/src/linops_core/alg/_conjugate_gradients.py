@@ -76,14 +76,13 @@ def conjugate_gradients(
         Hermitian positive definite, close to the inverse of A; it is applied to residuals.
     batch_dims : int, or dimensions
         How many first dimensions of y, or the names of which of A, number independent systems.
-        Each has its own steps and stops by itself: then its part of x stays as it is, while A
-        is still applied to all. By default y is one vector.
+        Each stops by itself: then its x stays as it is, while A is still applied to all.
     implicit : bool
         By default gradients flow through the steps, all of which autograd then keeps. If True, A
         is solved once more in the backward pass (the implicit function theorem), no step is kept,
-        and the gradients, to y and to whatever A is made of, are as exact as the tolerances. There
-        is then no gradient to x0 and the preconditioner, and no second derivative (it is refused).
-        Weights that are replaced or written to before the backward pass are refused in it.
+        and the gradients, to y and to whatever A is made of, are as exact as the tolerances. None
+        reach x0 and the preconditioner. A second derivative, and weights that are replaced or
+        written to before the backward pass, are refused.
     x0, max_num_iters, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|` (the largest of all systems), and "loss", f(x) (the sum).

@@ -36,8 +36,8 @@ class Measured(NamedTuple):
 class ConvergenceCheck:
     """What is known of all systems, in units in which each right-hand side is near 1.
 
-    A system has converged where the residual of the recurrence, and a bound of its rounding, are
-    together below the tolerance. Where only the first is, it waits until it is computed anew.
+    One converges where its residual and a bound of its rounding are below the tolerance; it waits
+    for a residual that is computed anew where only that of the recurrence is.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ def estimate_diagonal(
     if z is complex). The variance of an entry is the sum of the squares of the other entries of
     its row, over the number of samples.
 
-    It keeps seven vectors. Gradients flow from the estimate to A. The parameters are those of
+    It keeps seven vectors. Gradients flow from the estimate to A. Parameters: see
     :func:`estimate_trace`; 2 samples are enough.
 
     References

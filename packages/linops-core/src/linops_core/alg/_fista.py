@@ -43,8 +43,6 @@ def fista(
 
     Parameters
     ----------
-    y : Tensor
-        Of the shape of the output; real or complex. It is one vector.
     proximal : function
         The proximal map of g: a function of z and t that returns the x that minimises
         :math:`g(x) + |x - z|^2 / 2t`, such as :func:`soft_threshold`.
@@ -56,9 +54,8 @@ def fista(
         default it begins with the inverse curvature along the first gradient, and is made shorter
         where the curvature that is met is larger, which only costs the steps that are done again.
     restart : bool
-        Forget the momentum when it goes uphill. That does no harm and helps where the function
-        is strongly convex near the minimum.
-    A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+        Forget the momentum when it goes uphill: a help where the function is strongly convex.
+    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. The ``values`` of a step are "change", what ``tol`` is compared
         with, "residual", :math:`|A x - y| / |y|`, and "step".
 

@@ -17,8 +17,7 @@ from ._precision import OperatorPair, in_given_precision, rounding_of, widened
 from ._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from ._vectors import magnitudes, unit_of
 
-_MOST_DAMPED = 200
-"""Exponent of the largest ratio of damp and A: fourth powers stay far within double precision."""
+_MOST_DAMPED = 200  # exponent of the largest ratio of damp and A: its 4th power is in range
 
 
 class Norms(NamedTuple):

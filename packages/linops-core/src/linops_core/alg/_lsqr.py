@@ -36,16 +36,11 @@ def lsqr(
 
     It keeps three vectors of the input and one of the output, and what A and its adjoint return,
     one at a time; it waits for the device once in a step. Gradients are those of the exact
-    solution, as of :func:`conjugate_gradients` with ``implicit=True``: A and its adjoint are solved
-    once more each in the backward pass. The columns of A must be independent for them, or damp not
-    be 0.
+    solution, as of :func:`conjugate_gradients` with ``implicit=True``, and solve with A and its
+    adjoint once more each; the columns of A must be independent for them, or damp not be 0.
 
     Parameters
     ----------
-    y : Tensor
-        Of the shape of the output of A; real or complex. It is one vector.
-    damp : float
-        The square root of the weight of the Tikhonov term.
     atol, btol : float
         Relative errors of A and of y: stop when the residual r is what such errors could make,
         :math:`|r| \le \mathrm{btol} |y| + \mathrm{atol} |A| |x|`, or when x is a least-squares
@@ -53,9 +48,8 @@ def lsqr(
         show of the norm. With x0, y is y - A x0 here, and x is x - x0. A residual that is computed
         anew confirms the recurrence, which applies A (by the second rule A^H) once more.
     conlim : float
-        Stop when the estimated condition number of A reaches it, as it does when A is singular
-        and steps go on for too long; 0 for no limit.
-    A, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+        Stop when the estimated condition number of A reaches it; 0 for no limit.
+    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`; by default there are at most twice as many steps as unknowns. An
         adjoint that shows itself not to be that of A is a ValueError.
         The ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",

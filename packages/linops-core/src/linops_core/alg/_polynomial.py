@@ -43,8 +43,7 @@ def polynomial_preconditioner(
     the interval. Both p are positive there, so p(T) is Hermitian positive definite as T is, and a
     preconditioner for :func:`conjugate_gradients`. It is applied by the three-term recurrence of
     Chebyshev polynomials, which is stable for every degree, where the spectrum of T is within the
-    interval: outside of it, it grows. In half precision the recurrence is in single precision, and
-    T is applied in half.
+    interval: outside of it, it grows.
 
     Parameters
     ----------
@@ -60,8 +59,8 @@ def polynomial_preconditioner(
     Raises
     ------
     ValueError
-        If the norm is unknown, the degree negative, the interval empty or negative, "l_inf" is to
-        hold at 0 (where every q is 1), or the degree so high that p leaves double precision.
+        If the norm, the degree or the interval is out of range ("l_inf" cannot hold at 0, where
+        every q is 1), or the degree so high that p leaves double precision.
 
     References
     ----------

@@ -30,7 +30,7 @@ def power_method(
     largest eigenvalue of which v_init has a part, and its error is the square of that of v.
     Where several eigenvalues have this magnitude, v is in the span of their eigenvectors.
 
-    It keeps v, the next one and what A returns, and waits for the device once in a step. Gradients
+    It keeps v, the next one and what A returns, and waits for the device once in a step; gradients
     flow through the steps.
 
     Parameters
@@ -39,17 +39,14 @@ def power_method(
         From tensors of the shape of v_init to such tensors; the names may differ.
     v_init : Tensor
         Where to begin: a random vector; a ValueError if it is zero.
-    max_iters : int
-        Number of steps after which to stop in any case.
     tol : float
         Stop when the magnitude changes by no more than this, relatively; what is left may be more,
         where the next magnitude is close.
     batch_dims : int, or dimensions
-        How many first dimensions, or the names of which of A, number independent operators:
-        each has its own vector, and all go on until the last has converged.
-    tqdm_kwargs, callback
-        See :mod:`linops_core.alg`. The ``x`` of a step is v, its ``values`` are "eigenvalue" (the
-        largest of all) and "change", relative (the largest).
+        As of :func:`conjugate_gradients`; here all go on until the last has converged.
+    max_iters, tqdm_kwargs, callback
+        As ``max_num_iters`` and the others in :mod:`linops_core.alg`. The ``x`` of a step is v, its
+        ``values`` are "eigenvalue" (the largest of all) and "change", relative (the largest).
 
     Returns
     -------
@@ -134,18 +131,15 @@ def operator_norm(
 
     It is approached from below: the result is at most the norm, but for rounding. It is real,
     without dimensions, and in single precision where A is in half. Memory and waits are those of
-    :func:`power_method`; gradients flow through the steps. Where squares leave the range of the
-    dtype, A and its adjoint are applied in another unit.
+    :func:`power_method`; gradients flow through the steps.
 
     Parameters
     ----------
     tol : float
         Stop when the norm changes by no more than half of this, relatively.
-    A, adjoint, sizes, seed
-        See :mod:`linops_core.alg`.
-    v_init, max_iters, tqdm_kwargs, callback
-        As of :func:`power_method`, whose "eigenvalue" is the square of the norm; v_init is random
-        by default.
+    A, v_init, max_iters, adjoint, sizes, seed, tqdm_kwargs, callback
+        See :mod:`linops_core.alg` and :func:`power_method`, whose "eigenvalue" is the square of the
+        norm; v_init is random by default.
 
     References
     ----------

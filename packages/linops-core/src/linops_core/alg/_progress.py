@@ -1,7 +1,6 @@
 """The loop of every solver, what it tells of each step, and why it ends.
 
-A solver is a function that checks its options (`_checks`, `_precision`), and a generator with its
-mathematics, which yields an :data:`Iterate` at the start and after each step.
+A solver checks its options, and has a generator, which yields an :data:`Iterate` for each step.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from tqdm.auto import tqdm
 class ConvergenceWarning(RuntimeWarning):
     """A solver returned a result that is far from what its tolerances ask for.
 
-    It is given where the precision of the dtype stopped the solver, or where the result grew in
-    directions in which the operator is almost zero. A solver that only reached its largest number
-    of steps gives none.
+    The precision of the dtype stopped it, or the result grew in directions in which the operator
+    is almost zero. A solver that only reached its largest number of steps does not warn.
     """
 
 
@@ -45,8 +43,7 @@ class StopReason(Enum):
 class Step:
     """Where an iteration stands after a step: what the callback of every solver is given.
 
-    The last step of a solver says why it stops. A solver that has nothing to do (a right-hand
-    side of zero, a first guess that is the solution) reports one step, with number 0.
+    The last one says why the solver stops; where there is nothing to do, it has the number 0.
     """
 
     solver: str
@@ -58,8 +55,7 @@ class Step:
     values: Mapping[str, float]
     """What the solver measures, by name; each solver says which in its docstring."""
     reasons: tuple[StopReason | None, ...] = (None,)
-    """Why each of the independent problems stopped, None while it runs; one problem unless there
-    are batches."""
+    """Why each problem (several with batches) stopped, None while it runs."""
 
     @property
     def reason(self) -> StopReason | None:
@@ -135,7 +131,6 @@ class Progress:
     solver: str
     limit: int
     tqdm_kwargs: Mapping[str, object] | None = None
-    """For the bar; None for no bar."""
     callback: Callback | None = None
 
     @property

@@ -52,9 +52,8 @@ def svd(
     within its square over g. Because the block has more than k vectors, equal singular values are
     all found, but for an accident of the random vectors.
 
-    It keeps all blocks: b vectors of the input and b of the output for each iteration, and
-    applies A and its adjoint b times in each. No gradients are recorded. In half precision S is in
-    single precision.
+    Each iteration keeps b vectors of the input and b of the output, and applies A and its adjoint b
+    times. No gradients are recorded. In half precision S is in single precision.
 
     Parameters
     ----------
