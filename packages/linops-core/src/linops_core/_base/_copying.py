@@ -33,7 +33,9 @@ def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object)
 def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> dict[str, Any]:
     """Return the attributes of a linked copy, to be copied for each of several."""
     vars(linop)["_has_relatives"] = True
-    own = {name: value for name, value in vars(linop).items() if name not in HOOKS}
+    own = vars(linop).copy()
+    for name in HOOKS & own.keys():
+        del own[name]
     own.pop("_compiled_call_impl", None)
     own["_is_full_backward_hook"] = None
     found = own["_found"]
