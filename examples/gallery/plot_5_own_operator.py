@@ -21,8 +21,6 @@ reconstructs.
 # The projection turns the image and sums its columns. Its adjoint must be exact, not just alike,
 # or solvers go astray: PyTorch has the derivative of interpolation, which is its adjoint.
 
-from typing import Any
-
 import torch
 from matplotlib import pyplot
 from torch import Tensor
@@ -43,7 +41,7 @@ class Projection(tl.SliceableLinop):
         self.register_weight("angles", angles, "angle_shape")
 
     @staticmethod
-    def fn(linop: Any, x: Tensor, /) -> Tensor:
+    def fn(linop: "Projection", x: Tensor, /) -> Tensor:
         angles = linop.weight_part("angles")
         c, s, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
         turned = torch.stack([torch.stack([c, -s, zero], -1), torch.stack([s, c, zero], -1)], 1)
@@ -52,7 +50,7 @@ class Projection(tl.SliceableLinop):
         return grid_sample(x.expand(shape), grid, align_corners=False).sum((1, 2))
 
     @staticmethod
-    def adj_fn(linop: Any, y: Tensor, /) -> Tensor:
+    def adj_fn(linop: "Projection", y: Tensor, /) -> Tensor:
         image = y.new_zeros(linop.side, linop.side)
         pull_back = torch.func.vjp(lambda x: Projection.fn(linop, x), image)[1]
         pulled: Tensor = pull_back(y)[0]
@@ -83,7 +81,7 @@ print(A)
 
 class HalfAdjoint(Projection):
     @staticmethod
-    def adj_fn(linop: Any, y: Tensor, /) -> Tensor:
+    def adj_fn(linop: "Projection", y: Tensor, /) -> Tensor:
         return Projection.adj_fn(linop, y) / 2
 
 
