@@ -77,11 +77,27 @@ class Composite(NamedLinop):
             operands = {str(position): linop for position, linop in enumerate(linops)}
             own = attributes.copy()
             own.update(_modules=operands, _operands=tuple(operands), _found={})
-            # A term of a sum that is zero between the slices is left out.
-            if joints_of_tiles is not None and len(operands) == len(self._operands):
+            if joints_of_tiles is not None and self._are_put_together_alike(linops):
                 own["_found"].update(joints=joints_of_tiles, joints_are_shared=True)
             others.append(with_attributes(self, own))
         return others
+
+    def _are_put_together_alike(self, linops: Sequence[NamedLinop]) -> bool:
+        """Return whether tiles of the operands have the joints that the operands have.
+
+        They may not have where a term of a sum is zero between the slices, and is left out.
+        """
+        return len(linops) == len(self._operands) and all(
+            tile is linop
+            or (
+                type(tile) is type(linop)
+                and (
+                    not isinstance(linop, Composite)
+                    or tile._found.get("joints") is linop._found.get("joints")
+                )
+            )
+            for tile, linop in zip(linops, self.linops, strict=True)
+        )
 
     # What a composition takes as its method where it is made of that of its operands.
 
