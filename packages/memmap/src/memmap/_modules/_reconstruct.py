@@ -16,14 +16,15 @@ M = TypeVar("M", bound=torch.nn.Module)
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device})
 
 
-def reconstruct(module: M, memo: dict[int, Any], complete: Callable[[], object] | None = None) -> M:
+def reconstruct(
+    module: M, memo: dict[int, Any], complete: Callable[[], object] = lambda: None
+) -> M:
     """Deep copy through the reduce protocol, without the ``__deepcopy__`` of the module itself.
 
     The memo holds the copies of all tensors. What these carry may lead back to the module, so
     `complete` gives it to them when the copy is in the memo, but has no state yet.
     """
     copied: Any = module
-    complete = complete or (lambda: None)
     if copies_itself(type(module)):
         copied = memo[id(module)] = copied.__deepcopy__(memo)
         complete()

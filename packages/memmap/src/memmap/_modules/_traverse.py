@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -80,22 +81,12 @@ class Traversal:
         self.attributed: set[int] = set()  # ids of tensors that carry a gradient or attributes
         self._alive: list[object] = []  # made for the walk only: without them, ids would be reused
         self._attributes = attributes  # whether what tensors carry is met as well
-        self._modules: deque[tuple[torch.nn.Module, Path, bool]] = deque()
-        self._others: deque[tuple[object, Path]] = deque()
-        self._opaque: deque[tuple[object, Path]] = deque()
+        # What is to be opened: modules, what is copied as they are, and what copies itself.
+        self._queues: list[deque[Callable[[], None]]] = [deque(), deque(), deque()]
 
     def run(self) -> None:
-        while True:
-            if self._modules:
-                self.open_module(*self._modules.popleft())
-            elif self._others:
-                value, path = self._others.popleft()
-                self.meet_all(self.parts_of(value), path, True)
-            elif self._opaque:
-                value, path = self._opaque.popleft()
-                self.meet_all(_attributes(value), path, False)
-            else:
-                return
+        while queue := next(filter(None, self._queues), None):
+            queue.popleft()()
 
     def meet_all(self, parts: Iterable[tuple[str, object]], path: Path, owned: bool) -> None:
         for text, part in parts:
@@ -110,11 +101,11 @@ class Traversal:
             return
         self.seen.add(id(value))
         if kind == MODULE:
-            self._modules.append((value, path, owned))
+            self._queues[0].append(partial(self.open_module, value, path, owned))
         elif kind == OPAQUE or not owned:
-            self._opaque.append((value, path))
+            self._queues[2].append(partial(self.meet_all, _attributes(value), path, False))
         elif kind == OBJECT or value:
-            self._others.append((value, path))
+            self._queues[1].append(partial(self.meet_all, self.parts_of(value), path, True))
 
     def meet_tensor(self, tensor: torch.Tensor, path: Path, owned: bool) -> None:
         identity = id(tensor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 import torch
@@ -67,15 +67,17 @@ def view_of(tensor: torch.Tensor | Array | View) -> View:
     )
 
 
-def places_of(
+def by_space(
     tensors: Iterable[torch.Tensor | Array | View],
-) -> Iterator[tuple[int, Hashable, int, Layout]]:
-    """Position, address space, storage address and bytes of those tensors that touch any byte."""
+) -> dict[Hashable, list[tuple[int, int, Layout]]]:
+    """Position, storage address and bytes of tensors that touch any, by their address spaces."""
+    found: dict[Hashable, list[tuple[int, int, Layout]]] = {}
     for position, tensor in enumerate(tensors):
         view = view_of(tensor)
         layout = view.layout()
         if layout is not None:
-            yield position, view.space, view.storage_address, layout
+            found.setdefault(view.space, []).append((position, view.storage_address, layout))
+    return found
 
 
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
@@ -118,7 +120,17 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
             )
     else:
         strides = tuple([stride * itemsize for stride in strides])
-    space, address = _place(tensor, storage)
+    if type(tensor) not in PLAIN_TENSORS and hasattr(tensor, "__tensor_flatten__"):
+        raise TypeError(
+            f"view_of: the tensor must have memory of its own, got the wrapper {_kind(tensor)} "
+            "(take its components one by one)"
+        )
+    address: int = _data_address(tensor)
+    # The device of a fake tensor is the one it plays; its storage tells the truth.
+    space: Hashable = storage.device
+    has_address = storage.device.type in _ADDRESSED_DEVICES and not _is_copy_on_write(tensor)
+    if not (has_address and (address or not storage.nbytes())):
+        space, address = StorageSpace(storage), 0
     return _new_view(
         View,
         (
@@ -133,22 +145,6 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
             tensor.is_neg(),
         ),
     )
-
-
-def _place(tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[Hashable, int]:
-    """Space and storage address of any strided tensor."""
-    if type(tensor) not in PLAIN_TENSORS and hasattr(tensor, "__tensor_flatten__"):
-        raise TypeError(
-            f"view_of: the tensor must have memory of its own, got the wrapper {_kind(tensor)} "
-            "(take its components one by one)"
-        )
-    address: int = _data_address(tensor)
-    # The device of a fake tensor is the one it plays; its storage tells the truth.
-    device = storage.device
-    has_address = device.type in _ADDRESSED_DEVICES and not _is_copy_on_write(tensor)
-    if has_address and (address or not storage.nbytes()):
-        return device, address
-    return StorageSpace(storage), 0
 
 
 def _kind(tensor: torch.Tensor) -> str:

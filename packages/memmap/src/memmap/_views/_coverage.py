@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import product
 from math import gcd, prod
 
@@ -32,10 +31,8 @@ _RUN = 32
 class Coverage(ABC):
     """What some sets of bytes touch together."""
 
-    @property
-    @abstractmethod
-    def depth(self) -> Array:
-        """How many sets each part of the bytes is in; in 2 at least, if it is more."""
+    depth: Array
+    """How many sets each part of the bytes is in; in 2 at least, if it is more."""
 
     @property
     def touched(self) -> int:
@@ -72,9 +69,9 @@ def coverage_of(
     stop = max(layout.stop for layout in layouts)
     boxes = boxes_of(layouts, (start,) if origin is None else (origin, start))
     if boxes.is_box.all():
-        cells = _Cells(boxes, np.arange(len(layouts)), weights)
-        if cells.work <= MAX_CELLS:
-            return cells
+        borders = _borders_of(boxes)
+        if prod(map(len, borders)) + (len(layouts) << len(borders)) <= MAX_CELLS:
+            return _Cells(boxes, borders, np.arange(len(layouts)), weights)
     grain = _grain(layouts, start)
     n_runs = sum(layout.n_runs for layout in layouts)
     # Where elements overlap, bits that are painted say nothing about how often.
@@ -84,7 +81,8 @@ def coverage_of(
     parts = [layout_runs(layout) for layout in layouts]
     low, high = np.concatenate(parts).T[:, :, None]
     runs = Boxes(0, [1], low, high, np.ones(len(low), np.bool_))
-    return _Cells(runs, np.repeat(np.arange(len(parts)), [len(part) for part in parts]), weights)
+    owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return _Cells(runs, _borders_of(runs), owners, weights)
 
 
 def n_touched(layouts: Sequence[Layout]) -> int:
@@ -97,42 +95,28 @@ def n_touched(layouts: Sequence[Layout]) -> int:
 class _Cells(Coverage):
     """Boxes of some owners, counted in the cells between the places where boxes begin or end."""
 
-    def __init__(self, boxes: Boxes, owners: Integers, weights: Integers) -> None:
-        self._origin = boxes.origin
-        self._strides = boxes.strides
+    def __init__(
+        self, boxes: Boxes, borders: list[Integers], owners: Integers, weights: Integers
+    ) -> None:
+        self._boxes = boxes
+        self._borders = borders
         self._owners = owners
-        self._weights = weights
-        sides = list(zip(boxes.low.T, boxes.high.T, strict=True))
-        self._borders = []
-        for ends in sides:
-            # Sorting is faster here than `numpy.unique`, which hashes integers.
-            borders = np.sort(np.concatenate(ends))
-            self._borders.append(borders[np.diff(borders, prepend=borders[0] - 1) > 0])
+        self._n_owners = len(weights)
+        self._shape = [len(places) for places in borders]
         self._sides = [
-            (np.searchsorted(borders, low), np.searchsorted(borders, high))
-            for borders, (low, high) in zip(self._borders, sides, strict=True)
+            (np.searchsorted(places, low), np.searchsorted(places, high))
+            for places, low, high in zip(borders, boxes.low.T, boxes.high.T, strict=True)
         ]
-        self._shape = [len(borders) for borders in self._borders]
-        self.work = prod(self._shape) + (len(owners) << len(self._shape))
-
-    @cached_property
-    def depth(self) -> Array:
-        weights = self._weights[self._owners]
         flat = np.zeros(prod(self._shape))
         for sign, corner in self._corners():
-            places = np.ravel_multi_index(corner, self._shape)
-            flat += np.bincount(places, sign * weights, minlength=flat.size)
+            at = np.ravel_multi_index(corner, self._shape)
+            flat += np.bincount(at, sign * weights[owners], minlength=flat.size)
         steps = flat.astype(np.int32).reshape(self._shape)
-        for axis in range(steps.ndim):
+        self._cell_nbytes = np.ones((), np.int64)
+        for axis, places in enumerate(borders):
             np.cumsum(steps, axis=axis, out=steps)
-        return steps[(slice(-1),) * steps.ndim]
-
-    @cached_property
-    def _cell_nbytes(self) -> Integers:
-        nbytes = np.ones((), np.int64)
-        for borders in self._borders:
-            nbytes = nbytes[..., None] * np.diff(borders)
-        return nbytes
+            self._cell_nbytes = self._cell_nbytes[..., None] * np.diff(places)
+        self.depth = steps[(slice(-1),) * steps.ndim]
 
     def _nbytes(self, parts: Booleans) -> int:
         return int(self._cell_nbytes[parts].sum())
@@ -145,7 +129,7 @@ class _Cells(Coverage):
         counts = np.zeros(len(self._owners), np.int64)
         for sign, corner in self._corners():
             counts += (-1) ** sums.ndim * sign * sums[corner]
-        first = np.searchsorted(self._owners, np.arange(len(self._weights)))
+        first = np.searchsorted(self._owners, np.arange(self._n_owners))
         of_owners: list[int] = np.add.reduceat(counts, first).tolist()
         return of_owners
 
@@ -157,11 +141,11 @@ class _Cells(Coverage):
         part = []
         for *where, begin, end in zip(*begins, ends[-1], strict=True):
             low, high = int(first[begin]), int(first[end])
-            start, sizes = self._origin + low, [high - low]
-            for at, stride, borders in zip(where, self._strides[1:], others, strict=True):
+            start, sizes = self._boxes.origin + low, [high - low]
+            for at, stride, borders in zip(where, self._boxes.strides[1:], others, strict=True):
                 start += int(borders[at]) * stride
                 sizes.append(int(borders[at + 1] - borders[at]))
-            layout = normalise(start, tuple(sizes), tuple(self._strides), 1)
+            layout = normalise(start, tuple(sizes), tuple(self._boxes.strides), 1)
             assert layout is not None
             part.append(layout)
         return part
@@ -184,15 +168,11 @@ class _Painting(Coverage):
         self._layouts = layouts
         self._start = start
         self._grain = grain
-        self._painted = np.zeros((stop - start) // grain, np.uint8)
+        self.depth = np.zeros((stop - start) // grain, np.uint8)
         for layout, weight in zip(layouts, weights.tolist(), strict=True):
             own = self._part(layout)
             own += weight
             np.minimum(own, 2, out=own)
-
-    @property
-    def depth(self) -> Array:
-        return self._painted
 
     def _nbytes(self, parts: Booleans) -> int:
         return int(np.count_nonzero(parts)) * self._grain
@@ -211,10 +191,20 @@ class _Painting(Coverage):
         if layout.dims[0][0] == 1:
             grains.insert(0, (1, layout.dims[0][1] // self._grain))
         return np.lib.stride_tricks.as_strided(
-            self._painted[(layout.start - self._start) // self._grain :],
+            self.depth[(layout.start - self._start) // self._grain :],
             [count for _, count in reversed(grains)],
             [stride for stride, _ in reversed(grains)],
         )
+
+
+def _borders_of(boxes: Boxes) -> list[Integers]:
+    """The places on each axis where a box begins or ends, ascending."""
+    found = []
+    for low, high in zip(boxes.low.T, boxes.high.T, strict=True):
+        # Sorting is faster here than `numpy.unique`, which hashes integers.
+        places = np.sort(np.concatenate([low, high]))
+        found.append(places[np.diff(places, prepend=places[0] - 1) > 0])
+    return found
 
 
 def _grain(layouts: Sequence[Layout], origin: int) -> int:

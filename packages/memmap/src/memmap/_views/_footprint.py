@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ._address import places_of, view_of
+from ._address import by_space, view_of
 from ._arrays import Array
 from ._coverage import n_touched
 from ._layout import Layout, run_layout
@@ -165,10 +165,10 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
     >>> union_nbytes([x[:6], x[4:], x[::2], torch.zeros(1)])
     44
     """
-    layouts: dict[Hashable, list[Layout]] = {}
-    for _, space, _, layout in places_of(tensors):
-        layouts.setdefault(space, []).append(layout)
-    return sum(Footprint(space, parts).nbytes for space, parts in layouts.items())
+    return sum(
+        Footprint(space, [layout for _, _, layout in places]).nbytes
+        for space, places in by_space(tensors).items()
+    )
 
 
 def tensor_memory_span(tensor: torch.Tensor | Array | View) -> tuple[int, int] | None:

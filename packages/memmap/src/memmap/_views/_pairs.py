@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import torch
 
-from ._address import places_of
+from ._address import by_space
 from ._arrays import Array, Integers
 from ._boxes import boxes_of
 from ._layout import Layout
@@ -47,17 +47,13 @@ def overlapping_pairs(
     >>> overlapping_pairs([x[0], x[1], x[:, 0], torch.zeros(2)])
     [(0, 2), (1, 2)]
     """
-    spaces: dict[Hashable, tuple[list[int], list[Layout], set[int]]] = {}
-    for position, space, address, layout in places_of(tensors):
-        positions, layouts, origins = spaces.setdefault(space, ([], [], set()))
-        positions.append(position)
-        layouts.append(layout)
-        origins.add(address)
+    spaces = by_space(tensors)
     found = [np.empty(0, np.int64)]
-    n = 1 + max((positions[-1] for positions, _, _ in spaces.values()), default=0)
-    for positions, layouts, origins in spaces.values():
+    n = 1 + max((places[-1][0] for places in spaces.values()), default=0)
+    for places in spaces.values():
+        positions, addresses, layouts = zip(*places, strict=True)
         where = np.array(positions)
-        for first, second in layout_pairs(layouts, min(origins)):
+        for first, second in layout_pairs(layouts, min(addresses)):
             first, second = where[first], where[second]
             found.append(np.minimum(first, second) * n + np.maximum(first, second))
     first, second = np.divmod(np.sort(np.concatenate(found)), n)
