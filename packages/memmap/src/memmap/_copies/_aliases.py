@@ -26,13 +26,10 @@ _MOVE = (
 
 def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> dict[int, int]:
     """The `outside_references` to the storages of some plans, beside those of `kept` tensors."""
-    pieces: list[torch.Tensor] = list(kept)
-    inner: list[torch.Tensor] = []
+    pieces, inner = list(kept), []
     for plan in plans:
         pieces += [piece.tensor for piece in plan.pieces]
-        for _, composite in plan.composites:
-            if composite.has_own:
-                inner += composite.parts
+        inner += [part for _, whole in plan.composites if whole.has_own for part in whole.parts]
     return outside_references(pieces, inner)
 
 

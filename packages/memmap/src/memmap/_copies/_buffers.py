@@ -57,9 +57,7 @@ def new_buffers(
     """Copies on a device of all that is needed of a group; a cast moves nothing closer together."""
     parts: list[Part] = []
     for span in spans_of(group, pack, cast):
-        closer = _closer(span, group) if pack == "close" and cast is None else [span]
-        # What saves nothing would only take apart what lies together.
-        parts += closer if sum(part.nbytes for part in closer) < span.nbytes else [span]
+        parts += _closer(span, group) if pack == "close" and cast is None else [span]
     return [copied(part, group, device, non_blocking) for part in parts]
 
 
@@ -86,7 +84,9 @@ def _closer(span: Span, group: Group) -> list[Part]:
             rest += together
         else:
             parts.append(box)
-    return [*parts, *spans_of(group._replace(pieces=rest), pack=True)]
+    parts += spans_of(group._replace(pieces=rest), pack=True)
+    # What saves nothing would only take apart what lies together.
+    return parts if sum(part.nbytes for part in parts) < span.nbytes else [span]
 
 
 def _overlapping(
@@ -110,7 +110,7 @@ def copied(part: Part, group: Group, device: torch.device, non_blocking: bool = 
     tensor = group.pieces[0].tensor
     with _fake_mode_of(tensor):
         data = empty_bytes(part.nbytes, device)
-        if part.nbytes and device.type != "meta" and has_data(tensor):
+        if len(data) and device.type != "meta" and has_data(tensor):
             for target, source in part.transfers(data):
                 _send(target, source, non_blocking)
     return Buffer(part, data)

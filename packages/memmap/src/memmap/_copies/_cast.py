@@ -94,6 +94,8 @@ def is_exact(old: torch.dtype, new: torch.dtype) -> bool:
 
 def _disjoint(group: Group, cast: Cast) -> bool:
     """Whether tensors that are converted in different units share no byte."""
+    if len({cast.unit(old) for old in cast.types}) == 1:
+        return True
     layouts: dict[Unit, list[Layout]] = {}
     for piece in group.pieces:
         layout = piece.view.layout()

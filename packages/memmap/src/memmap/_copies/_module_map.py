@@ -19,7 +19,7 @@ from ._deepcopy import copy_attachments, memory_aware_deepcopy, put_copies
 from ._deepcopy_memo import CopiedStorages
 from ._move import NOT_BOTH, move
 from ._move_steps import Target
-from ._placement import Copied, DeviceMemory
+from ._placement import Copied, DeviceMemory, look_of
 from ._plan import Group, plan_of
 from ._spans import Pack
 
@@ -239,7 +239,7 @@ class ModuleMemoryMap:
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.found:
             copied = there.copies.get(id(item.tensor))
-            if copied is not None and copied.is_of(item.tensor):
+            if copied is not None and copied.look == look_of(item.tensor):
                 memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
         # Nothing may stay behind, whatever holds it.
@@ -257,7 +257,8 @@ class ModuleMemoryMap:
                 copy_attachments(source, memo[id(source)], memo)
 
         made = reconstruct(module, memo, complete)
-        there.copies |= {id(source): Copied(source, memo[id(source)]) for source in sources}
+        for source in sources:
+            there.copies[id(source)] = Copied(source, memo[id(source)], look_of(source))
         self._known = known
         return made
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -83,36 +84,24 @@ class DeviceMemory:
                 )
 
 
-class Copied:
-    """The copy of a tensor, and what the tensor was when it was copied."""
+class Copied(NamedTuple):
+    """The copy of a tensor, the tensor (so that no other gets its id), and its look then."""
 
-    def __init__(self, source: torch.Tensor, copy: torch.Tensor) -> None:
-        self.source = source  # so that no other object gets its id
-        self.copy = copy
-        self._look = _look_of(source)
-        parts = [part for tensor in _with_gradients(source) for part, _ in _parts_of(tensor)]
-        self._storages = [StorageWeakRef(part.untyped_storage()) for part in parts]
-
-    def is_of(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor is still what was copied, whatever its values are."""
-        return self._look == _look_of(tensor)
+    source: torch.Tensor
+    copy: torch.Tensor
+    look: list[object]
 
 
-def _look_of(source: torch.Tensor) -> list[object]:
-    """All that a copy of a tensor and its gradient takes over, but values and attributes."""
+def look_of(source: torch.Tensor) -> list[object]:
+    """All that a copy of a tensor and its gradients takes over, but values and attributes."""
     look: list[object] = []
-    for tensor in _with_gradients(source):
+    tensor: torch.Tensor | None = source
+    while tensor is not None:
         look += [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
         for part, view in _parts_of(tensor):
-            look += [part.dtype, part.untyped_storage()._cdata, view]
+            look += [part.dtype, StorageWeakRef(part.untyped_storage()), view]
+        tensor = tensor.grad if tensor.is_leaf else None
     return look
-
-
-def _with_gradients(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    gradient: torch.Tensor | None = tensor
-    while gradient is not None:
-        yield gradient
-        gradient = gradient.grad if gradient.is_leaf else None
 
 
 def _parts_of(tensor: torch.Tensor) -> list[tuple[torch.Tensor, View]]:

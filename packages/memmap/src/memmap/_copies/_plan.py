@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from .._errors import NonLeafError
 from .._modules._composite import Composite, take_apart
 from .._modules._traverse import Found, Path, path_text
 from .._views._address import view_of
+from .._views._runs import joined
 from .._views._view import View
 
 
@@ -119,27 +121,20 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
     plan.composites.append((item, composite))
 
 
-def _grouped(pieces: list[Piece]) -> Iterable[Group]:
+def _grouped(pieces: list[Piece]) -> list[Group]:
     """Unions of pieces whose storages are one or have common bytes, directly or through others."""
-    numbers = [0] * len(pieces)
-    bounds: list[tuple[int, int]] = []
-    last: dict[Hashable, int] = {}
-    for position in sorted(range(len(pieces)), key=lambda at: pieces[at].view.storage_address):
-        tensor, view, *_ = pieces[position]
+    spaces: dict[Hashable, list[tuple[int, int, int]]] = {}
+    for position, (tensor, view, *_) in enumerate(pieces):
         start, stop = view.storage_span
         # A storage without bytes shares none, and is one with itself only.
         key = view.space if start < stop else (view.space, start, tensor.untyped_storage()._cdata)
-        number = last.get(key)
-        if number is None or (start < stop and start >= bounds[number][1]):
-            number = last[key] = len(bounds)
-            bounds.append((start, stop))
-        bounds[number] = bounds[number][0], max(bounds[number][1], stop)
-        numbers[position] = number
-    groups: dict[int, Group] = {}
-    for piece, number in zip(pieces, numbers, strict=True):
-        group = groups.setdefault(number, Group(piece.view.space, *bounds[number], []))
-        group.pieces.append(piece)
-    return groups.values()
+        spaces.setdefault(key, []).append((start, stop, position))
+    groups = {}
+    for part in chain.from_iterable(map(joined, spaces.values())):
+        starts, stops, positions = zip(*part, strict=True)
+        members = [pieces[position] for position in sorted(positions)]
+        groups[min(positions)] = Group(members[0].view.space, min(starts), max(stops), members)
+    return [groups[position] for position in sorted(groups)]
 
 
 def components(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:

@@ -11,6 +11,7 @@ import torch
 
 from .._modules._rebuild import bytes_of, strided, view_like
 from .._views._footprint import footprint
+from .._views._runs import joined
 from ._cast import Cast, Unit
 from ._plan import Group, Piece
 
@@ -122,22 +123,18 @@ def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Span]:
     """
     bounded: list[tuple[int, int, Piece]] = []
     empty: list[Piece] = []
+    touching = int(pack == "close")
     for piece in group.pieces:
         if piece.view.span is None:
             empty.append(piece)
         else:
-            bounded.append((*piece.view.span, piece))
-    bounded.sort(key=lambda bound: bound[:2])
+            # A buffer of its own would repeat what rounding down takes in of the one before.
+            start, stop = piece.view.span
+            bounded.append((start - (start - group.start) % _ALIGNMENT, stop + touching, piece))
     spans: list[Span] = []
-    for start, stop, piece in bounded:
-        # A buffer of its own would repeat what rounding down takes in of the one before.
-        rounded = start - (start - group.start) % _ALIGNMENT
-        if spans and (not pack or rounded < spans[-1].stop + (pack == "close")):
-            last = spans[-1]
-            last.pieces.append(piece)
-            spans[-1] = last._replace(stop=max(stop, last.stop))
-        else:
-            spans.append(Span(rounded, stop, [piece], cast))
+    for part in joined(bounded) if pack or not bounded else [bounded]:
+        starts, stops, pieces = zip(*part, strict=True)
+        spans.append(Span(min(starts), max(stops) - touching, list(pieces), cast))
     for piece in empty:
         home = next((span for span in spans if span.holds(piece)), None)
         if home is None:

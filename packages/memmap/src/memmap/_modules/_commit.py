@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 
 import torch
@@ -22,14 +22,15 @@ _set_data, _set_grad = _attributes["data"].__set__, _attributes["grad"].__set__
 _swap = torch._C._swap_tensor_impl
 
 
-def commit(found: Sequence[Found], plain: Mapping[int, torch.Tensor], changes: Changes) -> None:
+def commit(found: Sequence[Found], plain: dict[int, torch.Tensor], changes: Changes) -> None:
     """Give tensors, gradients included, new memory in place.
 
     By the id of a tensor, `plain` has what it is to be from now on; those without an entry stay.
     What is changed is noted in `changes`, so that the caller can take it back. After a `MoveError`
     and whatever torch raises, no tensor has changed.
     """
-    pointed, exchanged = [], []
+    pointed: list[torch.Tensor] = []
+    exchanged: list[torch.Tensor] = []
     uses = known_uses([item.tensor for item in found])
     for item in found:
         tensor, new = item.tensor, plain.get(id(item.tensor))
@@ -37,19 +38,23 @@ def commit(found: Sequence[Found], plain: Mapping[int, torch.Tensor], changes: C
             continue
         n_known = uses[tensor._cdata]
         if _can_be_pointed(tensor, new, n_known):
-            pointed.append((tensor, new))
+            pointed.append(tensor)
         else:
             _check_exchange(item, n_known)
-            exchanged.append((tensor, new))
-    exchanged = _counted(exchanged, [tensor for tensor, _ in pointed])
-    owners = _owners_to_join(found, {id(tensor) for tensor, _ in exchanged})
+            exchanged.append(tensor)
+    if exchanged:
+        counters = Counters()
+        for tensor in filter(is_counted, pointed):
+            counters.add(tensor, tensor)  # they keep their counters
+        counters.share(exchanged, plain)
+    owners = _owners_to_join(found, set(map(id, exchanged)))
     # A tensor keeps what is behind the object that is its gradient, and not the object.
     for owner, gradient in owners:
         changes.set_gradient(owner, None, gradient)
-    for tensor, new in pointed:
-        changes.point(tensor, new)
-    for tensor, new in exchanged:
-        changes.exchange(tensor, new)
+    for tensor in pointed:
+        changes.point(tensor, plain[id(tensor)])
+    for tensor in exchanged:
+        changes.exchange(tensor, plain[id(tensor)])
     for owner, gradient in owners:
         changes.set_gradient(owner, gradient, None)
     changes.publish()
@@ -74,20 +79,6 @@ def _owners_to_join(
             ) from error
         owners.append((tensor, gradient))
     return owners
-
-
-def _counted(
-    exchanged: list[tuple[torch.Tensor, torch.Tensor]], pointed: list[torch.Tensor]
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """New tensors, with writes counted together as in the old ones and in those that stay."""
-    if not exchanged:
-        return exchanged
-    counters = Counters()
-    for tensor in filter(is_counted, pointed):
-        counters.add(tensor, tensor)  # they keep their counters
-    plain = {id(tensor): new for tensor, new in exchanged}
-    counters.share([tensor for tensor, _ in exchanged], plain)
-    return [(tensor, plain[id(tensor)]) for tensor, _ in exchanged]
 
 
 def _can_be_pointed(tensor: torch.Tensor, new: torch.Tensor, n_known: int) -> bool:

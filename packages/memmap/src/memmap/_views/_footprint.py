@@ -13,7 +13,7 @@ from ._arrays import Array
 from ._coverage import n_touched
 from ._layout import Layout, run_layout
 from ._overlap import layouts_overlap
-from ._runs import Runs, intersect, union_runs
+from ._runs import Runs, intersect, joined, union_runs
 from ._view import View
 
 
@@ -45,7 +45,7 @@ class Footprint:
     @cached_property
     def nbytes(self) -> int:
         """Number of bytes in the set."""
-        return sum(n_touched(part) for part in _components(self._layouts))
+        return sum(n_touched(part) for part in joined(self._layouts))
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -202,17 +202,3 @@ def tensor_memory_span(tensor: torch.Tensor | Array | View) -> tuple[int, int] |
             f"storage, got a view of {view.itemsize}-byte elements at byte {first}"
         )
     return first // view.itemsize, stop // view.itemsize - 1
-
-
-def _components(layouts: Iterable[Layout]) -> Iterable[list[Layout]]:
-    """Group layouts whose bounds overlap, directly or through others; ascending."""
-    part: list[Layout] = []
-    reach = 0
-    for layout in sorted(layouts):
-        if part and layout.start >= reach:
-            yield part
-            part = []
-        part.append(layout)
-        reach = max(reach, layout.stop)
-    if part:
-        yield part

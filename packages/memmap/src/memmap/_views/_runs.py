@@ -6,15 +6,33 @@ a gap between one run and the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ._arrays import Integers
 from ._layout import Layout
 
+T = TypeVar("T", bound=tuple[Any, ...])
+
 Runs: TypeAlias = Integers
+
+
+def joined(items: Iterable[T]) -> Iterator[list[T]]:
+    """Tuples (start, stop, ...) that have common points, directly or through others; ascending."""
+    part: list[T] = []
+    reach = 0
+    for item in sorted(items, key=itemgetter(0)):
+        start, stop = item[:2]
+        if part and start >= reach:
+            yield part
+            part = []
+        part.append(item)
+        reach = max(reach, stop, start + 1)
+    if part:
+        yield part
 
 
 def merge(runs: Runs) -> Runs:
