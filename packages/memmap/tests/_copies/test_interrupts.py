@@ -33,7 +33,7 @@ IS_THOROUGH = settings.get_current_profile_name() == "thorough"
 SOURCES = os.path.dirname(memmap.__file__)
 PUBLISHING = {
     "_at_once.py", "_commit.py", "_counters.py", "_move_steps.py",
-    "_move.py", "_module_map.py", "_placement.py", "_regions.py", "_deepcopy.py",
+    "_move.py", "_module_map.py", "_placement.py", "_deepcopy.py",
     "_memory.py", "_shared.py", "_function.py",
 }  # fmt: skip
 ALLOCATING = [

@@ -12,6 +12,4 @@ One copy from start to end:
    `Counters` lets copies count writes together, `dressed` gives them their classes.
 5. publish: a move changes all tensors in one step (`commit`), or step after step with a way back
    (`carry_out`); a copy puts them into the memo, from which `reconstruct` makes the new module.
-
-The ways in are `memory_aware_deepcopy`, `memory_aware_to` and `ModuleMemoryMap`.
 """

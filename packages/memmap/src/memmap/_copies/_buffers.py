@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, TypeAlias
+from contextlib import nullcontext
+from typing import NamedTuple, TypeAlias
 
 import torch
 
 from .._views._footprint import Footprint
-from .._views._layout import Layout
 from .._views._pairs import layout_pairs
 from ._allocate import empty_bytes
 from ._cast import Cast
@@ -63,25 +61,26 @@ def new_buffers(
 
 def _closer(span: Span, group: Group) -> list[Part]:
     """Views of a span as close together as their overlaps allow."""
-    pieces: list[Piece] = []
-    layouts: list[Layout] = []
-    rest: list[Piece] = []
-    for piece in span.pieces:
-        layout = piece.view.layout()
-        if layout is None:
-            rest.append(piece)
-        else:
-            pieces.append(piece)
-            layouts.append(layout)
+    bounded = [(piece, layout) for piece in span.pieces if (layout := piece.view.layout())]
+    rest = [piece for piece in span.pieces if piece.view.span is None]
+    layouts = [layout for _, layout in bounded]
     touched = Footprint(group.space, layouts).nbytes
-    if not pieces or touched == span.stop - min(layout.start for layout in layouts):
+    if not bounded or touched == span.stop - min(layout.start for layout in layouts):
         return [span]
     parts: list[Part] = []
-    for together in _overlapping(pieces, layouts, group.start):
-        (part,) = spans_of(group._replace(pieces=together), pack=False)
+    pairs = (
+        pair
+        for first, second in layout_pairs(layouts, group.start)
+        for pair in zip(first.tolist(), second.tolist(), strict=True)
+    )
+    overlapping: dict[int, list[Piece]] = {}
+    for (piece, _), component in zip(bounded, components(len(bounded), pairs), strict=True):
+        overlapping.setdefault(component, []).append(piece)
+    for pieces in overlapping.values():
+        (part,) = spans_of(group._replace(pieces=pieces), pack=False)
         box = box_of(part, group)
         if box is None:
-            rest += together
+            rest += pieces
         else:
             parts.append(box)
     parts += spans_of(group._replace(pieces=rest), pack=True)
@@ -89,26 +88,11 @@ def _closer(span: Span, group: Group) -> list[Part]:
     return parts if sum(part.nbytes for part in parts) < span.nbytes else [span]
 
 
-def _overlapping(
-    pieces: Sequence[Piece], layouts: Sequence[Layout], origin: int
-) -> list[list[Piece]]:
-    """Pieces that overlap, directly or through others."""
-    pairs = (
-        pair
-        for first, second in layout_pairs(layouts, origin)
-        for pair in zip(first.tolist(), second.tolist(), strict=True)
-    )
-    found: dict[int, list[Piece]] = {}
-    for piece, component in zip(pieces, components(len(pieces), pairs), strict=True):
-        found.setdefault(component, []).append(piece)
-    return list(found.values())
-
-
 def copied(part: Part, group: Group, device: torch.device, non_blocking: bool = False) -> Buffer:
     """The copy of a part of a group on a device; with `non_blocking`, bytes may arrive later."""
     # Meta and fake tensors have no bytes; copies of fake tensors are fakes, too.
     tensor = group.pieces[0].tensor
-    with _fake_mode_of(tensor):
+    with getattr(tensor, "fake_mode", None) or nullcontext():
         data = empty_bytes(part.nbytes, device)
         if len(data) and device.type != "meta" and has_data(tensor):
             for target, source in part.transfers(data):
@@ -119,11 +103,6 @@ def copied(part: Part, group: Group, device: torch.device, non_blocking: bool = 
 def has_data(tensor: torch.Tensor) -> bool:
     """Whether there are bytes to copy: meta and fake tensors have none."""
     return tensor.untyped_storage().device.type != "meta"
-
-
-def _fake_mode_of(tensor: torch.Tensor) -> AbstractContextManager[Any]:
-    mode = getattr(tensor, "fake_mode", None)
-    return nullcontext() if mode is None else mode
 
 
 def _send(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:

@@ -68,8 +68,8 @@ def memory_aware_deepcopy(
     -----
     AliasWarning
         If memory is also held outside of the module (by another tensor, a graph): from that, the
-        copy is apart. Inside of a larger copy, with `memo`, there is no such warning: what else
-        the larger copy holds may stay related, and is not known before its end.
+        copy is apart. Inside of a larger copy, with `memo`, what else is held is not known, and
+        there is no warning.
 
     Notes
     -----

@@ -18,8 +18,8 @@ from .._modules._counters import Counters
 from .._modules._rebuild import bytes_of, dressed, view_like
 from .._modules._traverse import path_text
 from ._buffers import copied
+from ._placement import Region, Regions
 from ._plan import Group, Piece
-from ._regions import Region, Regions
 from ._spans import Pack, Span
 
 

@@ -138,15 +138,13 @@ class ModuleMemoryMap:
         ----------
         module : torch.nn.Module
             Registered now, if it was not, and unless it cannot be moved.
-        device : torch.device, str or int
-            Where to.
+        device, non_blocking
+            As for the function `memory_aware_to`.
         pack : {False, True, "close"}, optional
             Whether to leave out bytes between views. By default there is one buffer for each
             storage, from the first byte to the last that a registered module touches. True makes a
             buffer for each set of views whose bounds overlap. "close" moves views closer together,
             so that only touched bytes remain.
-        non_blocking : bool, optional
-            Whether the host may go on before the bytes have arrived.
         strict : bool, optional
             Whether to raise, instead of to warn, if memory is also held by tensors that no
             registered module has.

@@ -72,8 +72,7 @@ def memory_aware_to(
         Whether tensors in other attributes and containers of modules are moved, too.
     low_memory : bool, optional
         Whether to move one group after the other and to give up the memory of each as soon as it
-        has moved, so that there is never more than the destination and one group too much. See
-        the notes.
+        has moved: there is never more than the destination and one group too much. See the notes.
 
     Raises
     ------
@@ -98,21 +97,18 @@ def memory_aware_to(
     -----
     AliasWarning
         If memory to be moved is held outside of the tensors that are moved: by a plain attribute,
-        another module, a graph. What is outside stays where it is, and keeps the old storage
-        alive. There is no warning if you hold, outside of the module, the whole tensor that the
-        moved ones are views of: then the memory is yours, and stays on purpose. (Parameters do
-        not know what they were views of. Memory that torch was only lent, as by ``from_numpy``,
-        cannot be checked.)
+        another module, a graph. That stays where it is, and keeps the old storage alive. There is
+        no warning if you hold, outside of the module, the whole tensor that the moved ones are
+        views of: it stays on purpose. (Parameters do not know what they were views of. Memory that
+        torch was only lent, as by ``from_numpy``, cannot be checked.)
 
     Notes
     -----
-    With `low_memory`, a failure puts back what had moved: its memory is allocated again, the
-    numbers are copied back from where they are, and the tensors become the same views of it.
-    Objects, numbers, strides, types, devices and what is shared are then those from before; the
-    storages are new ones, without the bytes that no tensor spanned. If even that fails, for want
-    of memory, a `MoveError` names the tensors that stayed at the destination, whole. What cannot
-    be brought back without loss is not given up early: the sources of casts that round, of moves
-    to ``meta``, and memory that is held outside.
+    With `low_memory`, a failure brings back what had moved, to new storages without the bytes that
+    no tensor spanned: objects, numbers, strides, types, devices and what is shared are then those
+    from before. If even that fails, for want of memory, a `MoveError` names the tensors that stayed
+    at the destination, whole. What cannot be brought back without loss is not given up early: the
+    sources of casts that round, of moves to ``meta``, and memory that is held outside.
 
     The state of an optimizer (momentum, say) is not part of the module: after a move, load it
     anew with ``optimizer.load_state_dict(optimizer.state_dict())``.

@@ -47,7 +47,7 @@ def view_like(
     """
     device = data.untyped_storage().device  # not where a fake tensor pretends to be
     if source.is_quantized:
-        empty = _empty_quantized(source, device)
+        empty = torch.empty_quantized([0] * source.dim(), source, device=device)
     else:
         empty = torch.empty(0, dtype=dtype or source.dtype, device=device)
     tensor = strided(data, offset, source.shape, strides or source.stride(), empty)
@@ -59,25 +59,6 @@ def view_like(
         pretended = data if isinstance(data, FakeTensor) else source
         return FakeTensor(source.fake_mode, tensor, pretended.device)
     return tensor
-
-
-def _empty_quantized(source: torch.Tensor, device: torch.device) -> torch.Tensor:
-    if source.qscheme() == torch.per_tensor_affine:
-        return torch._empty_affine_quantized(
-            [0],
-            scale=source.q_scale(),
-            zero_point=source.q_zero_point(),
-            dtype=source.dtype,
-            device=device,
-        )
-    return torch._empty_per_channel_affine_quantized(
-        [0] * source.dim(),
-        scales=source.q_per_channel_scales().to(device),
-        zero_points=source.q_per_channel_zero_points().to(device),
-        axis=source.q_per_channel_axis(),
-        dtype=source.dtype,
-        device=device,
-    )
 
 
 def dressed(plain: torch.Tensor, source: T) -> T:

@@ -26,13 +26,15 @@ def outside_references(
     somebody else holds one of them, it is overlooked.
     """
     tensors = {tensor._cdata: tensor for tensor in known}
-    storages = {_identity(tensor): tensor.untyped_storage() for tensor in tensors.values()}
-    n_known = Counter(_identity(tensor) for tensor in [*tensors.values(), *inner])
+    storages = {
+        tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in tensors.values()
+    }
+    n_known = Counter(tensor.untyped_storage()._cdata for tensor in [*tensors.values(), *inner])
     uses = _uses_of_bases(tensors.values())
     is_used: set[int] = set()
     has_between: set[int] = set()
     for identity, base in uses.items():
-        storage = _identity(base.view)
+        storage = base.view.untyped_storage()._cdata
         n_known[storage] += base.n_between
         if base.n_between:
             has_between.add(storage)
@@ -45,7 +47,7 @@ def outside_references(
     n_uses = _with_gradients(uses, tensors.values())
     for identity, tensor in tensors.items():
         if not tensor.requires_grad and n_uses_inside(tensor) > n_uses[identity]:
-            is_used.add(_identity(tensor))
+            is_used.add(tensor.untyped_storage()._cdata)
     # There, views use tensors that are not their bases; fake ones use their bases as they like.
     is_used -= has_between
     is_used -= {storage for storage in is_used if storages[storage].device.type == "meta"}
@@ -128,11 +130,6 @@ def _uses_of_base(view: torch.Tensor, base: torch.Tensor) -> tuple[int, int]:
     number = n_uses_inside(twin)
     del again
     return number, n_between
-
-
-def _identity(tensor: torch.Tensor) -> int:
-    identity: int = tensor.untyped_storage()._cdata
-    return identity
 
 
 @cache

@@ -1,8 +1,7 @@
 """How many bytes some sets of bytes touch, alone and together: exact counts.
 
-1. Slices of one tensor are boxes of a grid. Only the places where a box begins or ends matter: they
-   cut the grid into at most `MAX_CELLS` cells, however large the tensor, and prefix sums over the
-   cells count everything.
+1. Slices of one tensor are boxes of a grid. The places where a box begins or ends cut it into at
+   most `MAX_CELLS` cells, however large the tensor, and prefix sums over these count everything.
 2. Sets that step over gaps in other ways are painted into a map of their common span, a byte for
    each grain: the largest block of bytes that is always touched as a whole.
 3. Sets whose elements overlap one another, or that are few in a large span, are expanded into their

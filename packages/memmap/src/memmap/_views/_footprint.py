@@ -56,13 +56,9 @@ class Footprint:
         return min(starts), max(stops)
 
     def runs(self) -> Runs:
-        """Maximal runs of contiguous bytes.
+        """Maximal runs of contiguous bytes, ascending, as a new array.
 
-        Returns
-        -------
-        numpy.ndarray
-            int64, shape (n, 2): address of the first byte and past the last byte of each run,
-            ascending. A new array.
+        It is int64, of shape (n, 2): address of the first byte and past the last byte of each run.
 
         Examples
         --------

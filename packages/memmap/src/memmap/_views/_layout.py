@@ -1,10 +1,9 @@
 """The set of bytes that a strided view touches, in a normal form.
 
 A view touches ``{start + sum_k i_k * stride_k : 0 <= i_k < count_k}``, where the bytes of one
-element are one more dimension, of stride 1. Many strided descriptions give the same set; the
-normal form removes the differences that do not matter (order, sign, size-1 and stride-0
-dimensions, dimensions that continue or overlap one another), so that equal sets are usually
-equal tuples and the questions asked of them are short.
+element are one more dimension, of stride 1. In normal form, without differences that do not matter
+(order, sign, size-1 and stride-0 dimensions, dimensions that continue or overlap one another),
+equal sets are usually equal tuples.
 """
 
 from __future__ import annotations

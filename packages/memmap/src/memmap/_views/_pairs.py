@@ -62,10 +62,7 @@ def overlapping_pairs(
 
 
 def layout_pairs(layouts: Sequence[Layout], origin: int) -> Iterator[Pairs]:
-    """Positions of sets of bytes of one address space that overlap: each pair once, in portions.
-
-    Slices of one tensor are best counted from the origin, the start of its storage.
-    """
+    """Pairs of sets of bytes that overlap, each once; `origin` is the start of a storage."""
     boxes = boxes_of(layouts, (origin, min(layout.start for layout in layouts)))
     for first, second in box_pairs(boxes.low, boxes.high):
         met = boxes.is_box[first] & boxes.is_box[second]
@@ -103,10 +100,7 @@ def n_interval_pairs(low: Integers, high: Integers) -> int:
 
 
 def box_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
-    """Pairs of boxes that meet, each once; `low` and `high` have the shape (n, axes).
-
-    The boxes are swept along the axis along which fewest meet.
-    """
+    """Pairs of boxes, of shape (n, axes), that meet: swept along the axis along which fewest do."""
     n, n_axes = low.shape
     costs = [n_interval_pairs(low[:, axis], high[:, axis]) for axis in range(n_axes)]
     sweep = min(range(n_axes), key=costs.__getitem__)
