@@ -33,9 +33,12 @@ def check_module_type(name: str, module: torch.nn.Module) -> None:
 
 def check_dtype(dtype: torch.dtype | None) -> None:
     """Raise a `TypeError` if there is a type that is neither a floating nor a complex one."""
-    is_type = isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex)
-    if dtype is not None and not is_type:
-        raise TypeError(f"memory_aware_to: dtype must be a floating or complex type, got {dtype!r}")
+    if dtype is None:
+        return
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"memory_aware_to: dtype must be a torch.dtype, got {dtype!r}")
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise TypeError(f"memory_aware_to: dtype must be a floating or complex type, got {dtype}")
 
 
 def check_holds_its_tensors(module: torch.nn.Module) -> None:

@@ -1,11 +1,10 @@
 """Views that overlap, moved closer together: a box of a grid, without what lies around it.
 
-Tiles of one tensor step along the same strides, and each covers a box of the grid that these
-strides span. A device that gets some columns of a matrix needs only the box of these columns,
-though their addresses span nearly all of the matrix. Addresses in such a box have digits, one for
-each stride, that are unique as long as the lower digits together never reach the next stride. A
-view whose elements all have such digits is still a view when the digits get smaller strides, and
-two views share exactly the bytes that they shared before.
+A device that gets some columns of a matrix needs only the box of these columns, though their
+addresses span nearly all of the matrix. Addresses in such a box have digits, one for each stride,
+that are unique as long as the lower digits together never reach the next stride. A view whose
+elements all have such digits is still a view when the digits get smaller strides, and two views
+share exactly the bytes that they shared before.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """What one deep copy knows about the storages it has copied, shared through its memo.
 
-torch keeps in ``memo["torch"]`` which storage became which, so that views of one storage stay
-together. A copy of only the bytes that a module touches cannot stand there, since another view, met
-later, may touch other bytes. So a dictionary stands there that completes itself: if a storage is
-asked for that was copied in part, it is copied in full, and the tensors made from the part are
-moved over. Nobody has used those yet: the deep copy is still under way.
+torch keeps in ``memo["torch"]`` which storage became which. A copy of only the bytes that a module
+touches cannot stand there, since another view, met later, may touch other bytes. So a dictionary
+stands there that completes itself: if a storage is asked for that was copied in part, it is copied
+in full, and the tensors made from the part, which nobody has used yet, are moved over.
 """
 
 from __future__ import annotations

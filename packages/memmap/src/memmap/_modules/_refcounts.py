@@ -26,9 +26,8 @@ def outside_references(
     somebody else holds one of them, it is overlooked.
     """
     tensors = {tensor._cdata: tensor for tensor in known}
-    storages = {
-        tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in tensors.values()
-    }
+    held = [tensor.untyped_storage() for tensor in tensors.values()]
+    storages = {storage._cdata: storage for storage in held}
     n_known = Counter(tensor.untyped_storage()._cdata for tensor in [*tensors.values(), *inner])
     uses = _uses_of_bases(tensors.values())
     is_used: set[int] = set()
