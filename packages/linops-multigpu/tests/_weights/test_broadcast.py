@@ -121,6 +121,19 @@ def test_they_are_that_in_any_order_of_work(schedule: str) -> None:
         torch.testing.assert_close(one, other)
 
 
+def test_gradients_of_parts_that_overlap_on_another_device_are_counted_once() -> None:
+    leaf = parameter(5, 4)
+    A = Dense(leaf, ("M", "N"))
+    tiles = [A, *(A.split(A, {ND("M"): slice(m, m + 2), ND("N"): slice(m, 4)}) for m in range(3))]
+    wanted = gradients(tiles, leaf, "cpu")
+    with simulated(1), one_call():
+        placed = replicated_together(tiles, torch.device("sim:0"))
+        found = gradients(placed, leaf, "sim:0")
+        del placed
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def bytes_moved(world: World) -> dict[tuple[str, str], int]:
     moved = Counter[tuple[str, str]]()
     for source, destination, nbytes in world.moved:
