@@ -101,9 +101,9 @@ class Contraction:
             dtype = torch.promote_types(weight.dtype, x.dtype)
             weight, x = weight.to(dtype), x.to(dtype)
         if self.kind == "matrix":
-            return x @ weight.mT
+            return torch.mv(weight, x) if x.ndim == 1 else x @ weight.mT
         if self.kind == "transposed matrix":
-            return x @ weight
+            return torch.mv(weight.mT, x) if x.ndim == 1 else x @ weight
         return torch.einsum(self._equation(), weight, x)
 
     def _equation(self, part: str = "") -> str:

@@ -115,7 +115,11 @@ def _touched(
     # Not dtype.to_real(), which the compiler does not know.
     x = x.to(dtype if x.is_complex() else torch.promote_types(x.dtype, weight.real.dtype))
     device = x.device.type
-    if dtype.is_complex and torch.amp.is_autocast_available(device):
+    if (
+        dtype.is_complex
+        and torch.amp.is_autocast_available(device)
+        and torch.is_autocast_enabled(device)
+    ):
         with torch.autocast(device, enabled=False):  # parts of half the precision make no complex
             return _direct(x, weight, axes)
     return _direct(x, weight, axes)

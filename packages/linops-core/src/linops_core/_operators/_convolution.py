@@ -128,7 +128,8 @@ class Convolution(GridOperator[Axis]):
             self.grid_size = per_axis("Convolution", "grid_size", grid_size)
             if len(self.grid_size) != ndim or not all(map(is_size, self.grid_size)):
                 raise ValueError(
-                    f"Convolution: grid_size must have {ndim} positive numbers, got {grid_size}"
+                    f"Convolution: grid_size must have {ndim} positive numbers, got "
+                    f"{self.grid_size}"
                 )
             self._axes = self._whole(self.grid_size)
         self.register_weight("kernel", kernel, "kernel_shape")
