@@ -77,7 +77,7 @@ class Scalar(SliceableLinop):
 
     adj_normal_fn = normal_fn
 
-    def factor(self) -> Any:
+    def factor(self) -> Tensor | complex:
         """Return w: Python's number, or the tensor that is there when it is asked for."""
         return self.weight_part("weight") if self._weights else self.weight
 

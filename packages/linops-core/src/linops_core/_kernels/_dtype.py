@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,7 +40,7 @@ def summable(x: Tensor) -> Tensor:
     return x if x.is_floating_point() or x.is_complex() else x.long()
 
 
-def multiplied(weight: Any, x: Tensor) -> Tensor:
+def multiplied(weight: Tensor | complex, x: Tensor) -> Tensor:
     """Return weight times x; products of integers are int64, those with bools keep the dtype."""
     if x.dtype in _INTEGERS and _is_integer(weight):
         x = x.long()
@@ -49,5 +48,5 @@ def multiplied(weight: Any, x: Tensor) -> Tensor:
     return product
 
 
-def _is_integer(weight: Any) -> bool:
+def _is_integer(weight: Tensor | complex) -> bool:
     return weight.dtype in _INTEGERS if isinstance(weight, Tensor) else isinstance(weight, int)
