@@ -40,6 +40,7 @@ from linops_multigpu._batches import _batched
 from linops_multigpu._execution import _execute, _output
 from linops_multigpu._execution._device_tiles import DevicePair
 from linops_multigpu._execution._planner import planned
+from linops_multigpu._weights import _replica, _training
 from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
 from linops_split import Part, Tiles
 
@@ -194,6 +195,22 @@ def failures(world: World, base: str) -> None:
     x.zero_()
 
 
+def training(world: World, base: str) -> None:
+    """A backward pass on other streams than the call; the copies go as soon as it is issued."""
+    given: list[list[Any]] = [[], [world.new_stream("sim:1")]]
+    for streams in given:
+        weight = torch.nn.Parameter(torch.rand(4, 6, dtype=torch.complex128).to(base))
+        x = torch.rand(6, dtype=torch.complex128)
+        sent, A = x.to(base), Dense(weight, ("M", "N"))
+        with world.using(world.new_stream("sim:1")):
+            spec = BatchSpec({"M": 2}, [DeviceSpec("sim:1", *streams)], base)
+            B = create_batched_linop(A, spec)
+            y = B(sent)
+        (found,) = torch.autograd.grad(y, weight, torch.ones_like(y))
+        del B, y
+        torch.testing.assert_close(found.cpu(), x.conj().resolve_conj().expand(4, 6))
+
+
 def _same(x: torch.Tensor) -> torch.Tensor:
     return x
 
@@ -217,6 +234,7 @@ PROGRAMS: list[tuple[Program, str]] = [
     (two_dtypes, "sim:0"),
     (given_streams, "sim:0"),
     (failures, "sim:0"),
+    (training, "sim:0"),
 ]
 
 
@@ -312,6 +330,13 @@ HOST: dict[str, tuple[str, str, str, Program]] = {
         "transfer.arrived.sent = transfer\nreturn transfer", a_window),
     "the newest result lands first": ("HostOutput.land", "_1.popleft()", "_1.pop()", sums),
     "results never land": ("HostOutput.finish", "while _1: ...", "pass", sums),
+}  # fmt: skip
+
+TRAINING: dict[str, tuple[ModuleType, ModuleType, str, str, str]] = {
+    "nobody says that a backward pass uses a copy": (
+        _training, _batched, "DeviceCopies.trained", "sent.use()", "None"),
+    "the memory of a copy is used again while a stream reads it": (
+        _replica, _replica, "Copies.use", "self._backend.record_use(_1, _2)", "None"),
 }  # fmt: skip
 
 
@@ -420,6 +445,15 @@ def test_bugs_in_the_output_are_seen(name: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(_execute, "output_on", with_a_bug(_output, *change).output_on)
     with pytest.raises((RaceError, AssertionError)):
         run(program, base, "newest")
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_bugs_in_training_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, user, *change = TRAINING[name]
+    changed, _, _ = change[0].partition(".")
+    monkeypatch.setattr(user, changed, getattr(with_a_bug(original, *change), changed))
+    with pytest.raises((RaceError, AssertionError)):
+        run(training, "sim:0", "newest")
 
 
 # Bugs in the plan: what becomes of each action.

@@ -46,20 +46,16 @@ class DeviceCopies(PartCopies):
             shown = all(sent.show() for sent in {*self._sent} if sent is not None)
             return not shown or super().have_changed() or self.were_replaced()
 
-    def frozen(self, number: int) -> NamedLinop:
-        """Return the operator of a part, for whose weights the current stream waits."""
-        self._use(number)
-        return super().frozen(number)
-
     def trained(self, number: int) -> tuple[NamedLinop, dict[int, Tensor]]:
-        """Return the operator on leaves, for which the current stream waits, and the leaves."""
-        self._use(number)
-        return super().trained(number)
+        """Return the operator on leaves, for which the current stream waits, and the leaves.
 
-    def _use(self, number: int) -> None:
+        The stream of a backward pass may be another than that of the call, for which those who made
+        these copies have waited, as the streams that were given do.
+        """
         sent = self._sent[number]
         if sent is not None:
             sent.use()
+        return super().trained(number)
 
     def recorded(self) -> Tiles:
         """Return the table itself: it reads the weights of the call, which have not changed."""
