@@ -67,7 +67,15 @@ napoleon_use_rtype = False
 # References to our own names must resolve. The names of other projects, and the words of a
 # "Parameters" section ("int or None", "tensor of shape (C, N)"), are not ours to resolve.
 nitpicky = True
-OURS = ["linops_core", "linops_multigpu", "linops_split", "memmap", "nameddim", "torchlinops"]
+OURS = [
+    "linops_core",
+    "linops_imaging",
+    "linops_multigpu",
+    "linops_split",
+    "memmap",
+    "nameddim",
+    "torchlinops",
+]
 OTHERS = [*dir(builtins), *sys.stdlib_module_names, "hypothesis", "numpy", "np", "scipy", "torch"]
 nitpick_ignore_regex = [
     (r"py:.*", rf"({'|'.join(OTHERS)})(\..*)?"),

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-IN_FOLDERS = ["nameddim", "memmap", "linops-core", "linops-split", "linops-multigpu", "torchlinops"]
+IN_FOLDERS = [
+    "nameddim",
+    "memmap",
+    "linops-core",
+    "linops-imaging",
+    "linops-split",
+    "linops-multigpu",
+    "torchlinops",
+]
 MOST_MODULES = 24
 MOST_IN_A_CIRCLE = 3
 

@@ -33,7 +33,15 @@ import torch.optim.optimizer as torch_optimizer
 import torch.overrides
 import torch.utils._pytree
 
-PACKAGES = ["nameddim", "memmap", "linops_core", "linops_split", "linops_multigpu", "torchlinops"]
+PACKAGES = [
+    "nameddim",
+    "memmap",
+    "linops_core",
+    "linops_imaging",
+    "linops_split",
+    "linops_multigpu",
+    "torchlinops",
+]
 Changes: TypeAlias = Callable[[str], dict[str, list[str]]]
 MODULES = [
     *("memmap.borrow", "memmap.dataflow", "linops_core.alg", "linops_core.config"),

@@ -15,7 +15,15 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
-ORDER = ["nameddim", "memmap", "linops_core", "linops_split", "linops_multigpu", "torchlinops"]
+ORDER = [
+    "nameddim",
+    "memmap",
+    "linops_core",
+    "linops_imaging",
+    "linops_split",
+    "linops_multigpu",
+    "torchlinops",
+]
 
 
 def import_name(distribution: str) -> str:

@@ -11,7 +11,14 @@ from types import FunctionType, ModuleType
 import pytest
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-PACKAGES = ["nameddim", "memmap", "linops_core", "linops_split", "linops_multigpu"]
+PACKAGES = [
+    "nameddim",
+    "memmap",
+    "linops_core",
+    "linops_imaging",
+    "linops_split",
+    "linops_multigpu",
+]
 GROUP = re.compile(r"^\.\. public:: (\S+)\n(?:   :.*\n)*\n((?:   .+\n)+)", re.MULTILINE)
 
 

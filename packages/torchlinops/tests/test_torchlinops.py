@@ -21,6 +21,7 @@ PACKAGES = [
     "memmap",
     "linops_core",
     "linops_core.alg",
+    "linops_imaging",
     "linops_split",
     "linops_multigpu",
 ]
@@ -28,6 +29,7 @@ MODULES = {
     "torchlinops.nameddim": "nameddim",
     "torchlinops.memmap": "memmap",
     "torchlinops.linops": "linops_core",
+    "torchlinops.imaging": "linops_imaging",
     "torchlinops.linops.split": "linops_split",
     "torchlinops.linops.device": "linops_multigpu",
     "torchlinops.alg": "linops_core.alg",
@@ -35,7 +37,7 @@ MODULES = {
     "torchlinops.testing.strategies": "linops_core.testing.strategies",
 }
 # Modules of the umbrella, which are no names of the packages.
-OF_THE_UMBRELLA = {"linops", "memmap", "nameddim", "testing", "utils"}
+OF_THE_UMBRELLA = {"imaging", "linops", "memmap", "nameddim", "testing", "utils"}
 
 
 def public(name: str) -> dict[str, object]:

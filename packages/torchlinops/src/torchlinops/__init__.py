@@ -1,9 +1,9 @@
 """Linear operators on named dimensions, split over devices: everything under one import.
 
 The packages behind it can be used alone: ``nameddim``, ``memmap``, ``linops_core``,
-``linops_split`` and ``linops_multigpu``. Their names are here flat, and in the modules
-``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device``,
-``.alg``, ``.utils``, ``.testing`` and ``.config``.
+``linops_imaging``, ``linops_split`` and ``linops_multigpu``. Their names are here flat, and in the
+modules ``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device``,
+``.alg``, ``.imaging``, ``.utils``, ``.testing`` and ``.config``.
 """
 
 from torchlinops._conflict import refuse_other_distribution
@@ -12,6 +12,7 @@ refuse_other_distribution()
 
 from linops_core import *  # noqa: E402, F403
 from linops_core.alg import *  # noqa: E402, F403
+from linops_imaging import *  # noqa: E402, F403
 from linops_multigpu import *  # noqa: E402, F403
 from linops_split import *  # noqa: E402, F403
 from memmap import *  # noqa: E402, F403
@@ -21,6 +22,7 @@ from nameddim import *  # noqa: E402, F403
 # Last, so that `alg` is the module of this package and not that of linops_core.
 import torchlinops.alg as alg  # type: ignore[no-redef]  # noqa: E402
 import torchlinops.config as config  # type: ignore[no-redef]  # noqa: E402
+import torchlinops.imaging as imaging  # noqa: E402
 import torchlinops.linops as linops  # noqa: E402
 import torchlinops.memmap as memmap  # noqa: E402
 import torchlinops.nameddim as nameddim  # noqa: E402
@@ -30,6 +32,7 @@ import torchlinops.utils as utils  # noqa: E402
 __all__ = [
     "alg",
     "config",
+    "imaging",
     "linops",
     "memmap",
     "nameddim",
@@ -39,6 +42,7 @@ __all__ = [
     *alg.__all__,
     *(name for name in linops.split.__all__ if name not in linops.__all__),
     *linops.device.__all__,
+    *imaging.__all__,
     *memmap.__all__,
     *nameddim.__all__,
 ]

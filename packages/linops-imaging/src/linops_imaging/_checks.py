@@ -1,0 +1,39 @@
+"""Arguments that several functions take, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+
+
+def check_number(owner: str, name: str, value: object, least: int) -> None:
+    """Refuse what is not an integer of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{owner}: {name} must be an integer, got {value!r}")
+    if value < least:
+        raise ValueError(f"{owner}: {name} must be at least {least}, got {value}")
+
+
+def counts(owner: str, **numbers: object) -> None:
+    """Refuse what is not a positive integer."""
+    for name, value in numbers.items():
+        check_number(owner, name, value, 1)
+
+
+def sizes_of_grid(
+    owner: str, grid_size: int | Sequence[int], *ndims: int, name: str = "grid_size"
+) -> tuple[int, ...]:
+    """Return the sizes of a grid of one of ``ndims`` dimensions; one number counts for all axes.
+
+    One number is possible where there is one number of dimensions.
+    """
+    if isinstance(grid_size, int) and len(ndims) == 1:
+        grid_size = (grid_size,) * ndims[0]
+    try:
+        sizes = tuple(map(index, grid_size))  # type: ignore[arg-type]  # what came is reported
+    except TypeError:
+        sizes = ()
+    if len(sizes) not in ndims or min(sizes, default=0) < 1:
+        allowed = " or ".join(map(str, ndims))
+        raise ValueError(f"{owner}: {name} must be {allowed} positive integers, got {grid_size!r}")
+    return sizes

@@ -1,0 +1,117 @@
+"""Files of other programs: BART's cfl."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["read_cfl", "write_cfl"]
+
+_N_DIMS = 16
+"""How many dimensions BART writes."""
+
+
+def read_cfl(path: str | os.PathLike[str]) -> Tensor:
+    """Return the array of a pair of files ``path.hdr`` and ``path.cfl``, as BART writes them.
+
+    Parameters
+    ----------
+    path : path
+        With or without the suffix ``.cfl`` or ``.hdr``.
+
+    Returns
+    -------
+    Tensor
+        complex64. Axis d is dimension d of BART (0 to 2 the grid, 3 the coils); dimensions of
+        size 1 at the end are left out. The first axis is the one that is contiguous, as in the
+        file: ``.contiguous()`` makes it the last.
+
+    Raises
+    ------
+    FileNotFoundError
+        If one of the files is missing.
+    ValueError
+        If the header gives no dimensions, or the data are not as long as it says.
+    """
+    base = _base(path)
+    header = base.with_name(base.name + ".hdr").read_text("utf-8", errors="replace")
+    sizes = _dimensions(header, base)
+    file = base.with_name(base.name + ".cfl")
+    expected, found = 8 * int(np.prod(sizes, dtype=object)), file.stat().st_size
+    if found != expected:
+        raise ValueError(
+            f"read_cfl: {file.name} must have {expected} bytes for dimensions {sizes}, got {found}"
+        )
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes = sizes[:-1]
+    flat = torch.from_numpy(np.fromfile(file, dtype="<c8").astype(np.complex64, copy=False))
+    return flat.view(*sizes[::-1]).permute(*range(len(sizes) - 1, -1, -1))
+
+
+def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
+    """Write ``array`` to a pair of files ``path.hdr`` and ``path.cfl``, as BART reads them.
+
+    Parameters
+    ----------
+    path : path
+        With or without the suffix ``.cfl`` or ``.hdr``. Files that are there are replaced.
+    array : Tensor
+        Real or complex, of up to 16 axes, which are the dimensions of BART. It is written as
+        complex64.
+
+    Raises
+    ------
+    TypeError
+        If it is no tensor.
+    ValueError
+        If it has more axes, or no elements.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_cfl(f"{folder}/image", torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    ...     read_cfl(f"{folder}/image").real
+    tensor([[1., 2., 3.],
+            [4., 5., 6.]])
+    """
+    if not isinstance(array, Tensor):
+        raise TypeError(f"write_cfl: the array must be a torch.Tensor, got {type(array)}")
+    if array.ndim > _N_DIMS or not array.numel():
+        raise ValueError(
+            f"write_cfl: the array must have elements and at most {_N_DIMS} axes, got shape "
+            f"{tuple(array.shape)}"
+        )
+    base = _base(path)
+    sizes = [*array.shape, *(1,) * (_N_DIMS - array.ndim)]
+    header = f"# Dimensions\n{' '.join(map(str, sizes))}\n"
+    values = array.detach().resolve_conj().to("cpu", torch.complex64).numpy()
+    values.astype("<c8", copy=False).ravel(order="F").tofile(base.with_name(base.name + ".cfl"))
+    base.with_name(base.name + ".hdr").write_text(header, "utf-8")
+
+
+def _base(path: str | os.PathLike[str]) -> Path:
+    path = Path(path)
+    return path.with_suffix("") if path.suffix in (".cfl", ".hdr") else path
+
+
+def _dimensions(header: str, base: Path) -> list[int]:
+    """Return the numbers in the line behind "# Dimensions"."""
+    lines = iter(header.splitlines())
+    words = next((next(lines, "") for line in lines if line.strip() == "# Dimensions"), "").split()
+    if not words or not all(word.isascii() and word.isdecimal() for word in words):
+        raise ValueError(
+            f'read_cfl: {base.name}.hdr must have a line "# Dimensions" and one of integers behind '
+            f"it, got {header[:80]!r}"
+        )
+    sizes = [int(word[:20]) for word in words]
+    if len(sizes) > _N_DIMS or 0 in sizes:
+        raise ValueError(
+            f"read_cfl: {base.name}.hdr must have at most {_N_DIMS} positive dimensions, got "
+            f"{sizes}"
+        )
+    return sizes

@@ -1,0 +1,271 @@
+"""Which points of a Cartesian k-space grid are measured.
+
+Masks are bool tensors of the shape of the grid, with the centre of k-space at index N // 2 along
+each axis, as a centred :class:`linops_core.FFT` has it; ``Sampling.from_mask`` takes them. The
+same ``seed`` gives the same mask on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ._checks import check_number, sizes_of_grid
+
+__all__ = ["calibration_region", "poisson_disc", "variable_density"]
+
+_NDIMS = (1, 2, 3)
+
+
+def calibration_region(grid_size: Sequence[int], region_size: int | Sequence[int]) -> Tensor:
+    """Return the mask of a fully sampled block around the centre of k-space.
+
+    Parameters
+    ----------
+    grid_size : sequence of int
+        One to three positive numbers.
+    region_size : int or sequence of int
+        One number for all axes or one for each, not negative and not larger than the grid.
+
+    Returns
+    -------
+    Tensor
+        bool, of shape ``grid_size``. Along an axis of N points, n of them begin at N // 2 - n // 2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a size is not as said.
+
+    Examples
+    --------
+    >>> calibration_region([6], 2).int()
+    tensor([0, 0, 1, 1, 0, 0], dtype=torch.int32)
+    """
+    sizes = sizes_of_grid("calibration_region", grid_size, *_NDIMS)
+    region = _region("calibration_region", region_size, sizes)
+    mask = torch.zeros(sizes, dtype=torch.bool)
+    starts = [size // 2 - own // 2 for size, own in zip(sizes, region, strict=True)]
+    block = [slice(start, start + own) for start, own in zip(starts, region, strict=True)]
+    mask[tuple(block)] = True
+    return mask
+
+
+def variable_density(
+    grid_size: Sequence[int],
+    acceleration: float,
+    power: float = 2.0,
+    calibration: int | Sequence[int] = 0,
+    seed: int = 0,
+) -> Tensor:
+    r"""Return a random mask whose density falls off as :math:`(1 - r)^p`.
+
+    r is the distance to the centre, 1 at the farthest corner. Points are drawn without replacement
+    with weights in proportion to the density, those of the calibration region first.
+
+    Parameters
+    ----------
+    grid_size : sequence of int
+        One to three positive numbers.
+    acceleration : float
+        Grid points per sample, at least 1. The mask has round(number of points / acceleration)
+        samples.
+    power : float
+        p, not negative; 0 samples uniformly.
+    calibration : int or sequence of int
+        Size of the fully sampled centre, as in :func:`calibration_region`.
+    seed : int
+        Of the random numbers.
+
+    Returns
+    -------
+    Tensor
+        bool, of shape ``grid_size``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not as said, or the calibration region alone has more samples than there are
+        to be.
+
+    References
+    ----------
+    M. Lustig, D. Donoho and J. M. Pauly, "Sparse MRI: the application of compressed sensing for
+    rapid MR imaging", Magnetic Resonance in Medicine 58 (2007).
+
+    Examples
+    --------
+    >>> variable_density([64, 64], acceleration=4).count_nonzero()
+    tensor(1024)
+    """
+    mask, wanted = _begun("variable_density", grid_size, acceleration, calibration)
+    if not 0 <= power < math.inf:
+        raise ValueError(f"variable_density: power must not be negative and finite, got {power!r}")
+    distance = _distance(mask.shape)
+    density = (1 - distance / distance.max().clamp(min=1)).pow(power)
+    # Efraimidis and Spirakis: the largest u^(1/w) of uniform u are draws in proportion to w.
+    chance = torch.rand(mask.shape, generator=_generator(seed), dtype=torch.float64)
+    order = chance.log() / density.clamp(min=1e-300)
+    order[mask] = math.inf
+    mask.view(-1)[order.flatten().topk(wanted).indices] = True
+    return mask
+
+
+def poisson_disc(
+    grid_size: Sequence[int],
+    acceleration: float,
+    power: float = 1.0,
+    calibration: int | Sequence[int] = 0,
+    seed: int = 0,
+) -> Tensor:
+    r"""Return a random mask whose samples keep their distance, larger ones farther out.
+
+    Any two samples p, q outside of the calibration region are farther apart than the smaller of
+    :math:`s (1 + c r_p)^a` and :math:`s (1 + c r_q)^a`, with the distance r to the centre as in
+    :func:`variable_density`, c = 4 and a = ``power``. The scale s is, to 1 percent, the
+    largest one at which so many samples find room when points are tried in random order.
+
+    Parameters
+    ----------
+    grid_size : sequence of int
+        Two or three positive numbers.
+    acceleration : float
+        Grid points per sample, at least 1. The mask has round(number of points / acceleration)
+        samples.
+    power : float
+        a, not negative; 0 samples uniformly.
+    calibration : int or sequence of int
+        Size of the fully sampled centre, as in :func:`calibration_region`.
+    seed : int
+        Of the random numbers.
+
+    Returns
+    -------
+    Tensor
+        bool, of shape ``grid_size``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not as said, or the calibration region alone has more samples than there are
+        to be.
+
+    References
+    ----------
+    R. L. Cook, "Stochastic sampling in computer graphics", ACM Transactions on Graphics 5 (1986).
+
+    S. Vasanawala et al., "Practical parallel imaging compressed sensing MRI: summary of two years
+    of experience in accelerating body MRI of pediatric patients", IEEE International Symposium on
+    Biomedical Imaging (2011).
+
+    Examples
+    --------
+    >>> mask = poisson_disc([64, 64], acceleration=6, calibration=12)
+    >>> mask.count_nonzero()
+    tensor(683)
+    """
+    begun, wanted = _begun("poisson_disc", grid_size, acceleration, calibration, (2, 3))
+    if not 0 <= power < math.inf:
+        raise ValueError(f"poisson_disc: power must not be negative and finite, got {power!r}")
+    distance = _distance(begun.shape)
+    growth = (1 + 4 * distance / distance.max().clamp(min=1)).pow(power)
+    order = torch.randperm(begun.numel(), generator=_generator(seed)).tolist()
+    low, high = 0.0, float(max(begun.shape))
+    mask = _thrown(begun, low * growth, order, wanted)
+    while high - low > 0.01 * high:
+        middle = (low + high) / 2
+        tried = _thrown(begun, middle * growth, order, wanted)
+        if int(tried.sum()) == wanted:
+            mask, low = tried, middle
+        else:
+            high = middle
+    return mask
+
+
+def _begun(
+    owner: str,
+    grid_size: Sequence[int],
+    acceleration: float,
+    calibration: int | Sequence[int],
+    ndims: Sequence[int] = _NDIMS,
+) -> tuple[Tensor, int]:
+    """Return the mask of the calibration region, and how many samples there are to be in all."""
+    sizes = sizes_of_grid(owner, grid_size, *ndims)
+    if not 1 <= acceleration < math.inf:
+        raise ValueError(
+            f"{owner}: acceleration must be at least 1 and finite, got {acceleration!r}"
+        )
+    mask = calibration_region(sizes, _region(owner, calibration, sizes))
+    wanted = round(mask.numel() / acceleration)
+    if (begun := int(mask.sum())) > wanted:
+        raise ValueError(
+            f"{owner}: the calibration region must have at most the {wanted} samples of "
+            f"acceleration {acceleration:g}, got {begun}"
+        )
+    return mask, wanted
+
+
+def _region(owner: str, region_size: int | Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
+    region = (region_size,) * len(sizes) if isinstance(region_size, int) else tuple(region_size)
+    if len(region) != len(sizes):
+        raise ValueError(
+            f"{owner}: the calibration region must have {len(sizes)} sizes, got {region}"
+        )
+    for own, size in zip(region, sizes, strict=True):
+        check_number(owner, "the size of the calibration region", own, 0)
+        if own > size:
+            raise ValueError(
+                f"{owner}: the calibration region must fit the grid {tuple(sizes)}, got {region}"
+            )
+    return region
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator("cpu").manual_seed(seed)
+
+
+def _distance(sizes: Sequence[int]) -> Tensor:
+    """Return the distance of each grid point to the centre, an axis having length 2."""
+    total = torch.zeros(*sizes, dtype=torch.float64)
+    for axis, size in enumerate(sizes):
+        along = (torch.arange(size, dtype=torch.float64) - size // 2) / max(size / 2, 1)
+        total += along.square().view(-1, *(1,) * (len(sizes) - 1 - axis))
+    return total.sqrt()
+
+
+def _thrown(begun: Tensor, radius: Tensor, order: Sequence[int], most: int) -> Tensor:
+    """Return the mask to which points that no sample is too close to are added, in ``order``.
+
+    A sample blocks all points within its own radius. There are ``most`` samples at the most.
+    """
+    mask, free = begun.numpy().copy(), ~begun.numpy()
+    sizes, flat_free, radii = mask.shape, free.reshape(-1), radius.flatten().tolist()
+    axes = [torch.arange(-size, size + 1, dtype=torch.float64).square() for size in sizes]
+    squared = sum(
+        (axis.view(-1, *(1,) * (len(sizes) - 1 - number)) for number, axis in enumerate(axes)),
+        start=torch.zeros(()),
+    ).numpy()
+    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    n_missing = most - int(mask.sum())
+    for flat in order:
+        if not n_missing:
+            break
+        if not flat_free[flat]:
+            continue
+        n_missing -= 1
+        own = radii[flat]
+        reach = math.floor(own)
+        at = [flat // stride % size for stride, size in zip(strides, sizes, strict=True)]
+        mask[tuple(at)] = True
+        starts = [max(0, here - reach) for here in at]
+        stops = [min(size, here + reach + 1) for here, size in zip(at, sizes, strict=True)]
+        block = tuple(map(slice, starts, stops))
+        offsets = tuple(
+            slice(start - here + size, stop - here + size)
+            for start, stop, here, size in zip(starts, stops, at, sizes, strict=True)
+        )
+        free[block] &= squared[offsets] > own * own
+    return torch.from_numpy(mask)

@@ -1,0 +1,250 @@
+"""Where MRI measures in k-space: radial and spiral trajectories.
+
+Locations are real, of shape (..., D), and counted in grid points of k-space: for a grid of N points
+they lie in [-N/2, N/2], the centre of k-space is 0, and neighbours one apart are at the Nyquist
+distance. Coordinate d belongs to grid axis d. Angles are in radians.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ._checks import check_number, counts, sizes_of_grid
+
+__all__ = ["golden_angles", "radial_2d", "radial_3d", "spiral_2d"]
+
+
+def golden_angles(n_angles: int, index: int = 1, dtype: torch.dtype = torch.float32) -> Tensor:
+    r"""Return the angles :math:`k \pi / (\tau + i - 1)`, k = 0, 1, ..., of a sequence of spokes.
+
+    :math:`\tau = (1 + \sqrt 5) / 2` is the golden ratio. Any number of spokes in sequence covers
+    the half circle nearly evenly. Index 1 is the golden angle, 111.25 degrees; larger indices give
+    the tiny golden angles, 23.63 degrees for 7, whose smaller steps cause smaller eddy currents.
+
+    Parameters
+    ----------
+    n_angles : int
+        Not negative.
+    index : int
+        At least 1.
+    dtype : torch.dtype
+        Real.
+
+    Returns
+    -------
+    Tensor
+        Shape (n_angles,), in [0, 2 pi).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not as said.
+
+    References
+    ----------
+    S. Winkelmann et al., "An optimal radial profile order based on the golden ratio for
+    time-resolved MRI", IEEE Transactions on Medical Imaging 26 (2007).
+
+    S. Wundrak et al., "Golden ratio sparse MRI using tiny golden angles", Magnetic Resonance in
+    Medicine 75 (2016).
+
+    Examples
+    --------
+    >>> golden_angles(3).rad2deg()
+    tensor([  0.0000, 111.2461, 222.4922])
+    """
+    check_number("golden_angles", "n_angles", n_angles, 0)
+    check_number("golden_angles", "index", index, 1)
+    step = math.pi / ((1 + math.sqrt(5)) / 2 + index - 1)
+    return (torch.arange(n_angles, dtype=torch.float64) * step).remainder(2 * math.pi).to(dtype)
+
+
+def radial_2d(
+    n_spokes: int,
+    n_readout: int,
+    grid_size: int | Sequence[int],
+    angles: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    r"""Return spokes through the centre of k-space,
+
+    .. math:: l_{sk} = N \left(\frac{k}{n} - \frac12\right) (\cos \phi_s, \sin \phi_s),
+
+    for n readout points, of which number n // 2 of an even n is the centre.
+
+    Parameters
+    ----------
+    n_spokes, n_readout : int
+        At least 1. To sample the circle at the Nyquist distance takes pi / 2 N spokes.
+    grid_size : int or (int, int)
+        N, one number for both axes or one for each.
+    angles : Tensor, optional
+        Real, (n_spokes,), in radians; :func:`golden_angles` by default.
+    dtype : torch.dtype
+        Real.
+
+    Returns
+    -------
+    Tensor
+        Shape (n_spokes, n_readout, 2).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not as said, or the angles are not one real number for each spoke.
+
+    Examples
+    --------
+    >>> radial_2d(1, 4, 8)
+    tensor([[[-4., -0.],
+             [-2., -0.],
+             [ 0.,  0.],
+             [ 2.,  0.]]])
+    """
+    counts("radial_2d", n_spokes=n_spokes, n_readout=n_readout)
+    sizes = sizes_of_grid("radial_2d", grid_size, 2)
+    if angles is None:
+        angles = golden_angles(n_spokes, dtype=torch.float64)
+    elif not isinstance(angles, Tensor) or angles.is_complex() or angles.shape != (n_spokes,):
+        came = tuple(angles.shape) if isinstance(angles, Tensor) else type(angles)
+        raise ValueError(
+            f"radial_2d: angles must be a real tensor of shape ({n_spokes},), got {came}"
+        )
+    angles = angles.to(torch.float64)
+    return _spokes(torch.stack([angles.cos(), angles.sin()], -1), n_readout, sizes, dtype)
+
+
+def radial_3d(
+    n_spokes: int,
+    n_readout: int,
+    grid_size: int | Sequence[int],
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    r"""Return spokes through the centre of k-space in 3-D, in the order of golden means.
+
+    Spoke s has the direction with polar angle :math:`\arccos (s g_1 \bmod 1)` and azimuth
+    :math:`2 \pi (s g_2 \bmod 1)`, with :math:`g_1 = g_2^2`, where :math:`g_2 = 0.6823` is the real
+    root of :math:`g^3 + g = 1`: any number of spokes in sequence covers the half sphere nearly
+    evenly.
+
+    Parameters
+    ----------
+    n_spokes, n_readout : int
+        At least 1. To sample the sphere at the Nyquist distance takes pi / 2 N^2 spokes.
+    grid_size : int or (int, int, int)
+        One number for all axes or one for each.
+    dtype : torch.dtype
+        Real.
+
+    Returns
+    -------
+    Tensor
+        Shape (n_spokes, n_readout, 3).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not as said.
+
+    References
+    ----------
+    R. W. Chan et al., "Temporal stability of adaptive 3D radial MRI using multidimensional golden
+    means", Magnetic Resonance in Medicine 61 (2009).
+
+    Examples
+    --------
+    >>> radial_3d(2, 2, 4)[:, 0].norm(dim=-1)
+    tensor([2., 2.])
+    """
+    counts("radial_3d", n_spokes=n_spokes, n_readout=n_readout)
+    sizes = sizes_of_grid("radial_3d", grid_size, 3)
+    spoke = torch.arange(n_spokes, dtype=torch.float64)
+    height = (spoke * _GOLDEN_MEAN**2).remainder(1)
+    azimuth = 2 * math.pi * (spoke * _GOLDEN_MEAN).remainder(1)
+    across = (1 - height**2).sqrt()
+    directions = torch.stack([across * azimuth.cos(), across * azimuth.sin(), height], -1)
+    return _spokes(directions, n_readout, sizes, dtype)
+
+
+def spiral_2d(
+    n_interleaves: int,
+    n_readout: int,
+    grid_size: int | Sequence[int],
+    n_turns: float | None = None,
+    density: float = 1.0,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    r"""Return spirals from the centre of k-space outwards,
+
+    .. math:: l_{sk} = \frac N2 t^a (\cos \phi, \sin \phi), \quad
+        \phi = 2 \pi (T t + s / S), \quad t = \frac{k}{n - 1},
+
+    with T turns of each of S interleaves. The points follow each other in equal steps of angle.
+
+    Parameters
+    ----------
+    n_interleaves, n_readout : int
+        S, at least 1, and n, at least 2.
+    grid_size : int or (int, int)
+        N, one number for both axes or one for each.
+    n_turns : float, optional
+        T, positive. By default N / (2 S) for the larger N: turns one grid point apart where
+        ``density`` is 1.
+    density : float
+        a, positive. With 1 the turns are equally far apart, with more they are denser at the
+        centre.
+    dtype : torch.dtype
+        Real.
+
+    Returns
+    -------
+    Tensor
+        Shape (n_interleaves, n_readout, 2).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not as said.
+
+    References
+    ----------
+    D. H. Kim, E. Adalsteinsson and D. M. Spielman, "Simple analytic variable density spiral
+    design", Magnetic Resonance in Medicine 50 (2003).
+
+    Examples
+    --------
+    >>> spiral_2d(1, 3, 8, n_turns=1)[0, :, 0]
+    tensor([ 0., -2.,  4.])
+    """
+    counts("spiral_2d", n_interleaves=n_interleaves)
+    check_number("spiral_2d", "n_readout", n_readout, 2)
+    sizes = sizes_of_grid("spiral_2d", grid_size, 2)
+    turns = max(sizes) / (2 * n_interleaves) if n_turns is None else n_turns
+    for name, value in (("n_turns", turns), ("density", density)):
+        if not 0 < value < math.inf:
+            raise ValueError(f"spiral_2d: {name} must be positive and finite, got {value!r}")
+    t = torch.linspace(0, 1, n_readout, dtype=torch.float64)
+    first = torch.arange(n_interleaves, dtype=torch.float64).unsqueeze(-1) / n_interleaves
+    angle = 2 * math.pi * (turns * t + first)
+    radius = torch.tensor(sizes, dtype=torch.float64) / 2 * t.pow(density).unsqueeze(-1)
+    return (radius * torch.stack([angle.cos(), angle.sin()], -1)).to(dtype)
+
+
+def _real_root() -> float:
+    """Return the root of g^3 + g = 1, by Cardano's formula."""
+    root = math.sqrt(31 / 108)
+    return math.cbrt(0.5 + root) + math.cbrt(0.5 - root)
+
+
+_GOLDEN_MEAN = _real_root()
+
+
+def _spokes(directions: Tensor, n_readout: int, sizes: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return the points of spokes in directions (n_spokes, D), (n_spokes, n_readout, D)."""
+    along = torch.arange(n_readout, dtype=torch.float64) / n_readout - 0.5
+    scaled = directions * torch.tensor(sizes, dtype=torch.float64)
+    return (along.unsqueeze(-1) * scaled.unsqueeze(-2)).to(dtype)

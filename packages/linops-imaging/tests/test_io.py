@@ -1,0 +1,73 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from linops_imaging.io import read_cfl, write_cfl
+
+shapes = st.lists(st.integers(1, 4), min_size=1, max_size=5).filter(lambda s: s[-1] > 1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(shapes, st.integers(0, 99), st.sampled_from(["", ".cfl", ".hdr"]))
+def test_what_is_written_is_read(tmp_path: Path, shape: list[int], seed: int, suffix: str) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    array = torch.randn(shape, dtype=torch.complex64, generator=generator)
+    write_cfl(tmp_path / f"a.b{suffix}", array.mT.contiguous().mT if len(shape) > 1 else array)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.b.cfl", "a.b.hdr"]
+    assert torch.equal(read_cfl(tmp_path / f"a.b{suffix}"), array)
+
+
+def test_the_files_are_those_of_bart(tmp_path: Path) -> None:
+    write_cfl(tmp_path / "x", torch.tensor([[1 + 2j, 3j], [4, 5]]).conj())
+    header = (tmp_path / "x.hdr").read_text().splitlines()
+    assert header == ["# Dimensions", "2 2" + 14 * " 1"]
+    written = np.fromfile(tmp_path / "x.cfl", "<c8")
+    assert written.tolist() == [1 - 2j, 4, -3j, 5]  # the first dimension is the fastest
+    (tmp_path / "x.hdr").write_text("# Dimensions\n1 4 1 1 \n# Command\nphantom -k\n")
+    found = read_cfl(tmp_path / "x")
+    assert found.shape == (1, 4) and found.flatten().tolist() == written.tolist()
+
+
+@pytest.mark.parametrize(
+    ("header", "match"),
+    [
+        ("", 'must have a line "# Dimensions"'),
+        ("# Dimensions", 'must have a line "# Dimensions" and one of integers'),
+        ("# Dimensions\n2 -2\n", "one of integers behind it"),
+        ("# Dimensions\n2 2.5\n", "one of integers behind it"),
+        ("# Dimensions\n0 2\n", "at most 16 positive dimensions"),
+        ("# Dimensions\n" + 17 * "1 ", "at most 16 positive dimensions"),
+        ("# Dimensions\n3 1\n", r"must have 24 bytes for dimensions \[3, 1\], got 16"),
+        ("# Dimensions\n" + 16 * "99999999999 ", "bytes for dimensions .*, got 16"),
+    ],
+)
+def test_bad_headers(tmp_path: Path, header: str, match: str) -> None:
+    write_cfl(tmp_path / "x", torch.zeros(2))
+    (tmp_path / "x.hdr").write_text(header)
+    with pytest.raises(ValueError, match=f"read_cfl: .*{match}"):
+        read_cfl(tmp_path / "x")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=60), st.binary(max_size=40))
+def test_garbage_is_refused_or_read(tmp_path: Path, header: bytes, data: bytes) -> None:
+    (tmp_path / "x.hdr").write_bytes(b"# Dimensions\n" + header)
+    (tmp_path / "x.cfl").write_bytes(data)
+    try:
+        assert read_cfl(tmp_path / "x").numel() * 8 == len(data)
+    except ValueError as error:
+        assert str(error).startswith("read_cfl: x.")
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_cfl(tmp_path / "no")
+    with pytest.raises(TypeError, match=r"write_cfl: the array must be a torch\.Tensor, got"):
+        write_cfl(tmp_path / "x", [1.0])  # type: ignore[arg-type]
+    for array in (torch.zeros(0), torch.zeros((1,) * 17)):
+        with pytest.raises(ValueError, match="must have elements and at most 16 axes, got shape"):
+            write_cfl(tmp_path / "x", array)

@@ -1,0 +1,129 @@
+import math
+from collections.abc import Mapping
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_core import NamedLinop, SplitError
+from linops_core.testing import BaseNamedLinopTests, dottest
+from linops_imaging import ParallelBeam
+from nameddim import ND
+
+
+class TestParallelBeam(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        angles = torch.tensor([0.0, 0.4, 2.0], dtype=torch.float64)
+        return ParallelBeam(angles, 5, (4, 3), 0.8, batch_shape=("Nz",))
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"Nz": 2}
+
+
+def matrix(angles: Tensor, n_detectors: int, sizes: tuple[int, int], spacing: float) -> Tensor:
+    """Return the matrix of Joseph's method, entry by entry."""
+    result = torch.zeros(len(angles), n_detectors, *sizes, dtype=torch.float64)
+    n0, n1 = sizes
+    for a, angle in enumerate(angles.tolist()):
+        cosine, sine = math.cos(angle), math.sin(angle)
+        for d in range(n_detectors):
+            s = (d - (n_detectors - 1) / 2) * spacing
+            for i in range(n0):
+                for j in range(n1):
+                    x, y = i - (n0 - 1) / 2, j - (n1 - 1) / 2
+                    if abs(cosine) >= abs(sine):
+                        away, length = (s - y * sine) / cosine - x, 1 / abs(cosine)
+                    else:
+                        away, length = (s - x * cosine) / sine - y, 1 / abs(sine)
+                    result[a, d, i, j] = max(0.0, 1 - abs(away)) * length
+    return result.flatten(2).flatten(0, 1)
+
+
+exactly = st.sampled_from([0, math.pi / 4, math.pi / 2, 3 * math.pi / 4, math.pi, -math.pi / 4])
+
+
+@given(
+    st.lists(exactly | st.floats(-7, 7), min_size=1, max_size=3),
+    st.integers(1, 6),
+    st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    st.sampled_from([0.13, 0.5, 0.7, 1.0, 1.4, 2.5]),
+)
+def test_it_and_its_adjoint_are_the_matrix(
+    angles: list[float], n_detectors: int, sizes: tuple[int, int], spacing: float
+) -> None:
+    theta = torch.tensor(angles, dtype=torch.float64)
+    A = ParallelBeam(theta, n_detectors, sizes, spacing)
+    expected = matrix(theta, n_detectors, sizes, spacing)
+    pixels = torch.eye(math.prod(sizes), dtype=torch.float64).view(-1, *sizes)
+    rays = torch.eye(len(angles) * n_detectors, dtype=torch.float64)
+    found = A(pixels).flatten(1).T
+    back = A.H(rays.view(-1, len(angles), n_detectors)).flatten(1)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(back, expected, atol=1e-12, rtol=0)
+
+
+def test_integrals_of_a_disc_are_chords() -> None:
+    radius, size = 40.0, 128
+    at = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
+    inside = (at.square().unsqueeze(1) + at.square()).sqrt()
+    disc = (radius + 0.5 - inside).clamp(0, 1)  # an edge of one pixel
+    A = ParallelBeam(torch.tensor([0.0, 0.3, 1.1], dtype=torch.float64), 128, size)
+    chords = 2 * (radius**2 - at.square()).clamp(min=0).sqrt()
+    error = (A(disc) - chords).abs()
+    assert error.mean() < 0.2 and error[:, at.abs() < 0.9 * radius].max() < 0.5
+
+
+def test_the_adjoint_is_matched_in_single_precision() -> None:
+    A = ParallelBeam(torch.rand(7) * math.pi, 40, (32, 24), batch_shape=())
+    dottest(A, dtypes=[torch.float32, torch.complex64])
+
+
+def test_gradients_are_the_adjoint() -> None:
+    A = ParallelBeam(torch.tensor([0.1, 1.2], dtype=torch.float64), 4, (3, 3))
+    x = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(A, x) and torch.autograd.gradgradcheck(A, x)
+
+
+def test_gradients_reach_the_angles() -> None:
+    angles = torch.tensor([0.13, 1.21, 2.9], dtype=torch.float64, requires_grad=True)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    y = torch.randn(3, 5, dtype=torch.complex128)
+
+    def both(angles: Tensor) -> tuple[Tensor, Tensor]:
+        A = ParallelBeam(angles, 5, (4, 3), 0.9)
+        return A(x), A.H(y)
+
+    assert torch.autograd.gradcheck(both, angles)
+
+
+def test_tiles_of_angles_are_rows_of_the_whole() -> None:
+    A = ParallelBeam(torch.rand(5, dtype=torch.float64), 6, (4, 5), batch_shape=("Nz",))
+    x = torch.randn(2, 4, 5, dtype=torch.float64)
+    part = A.split(A, {ND("A"): slice(1, 4), ND("Nz"): slice(1, 2)})
+    assert torch.equal(part(x[1:]), A(x)[1:, 1:4])
+    for dim, reason in (("Nx", "a ray crosses the whole image"), ("D", "the rays of one angle")):
+        with pytest.raises(SplitError, match=reason):
+            A.split(A, {ND(dim): slice(0, 2)})
+
+
+ANGLES = torch.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        (([0.0], 3, 4), TypeError, "angles must be a tensor of real numbers, got <class 'list'>"),
+        ((ANGLES.int(), 3, 4), TypeError, "angles must be a tensor of real numbers, got torch.int"),
+        ((torch.zeros(2, 2), 3, 4), ValueError, r"one dimension, got shape \(2, 2\)"),
+        ((ANGLES, 0, 4), ValueError, "n_detectors must be at least 1, got 0"),
+        ((ANGLES, 3, (4, 4, 4)), ValueError, "grid_size must be 2 positive integers"),
+        ((ANGLES, 3, 4, 0.0), ValueError, "detector_spacing must be positive and finite, got 0.0"),
+        ((ANGLES, 3, 4, 1.0, ("A",)), ValueError, "output_shape must have 2 dimensions, got"),
+        ((ANGLES, 3, 4, 1.0, ("A", "D"), ("...", "N")), ValueError, "input_shape must have 2"),
+    ],
+)
+def test_bad_arguments(arguments: tuple[object, ...], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=f"ParallelBeam: .*{match}"):
+        ParallelBeam(*arguments)  # type: ignore[arg-type]

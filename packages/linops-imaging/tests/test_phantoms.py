@@ -1,0 +1,86 @@
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from linops_core import FFT
+from linops_imaging.phantoms import CoilSeries, shepp_logan, shepp_logan_kspace
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_the_transform_is_the_integral_of_the_image(ndim: int) -> None:
+    """A sum over points that are so dense that edges hardly matter."""
+    n, size = (600, 64) if ndim == 2 else (160, 32)
+    image = shepp_logan([n] * ndim, torch.float64)
+    locs = torch.tensor([[0.0, 0.0, 0.0], [1.0, 0.5, -2.0], [-3.25, 2.0, 0.5], [4.0, -1.0, 2.0]])
+    locs = locs[:, :ndim].double()
+    axes = [(torch.arange(n, dtype=torch.float64) - n // 2) / n] * ndim
+    coils = CoilSeries.around(3, ndim)
+    maps = coils.on_grid([n] * ndim, torch.complex128)
+    for weighted, given in ((image[None].to(maps.dtype), None), (image * maps, coils)):
+        found = shepp_logan_kspace(locs, [size] * ndim, given)
+        for number, loc in enumerate(locs):
+            part = weighted
+            for axis, at in zip(reversed(axes), reversed(loc.tolist()), strict=True):
+                part = part @ torch.exp(-2j * math.pi * at * axis)
+            expected = part / n**ndim * math.sqrt(size**ndim)
+            limit = 1e-3 * math.sqrt(size**ndim)
+            assert (found.view(len(weighted), -1)[:, number] - expected).abs().max() < limit
+
+
+def test_it_is_in_the_scale_of_an_orthonormal_transform() -> None:
+    sizes = [96, 64]
+    at = torch.stack(
+        torch.meshgrid(torch.arange(-4, 5), torch.arange(-4, 5), indexing="ij"), -1
+    ).double()
+    pixels = FFT(2, centered=True)(shepp_logan(sizes, torch.float64))[44:53, 28:37]
+    found = shepp_logan_kspace(at, sizes)
+    assert found.dtype == torch.complex128
+    assert (found - pixels).norm() < 0.06 * found.norm()
+
+
+def test_the_head_has_the_grey_values_of_its_table() -> None:
+    head = shepp_logan([128, 128], torch.float64)
+    assert set(head.unique().mul(10).round().int().tolist()) == {0, 1, 2, 3, 4, 10}
+    assert head[64, 64] == head[66, 64] and abs(head[64, 64] - 0.2) < 1e-12
+    assert head[64, 64 + int(0.9 * 64)] == 1.0 and head[0, 0] == 0
+    volume = shepp_logan([32, 32, 32], torch.float64)
+    torch.testing.assert_close(volume[:, :, 16][16, 16], torch.tensor(0.2).double())
+
+
+def test_coils_are_smooth_and_see_everything() -> None:
+    for ndim, n_coils in ((2, 8), (3, 12)):
+        maps = CoilSeries.around(n_coils, ndim).on_grid([24] * ndim)
+        assert maps.shape == (n_coils, *[24] * ndim) and maps.dtype == torch.complex64
+        together = maps.abs().square().sum(0).sqrt()
+        assert together.min() > 0.3
+        assert maps.abs().max() < 1.3
+        for axis in range(1, ndim + 1):
+            assert maps.diff(dim=axis).abs().max() < 0.3
+        angle = maps.flatten(1)
+        overlap = (angle.conj() @ angle.T).abs()
+        overlap /= overlap.diagonal().sqrt().outer(overlap.diagonal().sqrt())
+        assert overlap.fill_diagonal_(0).max() < 0.99
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: shepp_logan([4]), ValueError, "must be 2 or 3 positive integers"),
+        (lambda: shepp_logan_kspace([0, 0], [4, 4]), TypeError, "tensor of real numbers, got"),  # type: ignore[arg-type]
+        (lambda: shepp_logan_kspace(torch.zeros(3), [4, 4]), ValueError, "must have size 2 for"),
+        (
+            lambda: shepp_logan_kspace(torch.zeros(2), [4, 4], CoilSeries.around(2, 3)),
+            ValueError,
+            "maps must be of 2 dimensions for a grid of .*, got 3",
+        ),
+        (lambda: CoilSeries(torch.zeros(2, 4, 3)), ValueError, "with an odd P along two or three"),
+        (lambda: CoilSeries.around(0), ValueError, "n_coils must be at least 1"),
+        (lambda: CoilSeries.around(1, 1), ValueError, "ndim must be 2 or 3, got 1"),
+        (lambda: CoilSeries.around(2).on_grid([4]), ValueError, "must be 2 positive integers"),
+    ],
+)
+def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        call()

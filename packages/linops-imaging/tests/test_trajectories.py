@@ -1,0 +1,81 @@
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linops_imaging.trajectories import golden_angles, radial_2d, radial_3d, spiral_2d
+
+
+def test_golden_angles_divide_the_half_circle_evenly() -> None:
+    for index, degrees in ((1, 111.2461), (2, 68.7539), (7, 23.6281)):
+        step = golden_angles(2, index, torch.float64)[1].rad2deg()
+        assert abs(step - degrees) < 1e-4
+    for n_angles in (5, 34, 100):
+        turned = golden_angles(n_angles, dtype=torch.float64).remainder(math.pi).sort().values
+        gaps = turned.diff(append=turned[:1] + math.pi)
+        assert gaps.max() / gaps.min() < 2.7  # of at most three lengths: Fibonacci's
+
+
+@given(st.integers(1, 9), st.integers(1, 8), st.tuples(st.integers(1, 9), st.integers(1, 9)))
+def test_spokes_go_through_the_centre(n_spokes: int, half: int, sizes: tuple[int, int]) -> None:
+    angles = torch.linspace(0, 6, n_spokes, dtype=torch.float64)
+    locs = radial_2d(n_spokes, 2 * half, sizes, angles, torch.float64)
+    assert locs.shape == (n_spokes, 2 * half, 2)
+    assert torch.equal(locs[:, half], torch.zeros(n_spokes, 2, dtype=torch.float64))
+    scaled = locs / torch.tensor(sizes)
+    torch.testing.assert_close(scaled[:, 0].norm(dim=-1), torch.full((n_spokes,), 0.5).double())
+    direction = torch.stack([angles.cos(), angles.sin()], -1)
+    along = torch.arange(-half, half) / (2 * half)
+    torch.testing.assert_close(scaled, along.view(-1, 1) * direction.unsqueeze(1))
+
+
+def test_spokes_in_space_cover_the_half_sphere_evenly() -> None:
+    directions = -2 * radial_3d(1000, 2, 1, torch.float64)[:, 0]
+    torch.testing.assert_close(directions.norm(dim=-1), torch.ones(1000, dtype=torch.float64))
+    # The mean of v v^T over a sphere is a third of the identity.
+    moments = directions.T @ directions / 1000
+    torch.testing.assert_close(moments, torch.eye(3).double() / 3, atol=0.01, rtol=0)
+    nearest = (directions @ directions.T).abs().fill_diagonal_(0).amax(0).clamp(max=1).acos()
+    assert nearest.min() > 0.3 * nearest.mean()
+
+
+def test_turns_of_a_spiral_are_one_apart_by_default() -> None:
+    locs = spiral_2d(4, 1001, 64, dtype=torch.float64)
+    assert locs.shape == (4, 1001, 2)
+    assert torch.equal(locs[:, 0], torch.zeros(4, 2, dtype=torch.float64))
+    radius = locs.norm(dim=-1)
+    assert abs(radius[0, -1] - 32) < 1e-9
+    n_turns = 64 / 2 / 4
+    torch.testing.assert_close(radius[0].diff() * 1000 / n_turns, torch.full((1000,), 4.0).double())
+    dense = spiral_2d(1, 11, (8, 16), 3, 2.0, torch.float64)
+    assert dense[0, 5].norm() < spiral_2d(1, 11, (8, 16), 3, 1.0, torch.float64)[0, 5].norm()
+    torch.testing.assert_close(dense[0, -1], torch.tensor([4.0, 0.0]).double())
+
+
+def test_all_locations_are_on_the_grid_of_the_default_dtype() -> None:
+    for locs in (radial_2d(50, 20, (9, 12)), spiral_2d(3, 40, (9, 12))):
+        assert locs.dtype == torch.float32
+        assert (locs.abs() <= torch.tensor([4.5, 6.0])).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: golden_angles(-1), ValueError, "golden_angles: n_angles must be at least 0"),
+        (lambda: golden_angles(1, 0), ValueError, "golden_angles: index must be at least 1"),
+        (lambda: radial_2d(1.0, 2, 4), TypeError, "radial_2d: n_spokes must be an integer"),  # type: ignore[arg-type]
+        (lambda: radial_2d(2, 2, 4, torch.zeros(3)), ValueError, r"of shape \(2,\), got \(3,\)"),
+        (lambda: radial_2d(2, 2, 4, [0, 1]), ValueError, r"of shape \(2,\), got <class 'list'>"),  # type: ignore[arg-type]
+        (lambda: radial_2d(2, 2, (4, 4, 4)), ValueError, "must be 2 positive integers"),
+        (lambda: radial_3d(2, 0, 4), ValueError, "radial_3d: n_readout must be at least 1"),
+        (lambda: spiral_2d(1, 1, 4), ValueError, "spiral_2d: n_readout must be at least 2"),
+        (lambda: spiral_2d(1, 2, 4, -1.0), ValueError, "n_turns must be positive and finite"),
+        (lambda: spiral_2d(1, 2, 4, 1, math.inf), ValueError, "density must be positive"),
+    ],
+)
+def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        call()

@@ -1,0 +1,4 @@
+"""The package ``linops_imaging`` under the umbrella."""
+
+from linops_imaging import *  # noqa: F403
+from linops_imaging import __all__ as __all__
