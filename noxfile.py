@@ -27,6 +27,7 @@ SCRIPTS = ["conftest.py", "noxfile.py", "docs/conf.py"]
 PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
 PEERS = ["sigpy", "pylops", "mrpro"]  # what benchmarks compare with
+WITNESSES = ["astra-toolbox", "pywavelets", "scikit-image"]  # programs that share no code with us
 REFERENCE = ["torch-named-linops", "pytest"]  # the same, in an environment of its own
 
 # Run where a package has just been installed without its extras: whatever it imports, it declared.
@@ -112,6 +113,14 @@ def integration(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def witnesses(session: nox.Session) -> None:
+    """Compare with other programs; Debian's BART takes part where it is installed."""
+    install(session, "linops-imaging", group="test")
+    session.install(PINNED, *WITNESSES)
+    session.run("pytest", "witnesses", *session.posargs)
+
+
+@nox.session(default=False)
 def shuffled(session: nox.Session) -> None:
     """Run the tests twice in one process, in random orders; ``-- --randomly-seed=7`` repeats both.
 
@@ -159,7 +168,7 @@ def typecheck(session: nox.Session) -> None:
     for package in PACKAGES:  # one by one: test files of two packages may have the same name
         session.run("mypy", f"packages/{package}")
     session.run("mypy", *SCRIPTS)
-    for folder in ("integration_tests", "examples", "benchmarks"):
+    for folder in ("integration_tests", "witnesses", "examples", "benchmarks"):
         if any(Path(folder).glob("*.py")):
             session.run("mypy", folder)
 

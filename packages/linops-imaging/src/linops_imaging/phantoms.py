@@ -31,8 +31,8 @@ class _Ellipse(NamedTuple):
     """In the plane of the first two axes, from the first to the second."""
 
 
-# The head of Shepp and Logan with the contrast of Toft (1996), table B.3. The third dimension is
-# that of Kak and Slaney (1988), table 3.1, where it has the same ellipses.
+# The head of Shepp and Logan with the contrast of Toft (1996), table B.3, and the extension of its
+# ellipses to a third dimension that M. Schabel's phantom3d (2006) made common.
 _HEAD = (
     _Ellipse(1.0, (0.69, 0.92, 0.81), (0.0, 0.0, 0.0), 0.0),
     _Ellipse(-0.8, (0.6624, 0.874, 0.78), (0.0, -0.0184, 0.0), 0.0),

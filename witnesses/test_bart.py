@@ -1,0 +1,54 @@
+"""BART's files, Fourier transform and phantom: the programs of Debian's package ``bart``."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_core import FFT
+from linops_imaging import phantoms, trajectories
+from linops_imaging.io import read_cfl, write_cfl
+
+pytestmark = pytest.mark.skipif(not shutil.which("bart"), reason="bart is not installed")
+
+
+def bart(folder: Path, *words: object, **inputs: Tensor) -> Tensor:
+    """Run a command of BART; words that name an input stand for its file."""
+    for name, value in inputs.items():
+        write_cfl(folder / name, value)
+    command = ["bart", *(str(folder / str(w)) if w in inputs else str(w) for w in words)]
+    subprocess.run([*command, str(folder / "out")], check=True, capture_output=True)
+    return read_cfl(folder / "out")
+
+
+def test_the_centred_orthonormal_transform(tmp_path: Path) -> None:
+    x = torch.randn(24, 18, 3, dtype=torch.complex64)
+    found = bart(tmp_path, "fft", "-u", 3, "x", x=x)
+    expected = FFT(2, centered=True)(x.movedim(-1, 0)).movedim(0, -1)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_kspace_of_the_phantom(tmp_path: Path) -> None:
+    """BART's head is turned by a quarter of a turn, and in another scale."""
+    size = 64
+    locs = trajectories.radial_2d(13, 32, size, dtype=torch.float64)
+    x, y = locs.unbind(-1)
+    turned = torch.stack([-y, x, torch.zeros_like(x)])
+    found = bart(tmp_path, "phantom", "-k", "-t", "traj", traj=turned.mT.contiguous())
+    found = found[0].mT.to(torch.complex128)
+    expected = phantoms.shepp_logan_kspace(locs, [size, size])
+    scale = torch.vdot(expected.flatten(), found.flatten()) / expected.abs().square().sum()
+    assert (found - scale * expected).norm() < 1e-5 * found.norm()
+
+
+def test_a_picture_of_the_phantom(tmp_path: Path) -> None:
+    found = bart(tmp_path, "phantom", "-x", 96).real
+    ours = phantoms.shepp_logan([96, 96])
+    turned = ours.T.flip(0)  # as above
+    different = [
+        ((found - other).abs() > 0.05).float().mean() for other in (turned, turned.roll(1, 0))
+    ]
+    assert min(different) < 0.03
