@@ -23,8 +23,8 @@ from ._base._sliceable import SliceableLinop as SliceableLinop
 from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
-from ._kernels._adjoint_pair import applied as linear_function
 from ._kernels._changes import TensorState as TensorState
+from ._kernels._linear_function import linear_function as linear_function
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
 from ._operators._blocks import BlocksToArray as BlocksToArray

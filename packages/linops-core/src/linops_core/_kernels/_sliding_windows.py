@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ._halo import Axis
+from ._linear_function import linear_function
 from ._shift import moved
 from ._slices import clipped, is_empty
-from ._tracing import is_recorded
-
-Linear: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class SlidingWindows(NamedTuple):
@@ -80,7 +78,7 @@ def unfolded(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     """Return every window of x (..., grid) as (..., counts, lengths); a view if all are on it."""
     axes, there = zip(*(axis.on_span() for axis in windows), strict=True)
     x = moved(x, axes)
-    return _with_adjoint(partial(_unfold, windows=there), partial(_fold, windows=there), x)
+    return linear_function(partial(_unfold, windows=there), partial(_fold, windows=there), x)
 
 
 def _unfold(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
@@ -100,7 +98,7 @@ def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     blocks, windows = touching(blocks, windows, first)
     if not all(axis.n_windows for axis in windows):
         return blocks.new_zeros(*blocks.shape[:first], *[axis.size for axis in windows])
-    return _with_adjoint(
+    return linear_function(
         partial(_fold, windows=windows), partial(unfolded, windows=windows), blocks
     )
 
@@ -171,31 +169,3 @@ def coverage(windows: SlidingWindows, like: Tensor) -> Tensor:
     last = (at.div(stride, rounding_mode="floor")).clamp(max=count - 1)
     first = ((at - length).div(stride, rounding_mode="floor") + 1).clamp(min=0)
     return (last - first + 1).clamp(min=0).to(like.real.dtype)
-
-
-def _with_adjoint(function: Linear, adjoint: Linear, x: Tensor) -> Tensor:
-    """Return ``function(x)`` with the gradient ``adjoint``: what autograd would find is slower."""
-    if not is_recorded(x) or torch.compiler.is_compiling():
-        return function(x)
-    y: Tensor = _Pair.apply(x, function, adjoint)  # type: ignore[no-untyped-call]
-    return y
-
-
-class _Pair(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, function: Linear, adjoint: Linear) -> Tensor:
-        return function(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.function, ctx.adjoint = inputs
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return _with_adjoint(ctx.adjoint, ctx.function, grad), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, change: Tensor, *_: None) -> Tensor:
-        return _with_adjoint(ctx.function, ctx.adjoint, change)
