@@ -131,11 +131,18 @@ def test_gradients_are_the_adjoint() -> None:
     assert torch.autograd.gradcheck(W, x) and torch.autograd.gradcheck(W.H, x)
 
 
+def test_integers_are_transformed_in_the_default_dtype() -> None:
+    W = Wavelet("db2", ("Nx", "Ny"), [8, 4], 2)
+    x = torch.arange(32).view(8, 4)
+    assert torch.equal(W(x), W(x.float())) and torch.equal(W.H(x), W.H(x.float()))
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
         (("dmey", ("N",), [8]), ValueError, "wavelet must be \"haar\".*got 'dmey'"),
-        (("db2", ("N",), [6], 2), ValueError, "N must be divisible by 4 for 2 levels, got size 6"),
+        (("db2", ("N",), [6], 2), ValueError, r"N must be divisible by 2\*\*2 for 2 levels"),
+        (("haar", ("N",), [8], 10**12), ValueError, r"must be divisible by 2\*\*10{12} for"),
         (("db2", ("N",), [6, 4]), ValueError, r"sizes must be 1 positive integers, got \[6, 4\]"),
         (("db2", ("N",), [8], -1), ValueError, "n_levels must be at least 0, got -1"),
         (("db2", ("N",), [8], 1.0), TypeError, "n_levels must be an integer, got 1.0"),

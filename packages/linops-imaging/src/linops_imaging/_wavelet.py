@@ -36,8 +36,9 @@ class Wavelet(SliceableLinop):
     sizes : sequence of int
         Of the grid, each divisible by 2 to the power of ``n_levels``.
     n_levels : int, optional
-        At least 0. By default the largest number for which the sizes are divisible and the
-        approximations of the last level are filtered from more points than the filter has.
+        At least 0. By default the largest number for which the sizes are divisible and the last
+        level filters at least 2 (L - 1) points along each axis, with a filter of L taps (2 n for
+        "dbn" and "symn", 6 n for "coifn"): that of PyWavelets' ``dwt_max_level``.
     out_dims : sequence of dimensions, optional
         Of the coefficients; by default ``dims`` with the next index (Nx -> Nx1).
     batch_shape : sequence of dimensions, optional
@@ -52,7 +53,8 @@ class Wavelet(SliceableLinop):
 
     Notes
     -----
-    Real and complex input of any floating dtype is transformed in that dtype. ``dmey`` of
+    Real and complex input of any floating dtype is transformed in that dtype, integers in the
+    default dtype. ``dmey`` of
     PyWavelets is left out: its filter of 62 taps is orthonormal to 2e-3 only.
 
     References
@@ -93,9 +95,9 @@ class Wavelet(SliceableLinop):
             n_levels = _most_levels(grid_size, len(known[wavelet]))
         check_number("Wavelet", "n_levels", n_levels, 0)
         for dim, size in zip(grid, grid_size, strict=True):
-            if size % 2**n_levels:
+            if n_levels >= size.bit_length() or size % 2**n_levels:
                 raise ValueError(
-                    f"Wavelet: {dim} must be divisible by {2**n_levels} for {n_levels} levels, got "
+                    f"Wavelet: {dim} must be divisible by 2**{n_levels} for {n_levels} levels, got "
                     f"size {size}; pad it, or give fewer levels"
                 )
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
@@ -111,12 +113,12 @@ class Wavelet(SliceableLinop):
     @staticmethod
     def fn(linop: Wavelet, x: Tensor, /) -> Tensor:
         """Return the coefficients."""
-        return linear_function(linop._analyzed, linop._synthesized, x)
+        return linear_function(linop._analyzed, linop._synthesized, _floating(x))
 
     @staticmethod
     def adj_fn(linop: Wavelet, x: Tensor, /) -> Tensor:
         """Return the grid of which these are the coefficients."""
-        return linear_function(linop._synthesized, linop._analyzed, x)
+        return linear_function(linop._synthesized, linop._analyzed, _floating(x))
 
     def _analyzed(self, x: Tensor) -> Tensor:
         result = _real(x)
@@ -195,6 +197,11 @@ def _most_levels(sizes: Sequence[int], n_taps: int) -> int:
             level, size = level + 1, size // 2
         levels.append(level)
     return min(levels)
+
+
+def _floating(x: Tensor) -> Tensor:
+    is_number = x.is_floating_point() or x.is_complex()
+    return x if is_number else x.to(torch.get_default_dtype())
 
 
 def _real(x: Tensor) -> Tensor:
