@@ -63,6 +63,13 @@ def test_garbage_is_refused_or_read(tmp_path: Path, header: bytes, data: bytes) 
         assert str(error).startswith("read_cfl: x.")
 
 
+def test_lazily_conjugated_and_negated_tensors_are_written(tmp_path: Path) -> None:
+    array = torch.tensor([1 + 2j, 3 - 4j])
+    for view in (array.conj(), array.conj().imag, torch._neg_view(array)):
+        write_cfl(tmp_path / "x", view)
+        assert torch.equal(read_cfl(tmp_path / "x"), view.to(torch.complex64))
+
+
 def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_cfl(tmp_path / "no")

@@ -61,7 +61,7 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
         With or without the suffix ``.cfl`` or ``.hdr``. Files that are there are replaced.
     array : Tensor
         Real or complex, of up to 16 axes, which are the dimensions of BART. It is written as
-        complex64.
+        complex64: values above 3.4e38 become infinite.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     base = _base(path)
     sizes = [*array.shape, *(1,) * (_N_DIMS - array.ndim)]
     header = f"# Dimensions\n{' '.join(map(str, sizes))}\n"
-    values = array.detach().resolve_conj().to("cpu", torch.complex64).numpy()
+    values = array.detach().to("cpu", torch.complex64).resolve_conj().resolve_neg().numpy()
     values.astype("<c8", copy=False).ravel(order="F").tofile(base.with_name(base.name + ".cfl"))
     base.with_name(base.name + ".hdr").write_text(header, "utf-8")
 
