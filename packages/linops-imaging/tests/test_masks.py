@@ -90,6 +90,12 @@ def test_the_centre_is_sampled_fully_and_more_densely() -> None:
     assert mask[ring].float().mean() > 2 * mask[outside].float().mean()
 
 
+@pytest.mark.parametrize("power", [500.0, 1e5])
+def test_large_powers(power: float) -> None:
+    for make in (poisson_disc, variable_density):
+        assert make([8, 8], 2, power).sum() == 32
+
+
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [

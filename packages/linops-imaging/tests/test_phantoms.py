@@ -67,6 +67,14 @@ def test_coils_are_smooth_and_see_everything() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
+        (lambda: shepp_logan([4, 4], torch.int32), TypeError, "of real or complex numbers, got"),
+        (lambda: CoilSeries([1]), TypeError, "coefficients must be a torch.Tensor, got"),  # type: ignore[arg-type]
+        (lambda: CoilSeries.around(2, 2, 0), ValueError, "n_terms must be at least 1, got 0"),
+        (
+            lambda: CoilSeries.around(2).on_grid([4, 4], torch.float32),
+            TypeError,
+            "dtype must be a torch.dtype of complex numbers, got torch.float32",
+        ),
         (lambda: shepp_logan([4]), ValueError, "must be 2 or 3 positive integers"),
         (lambda: shepp_logan_kspace([0, 0], [4, 4]), TypeError, "tensor of real numbers, got"),  # type: ignore[arg-type]
         (lambda: shepp_logan_kspace(torch.zeros(3), [4, 4]), ValueError, "must have size 2 for"),

@@ -66,6 +66,10 @@ def test_all_locations_are_on_the_grid_of_the_default_dtype() -> None:
     [
         (lambda: golden_angles(-1), ValueError, "golden_angles: n_angles must be at least 0"),
         (lambda: golden_angles(1, 0), ValueError, "golden_angles: index must be at least 1"),
+        (lambda: golden_angles(3, dtype=torch.int32), TypeError, "dtype of real numbers, got"),
+        (lambda: radial_2d(2, 2, 4, dtype=torch.int64), TypeError, "radial_2d: dtype must be a"),
+        (lambda: radial_3d(2, 2, 4, dtype=torch.bool), TypeError, "radial_3d: dtype must be a"),
+        (lambda: spiral_2d(2, 2, 4, dtype=torch.complex64), TypeError, "spiral_2d: dtype must be"),
         (lambda: radial_2d(1.0, 2, 4), TypeError, "radial_2d: n_spokes must be an integer"),  # type: ignore[arg-type]
         (lambda: radial_2d(2, 2, 4, torch.zeros(3)), ValueError, r"of shape \(2,\), got \(3,\)"),
         (lambda: radial_2d(2, 2, 4, [0, 1]), ValueError, r"of shape \(2,\), got <class 'list'>"),  # type: ignore[arg-type]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import index
 
+import torch
+
 
 def check_number(owner: str, name: str, value: object, least: int) -> None:
     """Refuse what is not an integer of at least ``least``."""
@@ -18,6 +20,15 @@ def counts(owner: str, **numbers: object) -> None:
     """Refuse what is not a positive integer."""
     for name, value in numbers.items():
         check_number(owner, name, value, 1)
+
+
+def check_dtype(owner: str, dtype: torch.dtype, *, real: bool, complex_: bool) -> None:
+    """Refuse what is not a dtype of real numbers, or of complex ones, as far as these count."""
+    allowed = " or ".join(["real"] * real + ["complex"] * complex_)
+    if not isinstance(dtype, torch.dtype) or not (
+        (real and dtype.is_floating_point) or (complex_ and dtype.is_complex)
+    ):
+        raise TypeError(f"{owner}: dtype must be a torch.dtype of {allowed} numbers, got {dtype!r}")
 
 
 def sizes_of_grid(

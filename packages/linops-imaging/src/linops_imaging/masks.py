@@ -171,7 +171,8 @@ def poisson_disc(
     if not 0 <= power < math.inf:
         raise ValueError(f"poisson_disc: power must not be negative and finite, got {power!r}")
     distance = _distance(begun.shape)
-    growth = (1 + 4 * distance / distance.max().clamp(min=1)).pow(power)
+    # A finite radius, also where the power is large.
+    growth = (1 + 4 * distance / distance.max().clamp(min=1)).pow(power).clamp(max=1e100)
     order = torch.randperm(begun.numel(), generator=_generator(seed)).tolist()
     low, high = 0.0, float(max(begun.shape))
     mask = _thrown(begun, low * growth, order, wanted)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._checks import check_number, sizes_of_grid
+from ._checks import check_dtype, check_number, sizes_of_grid
 
 __all__ = ["CoilSeries", "shepp_logan", "shepp_logan_kspace"]
 
@@ -56,7 +56,7 @@ def shepp_logan(grid_size: Sequence[int], dtype: torch.dtype = torch.float32) ->
         Two numbers for the slice, or three for the volume. Axis 0 points to the right of the head,
         axis 1 to its front.
     dtype : torch.dtype
-        Of the result.
+        Real or complex.
 
     Returns
     -------
@@ -65,6 +65,8 @@ def shepp_logan(grid_size: Sequence[int], dtype: torch.dtype = torch.float32) ->
 
     Raises
     ------
+    TypeError
+        If the dtype is not one of real or complex numbers.
     ValueError
         If the sizes are not two or three positive integers.
 
@@ -82,6 +84,7 @@ def shepp_logan(grid_size: Sequence[int], dtype: torch.dtype = torch.float32) ->
     >>> image[32, 32], image.max()
     (tensor(0.2000), tensor(1.))
     """
+    check_dtype("shepp_logan", dtype, real=True, complex_=True)
     sizes = sizes_of_grid("shepp_logan", grid_size, 2, 3)
     axes = [(torch.arange(n, dtype=torch.float64) - n // 2) * (2 / n) for n in sizes]
     at = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1)
@@ -176,8 +179,10 @@ class CoilSeries:
 
     Raises
     ------
+    TypeError
+        If the coefficients are no tensor.
     ValueError
-        If the coefficients have not that shape.
+        If they do not have that shape.
 
     Examples
     --------
@@ -187,6 +192,10 @@ class CoilSeries:
     """
 
     def __init__(self, coefficients: Tensor) -> None:
+        if not isinstance(coefficients, Tensor):
+            raise TypeError(
+                f"CoilSeries: coefficients must be a torch.Tensor, got {type(coefficients)}"
+            )
         sizes = coefficients.shape[1:]
         if len(sizes) not in (2, 3) or any(size % 2 == 0 for size in sizes):
             raise ValueError(
@@ -216,6 +225,7 @@ class CoilSeries:
             If a number is not as said.
         """
         check_number("CoilSeries.around", "n_coils", n_coils, 1)
+        check_number("CoilSeries.around", "n_terms", n_terms, 1)
         if ndim not in (2, 3):
             raise ValueError(f"CoilSeries.around: ndim must be 2 or 3, got {ndim!r}")
         series = cls(torch.zeros(1, *(n_terms,) * ndim, dtype=torch.complex128))
@@ -253,17 +263,27 @@ class CoilSeries:
     def on_grid(self, grid_size: Sequence[int], dtype: torch.dtype = torch.complex64) -> Tensor:
         """Return the sensitivities at the pixels, (C, *grid_size).
 
+        Parameters
+        ----------
+        grid_size : sequence of int
+            One positive number for each dimension.
+        dtype : torch.dtype
+            Complex.
+
         Raises
         ------
+        TypeError
+            If the dtype is not complex.
         ValueError
             If there are not as many sizes as dimensions.
         """
+        check_dtype("CoilSeries.on_grid", dtype, real=False, complex_=True)
         sizes = sizes_of_grid("CoilSeries.on_grid", grid_size, self.ndim)
         maps = self.coefficients.to(torch.complex128)
         for size in sizes:
             at = (torch.arange(size, dtype=torch.float64) - size // 2) / size
             terms = torch.arange(maps.shape[1], dtype=torch.float64) - maps.shape[1] // 2
-            waves = torch.exp(1j * math.pi * torch.outer(terms, at))
+            waves = torch.exp(1j * math.pi * torch.outer(terms, at)).to(maps.device)
             maps = torch.tensordot(maps, waves, ([1], [0]))  # the next axis comes first
         return maps.to(dtype)
 

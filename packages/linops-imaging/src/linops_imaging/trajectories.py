@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._checks import check_number, counts, sizes_of_grid
+from ._checks import check_dtype, check_number, counts, sizes_of_grid
 
 __all__ = ["golden_angles", "radial_2d", "radial_3d", "spiral_2d"]
 
@@ -42,7 +42,7 @@ def golden_angles(n_angles: int, index: int = 1, dtype: torch.dtype = torch.floa
     Raises
     ------
     TypeError, ValueError
-        If a number is not as said.
+        If a number or the dtype is not as said.
 
     References
     ----------
@@ -57,6 +57,7 @@ def golden_angles(n_angles: int, index: int = 1, dtype: torch.dtype = torch.floa
     >>> golden_angles(3).rad2deg()
     tensor([  0.0000, 111.2461, 222.4922])
     """
+    check_dtype("golden_angles", dtype, real=True, complex_=False)
     check_number("golden_angles", "n_angles", n_angles, 0)
     check_number("golden_angles", "index", index, 1)
     step = math.pi / ((1 + math.sqrt(5)) / 2 + index - 1)
@@ -95,7 +96,8 @@ def radial_2d(
     Raises
     ------
     TypeError, ValueError
-        If a number is not as said, or the angles are not one real number for each spoke.
+        If a number or the dtype is not as said, or the angles are not one real number for each
+        spoke.
 
     Examples
     --------
@@ -105,6 +107,7 @@ def radial_2d(
              [ 0.,  0.],
              [ 2.,  0.]]])
     """
+    check_dtype("radial_2d", dtype, real=True, complex_=False)
     counts("radial_2d", n_spokes=n_spokes, n_readout=n_readout)
     sizes = sizes_of_grid("radial_2d", grid_size, 2)
     if angles is None:
@@ -148,7 +151,7 @@ def radial_3d(
     Raises
     ------
     TypeError, ValueError
-        If a number is not as said.
+        If a number or the dtype is not as said.
 
     References
     ----------
@@ -160,6 +163,7 @@ def radial_3d(
     >>> radial_3d(2, 2, 4)[:, 0].norm(dim=-1)
     tensor([2., 2.])
     """
+    check_dtype("radial_3d", dtype, real=True, complex_=False)
     counts("radial_3d", n_spokes=n_spokes, n_readout=n_readout)
     sizes = sizes_of_grid("radial_3d", grid_size, 3)
     spoke = torch.arange(n_spokes, dtype=torch.float64)
@@ -208,7 +212,7 @@ def spiral_2d(
     Raises
     ------
     TypeError, ValueError
-        If a number is not as said.
+        If a number or the dtype is not as said.
 
     References
     ----------
@@ -220,6 +224,7 @@ def spiral_2d(
     >>> spiral_2d(1, 3, 8, n_turns=1)[0, :, 0]
     tensor([ 0., -2.,  4.])
     """
+    check_dtype("spiral_2d", dtype, real=True, complex_=False)
     counts("spiral_2d", n_interleaves=n_interleaves)
     check_number("spiral_2d", "n_readout", n_readout, 2)
     sizes = sizes_of_grid("spiral_2d", grid_size, 2)
@@ -245,6 +250,6 @@ _GOLDEN_MEAN = _real_root()
 
 def _spokes(directions: Tensor, n_readout: int, sizes: Sequence[int], dtype: torch.dtype) -> Tensor:
     """Return the points of spokes in directions (n_spokes, D), (n_spokes, n_readout, D)."""
-    along = torch.arange(n_readout, dtype=torch.float64) / n_readout - 0.5
-    scaled = directions * torch.tensor(sizes, dtype=torch.float64)
+    along = torch.arange(n_readout, dtype=torch.float64, device=directions.device) / n_readout - 0.5
+    scaled = directions * directions.new_tensor(sizes)
     return (along.unsqueeze(-1) * scaled.unsqueeze(-2)).to(dtype)
