@@ -31,10 +31,21 @@ def test_angles_of_a_scan_need_not_be_equally_spaced() -> None:
     assert (found - expected).norm() < 0.1 * expected.norm()
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float16, torch.float64])
+def test_sinograms_of_any_dtype(dtype: torch.dtype) -> None:
+    A = ParallelBeam(torch.arange(4) * math.pi / 4, 7, (5, 4))
+    counts = torch.arange(28).view(4, 7)
+    found = fbp(counts.to(dtype), A)
+    torch.testing.assert_close(found.float(), fbp(counts.float(), A))
+    assert fbp(torch.zeros(0, 4, 7, dtype=dtype), A).shape == (0, 5, 4)
+
+
 def test_bad_arguments() -> None:
     A = ParallelBeam(ANGLES, 3, 4)
     with pytest.raises(TypeError, match="fbp: A must be a ParallelBeam, got"):
         fbp(torch.zeros(4, 4), A.H)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"fbp: the sinogram must be a torch\.Tensor, got"):
+        fbp([[0.0]], A)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"fbp: window must be one of .*, got 'box'"):
         fbp(torch.zeros(2, 3), A, "box")
     with pytest.raises(ValueError, match=r"2 angles and 3 detectors, got shape \(3, 3\)"):

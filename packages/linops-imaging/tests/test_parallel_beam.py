@@ -9,7 +9,7 @@ from torch import Tensor
 
 from linops_core import NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests, dottest
-from linops_imaging import ParallelBeam
+from linops_imaging import ParallelBeam, fbp
 from nameddim import ND
 
 
@@ -106,6 +106,39 @@ def test_tiles_of_angles_are_rows_of_the_whole() -> None:
     for dim, reason in (("Nx", "a ray crosses the whole image"), ("D", "the rays of one angle")):
         with pytest.raises(SplitError, match=reason):
             A.split(A, {ND(dim): slice(0, 2)})
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_finds_the_pixels(dtype: torch.dtype) -> None:
+    angles = torch.tensor([0.0, 0.5, 2.0], dtype=dtype)
+    x = torch.rand(200, 200).to(dtype)
+    A, exact = ParallelBeam(angles, 200, 200), ParallelBeam(angles.double(), 200, 200)
+    y = A(x)
+    assert y.dtype == A.H(y).dtype == dtype
+    accuracy = torch.finfo(dtype).eps
+    torch.testing.assert_close(y.double(), exact(x.double()), rtol=accuracy, atol=1e-3)
+    torch.testing.assert_close(A.H(y).double(), exact.H(y.double()), rtol=accuracy, atol=1e-3)
+
+
+@pytest.mark.parametrize("spacing", [1e3, 1e30])
+def test_the_adjoint_is_matched_where_few_rays_cross_the_image(spacing: float) -> None:
+    angles = torch.tensor([0.3, 1.1, 2.5])
+    dottest(ParallelBeam(angles, 255, (5, 4), spacing, batch_shape=()), dtypes=[torch.float32])
+    dottest(ParallelBeam(angles.double(), 5, (5, 4), spacing, batch_shape=()))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_an_angle_that_is_not_finite_gives_nan(bad: float) -> None:
+    A = ParallelBeam(torch.tensor([0.0, bad]), 3, (5, 4))
+    assert A(torch.ones(5, 4)).isnan().all(1).tolist() == [False, True]
+    assert A.H(torch.ones(2, 3)).isnan().all()
+
+
+def test_there_may_be_no_angles() -> None:
+    A = ParallelBeam(torch.zeros(0), 3, (5, 4))
+    assert A(torch.ones(2, 5, 4)).shape == (2, 0, 3)
+    assert torch.equal(A.H(torch.ones(2, 0, 3)), torch.zeros(2, 5, 4))
+    assert torch.equal(fbp(torch.ones(2, 0, 3), A), torch.zeros(2, 5, 4))
 
 
 ANGLES = torch.zeros(2)

@@ -30,9 +30,11 @@ def fbp(sinogram: Tensor, A: ParallelBeam, window: str = "ramp") -> Tensor:
     Parameters
     ----------
     sinogram : Tensor
-        (..., A, D), real or complex.
+        (..., A, D), real or complex. Half precision and integers are computed in float32.
     A : ParallelBeam
-        An operator whose angles cover the half circle.
+        Its angles must cover the half circle, which is not checked; angles missing in a gap count
+        as if the neighbours stood for them. Its detectors must not be farther apart than a pixel,
+        or the image has stripes.
     window : {"ramp", "shepp-logan", "cosine", "hamming", "hann"}
         What the ramp is multiplied with, against noise; "ramp" is none.
 
@@ -44,7 +46,7 @@ def fbp(sinogram: Tensor, A: ParallelBeam, window: str = "ramp") -> Tensor:
     Raises
     ------
     TypeError
-        If A is no ParallelBeam.
+        If the sinogram is no tensor, or A no ParallelBeam.
     ValueError
         If there is no such window, or the sinogram is not of the size of A's output.
 
@@ -62,6 +64,8 @@ def fbp(sinogram: Tensor, A: ParallelBeam, window: str = "ramp") -> Tensor:
     >>> abs(fbp(A(disc), A)[32, 32] - 1) < 0.05
     tensor(True)
     """
+    if not isinstance(sinogram, Tensor):
+        raise TypeError(f"fbp: the sinogram must be a torch.Tensor, got {type(sinogram)}")
     if not isinstance(A, ParallelBeam) or A.is_adjoint:
         raise TypeError(f"fbp: A must be a ParallelBeam, got {A!r}")
     if window not in _WINDOWS:
@@ -72,6 +76,11 @@ def fbp(sinogram: Tensor, A: ParallelBeam, window: str = "ramp") -> Tensor:
             f"fbp: the sinogram must have {len(angles)} angles and {A.n_detectors} detectors, got "
             f"shape {tuple(sinogram.shape)}"
         )
+    # To at least float32: Fourier transforms of half precision and of integers are not to be had.
+    sinogram = sinogram.to(torch.promote_types(sinogram.dtype, torch.float32))
+    if not sinogram.numel():
+        empty: Tensor = A.H(sinogram)
+        return empty
     weights = (_angular_weights(angles) * A.detector_spacing).to(sinogram.real.dtype)
     image: Tensor = A.H(_filtered(sinogram, A.detector_spacing, window) * weights.unsqueeze(-1))
     return image

@@ -58,7 +58,7 @@ def projected(x: Tensor, angles: Tensor, n_detectors: int, spacing: float) -> Te
     rows = torch.stack([_padded(x.mT, longest), _padded(x, longest)])
     detector, row = _numbers(n_detectors, x), _numbers(longest, x)
     detector = (detector - (n_detectors - 1) / 2) * spacing
-    result = []
+    result = [x.new_zeros(x.shape[0], 0, n_detectors)]
     for view in views(angles):
         n_pixels, n_rows = view.of(sizes)
         first = detector / view.main + ((n_pixels - 1) / 2 + 1)
@@ -66,8 +66,8 @@ def projected(x: Tensor, angles: Tensor, n_detectors: int, spacing: float) -> Te
         left, weight = _neighbours(shift, first, longest + 1, x)
         left, own = left.expand(x.shape[0], -1, -1), rows.index_select(0, view.across)[0]
         values = torch.lerp(own.gather(2, left), own[..., 1:].gather(2, left), weight)
-        result.append(values.sum(1) / view.main.abs().to(x.dtype))
-    return torch.stack(result, 1)
+        result.append((values.sum(1) / view.main.abs().to(x.dtype)).unsqueeze(1))
+    return torch.cat(result, 1)
 
 
 def back_projected(y: Tensor, angles: Tensor, sizes: Sequence[int], spacing: float) -> Tensor:
@@ -76,21 +76,26 @@ def back_projected(y: Tensor, angles: Tensor, sizes: Sequence[int], spacing: flo
     # Of the rays that are closest, sqrt(1/2) apart in a row, and of all others.
     reach = math.ceil(1 / spacing)
     lines = pad(y, (reach, 2 * reach))
+    middle = (n_detectors - 1) / 2 + reach
     number = _numbers(longest, y)
     total: Tensor | None = None
     for line, view in zip(lines.unbind(1), views(angles), strict=True):
         n_pixels, n_rows = view.of(sizes)
-        # Where between the detectors the ray through the centre of a pixel would end.
-        centre = (number - (n_pixels - 1) / 2) * (view.main / spacing)
-        shift = (number - (n_rows - 1) / 2) * (view.cross / spacing)
-        centre = centre + ((n_detectors - 1) / 2 + reach)
-        below, beyond = _neighbours(shift, centre, n_detectors + 2 * reach - 1, y)
+        # Where on the line of detectors the ray through the centre of a pixel would end.
+        centre = (number - (n_pixels - 1) / 2) * view.main
+        shift = (number - (n_rows - 1) / 2) * view.cross
+        ends = centre / spacing + middle
+        below, _ = _neighbours(shift / spacing, ends, n_detectors + 2 * reach - 1, y)
+        # In pixels along a row. Counted in rays it would lose its digits where few cross the image.
+        centre, shift = (part / view.main.abs() for part in (centre, shift))
+        step = spacing / view.main.abs()  # from one ray to the next
+        ray = (below - middle).to(y.dtype) * step.to(y.dtype)
+        beyond = shift.to(y.dtype).unsqueeze(1) + centre.to(y.dtype) - ray
         line = line / view.main.abs().to(y.dtype)
-        step = (spacing / view.main.abs()).to(y.dtype)  # pixels from one ray to the next, in a row
         below = below.flatten().expand(y.shape[0], -1)
         image: Tensor | None = None
         for k in range(1 - reach, reach + 1):
-            hat = (1 - (beyond - k).abs() * step).clamp(min=0)
+            hat = (1 - (beyond - (k * step).to(y.dtype)).abs()).clamp(min=0)
             values = line.gather(1, (below + k).clamp(min=0)).unflatten(1, hat.shape) * hat
             image = values if image is None else image + values
         assert image is not None
@@ -118,8 +123,10 @@ def _neighbours(
 ) -> tuple[Tensor, Tensor]:
     """Return the integer below each position in each row, and how far it is beyond that.
 
-    Positions are held within 0 and ``last``, where what is next to them is zero.
+    Positions are held within 0 and ``last``, where what is next to them is zero. Those of an angle
+    that is NaN are finite: an index has no NaN, and the length of the ray already has it.
     """
-    at = (shifts.to(like.dtype).unsqueeze(1) + positions.to(like.dtype)).clamp(0, last)
+    shifts, positions = (part.to(like.dtype).nan_to_num() for part in (shifts, positions))
+    at = (shifts.unsqueeze(1) + positions).clamp(0, last)
     below = at.detach().long()
     return below, at - below

@@ -56,7 +56,10 @@ class ParallelBeam(SliceableLinop):
 
     Notes
     -----
-    Nothing is kept between calls: the weights of one angle are computed at a time.
+    Nothing is kept between calls: the weights of one angle are computed at a time. The result has
+    the dtype to which those of the input and of the angles promote; half precision is computed in
+    float32. An angle that is NaN or infinite makes its projection NaN. The adjoint takes time in
+    proportion to 1 / ``detector_spacing`` where that is below 1.
 
     References
     ----------
@@ -138,15 +141,17 @@ class ParallelBeam(SliceableLinop):
     def _on_images(self, function: Function, adjoint: Function, x: Tensor) -> Tensor:
         """Return ``function`` of the images (B, ., .) in x, real and imaginary parts by turns."""
         angles = self.weight_part("angles")
-        x = x.to(torch.promote_types(x.dtype, angles.dtype))
+        dtype = torch.promote_types(x.dtype, angles.dtype)
+        # Half precision cannot tell the pixels of a row from each other.
+        x = x.to(torch.promote_types(dtype, torch.float32))
         parts = torch.stack([x.real, x.imag]) if x.is_complex() else x.unsqueeze(0)
-        images = parts.reshape(-1, *x.shape[-2:])
+        images = parts.reshape(math.prod(parts.shape[:-2]), *x.shape[-2:])
         if angles.requires_grad and torch.is_grad_enabled():
             y = function(images)
         else:
             y = linear_function(function, adjoint, images)
         y = y.reshape(*parts.shape[:-2], *y.shape[1:])
-        return torch.complex(y[0], y[1]) if x.is_complex() else y[0]
+        return (torch.complex(y[0], y[1]) if x.is_complex() else y[0]).to(dtype)
 
     @property
     def is_adjoint(self) -> bool:
