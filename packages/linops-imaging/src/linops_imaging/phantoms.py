@@ -261,7 +261,7 @@ class CoilSeries:
         return torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2)
 
     def on_grid(self, grid_size: Sequence[int], dtype: torch.dtype = torch.complex64) -> Tensor:
-        """Return the sensitivities at the pixels, (C, *grid_size).
+        """Return the sensitivities at the pixels, of shape ``(C, *grid_size)``.
 
         Parameters
         ----------
