@@ -73,9 +73,9 @@ def projected(x: Tensor, angles: Tensor, n_detectors: int, spacing: float) -> Te
 def back_projected(y: Tensor, angles: Tensor, sizes: Sequence[int], spacing: float) -> Tensor:
     """Return the adjoint of :func:`projected` applied to (B, A, D): images (B, *sizes)."""
     n_detectors, longest = y.shape[2], max(sizes)
-    # Of the rays that are closest, sqrt(1/2) apart in a row, and of all others.
-    reach = math.ceil(1 / spacing)
-    lines = pad(y, (reach, 2 * reach))
+    # So many rays to each side are less than a pixel away, at most; and there are no more.
+    reach = min(math.ceil(1 / spacing), max(n_detectors, 1))
+    lines = pad(y, (reach, reach))
     middle = (n_detectors - 1) / 2 + reach
     number = _numbers(longest, y)
     total: Tensor | None = None
@@ -86,6 +86,7 @@ def back_projected(y: Tensor, angles: Tensor, sizes: Sequence[int], spacing: flo
         shift = (number - (n_rows - 1) / 2) * view.cross
         ends = centre / spacing + middle
         below, _ = _neighbours(shift / spacing, ends, n_detectors + 2 * reach - 1, y)
+        below = below.clamp(reach, reach + n_detectors - 1)
         # In pixels along a row. Counted in rays it would lose its digits where few cross the image.
         centre, shift = (part / view.main.abs() for part in (centre, shift))
         step = spacing / view.main.abs()  # from one ray to the next
@@ -96,7 +97,7 @@ def back_projected(y: Tensor, angles: Tensor, sizes: Sequence[int], spacing: flo
         image: Tensor | None = None
         for k in range(1 - reach, reach + 1):
             hat = (1 - (beyond - (k * step).to(y.dtype)).abs()).clamp(min=0)
-            values = line.gather(1, (below + k).clamp(min=0)).unflatten(1, hat.shape) * hat
+            values = line.gather(1, below + k).unflatten(1, hat.shape) * hat
             image = values if image is None else image + values
         assert image is not None
         if total is None:
