@@ -248,21 +248,22 @@ class SliceableLinop(NamedLinop):
         """Return the tile for each of the windows."""
         if not windows or not self._weights:
             return [self] * len(windows)
-        whole = []
+        whole, concerned = [], {dim for window in windows for dim in window}
         for name, part in self._weights.items():
-            weight, dims = self._weight(name), part.dims(self._shape)
-            axes = [(axis, dims[axis]) for axis in range(len(dims)) if axis not in part.broadcast]
-            cut, cut_from = part.cut or (_ALL,) * len(dims), part.cut_from or weight.shape
-            whole.append((name, part._replace(cut_from=cut_from), cut, axes))
+            dims = part.dims(self._shape)
+            axes = [(axis, dims[axis]) for axis in part.axes_of(concerned, self._shape)]
+            cut = part.cut or (_ALL,) * len(dims)
+            cut_from = part.cut_from or self._weight(name).shape
+            whole.append((name, part.shape_key, part.broadcast, cut, cut_from, part.shifted, axes))
         attributes, tiles = attributes_of_linked(self), []
         for window in windows:
             weights = {}
-            for name, part, of_whole, axes in whole:
-                pieces = list(of_whole)
+            for name, shape_key, broadcast, cut, cut_from, shifted, axes in whole:
+                pieces = list(cut)
                 for axis, dim in axes:
                     if dim in window:
                         pieces[axis] = within(pieces[axis], window[dim])
-                weights[name] = part._replace(cut=tuple(pieces))
+                weights[name] = WeightPart(shape_key, broadcast, tuple(pieces), cut_from, shifted)
             tiles.append(with_attributes(self, {**attributes, "_weights": weights, "_found": {}}))
         return tiles
 
