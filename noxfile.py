@@ -115,7 +115,7 @@ def integration(session: nox.Session) -> None:
 @nox.session(default=False)
 def witnesses(session: nox.Session) -> None:
     """Compare with other programs; Debian's BART takes part where it is installed."""
-    install(session, "linops-imaging", group="test")
+    install(session, "linops-imaging", extra="testing", group="test")
     session.install(PINNED, *WITNESSES)
     session.run("pytest", "witnesses", *session.posargs)
 
