@@ -29,6 +29,16 @@ class TestInterpolate(BaseNamedLinopTests):
         return {"C": 2}
 
 
+class TestInterpolateFrames(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        locs = nn.Parameter(points(2, 3, 2))
+        batch, of_points = ("C", "T", "S"), ("T", "P")
+        return Interpolate(locs, [4, 3], batch, of_points, width=3, scale=(0.5, 1.25))
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"C": 2, "S": 2}
+
+
 class TestTileOfAGrid(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         locs = nn.Parameter(points(3, 2))
@@ -63,6 +73,42 @@ class TestRoundQuadraticInterpolate(BaseNamedLinopTests):
             nn.Parameter(points(3, 2)), [3, 4], (), None, None, 3, "spline", 2, "zeros",
             {"order": 2},
         )  # fmt: skip
+
+
+@given(st.permutations(["C", "S", "T", "U"]), st.sampled_from([None, "C", "S"]))
+def test_each_frame_has_points_of_its_own(batch: list[str], run: str | None) -> None:
+    locs = points(2, 3, 4, 1)
+    sizes = {"C": 2, "S": 1, "T": 2, "U": 3}
+    names = ["..." if dim == run else dim for dim in batch]
+    A = Interpolate(locs, [5], names, ("T", "U", "P"), width=3)
+    x = torch.randn(*[sizes[dim] for dim in batch], 5, dtype=torch.complex128)
+    t, u = batch.index("T"), batch.index("U")
+    y = A(x)
+    for i in range(2):
+        for j in range(3):
+            one = Interpolate(locs[i, j], [5], width=3)
+            frame = x.select(max(t, u), (i, j)[t < u]).select(min(t, u), (j, i)[t < u])
+            found = y.select(max(t, u), (i, j)[t < u]).select(min(t, u), (j, i)[t < u])
+            torch.testing.assert_close(found, one(frame))
+
+
+def test_frames_come_first() -> None:
+    with pytest.raises(ValueError, match="Interpolate: dimensions of the points .* come first"):
+        Interpolate(points(3, 2, 1), [5], ("T",), ("P", "T"))
+
+
+@given(st.lists(st.floats(0.1, 3), min_size=2, max_size=2))
+def test_locations_may_be_in_other_units(scale: list[float]) -> None:
+    locs, x = points(6, 2), torch.randn(4, 5, dtype=torch.float64)
+    A = Interpolate(locs, [4, 5], width=3, scale=scale)
+    expected = Interpolate(locs * torch.tensor(scale, dtype=torch.float64), [4, 5], width=3)
+    torch.testing.assert_close(A(x), expected(x))
+
+
+@pytest.mark.parametrize("scale", [(1.0,), (1.0, 0.0), (1.0, -1.0), (1.0, math.inf)])
+def test_scale_is_a_positive_number_for_each_axis(scale: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="Interpolate: scale must be 2 positive finite numbers"):
+        Interpolate(points(3, 2), [4, 3], scale=scale)
 
 
 def test_linear_interpolation_of_a_plane_is_that_plane() -> None:

@@ -11,7 +11,7 @@ from operator import add, mul, or_
 import torch
 from torch import Tensor
 
-from nameddim import AnyDim, NamedDimension, as_dims, get_nd_shape
+from nameddim import ELLIPSES, AnyDim, NamedDimension, as_dims, get_nd_shape
 
 from .._base._sizes import is_size, per_axis
 from .._kernels._gridding import gridded, interpolated, outer
@@ -49,7 +49,9 @@ class Interpolate(GridOperator[GridPart]):
     batch_shape : sequence of dimensions, optional
         Dimensions before the grid, which can be sliced; any by default.
     locs_batch_shape : sequence of dimensions, optional
-        Of the points, which can be sliced; K, K1, ... by default.
+        Of the points, which can be sliced; K, K1, ... by default. The first of them may be in
+        ``batch_shape`` too (the frames of a film): each slice of these has points of its own, and
+        they stay at their place in the output.
     grid_shape : sequence of dimensions, optional
         Of the grid, which can be sliced, but dimensions that the points have too; Kx, Ky, Kz by
         default.
@@ -63,6 +65,8 @@ class Interpolate(GridOperator[GridPart]):
         What the grid is outside: itself again, or zero.
     kernel_params : mapping, optional
         By default the order of a spline is 1, and beta that of an oversampling of 2.
+    scale : sequence of float, optional
+        D numbers with which the locations are multiplied, for those in other units.
 
     Raises
     ------
@@ -136,9 +140,12 @@ class Interpolate(GridOperator[GridPart]):
         norm: int = 1,
         pad_mode: str = "circular",
         kernel_params: Mapping[str, float] | None = None,
+        *,
+        scale: Sequence[float] | None = None,
     ) -> None:
         sizes = per_axis("Interpolate", "grid_size", grid_size)
-        _check(locs, sizes, width, norm, pad_mode)
+        factors = (1.0,) * len(sizes) if scale is None else tuple(scale)
+        _check(locs, sizes, width, norm, pad_mode, factors)
         weigh = kernel_of(kernel, width, kernel_params)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
         default = get_nd_shape(len(sizes), kspace=True)
@@ -147,8 +154,16 @@ class Interpolate(GridOperator[GridPart]):
         points = checked_dims("Interpolate", "locs_batch_shape", locs_batch_shape, of_points, why)
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
         of_locs = (*points, _nameless({*batch, *grid, *points}))
-        shape = batched(batch, grid, points, grid_shape=grid, locs_shape=of_locs)
+        frames = tuple([dim for dim in points if dim in batch])
+        if points[: len(frames)] != frames:
+            raise ValueError(
+                "Interpolate: dimensions of the points that the batch has too must come first, got "
+                f"{points} with {frames} in the batch; permute the locations"
+            )
+        own = points[len(frames) :]
+        shape = batched(batch, grid, own, grid_shape=grid, locs_shape=of_locs, frames=frames)
         super().__init__(shape, [GridPart(size, 0, size) for size in sizes])
+        self.scale = factors
         self.grid_size, self.width, self.norm, self.pad_mode = sizes, width, norm, pad_mode
         self.kernel, self._weigh = kernel, weigh
         self.register_weight("locs", locs, "locs_shape")
@@ -157,18 +172,37 @@ class Interpolate(GridOperator[GridPart]):
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the values of x at the points."""
         locs = linop.weight_part("locs")
-        batch = x.shape[: x.ndim - len(linop.grid_size)]
-        points = x.reshape(batch.numel(), math.prod(linop.lengths))
-        return interpolated(points, *linop.neighbours(locs)).reshape(batch + locs.shape[:-1])
+        at, last = linop._frame_axes(x.ndim - len(linop.grid_size))
+        x = x.movedim(at, last)
+        batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
+        grids = x.reshape(batch.numel(), linop.n_nodes(locs))
+        y = interpolated(grids, *linop.neighbours(locs)).reshape(batch + locs.shape[:-1])
+        return y.movedim(last, at)
 
     @staticmethod
     def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the grid over which the values x of the points are spread."""
         locs = linop.weight_part("locs")
+        n_frame_axes = len(linop.shape.other_shapes["frames"])
+        at, last = linop._frame_axes(x.ndim - (locs.ndim - 1 - n_frame_axes))
+        x = x.movedim(at, last)
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(batch.numel(), locs.shape[:-1].numel())
-        grid = gridded(values, math.prod(linop.lengths), *linop.neighbours(locs))
-        return grid.reshape(*batch, *linop.lengths)
+        grid = gridded(values, linop.n_nodes(locs), *linop.neighbours(locs))
+        return grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths).movedim(last, at)
+
+    def _frame_axes(self, n_batch_axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return which of so many axes of the batch are frames, and the last ones, as many."""
+        batch, frames = (self.shape.other_shapes[key] for key in ("batch_shape", "frames"))
+        beyond = n_batch_axes - len(batch)  # behind a run of dimensions axes count from the end
+        places = [batch.index(frame) for frame in frames]
+        axes = tuple([at + (beyond if ELLIPSES in batch[:at] else 0) for at in places])
+        return axes, tuple(range(n_batch_axes - len(axes), n_batch_axes))
+
+    def n_nodes(self, locs: Tensor) -> int:
+        """Return the number of grid points of all frames."""
+        n_frames = locs.shape[: len(self.shape.other_shapes["frames"])].numel()
+        return n_frames * math.prod(self.lengths)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -181,11 +215,12 @@ class Interpolate(GridOperator[GridPart]):
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
         coordinates = locs.reshape(-1, locs.shape[-1]).unbind(-1)
-        axes = zip(coordinates, self._axes, strides, strict=True)
+        axes = zip(coordinates, self.scale, self._axes, strides, strict=True)
         is_masked = self.pad_mode == "zeros" or self.lengths != self.grid_size
         positions, squares, outside = [], [], []
         offsets: list[Tensor | None] = []
-        for at, (size, start, stop), stride in axes:
+        for at, scale, (size, start, stop), stride in axes:
+            at = at if scale == 1 else at * scale
             nodes = (at.detach() - radius).floor() + 1 + reach.unsqueeze(-1)
             places = nodes.long() % size
             offset = (nodes - at) / radius
@@ -197,6 +232,11 @@ class Interpolate(GridOperator[GridPart]):
             if (start, stop) != (0, size):  # what is outside has no weight, but needs a position
                 places = (places - start).clamp(0, stop - start - 1)
             positions.append(places * stride)
+        if frames := locs.shape[: len(self.shape.other_shapes["frames"])]:
+            # One frame after the other in one long grid.
+            first = torch.arange(frames.numel(), device=locs.device) * math.prod(self.lengths)
+            n_points = locs.shape[len(frames) : -1].numel()
+            positions[0] = positions[0] + first.repeat_interleave(n_points)
         if self.norm == 2:
             squares, offsets = [outer(squares, add)], [None]
             outside = [outer(outside, or_)] if is_masked else []
@@ -212,7 +252,14 @@ def _nameless(used: Set[str]) -> NamedDimension:
     return next(dim for dim in map(AnyDim, count(99)) if dim not in used)
 
 
-def _check(locs: Tensor, sizes: tuple[int, ...], width: float, norm: int, pad_mode: str) -> None:
+def _check(
+    locs: Tensor,
+    sizes: tuple[int, ...],
+    width: float,
+    norm: int,
+    pad_mode: str,
+    scale: tuple[float, ...],
+) -> None:
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
         kind = getattr(locs, "dtype", type(locs))
         raise TypeError(f"Interpolate: the locations must be a tensor of real numbers, got {kind}")
@@ -229,6 +276,9 @@ def _check(locs: Tensor, sizes: tuple[int, ...], width: float, norm: int, pad_mo
         f"norm must be 1 or 2, got {norm!r}": norm in (1, 2),
         f"pad_mode must be one of ['circular', 'zeros'], got {pad_mode!r}": (
             pad_mode in ("circular", "zeros")
+        ),
+        f"scale must be {ndim} positive finite numbers, got {scale}": (
+            len(scale) == ndim and all(0 < factor < math.inf for factor in scale)
         ),
     }
     for rule, holds in rules.items():
