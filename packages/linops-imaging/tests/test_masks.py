@@ -1,6 +1,8 @@
 import math
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -61,7 +63,8 @@ def test_samples_keep_their_distance(grid: list[int], power: float) -> None:
     r = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).norm(dim=-1)
     growth = (1 + 4 * r / r.max()) ** power
     samples, radius = mask.nonzero().double(), growth[mask].double()
-    apart = torch.cdist(samples, samples).fill_diagonal_(math.inf)
+    apart = torch.cdist(samples, samples, compute_mode="donot_use_mm_for_euclid_dist")
+    apart.fill_diagonal_(math.inf)
     scale = (apart / torch.minimum(radius, radius.unsqueeze(1))).min()
     # Points drawn without a distance have neighbours at 1; a lattice would have sqrt(6) or 6^(1/3).
     assert (
@@ -90,6 +93,11 @@ def test_the_centre_is_sampled_fully_and_more_densely() -> None:
     assert mask[ring].float().mean() > 2 * mask[outside].float().mean()
 
 
+def test_sizes_may_be_of_any_integral_type() -> None:
+    size: Any = np.int64(4)
+    assert torch.equal(calibration_region([size, size], size), torch.ones(4, 4).bool())
+
+
 @pytest.mark.parametrize("power", [500.0, 1e5])
 def test_large_powers(power: float) -> None:
     for make in (poisson_disc, variable_density):
@@ -106,10 +114,13 @@ def test_large_powers(power: float) -> None:
         (lambda: calibration_region(4, 1), ValueError, "grid_size must be 1 or 2 or 3 positive"),  # type: ignore[arg-type]
         (lambda: variable_density([4], 0.5), ValueError, "acceleration must be at least 1"),
         (lambda: variable_density([4], math.nan), ValueError, "acceleration must be at least 1"),
-        (lambda: variable_density([4], 2, -1.0), ValueError, "power must not be negative"),
+        (lambda: variable_density([4], 2, -1.0), ValueError, "power must be at least 0 and"),
         (lambda: variable_density([8], 4, calibration=4), ValueError, "at most the 2 samples"),
+        (lambda: variable_density([4], "4"), TypeError, "acceleration must be a real number"),  # type: ignore[arg-type]
+        (lambda: poisson_disc([4, 4], 2, 1j), TypeError, "poisson_disc: power must be a real"),  # type: ignore[arg-type]
+        (lambda: calibration_region([4], "2"), TypeError, "must be an integer, got '2'"),  # type: ignore[arg-type]
         (lambda: poisson_disc([64], 4), ValueError, "grid_size must be 2 or 3 positive"),
-        (lambda: poisson_disc([8, 8], 4, -1.0), ValueError, "power must not be negative"),
+        (lambda: poisson_disc([8, 8], 4, -1.0), ValueError, "power must be at least 0 and"),
         (lambda: poisson_disc([8, 8], 4, calibration=5), ValueError, "at most the 16 samples"),
     ],
 )

@@ -1,6 +1,7 @@
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -134,6 +135,11 @@ def test_an_angle_that_is_not_finite_gives_nan(bad: float) -> None:
     assert A.H(torch.ones(2, 3)).isnan().all()
 
 
+def test_sizes_may_be_of_any_integral_type() -> None:
+    A = ParallelBeam(torch.zeros(2), np.int64(3), np.int64(4), np.float32(0.5))  # type: ignore[arg-type]
+    assert A(torch.ones(4, 4)).shape == (2, 3) and type(A.size("D")) is int
+
+
 def test_there_may_be_no_angles() -> None:
     A = ParallelBeam(torch.zeros(0), 3, (5, 4))
     assert A(torch.ones(2, 5, 4)).shape == (2, 0, 3)
@@ -152,7 +158,9 @@ ANGLES = torch.zeros(2)
         ((torch.zeros(2, 2), 3, 4), ValueError, r"one dimension, got shape \(2, 2\)"),
         ((ANGLES, 0, 4), ValueError, "n_detectors must be at least 1, got 0"),
         ((ANGLES, 3, (4, 4, 4)), ValueError, "grid_size must be 2 positive integers"),
-        ((ANGLES, 3, 4, 0.0), ValueError, "detector_spacing must be positive and finite, got 0.0"),
+        ((ANGLES, 3, 4, 0.0), ValueError, "detector_spacing must be more than 0 and finite, got 0"),
+        ((ANGLES, 3, 4, "1"), TypeError, "detector_spacing must be a real number, got '1'"),
+        ((ANGLES, 2.0, 4), TypeError, "n_detectors must be an integer, got 2.0"),
         ((ANGLES, 3, 4, 1.0, ("A",)), ValueError, "output_shape must have 2 dimensions, got"),
         ((ANGLES, 3, 4, 1.0, ("A", "D"), ("...", "N")), ValueError, "input_shape must have 2"),
     ],

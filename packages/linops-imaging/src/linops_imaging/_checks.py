@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from operator import index
+from typing import SupportsFloat, SupportsIndex
 
 import torch
 
 
-def check_number(owner: str, name: str, value: object, least: int) -> None:
-    """Refuse what is not an integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int):
+def check_number(owner: str, name: str, value: SupportsIndex, least: int) -> int:
+    """Return ``value`` as an int; refuse what is not an integer of at least ``least``."""
+    try:
+        number = index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
         raise TypeError(f"{owner}: {name} must be an integer, got {value!r}")
-    if value < least:
-        raise ValueError(f"{owner}: {name} must be at least {least}, got {value}")
+    if number < least:
+        raise ValueError(f"{owner}: {name} must be at least {least}, got {number}")
+    return number
 
 
-def counts(owner: str, **numbers: object) -> None:
+def check_real(
+    owner: str, name: str, value: SupportsFloat, least: float, *, more: bool = False
+) -> float:
+    """Return ``value``; refuse what is no finite number of at least, or more than, ``least``."""
+    try:
+        is_finite = math.isfinite(value)
+    except (TypeError, RuntimeError):
+        raise TypeError(f"{owner}: {name} must be a real number, got {value!r}") from None
+    if not is_finite or float(value) < least or (more and float(value) == least):
+        rule = f"{'more than' if more else 'at least'} {least:g} and finite"
+        raise ValueError(f"{owner}: {name} must be {rule}, got {value!r}")
+    return float(value)
+
+
+def counts(owner: str, **numbers: SupportsIndex) -> None:
     """Refuse what is not a positive integer."""
     for name, value in numbers.items():
         check_number(owner, name, value, 1)
@@ -38,9 +59,9 @@ def sizes_of_grid(
 
     One number is possible where there is one number of dimensions.
     """
-    if isinstance(grid_size, int) and len(ndims) == 1:
-        grid_size = (grid_size,) * ndims[0]
     try:
+        if len(ndims) == 1 and not isinstance(grid_size, Iterable):
+            grid_size = (grid_size,) * ndims[0]
         sizes = tuple(map(index, grid_size))  # type: ignore[arg-type]  # what came is reported
     except TypeError:
         sizes = ()

@@ -12,7 +12,7 @@ from torch import Tensor
 from linops_core import SliceableLinop, linear_function
 from nameddim import NamedDimension, NamedShape, as_dims
 
-from ._checks import counts, sizes_of_grid
+from ._checks import check_number, check_real, sizes_of_grid
 from ._joseph import back_projected, projected
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
@@ -89,7 +89,7 @@ class ParallelBeam(SliceableLinop):
         input_shape: Sequence[NamedDimension | str] = ("Nx", "Ny"),
         batch_shape: Sequence[NamedDimension | str] | None = None,
     ) -> None:
-        counts("ParallelBeam", n_detectors=n_detectors)
+        n_detectors = check_number("ParallelBeam", "n_detectors", n_detectors, 1)
         sizes = sizes_of_grid("ParallelBeam", grid_size, 2)
         if not isinstance(angles, Tensor) or not angles.is_floating_point():
             kind = angles.dtype if isinstance(angles, Tensor) else type(angles)
@@ -98,11 +98,7 @@ class ParallelBeam(SliceableLinop):
             raise ValueError(
                 f"ParallelBeam: angles must have one dimension, got shape {tuple(angles.shape)}"
             )
-        if not 0 < detector_spacing < math.inf:
-            raise ValueError(
-                "ParallelBeam: detector_spacing must be positive and finite, got "
-                f"{detector_spacing!r}"
-            )
+        spacing = check_real("ParallelBeam", "detector_spacing", detector_spacing, 0, more=True)
         image, rays = as_dims(input_shape), as_dims(output_shape)
         for name, dims in (("input_shape", image), ("output_shape", rays)):
             if len(dims) != 2 or "..." in dims:
@@ -111,7 +107,7 @@ class ParallelBeam(SliceableLinop):
         names = {"image": image, "rays": rays, "angles_shape": rays[:1]}
         shape = NamedShape((*batch, *image), (*batch, *rays), **names)
         super().__init__(shape)
-        self.n_detectors, self.detector_spacing = n_detectors, float(detector_spacing)
+        self.n_detectors, self.detector_spacing = n_detectors, spacing
         self.grid_size = sizes
         self.register_weight("angles", angles, "angles_shape")
 

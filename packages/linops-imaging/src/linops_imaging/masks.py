@@ -8,12 +8,12 @@ same ``seed`` gives the same mask on every machine.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
-from ._checks import check_number, sizes_of_grid
+from ._checks import check_number, check_real, sizes_of_grid
 
 __all__ = ["calibration_region", "poisson_disc", "variable_density"]
 
@@ -102,8 +102,7 @@ def variable_density(
     tensor(1024)
     """
     mask, wanted = _begun("variable_density", grid_size, acceleration, calibration)
-    if not 0 <= power < math.inf:
-        raise ValueError(f"variable_density: power must not be negative and finite, got {power!r}")
+    power = check_real("variable_density", "power", power, 0)
     distance = _distance(mask.shape)
     density = (1 - distance / distance.max().clamp(min=1)).pow(power)
     # Efraimidis and Spirakis: the largest u^(1/w) of uniform u are draws in proportion to w.
@@ -168,8 +167,7 @@ def poisson_disc(
     tensor(683)
     """
     begun, wanted = _begun("poisson_disc", grid_size, acceleration, calibration, (2, 3))
-    if not 0 <= power < math.inf:
-        raise ValueError(f"poisson_disc: power must not be negative and finite, got {power!r}")
+    power = check_real("poisson_disc", "power", power, 0)
     distance = _distance(begun.shape)
     # A finite radius, also where the power is large.
     growth = (1 + 4 * distance / distance.max().clamp(min=1)).pow(power).clamp(max=1e100)
@@ -195,10 +193,7 @@ def _begun(
 ) -> tuple[Tensor, int]:
     """Return the mask of the calibration region, and how many samples there are to be in all."""
     sizes = sizes_of_grid(owner, grid_size, *ndims)
-    if not 1 <= acceleration < math.inf:
-        raise ValueError(
-            f"{owner}: acceleration must be at least 1 and finite, got {acceleration!r}"
-        )
+    acceleration = check_real(owner, "acceleration", acceleration, 1)
     mask = calibration_region(sizes, _region(owner, calibration, sizes))
     wanted = round(mask.numel() / acceleration)
     if (begun := int(mask.sum())) > wanted:
@@ -210,7 +205,9 @@ def _begun(
 
 
 def _region(owner: str, region_size: int | Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-    region = (region_size,) * len(sizes) if isinstance(region_size, int) else tuple(region_size)
+    region = (
+        tuple(region_size) if isinstance(region_size, Iterable) else (region_size,) * len(sizes)
+    )
     if len(region) != len(sizes):
         raise ValueError(
             f"{owner}: the calibration region must have {len(sizes)} sizes, got {region}"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._checks import check_dtype, check_number, counts, sizes_of_grid
+from ._checks import check_dtype, check_number, check_real, counts, sizes_of_grid
 
 __all__ = ["golden_angles", "radial_2d", "radial_3d", "spiral_2d"]
 
@@ -230,8 +230,7 @@ def spiral_2d(
     sizes = sizes_of_grid("spiral_2d", grid_size, 2)
     turns = max(sizes) / (2 * n_interleaves) if n_turns is None else n_turns
     for name, value in (("n_turns", turns), ("density", density)):
-        if not 0 < value < math.inf:
-            raise ValueError(f"spiral_2d: {name} must be positive and finite, got {value!r}")
+        check_real("spiral_2d", name, value, 0, more=True)
     t = torch.linspace(0, 1, n_readout, dtype=torch.float64)
     first = torch.arange(n_interleaves, dtype=torch.float64).unsqueeze(-1) / n_interleaves
     angle = 2 * math.pi * (turns * t + first)
