@@ -27,7 +27,7 @@ SCRIPTS = ["conftest.py", "noxfile.py", "docs/conf.py"]
 PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
 PEERS = ["sigpy", "pylops", "mrpro"]  # what benchmarks compare with
-WITNESSES = ["astra-toolbox", "pywavelets", "scikit-image"]  # programs that share no code with us
+WITNESSES = ["astra-toolbox", "pylops", "pywavelets", "scikit-image"]  # share no code with us
 REFERENCE = ["torch-named-linops", "pytest"]  # the same, in an environment of its own
 
 # Run where a package has just been installed without its extras: whatever it imports, it declared.

@@ -33,6 +33,8 @@ from ._operators._convolution import Convolution as Convolution
 from ._operators._dense import Dense as Dense
 from ._operators._diagonal import Diagonal as Diagonal
 from ._operators._fft import FFT as FFT
+from ._operators._grid_operator import AxisMap as AxisMap
+from ._operators._grid_operator import GridOperator as GridOperator
 from ._operators._interpolate import Interpolate as Interpolate
 from ._operators._pad import Crop as Crop
 from ._operators._pad import Pad as Pad
@@ -50,6 +52,7 @@ __all__ = [
     "FFT",
     "Add",
     "ArrayToBlocks",
+    "AxisMap",
     "BlocksToArray",
     "Chain",
     "Composite",
@@ -58,6 +61,7 @@ __all__ = [
     "Crop",
     "Dense",
     "Diagonal",
+    "GridOperator",
     "Identity",
     "Interpolate",
     "NamedLinop",

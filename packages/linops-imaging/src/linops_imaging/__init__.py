@@ -2,7 +2,23 @@
 
 from . import io, masks, phantoms, trajectories
 from ._fbp import fbp as fbp
+from ._finite_differences import FiniteDifference as FiniteDifference
+from ._finite_differences import Gradient as Gradient
+from ._finite_differences import Laplacian as Laplacian
+from ._finite_differences import SymmetrizedGradient as SymmetrizedGradient
 from ._parallel_beam import ParallelBeam as ParallelBeam
 from ._wavelet import Wavelet as Wavelet
 
-__all__ = ["ParallelBeam", "Wavelet", "fbp", "io", "masks", "phantoms", "trajectories"]
+__all__ = [
+    "FiniteDifference",
+    "Gradient",
+    "Laplacian",
+    "ParallelBeam",
+    "SymmetrizedGradient",
+    "Wavelet",
+    "fbp",
+    "io",
+    "masks",
+    "phantoms",
+    "trajectories",
+]
