@@ -327,7 +327,7 @@ class Gradient(_Differences):
 class SymmetrizedGradient(_Differences):
     r"""The symmetric part of the Jacobian of a vector field v on a grid,
 
-    .. math:: E_{ab} = rac12 (\Delta_a v_b + \Delta_b v_a),
+    .. math:: E_{ab} = \frac12 (\Delta_a v_b + \Delta_b v_a),
 
     with the differences of :class:`FiniteDifference`. Each entry is stored once, row by row of the
     upper triangle (xx, xy, yy; xx, xy, xz, yy, yz, zz), and those off the diagonal as
