@@ -6,13 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import Diagonal
+from linops_core import FFT, Diagonal
 from linops_core.alg import (
     Proximal,
     admm,
     box,
     conjugate,
     fista,
+    group_soft_threshold,
+    in_basis,
     l2_ball,
     l2_squared,
     no_penalty,
@@ -40,7 +42,26 @@ def between(x: Tensor) -> float:
     return 0.0 if bool(((x >= -0.5) & (x <= 0.25)).all()) else float("inf")
 
 
+def in_groups(x: Tensor) -> float:
+    """Return 2 |(x_0, x_2)| + 0.5 |x_1|, for more entries likewise: groups of even and of odd."""
+    return float(2 * x[0::2].norm() + 0.5 * x[1::2].norm())
+
+
+def by_parity(z: Tensor, step: float) -> Tensor:
+    """Return the map of `in_groups`: an entry of zero fills up the rows."""
+    rows = torch.cat([z, z.new_zeros(len(z) % 2)]).view(-1, 2)
+    found = group_soft_threshold(torch.tensor([[2.0, 0.5]]), 0)(rows, step)
+    return found.flatten()[: len(z)]
+
+
+def of_waves(x: Tensor) -> float:
+    return l1(torch.fft.fft(x, norm="ortho"))
+
+
 FUNCTIONS = [
+    (by_parity, in_groups, torch.complex128),
+    (by_parity, in_groups, torch.float64),
+    (in_basis(FFT(1), soft_threshold()), of_waves, torch.complex128),
     (soft_threshold(), l1, torch.complex128),
     (soft_threshold(), l1, torch.float64),
     (l2_squared(1.5, 1.0), l2, torch.complex128),
@@ -91,10 +112,53 @@ def test_weights_may_differ_from_entry_to_entry() -> None:
     )
 
 
+def test_groups_are_those_along_the_axes() -> None:
+    z = torch.randn(3, 4, 5, dtype=torch.complex128)
+    for dim in (0, 1, -1, (0, 2), (2, 0), (-3, -2, -1)):
+        axes = (dim,) if isinstance(dim, int) else dim
+        size = z.abs().square().sum(axes, keepdim=True).sqrt()
+        expected = z * (1 - 0.7 / size).clamp(min=0)
+        torch.testing.assert_close(group_soft_threshold(0.7, dim)(z, 1.0), expected)
+    one_by_one = torch.randn(6, 1)
+    assert torch.equal(
+        group_soft_threshold(0.3, 1)(one_by_one, 2.0), soft_threshold(0.3)(one_by_one, 2.0)
+    )
+
+
+@pytest.mark.parametrize("exponent", [-100, 100])
+def test_groups_may_be_in_any_unit(exponent: int) -> None:
+    unit = 2.0**exponent
+    z = torch.tensor([[3.0, 1.0, 0.0], [4.0, 0.0, 0.0]]) * unit
+    found = group_soft_threshold(2.5 * unit)(z, 1.0)
+    assert torch.equal(found / unit, torch.tensor([[1.5, 0.0, 0.0], [2.0, 0.0, 0.0]]))
+    assert torch.equal(group_soft_threshold(0.0)(z, 1.0), z)
+
+
+def test_half_precision_is_computed_in_single() -> None:
+    z = torch.tensor([[300.0], [400.0]], dtype=torch.float16)
+    assert group_soft_threshold(250.0)(z, 1.0).tolist() == [[150.0], [200.0]]
+    assert group_soft_threshold(250.0)(z, 1.0).dtype == torch.float16
+
+
+def test_a_penalty_in_a_basis_is_solved_there() -> None:
+    F, y = FFT(1), torch.randn(8, dtype=torch.complex128)
+    found = fista(Diagonal(torch.ones(8), ("Nx",)), y, in_basis(F, soft_threshold(0.4)))
+    torch.testing.assert_close(F(found), soft_threshold(0.4)(F(y), 1.0))
+
+
 def test_a_threshold_keeps_gradients_finite_at_zero() -> None:
     z = torch.zeros(2, dtype=torch.complex128, requires_grad=True)
     torch.autograd.backward(soft_threshold()(z, 1.0).abs().sum())
     assert z.grad is not None and z.grad.isfinite().all()
+    z.grad = None
+    torch.autograd.backward(group_soft_threshold()(z, 1.0).abs().sum())
+    assert z.grad is not None and z.grad.isfinite().all()
+
+
+def test_gradients_of_groups_are_those_of_differences() -> None:
+    z = torch.randn(2, 3, dtype=torch.complex128, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda z: group_soft_threshold(0.1)(z, 1.0), z)
+    assert torch.autograd.gradcheck(lambda z: in_basis(FFT(1), soft_threshold(0.1))(z, 1.0), z)
 
 
 @pytest.mark.parametrize("exponent", [-100, 100])
@@ -114,6 +178,23 @@ def test_what_is_not_convex_or_not_real_is_refused() -> None:
         l2_squared(torch.tensor([1.0, -1.0]))
     with pytest.raises(ValueError, match=r"l2_ball: radius must be at least 0, got -1"):
         l2_ball(-1.0)
+    with pytest.raises(ValueError, match=r"group_soft_threshold: weight must be at least 0"):
+        group_soft_threshold(-1.0)
+    with pytest.raises(TypeError, match=r"dim must be one or several integers, got 1.5"):
+        group_soft_threshold(1.0, 1.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"dim must be one or several integers, got \(\)"):
+        group_soft_threshold(1.0, ())
+    for dim in (2, -3, (0, -2)):
+        with pytest.raises(ValueError, match=r"dim must be different axes of x, got .* \(2, 3\)"):
+            group_soft_threshold(1.0, dim)(torch.ones(2, 3), 1.0)
+    with pytest.raises(ValueError, match=r"weight must be broadcast to \(1, 3\), got shape \(2, 1"):
+        group_soft_threshold(torch.ones(2, 1))(torch.ones(2, 3), 1.0)
+    with pytest.raises(ValueError, match=r"in_basis: W must be unitary, .*, got Diagonal"):
+        in_basis(Diagonal(torch.ones(2), ("N",)), soft_threshold())
+    with pytest.raises(TypeError, match=r"in_basis: W must be a NamedLinop, got <class 'int'>"):
+        in_basis(3, soft_threshold())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"in_basis: proximal must be .* got soft_threshold, which"):
+        in_basis(FFT(1), soft_threshold)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"box: lower must be at most upper, .*, got 1 and 0"):
         box(1, 0)
     with pytest.raises(TypeError, match=r"box: x must be real, got torch.complex64"):
@@ -133,6 +214,7 @@ def _is_mistaken(z: Any) -> Any:
             r"proximal\w* must be a function of z and t, got no_penalty, which must be called to "
             r"make one: no_penalty\(\)",
         ),
+        (group_soft_threshold, r"got group_soft_threshold, which must be called to make one"),
         (box, r"got box, which must be called to make one: box\(\.\.\.\)"),
         (soft_threshold, r"got soft_threshold, which must be called to make one"),
         (_is_mistaken, r"must be a function of z and t, got <function .*: too many positional arg"),

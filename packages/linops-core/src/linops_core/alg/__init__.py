@@ -39,6 +39,8 @@ from ._progress import StopReason as StopReason
 from ._proximal import Proximal as Proximal
 from ._proximal import box as box
 from ._proximal import conjugate as conjugate
+from ._proximal import group_soft_threshold as group_soft_threshold
+from ._proximal import in_basis as in_basis
 from ._proximal import l2_ball as l2_ball
 from ._proximal import l2_squared as l2_squared
 from ._proximal import no_penalty as no_penalty
@@ -61,6 +63,8 @@ __all__ = [
     "estimate_diagonal",
     "estimate_trace",
     "fista",
+    "group_soft_threshold",
+    "in_basis",
     "l2_ball",
     "l2_squared",
     "lsmr",
