@@ -27,7 +27,8 @@ SCRIPTS = ["conftest.py", "noxfile.py", "docs/conf.py"]
 PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
 PEERS = ["sigpy", "pylops", "mrpro"]  # what benchmarks compare with
-WITNESSES = ["astra-toolbox", "pylops", "pywavelets", "scikit-image"]  # share no code with us
+# Programs that share no code with us.
+WITNESSES = ["astra-toolbox", "ismrmrd", "pylops", "pywavelets", "scikit-image"]
 REFERENCE = ["torch-named-linops", "pytest"]  # the same, in an environment of its own
 
 # Run where a package has just been installed without its extras: whatever it imports, it declared.
@@ -114,8 +115,8 @@ def integration(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def witnesses(session: nox.Session) -> None:
-    """Compare with other programs; Debian's BART takes part where it is installed."""
-    install(session, "linops-imaging", extra="testing", group="test")
+    """Compare with other programs; those of Debian take part where they are installed."""
+    install(session, "linops-imaging", extra="ismrmrd,nifti,testing", group="test")
     session.install(PINNED, *WITNESSES)
     session.run("pytest", "witnesses", *session.posargs)
 

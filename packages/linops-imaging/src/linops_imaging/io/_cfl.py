@@ -1,4 +1,4 @@
-"""Files of other programs: BART's cfl."""
+"""BART's cfl files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-
-__all__ = ["read_cfl", "write_cfl"]
 
 _N_DIMS = 16
 """How many dimensions BART writes."""

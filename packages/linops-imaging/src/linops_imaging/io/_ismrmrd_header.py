@@ -1,0 +1,85 @@
+"""The XML header of an ISMRMRD file."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+
+class Encoding(NamedTuple):
+    """How k-space was encoded; three numbers are along read-out, phase encoding and partitions."""
+
+    trajectory: str
+    """"cartesian", "epi", "radial", "goldenangle", "spiral" or "other"."""
+    encoded_size: tuple[int, int, int]
+    """Points of the grid in k-space."""
+    encoded_fov: tuple[float, float, float]
+    """Its field of view in mm."""
+    recon_size: tuple[int, int, int]
+    """Pixels of the image that is to be made of it."""
+    recon_fov: tuple[float, float, float]
+    """Field of view of the image in mm."""
+    centre: tuple[int, int]
+    """The values of ``kspace_encode_step_1`` and ``_2`` that are the centre of k-space."""
+
+
+def encodings_of(header: str) -> list[Encoding]:
+    """Return the encodings in the header of a file."""
+    if "<!DOCTYPE" in header:  # only with one can there be entities, which may grow without bound
+        raise ValueError("read_ismrmrd: the header must have no DOCTYPE, got one")
+    try:
+        root = ElementTree.fromstring(header)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"read_ismrmrd: the header must be XML, got: {error}") from None
+    return [_encoding(element) for element in root.iterfind("{*}encoding")]
+
+
+def _encoding(element: ElementTree.Element) -> Encoding:
+    def text(path: str, default: str | None = None) -> str:
+        found = element.findtext("/".join(f"{{*}}{part}" for part in path.split("/")), default)
+        if found is None:
+            raise ValueError(f"read_ismrmrd: the header must have encoding/{path}")
+        return found.strip()
+
+    def number(path: str, default: int | None = None, least: int = 1) -> int:
+        found = text(path, None if default is None else str(default))
+        if not (found.isascii() and found.isdecimal() and least <= int(found[:9]) < 2**16):
+            raise ValueError(
+                f"read_ismrmrd: encoding/{path} must be an integer from {least} to "
+                f"65535, got {found[:80]!r}"
+            )
+        return int(found)
+
+    def length(path: str) -> float:
+        found = text(path)
+        try:
+            value = float(found)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value < math.inf:
+            raise ValueError(
+                f"read_ismrmrd: encoding/{path} must be a length in mm, got {found[:80]!r}"
+            )
+        return value
+
+    def sizes(space: str) -> tuple[int, int, int]:
+        x, y, z = (number(f"{space}/matrixSize/{axis}") for axis in "xyz")
+        return x, y, z
+
+    def lengths(space: str) -> tuple[float, float, float]:
+        x, y, z = (length(f"{space}/fieldOfView_mm/{axis}") for axis in "xyz")
+        return x, y, z
+
+    def centre(step: int, size: int) -> int:
+        return number(f"encodingLimits/kspace_encoding_step_{step}/center", size // 2, 0)
+
+    encoded = sizes("encodedSpace")
+    return Encoding(
+        trajectory=text("trajectory"),
+        encoded_size=encoded,
+        encoded_fov=lengths("encodedSpace"),
+        recon_size=sizes("reconSpace"),
+        recon_fov=lengths("reconSpace"),
+        centre=(centre(1, encoded[1]), centre(2, encoded[2])),
+    )

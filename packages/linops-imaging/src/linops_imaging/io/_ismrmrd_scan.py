@@ -1,0 +1,147 @@
+"""What is read of an ISMRMRD file, and its lines on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ._ismrmrd_header import Encoding
+
+COUNTERS = (
+    "kspace_encode_step_1",
+    "kspace_encode_step_2",
+    "average",
+    "slice",
+    "contrast",
+    "phase",
+    "repetition",
+    "set",
+    "segment",
+)
+_REPEATED = ("repetition", "set", "phase", "contrast", "average", "slice")
+"""Counters that tell images apart, in the order of their axes."""
+_MOST_EMPTY = 1000
+"""How many lines a grid may have for each that was measured."""
+
+
+@dataclass(frozen=True)
+class IsmrmrdScan:
+    """Lines of k-space in the order in which they were measured.
+
+    C coils, L lines of X samples.
+    """
+
+    kspace: Tensor
+    """complex64, (C, L, X)."""
+    counters: Mapping[str, Tensor]
+    """Where each line belongs, int64, (L,): ``kspace_encode_step_1``, ``kspace_encode_step_2``,
+    ``average``, ``slice``, ``contrast``, ``phase``, ``repetition``, ``set``, ``segment``."""
+    centre_sample: Tensor
+    """Of each line the sample in the centre of k-space, int64, (L,)."""
+    discarded: Tensor
+    """How many samples at the beginning and at the end of each line are not to be used, int64,
+    (L, 2)."""
+    is_reversed: Tensor
+    """Which lines were read backwards, bool, (L,)."""
+    trajectory: Tensor | None
+    """float32, (L, X, D), in the units of the file, where it has one. They differ between
+    programs; :class:`linops_imaging.NUFFT` takes locations in [-N/2, N/2]."""
+    noise: Tensor | None
+    """Samples of noise alone, complex64, (C, T), where the file has such lines."""
+    dwell_time: float
+    """Time from one sample to the next in microseconds."""
+    noise_dwell_time: float | None
+    """The same of the noise. The variance of noise is in proportion to its inverse."""
+    encoding: Encoding
+    """Sizes of the grids, and the kind of trajectory."""
+    left_out: Mapping[str, int]
+    """How many lines of other kinds the file has: "calibration", "navigation", ..."""
+    header: str
+    """The XML header, for what is not here. Refuse a DOCTYPE where you parse it: it has none."""
+
+    def on_grid(self) -> tuple[Tensor, Tensor]:
+        """Return Cartesian lines on the encoded grid, and which of its points were measured.
+
+        The centre of k-space comes to index N // 2 along each axis, as a centred
+        :class:`linops_core.FFT` has it.
+
+        Returns
+        -------
+        kspace : Tensor
+            complex64, (C, ..., [Z,] Y, X), where X, Y, Z is ``encoding.encoded_size``; Z is left
+            out where it is 1. There is an axis for each of the counters repetition, set, phase,
+            contrast, average and slice, in this order, that has several values; index k along it
+            is the value ``counters[name].unique()[k]``. Points that were not measured are 0.
+        mask : Tensor
+            bool, (..., [Z,] Y, X).
+
+        Raises
+        ------
+        ValueError
+            If the lines are not Cartesian, some were read backwards, two of them have the same
+            place, or one has none on the grid.
+        """
+        if self.encoding.trajectory not in ("cartesian", "epi"):
+            raise ValueError(
+                "IsmrmrdScan: the trajectory must be Cartesian for a grid, got "
+                f"{self.encoding.trajectory!r}; use kspace and trajectory"
+            )
+        if self.is_reversed.any():
+            raise ValueError(
+                "IsmrmrdScan: lines must be read forwards for a grid, got "
+                f"{int(self.is_reversed.sum())} backwards; turn and correct them in kspace"
+            )
+        several = {name: self.counters[name].unique() for name in _REPEATED}
+        several = {name: values for name, values in several.items() if len(values) > 1}
+        x, y, z = self.encoding.encoded_size
+        sizes = [*map(len, several.values()), z, y]
+        n_lines = 1
+        for size in sizes:
+            n_lines *= size
+        if n_lines > _MOST_EMPTY * max(1, self.kspace.shape[1]):
+            raise ValueError(
+                f"IsmrmrdScan: the grid must have at most {_MOST_EMPTY} lines for each measured, "
+                f"got {n_lines} of {dict(zip([*several, 'Z', 'Y'], sizes, strict=True))}"
+            )
+        places = [
+            torch.searchsorted(values, self.counters[name]) for name, values in several.items()
+        ]
+        places += [self._place(2, z), self._place(1, y)]
+        line = torch.zeros_like(self.centre_sample)
+        for place, size in zip(places, sizes, strict=True):
+            line = line * size + place
+        if len(line.unique()) < len(line):
+            raise ValueError(
+                "IsmrmrdScan: lines must have different counters for a grid, got "
+                f"{len(line) - len(line.unique())} with those of another; use kspace and counters"
+            )
+        at = torch.arange(self.kspace.shape[-1])
+        column = at + (x // 2 - self.centre_sample).unsqueeze(-1)
+        used = (at >= self.discarded[:, :1]) & (at < len(at) - self.discarded[:, 1:])
+        if ((column < 0) | (column >= x))[used].any():
+            raise ValueError(
+                f"IsmrmrdScan: lines of {len(at)} samples about centre_sample must fit {x} points "
+                f"of the grid, got centres {self.centre_sample.unique().tolist()[:5]}; use kspace"
+            )
+        flat = (line.unsqueeze(-1) * x + column)[used]
+        mask = torch.zeros(n_lines * x, dtype=torch.bool)
+        mask[flat] = True
+        kspace = self.kspace.new_zeros(len(self.kspace), n_lines * x)
+        kspace[:, flat] = self.kspace[:, used]
+        shape = [*sizes[:-2], *([z] if z > 1 else []), y, x]
+        return kspace.view(-1, *shape), mask.view(shape)
+
+    def _place(self, step: int, size: int) -> Tensor:
+        """Return the index on the grid of each line."""
+        name = f"kspace_encode_step_{step}"
+        place = self.counters[name] - self.encoding.centre[step - 1] + size // 2
+        if ((place < 0) | (place >= size)).any():
+            raise ValueError(
+                f"IsmrmrdScan: {name} must be on a grid of {size} with centre "
+                f"{self.encoding.centre[step - 1]}, got {int(self.counters[name].min())} to "
+                f"{int(self.counters[name].max())}"
+            )
+        return place

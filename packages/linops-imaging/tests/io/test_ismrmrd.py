@@ -1,0 +1,433 @@
+"""Files written here with h5py, as the standard describes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_core import FFT
+from linops_imaging.io import Encoding, IsmrmrdScan, read_ismrmrd
+
+h5py = pytest.importorskip("h5py")
+
+U2 = "<u2"
+COUNTERS = [
+    *("kspace_encode_step_1", "kspace_encode_step_2", "average", "slice", "contrast"),
+    *("phase", "repetition", "set", "segment"),
+]
+IDX = np.dtype([*((name, U2) for name in COUNTERS), ("user", U2, 8)])
+HEAD = np.dtype(
+    [
+        ("version", U2),
+        ("flags", "<u8"),
+        ("number_of_samples", U2),
+        ("active_channels", U2),
+        ("discard_pre", U2),
+        ("discard_post", U2),
+        ("center_sample", U2),
+        ("encoding_space_ref", U2),
+        ("trajectory_dimensions", U2),
+        ("sample_time_us", "<f4"),
+        ("position", "<f4", 3),
+        ("idx", IDX),
+    ]
+)
+FLOATS = h5py.vlen_dtype(np.dtype("<f4"))
+ROW = np.dtype([("head", HEAD), ("traj", FLOATS), ("data", FLOATS)])
+NOISE, CALIBRATION, BOTH, REVERSED, NAVIGATION = (1 << bit for bit in (18, 19, 20, 21, 22))
+
+
+def xml(
+    size: tuple[int, int, int] = (4, 4, 1),
+    trajectory: str = "cartesian",
+    limits: str = "",
+    n_encodings: int = 1,
+) -> str:
+    """Return a header; the image is half as long along x."""
+
+    def space(name: str, x: int) -> str:
+        sizes = f"<x>{x}</x><y>{size[1]}</y><z>{size[2]}</z>"
+        fov = "<x>200</x><y>100.5</y><z>5</z>"
+        sizes = f"<matrixSize>{sizes}</matrixSize><fieldOfView_mm>{fov}</fieldOfView_mm>"
+        return f"<{name}>{sizes}</{name}>"
+
+    encoding = (
+        f"<encoding>{space('encodedSpace', size[0])}{space('reconSpace', size[0] // 2 + 1)}"
+        f"<encodingLimits>{limits}</encodingLimits><trajectory>{trajectory}</trajectory></encoding>"
+    )
+    name_space = 'xmlns="http://www.ismrm.org/ISMRMRD"'
+    return (
+        f'<?xml version="1.0"?><ismrmrdHeader {name_space}>{n_encodings * encoding}</ismrmrdHeader>'
+    )
+
+
+def line(
+    data: Tensor, traj: Tensor | None = None, counters: Mapping[str, int] | None = None, **head: int
+) -> Any:
+    """Return one row: samples (C, X)."""
+    row = np.zeros(1, ROW)[0]
+    row["head"]["active_channels"], row["head"]["number_of_samples"] = data.shape
+    row["head"]["center_sample"] = data.shape[1] // 2
+    row["head"]["sample_time_us"] = 5
+    for name, value in (counters or {}).items():
+        row["head"]["idx"][name] = value
+    row["traj"] = np.zeros(0, "f4")
+    if traj is not None:
+        row["head"]["trajectory_dimensions"] = traj.shape[-1]
+        row["traj"] = traj.flatten().numpy()
+    row["data"] = torch.view_as_real(data).flatten().numpy()
+    for name, value in head.items():
+        row["head"][name] = value
+    return row
+
+
+def write(path: Path, rows: list[Any], header: str | None = None) -> Path:
+    with h5py.File(path, "w") as file:
+        group = file.create_group("dataset")
+        text = xml() if header is None else header
+        group.create_dataset("xml", data=[text.encode()], dtype=h5py.string_dtype())
+        table = group.create_dataset("data", (len(rows),), ROW, chunks=(1,), maxshape=(None,))
+        for number, row in enumerate(rows):
+            table[number] = row
+    return path
+
+
+def lines(n: int = 4, n_coils: int = 2, n_samples: int = 4, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, n_coils, n_samples, dtype=torch.complex64, generator=generator)
+
+
+def cartesian(data: Tensor, **head: Any) -> list[Any]:
+    return [
+        line(samples, counters={"kspace_encode_step_1": step}, **head)
+        for step, samples in enumerate(data)
+    ]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_lines_are_read_and_come_to_their_places(tmp_path: Path, data: st.DataObject) -> None:
+    """Lines of a whole scan, of which some are measured, in any order."""
+    sizes = data.draw(st.tuples(*[st.integers(1, 3)] * 5))
+    n_slices, n_contrasts, z, y, x = sizes
+    whole = lines(n_slices * n_contrasts * z * y, 2, x).view(n_slices, n_contrasts, z, y, 2, x)
+    places = list(np.ndindex(n_slices, n_contrasts, z, y))
+    chosen = data.draw(st.lists(st.sampled_from(places), min_size=1, unique=True))
+    centre = data.draw(st.integers(y // 2, y // 2 + 3))
+    header = xml(
+        (x, y, z),
+        limits=f"<kspace_encoding_step_1><center>{centre}</center></kspace_encoding_step_1>",
+    )
+    names = ["slice", "contrast", "kspace_encode_step_2", "kspace_encode_step_1"]
+    rows = []
+    for place in chosen:
+        counters = dict(zip(names, place, strict=True))
+        counters["kspace_encode_step_1"] += centre - y // 2
+        rows.append(line(whole[place], counters=counters))
+    scan = read_ismrmrd(write(tmp_path / "a.h5", rows, header))
+    assert torch.equal(scan.kspace, torch.stack([whole[p] for p in chosen], 1))
+    assert scan.trajectory is None and scan.noise is None and scan.left_out == {}
+    assert scan.encoding == Encoding(
+        *("cartesian", (x, y, z), (200.0, 100.5, 5.0), (x // 2 + 1, y, z), (200.0, 100.5, 5.0)),
+        (centre, z // 2),
+    )
+    assert [*zip(*(scan.counters[n].tolist() for n in names[:3]), strict=True)] == [
+        place[:3] for place in chosen
+    ]
+
+    kspace, mask = scan.on_grid()
+    axes = [sorted({place[axis] for place in chosen}) for axis in (1, 0)]
+    expected = torch.zeros(2, *map(len, axes), z, y, x, dtype=torch.complex64)
+    measured = torch.zeros(*map(len, axes), z, y, x, dtype=torch.bool)
+    for slice_, contrast, k2, k1 in chosen:
+        at = (axes[0].index(contrast), axes[1].index(slice_), k2, k1)
+        expected[(slice(None), *at)] = whole[slice_, contrast, k2, k1]
+        measured[at] = True
+    kept = [len(axis) for axis in axes if len(axis) > 1] + [z] * (z > 1) + [y, x]
+    assert torch.equal(kspace, expected.view(2, *kept))
+    assert torch.equal(mask, measured.view(kept))
+
+
+def test_the_centre_of_the_grid_is_that_of_a_centred_fft(tmp_path: Path) -> None:
+    point = torch.zeros(4, 4, dtype=torch.complex64)
+    point[2, 2] = 1
+    kspace = FFT(2, centered=True)(point)
+    scan = read_ismrmrd(write(tmp_path / "a.h5", cartesian(kspace.unsqueeze(1))))
+    found, mask = scan.on_grid()
+    assert mask.all()
+    torch.testing.assert_close(FFT(2, centered=True).H(found)[0], point)
+
+
+def test_a_partial_echo_and_samples_to_discard(tmp_path: Path) -> None:
+    data = lines(2, 1, 4)
+    rows = [
+        line(data[0, :, :3], counters={"kspace_encode_step_1": 1}, center_sample=1),
+        line(data[1, :, :3], counters={"kspace_encode_step_1": 3}, center_sample=1, discard_pre=1,
+             discard_post=1),
+    ]  # fmt: skip
+    kspace, mask = read_ismrmrd(write(tmp_path / "a.h5", rows)).on_grid()
+    expected = torch.zeros(4, 4, dtype=torch.complex64)
+    expected[1, 1:], expected[3, 2] = data[0, 0, :3], data[1, 0, 1]
+    assert torch.equal(kspace[0], expected)
+    assert torch.equal(mask, expected != 0)
+
+
+def test_each_line_is_read_for_what_it_is(tmp_path: Path) -> None:
+    data = lines(8)
+    flags = [NOISE, 0, CALIBRATION, BOTH, NAVIGATION, NOISE, CALIBRATION | BOTH, 0]
+    rows = [
+        line(
+            x, flags=flag, counters={"kspace_encode_step_1": k}, sample_time_us=3 + (flag == NOISE)
+        )
+        for k, (x, flag) in enumerate(zip(data, flags, strict=True))
+    ]
+    rows[-1]["head"]["encoding_space_ref"] = 1
+    path = write(tmp_path / "a.h5", rows, xml((4, 8, 1), n_encodings=2))
+    scan = read_ismrmrd(path)
+    assert torch.equal(scan.kspace, data[[1, 3, 6]].transpose(0, 1))
+    assert scan.noise is not None and torch.equal(scan.noise, torch.cat([data[0], data[5]], -1))
+    assert (scan.dwell_time, scan.noise_dwell_time) == (3, 4)
+    assert scan.left_out == {"calibration": 1, "navigation": 1, "other encodings": 1}
+    calibration = read_ismrmrd(path, lines="calibration")
+    assert calibration.counters["kspace_encode_step_1"].tolist() == [2, 3, 6]
+    assert calibration.left_out == {"imaging": 1, "navigation": 1, "other encodings": 1}
+    assert read_ismrmrd(path, encoding=1).counters["kspace_encode_step_1"].tolist() == [7]
+
+
+def test_a_trajectory(tmp_path: Path) -> None:
+    data, traj = lines(3), torch.rand(3, 4, 2)
+    rows = [line(x, t) for x, t in zip(data, traj, strict=True)]
+    scan = read_ismrmrd(write(tmp_path / "a.h5", rows, xml(trajectory="radial")))
+    assert scan.trajectory is not None and torch.equal(scan.trajectory, traj)
+    with pytest.raises(ValueError, match="must be Cartesian for a grid, got 'radial'; use kspace"):
+        scan.on_grid()
+
+
+def test_another_group_and_many_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5", cartesian(lines(150)), xml((4, 150, 1)))
+    with h5py.File(path, "a") as file:
+        file.move("dataset", "patient/first")
+    assert torch.equal(read_ismrmrd(path, "patient/first").kspace, lines(150).transpose(0, 1))
+
+
+ENTITIES = '<!DOCTYPE a [<!ENTITY b "bb"><!ENTITY c "&b;&b;">]>'
+HEADERS = {
+    "entities": (ENTITIES + xml().partition("?>")[2], "must have no DOCTYPE, got one"),
+    "external": ('<!DOCTYPE a SYSTEM "file:///etc/passwd">' + xml(), "must have no DOCTYPE"),
+    "not XML": ("<a><b></a>", "header must be XML, got: mismatched tag"),
+    "empty": ("", "header must be XML"),
+    "no encoding": ("<ismrmrdHeader/>", "must be one of the 0 in the header, got 0"),
+    "no size": (xml().replace("matrixSize", "a"), "must have encoding/encodedSpace/matrixSize/x"),
+    "size of 0": (xml((4, 0, 1)), "encodedSpace/matrixSize/y must be an integer from 1 to 65535"),
+    "huge size": (xml((4, 10**9, 1)), "must be an integer from 1 to 65535, got '1000000000'"),
+    "negative": (xml().replace("<x>4", "<x>-4"), "integer from 1 to 65535, got '-4'"),
+    "no length": (
+        xml().replace("100.5", "nan"),
+        "fieldOfView_mm/y must be a length in mm, got 'nan'",
+    ),
+    "no number": (xml().replace("100.5", "wide"), "must be a length in mm, got 'wide'"),
+}
+
+
+@pytest.mark.parametrize(("header", "match"), HEADERS.values(), ids=HEADERS)
+def test_bad_headers(tmp_path: Path, header: str, match: str) -> None:
+    path = write(tmp_path / "a.h5", cartesian(lines()), header)
+    with pytest.raises(ValueError, match=f"read_ismrmrd: .*{match}"):
+        read_ismrmrd(path)
+
+
+def without(file: Any) -> None:
+    del file["dataset/xml"]
+
+
+def linked(file: Any) -> None:
+    file["other"] = file["dataset/data"][()]
+    del file["dataset/data"]
+    file["dataset/data"] = h5py.ExternalLink("other.h5", "data")
+
+
+def softly_linked(file: Any) -> None:
+    file.move("dataset", "there")
+    file["dataset"] = h5py.SoftLink("/there")
+
+
+def stored_outside(file: Any) -> None:
+    del file["dataset/xml"]
+    file["dataset"].create_dataset("xml", (1,), "S9", external=[("/etc/hostname", 0, 9)])
+
+
+def virtual(file: Any) -> None:
+    del file["dataset/xml"]
+    layout = h5py.VirtualLayout((1,), "S9")
+    layout[0] = h5py.VirtualSource("/etc/hostname", "x", (1,))[0]
+    file["dataset"].create_virtual_dataset("xml", layout)
+
+
+def header_of_numbers(file: Any) -> None:
+    file["dataset/xml"][0] = b""
+    del file["dataset/xml"]
+    file["dataset/xml"] = np.arange(3)
+
+
+def header_of_references(file: Any) -> None:
+    del file["dataset/xml"]
+    file["dataset"].create_dataset("xml", data=[file["dataset"].ref], dtype=h5py.ref_dtype)
+
+
+def header_not_text(file: Any) -> None:
+    file["dataset/xml"][0] = b"\xff\xfe"
+
+
+def table(dtype: Any, shape: tuple[int, ...] = (2,)) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        del file["dataset/data"]
+        file["dataset"].create_dataset("data", shape, dtype, chunks=True)
+
+    return change
+
+
+def changed(dtype: np.dtype[Any], name: str, kind: str) -> np.dtype[Any]:
+    assert dtype.names
+    return np.dtype([(n, kind if n == name else dtype[n]) for n in dtype.names])
+
+
+def row_with(name: str, kind: str) -> np.dtype[Any]:
+    return np.dtype([("head", changed(HEAD, name, kind)), ("traj", FLOATS), ("data", FLOATS)])
+
+
+def head_says(name: str, value: int, row: int = 1) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        there = file["dataset/data"]
+        changed = there[row]
+        changed["head"][name] = value
+        there[row] = changed
+
+    return change
+
+
+INTEGERS = np.dtype([("head", HEAD), ("traj", FLOATS), ("data", h5py.vlen_dtype(np.dtype("<i4")))])
+STRINGS = np.dtype([("head", HEAD), ("traj", h5py.string_dtype()), ("data", FLOATS)])
+FILES: dict[str, tuple[Callable[[Any], None], str]] = {
+    "no header": (without, "'xml' in /dataset must be a Dataset of the file, got nothing"),
+    "external link": (linked, "'data' in /dataset must be a Dataset .*, got ExternalLink"),
+    "soft link": (softly_linked, "'dataset' in / must be a Group of the file, got SoftLink"),
+    "external storage": (stored_outside, "'xml' must be in the file, got values in other files"),
+    "virtual": (virtual, "'xml' must be in the file, got values in other files"),
+    "header of numbers": (header_of_numbers, "header must be one string, got 3 of int64"),
+    "header of references": (header_of_references, "header must be one string, got <class"),
+    "header not text": (header_not_text, "a.h5 must be an ISMRMRD file, got: 'utf-8' codec"),
+    "numbers": (table("f4"), "flags in the header of lines must be u8, got None"),
+    "no counters": (table(row_with("idx", "f4")), "kspace_encode_step_1 in .* got None"),
+    "signed": (table(row_with("center_sample", "i2")), "center_sample in .* must be u2, got int16"),
+    "opaque": (table(row_with("flags", "V8")), r"flags in .* must be u8, got \|V8"),
+    "integers": (table(INTEGERS), "data must be lists of float32, got int32"),
+    "strings": (table(STRINGS), "traj must be lists of float32, got <U0"),
+    "grid": (table(ROW, (2, 2)), r"data must be a list of lines, got shape \(2, 2\)"),
+    "empty": (table(ROW, (10**12,)), "data must be stored for 1000000000000 lines, got 0 bytes"),
+    "too long": (head_says("number_of_samples", 65535), "lines must fit the file of .* bytes, got"),
+    "unlike": (head_says("number_of_samples", 3), r"number_of_samples must be .* got \[3, 4\]"),
+    "short": (head_says("trajectory_dimensions", 1), "trajectory_dimensions must be the same"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "match"), FILES.values(), ids=FILES)
+def test_bad_files(tmp_path: Path, change: Callable[[Any], None], match: str) -> None:
+    path = write(tmp_path / "a.h5", cartesian(lines()))
+    with h5py.File(path, "a") as file:
+        change(file)
+    with pytest.raises(ValueError, match=f"read_ismrmrd: .*{match}"):
+        read_ismrmrd(path)
+
+
+def test_bad_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    for rows, match in (
+        (cartesian(lines(), number_of_samples=3), "data of a line must have 12 numbers, .* got 16"),
+        (cartesian(lines(), active_channels=0), "must have samples and coils, got 4 of 0 coils"),
+        (cartesian(lines(), flags=NAVIGATION), "of kind imaging, got {'navigation': 4}"),
+        (
+            [*cartesian(lines()), line(lines(1, 3)[0], flags=NOISE)],
+            "noise must be of the 2 coils of the other lines, got 3",
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"read_ismrmrd: .*{match}"):
+            read_ismrmrd(write(path, rows))
+
+
+def test_a_trajectory_of_another_length_than_its_header_says(tmp_path: Path) -> None:
+    rows = [line(x, torch.zeros(4, 2), trajectory_dimensions=1) for x in lines()]
+    with pytest.raises(ValueError, match=r"traj of a line must have 4 numbers, .* got 8"):
+        read_ismrmrd(write(tmp_path / "a.h5", rows))
+
+
+def scan_with(tmp_path: Path, **changes: Any) -> IsmrmrdScan:
+    scan = read_ismrmrd(write(tmp_path / "a.h5", cartesian(lines())))
+    return dataclasses.replace(scan, **changes)
+
+
+def test_lines_that_have_no_place_on_a_grid(tmp_path: Path) -> None:
+    scan = scan_with(tmp_path)
+    at = scan.counters["kspace_encode_step_1"]
+
+    def counted(**counters: Tensor) -> IsmrmrdScan:
+        return scan_with(tmp_path, counters={**scan.counters, **counters})
+
+    huge = scan.encoding._replace(encoded_size=(4, 60000, 60000))
+    for wrong, match in (
+        (scan_with(tmp_path, is_reversed=at == 1), "must be read forwards .*, got 1 backwards"),
+        (counted(kspace_encode_step_1=at // 2), "must have different counters .*, got 2 with"),
+        (counted(kspace_encode_step_1=at + 1), "on a grid of 4 with centre 2, got 1 to 4"),
+        (counted(kspace_encode_step_2=at), "kspace_encode_step_2 must be on a grid of 1"),
+        (scan_with(tmp_path, centre_sample=0 * at), r"must fit 4 points .*, got centres \[0\]"),
+        (scan_with(tmp_path, encoding=huge), "at most 1000 lines for each measured, got 36000000"),
+    ):
+        with pytest.raises(ValueError, match=f"IsmrmrdScan: .*{match}"):
+            wrong.on_grid()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=4),
+    st.floats(0, 1) | st.just(1.0),
+)
+def test_a_damaged_file_is_refused_or_read(
+    tmp_path: Path, edits: list[tuple[float, int]], keep: float
+) -> None:
+    path = write(tmp_path / "a.h5", cartesian(lines()))
+    garbled = bytearray(path.read_bytes())
+    for place, value in edits:
+        garbled[int(place * (len(garbled) - 1))] = value
+    path.write_bytes(garbled[: int(keep * len(garbled))])
+    try:
+        assert read_ismrmrd(path).kspace.ndim == 3
+    except ValueError as error:
+        assert str(error).startswith("read_ismrmrd: ") and "\n" not in str(error)
+
+
+def test_bad_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_ismrmrd(tmp_path / "no.h5")
+    path = write(tmp_path / "a.h5", cartesian(lines()))
+    with pytest.raises(ValueError, match="lines must be 'imaging' or 'calibration', got 'all'"):
+        read_ismrmrd(path, lines="all")
+    with pytest.raises(ValueError, match="encoding must be at least 0, got -1"):
+        read_ismrmrd(path, encoding=-1)
+    with pytest.raises(ValueError, match="encoding must be one of the 1 in the header, got 1"):
+        read_ismrmrd(path, encoding=1)
+    with pytest.raises(ValueError, match=r"'b' in / must be a Group .*; there are \['dataset'\]"):
+        read_ismrmrd(path, dataset="b")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(
+        ImportError, match=r"h5py must be .* pip install 'linops-imaging\[ismrmrd\]'"
+    ):
+        read_ismrmrd(path)

@@ -1,0 +1,88 @@
+"""ISMRMRD's own programs: the package ``ismrmrd``, and Debian's ``ismrmrd-tools``."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from linops_core import FFT
+from linops_imaging.io import read_ismrmrd
+
+h5py = pytest.importorskip("h5py")
+GENERATOR = "ismrmrd_generate_cartesian_shepp_logan"
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    if not shutil.which(GENERATOR):
+        pytest.skip("ismrmrd-tools is not installed")
+    path = tmp_path / "head.h5"
+    options = ["-o", path, "-m", 48, "-c", 5, "-n", 0, "-a", 2, "-w", 8, "-C"]
+    subprocess.run([GENERATOR, *map(str, options)], check=True, capture_output=True)
+    return path
+
+
+def values(path: Path, name: str) -> torch.Tensor:
+    with h5py.File(path) as file:
+        found = file["dataset"][name][0]
+    return torch.from_numpy(found["real"] + 1j * found["imag"])
+
+
+def test_the_head_of_the_generator_is_reconstructed(written: Path) -> None:
+    """Two accelerated images, which together have all lines; the file has the images as well."""
+    scan = read_ismrmrd(written)
+    kspace, mask = scan.on_grid()
+    assert kspace.shape == (5, 2, 48, 96) and scan.encoding.recon_size == (48, 48, 1)
+    assert scan.noise is not None and len(scan.noise) == 5
+    calibration, measured = read_ismrmrd(written, lines="calibration").on_grid()
+    both = mask | measured
+    whole = torch.where(mask, kspace, calibration)
+    assert both.any(0).all() and not both.all()
+    merged = torch.where(both[0], whole[:, 0], whole[:, 1])
+    images = FFT(2, centered=True).H(merged)[..., 24:72]
+    expected = values(written, "csm") * values(written, "phantom")
+    scale = torch.vdot(expected.flatten(), images.flatten()) / expected.norm() ** 2
+    assert (images - scale * expected).norm() < 1e-5 * images.norm()
+
+
+def test_its_package_reads_the_same_lines(written: Path) -> None:
+    ismrmrd = pytest.importorskip("ismrmrd")
+    dataset = ismrmrd.Dataset(str(written), "dataset", create_if_needed=False)
+    theirs = [dataset.read_acquisition(k) for k in range(dataset.number_of_acquisitions())]
+    imaging = [a for a in theirs if not (a.isFlagSet(19) or a.isFlagSet(20))]
+    scan = read_ismrmrd(written)
+    np.testing.assert_array_equal(scan.kspace, np.stack([a.data for a in imaging], 1))
+    for name, ours in scan.counters.items():
+        assert ours.tolist() == [getattr(a.idx, name) for a in imaging]
+
+
+def test_what_its_package_writes_is_read(tmp_path: Path) -> None:
+    ismrmrd = pytest.importorskip("ismrmrd")
+    rng = np.random.default_rng(0)
+    dataset = ismrmrd.Dataset(str(tmp_path / "a.h5"), "dataset", create_if_needed=True)
+    space = (
+        "<matrixSize><x>6</x><y>4</y><z>1</z></matrixSize>"
+        "<fieldOfView_mm><x>1</x><y>1</y><z>1</z></fieldOfView_mm>"
+    )
+    spaces = f"<encodedSpace>{space}</encodedSpace><reconSpace>{space}</reconSpace>"
+    dataset.write_xml_header(
+        '<ismrmrdHeader xmlns="http://www.ismrm.org/ISMRMRD"><encoding>'
+        f"{spaces}<trajectory>spiral</trajectory></encoding></ismrmrdHeader>".encode()
+    )
+    written: list[Any] = []
+    for number in range(3):
+        data = rng.standard_normal((2, 6)) + 1j * rng.standard_normal((2, 6))
+        line = ismrmrd.Acquisition.from_array(data.astype(np.complex64), rng.random((6, 2), "f4"))
+        line.idx.slice = number
+        dataset.append_acquisition(line)
+        written.append(line)
+    dataset.close()
+    scan = read_ismrmrd(tmp_path / "a.h5")
+    np.testing.assert_array_equal(scan.kspace, np.stack([a.data for a in written], 1))
+    assert scan.trajectory is not None
+    np.testing.assert_array_equal(scan.trajectory, np.stack([a.traj for a in written]))
+    assert scan.counters["slice"].tolist() == [0, 1, 2]
