@@ -1,4 +1,4 @@
-"""BART's files, Fourier transform and phantom: the programs of Debian's package ``bart``."""
+"""BART's files, Fourier transform, phantom and coil maps: Debian's package ``bart``."""
 
 import shutil
 import subprocess
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from linops_core import FFT
 from linops_imaging import phantoms, trajectories
+from linops_imaging.coil_maps import espirit
 from linops_imaging.io import read_cfl, write_cfl
 
 pytestmark = pytest.mark.skipif(not shutil.which("bart"), reason="bart is not installed")
@@ -52,3 +53,21 @@ def test_a_picture_of_the_phantom(tmp_path: Path) -> None:
         ((found - other).abs() > 0.05).float().mean() for other in (turned, turned.roll(1, 0))
     ]
     assert min(different) < 0.03
+
+
+@pytest.mark.parametrize("options", [{}, {"n_calibration": 20, "kernel_size": 5, "crop": 0.9}])
+def test_espirit_is_ecalib(tmp_path: Path, options: dict[str, float]) -> None:
+    """Up to a phase, where the largest eigenvalue is far from the next: BART iterates."""
+    kspace = bart(tmp_path, "phantom", "-k", "-s8", "-x", 128)
+    flags = {"n_calibration": "-r", "kernel_size": "-k", "crop": "-c"}
+    words = [word for name, value in options.items() for word in (flags[name], value)]
+    theirs = bart(tmp_path, "ecalib", "-m1", *words, "kspace", kspace=kspace)
+    data, theirs = (x[:, :, 0].movedim(-1, 0) for x in (kspace, theirs))
+    ours, values = espirit(data, "C", ("Kx", "Ky"), n_maps=2, return_eigenvalues=True, **options)  # type: ignore[call-overload]
+    support = theirs.norm(dim=0) > 0
+    assert (support != (ours[0].norm(dim=0) > 0)).float().mean() < 1e-3
+    agreement = (ours[0].conj() * theirs).sum(0).abs()
+    is_clear = support & (values[0] - values[1] > 0.3)
+    assert is_clear.sum() > 0.8 * support.sum()
+    assert agreement[is_clear].min() > 1 - 1e-4
+    assert (agreement[support] > 1 - 1e-3).float().mean() > 0.95

@@ -1,0 +1,108 @@
+"""What the functions on data of several coils share: axes by name, and the coils' Gram matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from nameddim import NamedDimension, as_dims
+
+Name: TypeAlias = NamedDimension | str
+
+PIECE = 2**18
+"""How many numbers a workspace has, about: it stays in the cache of a core."""
+
+
+def axes_of(owner: str, x: Tensor, dims: Sequence[Name], **wanted: Sequence[Name]) -> list[int]:
+    """Return the axes of x that have the wanted names, in their order.
+
+    ``dims`` names each axis of x, with ``...`` for any number of them; ``wanted`` has the names as
+    the arguments of ``owner`` gave them.
+    """
+    if not isinstance(x, Tensor) or x.dtype not in (torch.complex64, torch.complex128):
+        kind = x.dtype if isinstance(x, Tensor) else type(x)
+        raise TypeError(
+            f"{owner}: the data must be a tensor of complex64 or complex128, got {kind}"
+        )
+    given = (*map(str, as_dims(dims)),)
+    names = [*given]
+    if len({*names}) < len(names):
+        raise ValueError(f"{owner}: dims must be different names, got {given}")
+    if "..." in names:
+        at = names.index("...")
+        names[at : at + 1] = [""] * (x.ndim - len(names) + 1)
+    if len(names) != x.ndim:
+        raise ValueError(
+            f"{owner}: dims must name the {x.ndim} axes of the data, got {given} for shape "
+            f"{tuple(x.shape)}; '...' stands for any number of axes"
+        )
+    axes = []
+    for argument, own in wanted.items():
+        for name in map(str, as_dims(own)):
+            if name not in names:
+                raise ValueError(f"{owner}: {argument} must be in dims {given}, got {name!r}")
+            axes.append(names.index(name))
+    if len({*axes}) < len(axes):
+        raise ValueError(f"{owner}: the dimensions of {' and '.join(wanted)} must be different")
+    if not x.numel():
+        raise ValueError(f"{owner}: the data must not be empty, got shape {tuple(x.shape)}")
+    return axes
+
+
+def axes_of_images(
+    owner: str,
+    x: Tensor,
+    coil_dim: Name,
+    grid_dims: Sequence[Name],
+    dims: Sequence[Name] | None,
+) -> list[int]:
+    """Return the axis of the coils and those of the grid; by default, x has no others."""
+    grid = as_dims(grid_dims)
+    if len(grid) not in (2, 3):
+        raise ValueError(f"{owner}: grid_dims must be 2 or 3 dimensions, got {grid}")
+    given = (coil_dim, *grid) if dims is None else dims
+    return axes_of(owner, x, given, coil_dim=(coil_dim,), grid_dims=grid)
+
+
+def coil_gram(owner: str, x: Tensor) -> Tensor:
+    """Return sum_j x_aj conj(x_bj) of data (C, ...), (C, C): complex128 holds all magnitudes."""
+    gram = torch.zeros(len(x), len(x), dtype=torch.complex128, device=x.device)
+    for piece in _pieces(x):
+        rows = piece.reshape(len(x), -1).to(torch.complex128)
+        gram.addmm_(rows, rows.mH)
+    if not gram.isfinite().all():
+        raise ValueError(f"{owner}: the data must be finite, got NaN or infinity")
+    return gram
+
+
+def _pieces(x: Tensor) -> Iterator[Tensor]:
+    """Yield views of parts of x (C, ...) that are small, together all of it."""
+    if x.numel() <= max(PIECE, len(x)):
+        yield x
+    else:
+        axis = next(axis for axis in range(1, x.ndim) if x.shape[axis] > 1)
+        for half in x.tensor_split(2, axis):
+            yield from _pieces(half)
+
+
+def principal_component(gram: Tensor) -> Tensor:
+    """Return the eigenvector (C,) of the largest eigenvalue; its largest number is positive."""
+    vector = torch.linalg.eigh(gram).eigenvectors[:, -1]
+    turned: Tensor = vector * vector[vector.abs().argmax()].conj().sgn()
+    return turned
+
+
+def eigenvectors(matrices: Tensor, n: int, reference: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the n largest eigenvalues of Hermitian matrices (P, C, C), (P, n), and the vectors.
+
+    Only the lower triangles are read. The vectors (P, C, n) have norm 1, and their inner products
+    with ``reference`` (C,) are real and not negative.
+    """
+    values, vectors = torch.linalg.eigh(matrices)
+    values, vectors = values[:, -n:].flip(1), vectors[..., -n:].flip(2)
+    phases = (reference.conj() @ vectors).conj()
+    phases = torch.where(phases == 0, 1, phases.sgn())
+    return values, vectors * phases.unsqueeze(1)

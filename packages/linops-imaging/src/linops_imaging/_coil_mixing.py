@@ -1,0 +1,199 @@
+"""Data of coils multiplied by a matrix: compression, and noise without correlation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ._checks import check_number
+from ._coil_axes import Name, axes_of, coil_gram
+
+
+@torch.no_grad()
+def compress_coils(
+    data: Tensor, n_coils: int, coil_dim: Name = "C", dims: Sequence[Name] | None = None
+) -> tuple[Tensor, Tensor]:
+    r"""Return data of fewer, virtual coils :math:`z_v = \sum_c w_{vc} y_c`, and the matrix w.
+
+    The rows of w are the leading left singular vectors of the data as a matrix of coils by samples,
+    conjugated: orthonormal, and of all such matrices the one that keeps the most energy,
+    :math:`|z|^2 = \sum_{v < V} \sigma_v^2`. Multiply maps by the same matrix, or compute them from
+    the compressed data. Noise should be white: see :func:`prewhiten`.
+
+    Parameters
+    ----------
+    data : Tensor
+        complex64 or complex128, in k-space or image space.
+    n_coils : int
+        V, at least 1 and at most the number of coils.
+    coil_dim : dimension
+        The coils.
+    dims : sequence of dimensions, optional
+        The axes of ``data``, in their order; "..." stands for any number of axes. By default the
+        coils are the first axis, ``(coil_dim, "...")``.
+
+    Returns
+    -------
+    compressed : Tensor
+        Like ``data``, with V coils.
+    matrix : Tensor
+        w, (V, C), in the dtype of ``data``. No gradient reaches ``data`` by it, nor by the result.
+
+    Raises
+    ------
+    TypeError
+        If the data are not complex64 or complex128, or ``n_coils`` is no integer.
+    ValueError
+        If the dimensions do not fit the data, there are fewer coils, or a number is not finite.
+
+    References
+    ----------
+    M. Buehrer et al., "Array compression for MRI with large coil arrays", Magnetic Resonance in
+    Medicine 57 (2007).
+
+    F. Huang et al., "A software channel compression technique for faster reconstruction with many
+    channels", Magnetic Resonance Imaging 26 (2008).
+
+    Examples
+    --------
+    >>> from linops_core import Dense
+    >>> data = torch.tensor([[3.0, 0, 0], [0, 0, 1], [4, 0, 0]], dtype=torch.complex64)
+    >>> compressed, matrix = compress_coils(data, 1)
+    >>> compressed.abs()
+    tensor([[5., 0., 0.]])
+    >>> A = Dense(matrix, ("V", "C"), ("C", "..."), ("V", "..."))  # the same, with an adjoint
+    >>> torch.equal(A(data), compressed)
+    True
+    """
+    dims = (coil_dim, "...") if dims is None else dims
+    (axis,) = axes_of("compress_coils", data, dims, coil_dim=(coil_dim,))
+    n_coils = check_number("compress_coils", "n_coils", n_coils, 1)
+    if n_coils > data.shape[axis]:
+        raise ValueError(
+            f"compress_coils: n_coils must be at most the {data.shape[axis]} coils, got {n_coils}"
+        )
+    gram = coil_gram("compress_coils", data.movedim(axis, 0))
+    vectors = torch.linalg.eigh(gram).eigenvectors[:, -n_coils:].flip(1)
+    matrix = vectors.mH.to(data.dtype).contiguous()
+    return _multiplied(matrix, data, axis), matrix
+
+
+@torch.no_grad()
+def noise_covariance(
+    noise: Tensor, coil_dim: Name = "C", dims: Sequence[Name] | None = None
+) -> Tensor:
+    r"""Return the covariance of M samples of noise, :math:`\Psi = \frac1M \sum_j n_j n_j^H`.
+
+    Real and imaginary part of a sample have half of its variance each. No mean is subtracted.
+
+    Parameters
+    ----------
+    noise : Tensor
+        complex64 or complex128, of a scan without excitation, or from where there is no signal.
+    coil_dim, dims
+        As in :func:`compress_coils`; all other axes are samples.
+
+    Returns
+    -------
+    Tensor
+        complex128, (C, C).
+
+    Raises
+    ------
+    TypeError
+        If the noise is not complex64 or complex128.
+    ValueError
+        If the dimensions do not fit the noise, or a number is not finite.
+
+    Examples
+    --------
+    >>> noise_covariance(torch.tensor([[1.0, 1j], [2.0, 2.0]])).real
+    tensor([[1., 1.],
+            [1., 4.]], dtype=torch.float64)
+    """
+    dims = (coil_dim, "...") if dims is None else dims
+    (axis,) = axes_of("noise_covariance", noise, dims, coil_dim=(coil_dim,))
+    n_samples = noise.numel() // noise.shape[axis]
+    return coil_gram("noise_covariance", noise.movedim(axis, 0)).div_(n_samples)
+
+
+def prewhiten(
+    data: Tensor, covariance: Tensor, coil_dim: Name = "C", dims: Sequence[Name] | None = None
+) -> tuple[Tensor, Tensor]:
+    r"""Return data :math:`z = L^{-1} y` the noise of which is white, and the matrix :math:`L^{-1}`.
+
+    :math:`\Psi = L L^H` is Cholesky's factorisation of the covariance of the noise. That of z is
+    the identity: virtual coils with noise of variance 1 without correlation. Multiply maps by the
+    same matrix, or compute them from the result.
+
+    Parameters
+    ----------
+    data : Tensor
+        complex64 or complex128, in k-space or in image space.
+    covariance : Tensor
+        :math:`\Psi`, (C, C), Hermitian and positive definite; see :func:`noise_covariance`.
+    coil_dim, dims
+        As in :func:`compress_coils`.
+
+    Returns
+    -------
+    whitened : Tensor
+        Like ``data``.
+    matrix : Tensor
+        :math:`L^{-1}`, (C, C), lower triangular, in the dtype of ``data``.
+
+    Raises
+    ------
+    TypeError
+        If the data are not complex64 or complex128, or the covariance is no tensor.
+    ValueError
+        If the dimensions do not fit the data, or the covariance is not as said.
+
+    References
+    ----------
+    K. P. Pruessmann et al., "Advances in sensitivity encoding with arbitrary k-space trajectories",
+    Magnetic Resonance in Medicine 46 (2001), section on noise decorrelation.
+
+    Examples
+    --------
+    >>> noise = torch.tensor([[2.0, 0, 2], [0, 3, 3]], dtype=torch.complex128)
+    >>> whitened, matrix = prewhiten(noise, noise_covariance(noise))
+    >>> torch.allclose(noise_covariance(whitened), torch.eye(2, dtype=torch.complex128))
+    True
+    """
+    dims = (coil_dim, "...") if dims is None else dims
+    (axis,) = axes_of("prewhiten", data, dims, coil_dim=(coil_dim,))
+    if not isinstance(covariance, Tensor):
+        raise TypeError(f"prewhiten: covariance must be a torch.Tensor, got {type(covariance)}")
+    n_coils = data.shape[axis]
+    if covariance.shape != (n_coils, n_coils):
+        raise ValueError(
+            f"prewhiten: covariance must have shape ({n_coils}, {n_coils}) for {n_coils} coils, "
+            f"got {tuple(covariance.shape)}"
+        )
+    psi = covariance.to(torch.complex128)
+    # Also where it is NaN, of which no comparison holds.
+    if not (psi - psi.mH).abs().max() <= 1e-5 * psi.abs().max() < math.inf:
+        raise ValueError("prewhiten: covariance must be finite and Hermitian, which it is not")
+    factor, failed = torch.linalg.cholesky_ex(psi)
+    if failed:
+        raise ValueError(
+            "prewhiten: covariance must be positive definite, got one that is not: measure more "
+            "samples of noise than there are coils, and leave out coils without noise"
+        )
+    one = torch.eye(n_coils, dtype=psi.dtype, device=psi.device)
+    matrix = torch.linalg.solve_triangular(factor, one, upper=False).to(data.dtype)
+    return _multiplied(matrix, data, axis), matrix
+
+
+def _multiplied(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Return the product with a matrix along an axis, in the order of the axes of x."""
+    if axis == x.ndim - 1:
+        return x @ matrix.mT
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    columns = x.reshape(-1, x.shape[axis], after.numel())
+    product = torch.bmm(matrix.expand(len(columns), -1, -1), columns)
+    return product.view(*before, len(matrix), *after)

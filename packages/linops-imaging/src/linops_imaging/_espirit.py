@@ -1,0 +1,299 @@
+r"""Coil maps by ESPIRiT.
+
+The patches of k-space of the size of a kernel, in a region that is sampled fully, span a space; let
+V be an orthonormal basis of it. A k-space all patches of which are in that space is kept by
+
+.. math:: W = \frac{1}{|k|} \sum_r R_r^H V V^H R_r,
+
+where :math:`R_r` takes patch r. In the image W is one matrix of coils by coils for each pixel,
+
+.. math:: G_{cd}(x) = \frac{1}{|k|} \sum_{r, r'} (V V^H)_{cr, dr'} e^{2 \pi i (r - r') \cdot x / N},
+
+and the maps are its eigenvectors with eigenvalue 1. All entries of G are trigonometric polynomials
+of few terms, and are interpolated from their values on a small grid.
+
+C coils; along each axis N pixels, K points of a patch, M = 2 K - 1 points of the small grid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+
+from nameddim import as_dims
+
+from ._checks import check_number, check_real
+from ._coil_axes import PIECE, Name, axes_of_images, coil_gram, eigenvectors, principal_component
+
+
+@overload
+def espirit(
+    kspace: Tensor,
+    coil_dim: Name,
+    grid_dims: Sequence[Name],
+    dims: Sequence[Name] | None = None,
+    *,
+    n_calibration: int | Sequence[int] = 24,
+    kernel_size: int | Sequence[int] = 6,
+    threshold: float = 1e-3,
+    crop: float = 0.8,
+    n_maps: int | None = None,
+    return_eigenvalues: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def espirit(
+    kspace: Tensor,
+    coil_dim: Name,
+    grid_dims: Sequence[Name],
+    dims: Sequence[Name] | None = None,
+    *,
+    n_calibration: int | Sequence[int] = 24,
+    kernel_size: int | Sequence[int] = 6,
+    threshold: float = 1e-3,
+    crop: float = 0.8,
+    n_maps: int | None = None,
+    return_eigenvalues: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+
+
+@torch.no_grad()
+def espirit(
+    kspace: Tensor,
+    coil_dim: Name,
+    grid_dims: Sequence[Name],
+    dims: Sequence[Name] | None = None,
+    *,
+    n_calibration: int | Sequence[int] = 24,
+    kernel_size: int | Sequence[int] = 6,
+    threshold: float = 1e-3,
+    crop: float = 0.8,
+    n_maps: int | None = None,
+    return_eigenvalues: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    r"""Return the sensitivities of coils by ESPIRiT, from k-space with a fully sampled centre.
+
+    At each pixel the maps are the eigenvectors with the largest eigenvalues of a matrix of coils
+    by coils: the sum over the coils of their squared magnitudes is 1. The eigenvalue is 1 where
+    coils explain the data. The phase is that of the principal component of the coils in the
+    calibration region, in which the largest coil is positive: with this virtual coil u, the inner
+    product :math:`\sum_c \bar u_c s_c(x)` of each map is real and not negative.
+
+    Parameters
+    ----------
+    kspace : Tensor
+        complex64 or complex128, with its centre at index N // 2 of each axis of the grid, as a
+        centred :class:`linops_core.FFT` has it, and zeros where nothing was measured.
+    coil_dim : dimension
+        The coils.
+    grid_dims : sequence of dimensions
+        The grid, two or three. Each other dimension of ``kspace``, slices say, is a batch: the maps
+        of each are computed by themselves.
+    dims : sequence of dimensions, optional
+        The axes of ``kspace``, in their order; "..." stands for any number of axes. By default
+        ``(coil_dim, *grid_dims)``.
+    n_calibration : int or sequence of int
+        Size of the calibration region, for all axes or one for each; a shorter axis is taken whole.
+    kernel_size : int or sequence of int
+        Size of the patches, likewise.
+    threshold : float
+        The patches span the singular vectors whose squared singular value is larger than this part
+        of the largest one: of the calibration matrix, whose rows are the patches.
+    crop : float
+        Maps are zero where the eigenvalue is not larger; 0 keeps all.
+    n_maps : int, optional
+        Number of sets of maps, at most that of coils, as the first axis of the result. More than
+        one is for images that are folded over because the field of view is too small. By default
+        one set, and no axis for it.
+    return_eigenvalues : bool
+        Whether to return the eigenvalues, too, which are near 1 where there is signal and less
+        where there is none.
+
+    Returns
+    -------
+    maps : Tensor
+        Like ``kspace``, or (n_maps, ...) with ``n_maps``; no gradient reaches ``kspace``.
+    eigenvalues : Tensor
+        Real, like the maps without their coils; with ``return_eigenvalues``.
+
+    Raises
+    ------
+    TypeError
+        If ``kspace`` is not complex64 or complex128, or a number is none.
+    ValueError
+        If the dimensions do not fit ``kspace``, the calibration region is too small, was not
+        sampled fully, is not finite, or noise fills the space of its patches.
+
+    References
+    ----------
+    M. Uecker et al., "ESPIRiT - an eigenvalue approach to autocalibrating parallel MRI: where SENSE
+    meets GRAPPA", Magnetic Resonance in Medicine 71 (2014).
+
+    Examples
+    --------
+    >>> from linops_core import FFT
+    >>> from linops_imaging import phantoms
+    >>> true = phantoms.CoilSeries.around(4).on_grid([48, 48])
+    >>> head = phantoms.shepp_logan([48, 48])
+    >>> maps = espirit(FFT(2, centered=True)(true * head), "C", ("Kx", "Ky"))
+    >>> maps.shape
+    torch.Size([4, 48, 48])
+    >>> agreement = (maps.conj() * true).sum(0).abs() / true.norm(dim=0)
+    >>> bool((agreement[head > 0] > 0.99).all())
+    True
+    """
+    axes = axes_of_images("espirit", kspace, coil_dim, grid_dims, dims)
+    ends = [*range(-len(axes), 0)]
+    batches = kspace.movedim(axes, ends)
+    n_coils, *sizes = batches.shape[-len(axes) :]
+    kernel = _for_each("kernel_size", kernel_size, len(sizes))
+    region = _for_each("n_calibration", n_calibration, len(sizes))
+    region = [min(own, size) for own, size in zip(region, sizes, strict=True)]
+    for name, lines, own in zip(as_dims(grid_dims), region, kernel, strict=True):
+        if lines < own:
+            raise ValueError(
+                f"espirit: {name} must have at least {own} calibration lines, the size of the "
+                f"kernel, got {lines}; set n_calibration or kernel_size, one number for each axis"
+            )
+    threshold = check_real("espirit", "threshold", threshold, 10 * torch.finfo(kspace.dtype).eps)
+    crop = check_real("espirit", "crop", crop, 0)
+    n_sets = 1 if n_maps is None else check_number("espirit", "n_maps", n_maps, 1)
+    if n_sets > n_coils:
+        raise ValueError(f"espirit: n_maps must be at most the {n_coils} coils, got {n_sets}")
+    others = batches.shape[: -len(axes)]
+    maps = batches.new_empty(*others, n_sets, n_coils, *sizes)
+    values = maps.real.new_empty(*others, n_sets, *sizes)
+    for at in product(*map(range, others)):
+        calibration = _calibration(batches[at], region)
+        reference = principal_component(coil_gram("espirit", calibration)).to(kspace.dtype)
+        kernels = _kernels(calibration, kernel, threshold)
+        small = _small_images(kernels)
+        _write_maps(small, kernel, reference, crop, maps[at], values[at])
+    maps, values = maps.movedim(len(others), 0), values.movedim(len(others), 0)
+    # Back to the places of the axes, without that of the coils for the values.
+    maps = maps.movedim(ends, [axis + 1 for axis in axes])
+    values = values.movedim(ends[1:], [axis + (axis < axes[0]) for axis in axes[1:]])
+    if n_maps is None:
+        maps, values = maps[0], values[0]
+    return (maps, values) if return_eigenvalues else maps
+
+
+def _for_each(name: str, value: int | Sequence[int], n_axes: int) -> list[int]:
+    numbers = [*value] if isinstance(value, Iterable) else [value] * n_axes
+    if len(numbers) != n_axes:
+        raise ValueError(f"espirit: {name} must be one number or {n_axes}, got {value!r}")
+    return [check_number("espirit", name, number, 1) for number in numbers]
+
+
+def _calibration(kspace: Tensor, region: Sequence[int]) -> Tensor:
+    """Return the centre of one k-space (C, ...), in a scale of about 1."""
+    for axis, own in enumerate(region, 1):
+        kspace = kspace.narrow(axis, kspace.shape[axis] // 2 - own // 2, own)
+    largest = torch.linalg.vector_norm(kspace, math.inf)
+    if not largest.isfinite():
+        raise ValueError("espirit: the calibration region must be finite, got NaN or infinity")
+    if n_missing := int((kspace == 0).all(0).sum()):
+        raise ValueError(
+            "espirit: the calibration region must be sampled fully, got zeros from all coils at "
+            f"{n_missing} of its {math.prod(region)} points; set n_calibration to what was measured"
+        )
+    scaled: Tensor = kspace / largest
+    return scaled
+
+
+def _kernels(calibration: Tensor, kernel: Sequence[int], threshold: float) -> Tensor:
+    """Return a basis of the patches of the calibration region, (n, C, *K)."""
+    n_coils = len(calibration)
+    patches = calibration
+    for axis, own in enumerate(kernel, 1):
+        patches = patches.unfold(axis, own, 1)
+    n_axes = len(kernel)
+    patches = patches.movedim(0, n_axes)  # (*positions, C, *K)
+    n_patches = math.prod(patches.shape[:n_axes])
+    length = n_coils * math.prod(kernel)
+    if n_patches < length:
+        columns = patches.reshape(n_patches, length).T
+        squares, basis = torch.linalg.eigh(columns.mH @ columns)
+    else:
+        gram = calibration.new_zeros(length, length)
+        for part in patches:
+            columns = part.reshape(-1, length).T
+            gram.addmm_(columns, columns.mH)
+        squares, basis = torch.linalg.eigh(gram)
+    is_kept = squares > threshold * squares[-1]
+    if n_coils > 1 and is_kept.all():
+        raise ValueError(
+            f"espirit: the patches must span less than the {len(squares)} dimensions that "
+            f"{n_patches} patches of {n_coils} coils can have; set a larger n_calibration, a "
+            "smaller kernel_size, or a larger threshold if the data are noisy"
+        )
+    basis = basis[:, is_kept]
+    if n_patches < length:
+        basis = columns @ (basis / squares[is_kept].sqrt())
+    kernels: Tensor = basis.T.reshape(-1, n_coils, *kernel)
+    return kernels
+
+
+def _small_images(kernels: Tensor) -> Tensor:
+    """Return G on a grid of M points along each axis, its lower triangles: (*M, pairs)."""
+    n_coils, *kernel = kernels.shape[1:]
+    small = [2 * own - 1 for own in kernel]
+    axes = [*range(2, 2 + len(small))]
+    total = kernels.new_zeros(math.prod(small), n_coils, n_coils)
+    for part in kernels.split(max(1, PIECE // (n_coils * math.prod(small)))):
+        images = torch.fft.ifftn(part, small, axes, norm="forward").flatten(2).permute(2, 1, 0)
+        total.baddbmm_(images, images.mH)
+    row, column = torch.tril_indices(n_coils, n_coils, device=kernels.device)
+    pairs: Tensor = (total[:, row, column] / math.prod(kernel)).unflatten(0, small)
+    return pairs
+
+
+def _write_maps(
+    small: Tensor,
+    kernel: Sequence[int],
+    reference: Tensor,
+    crop: float,
+    maps: Tensor,
+    values: Tensor,
+) -> None:
+    """Write the maps (n, C, *N) and the eigenvalues (n, *N), some rows of pixels at a time."""
+    n_sets, n_coils, *sizes = maps.shape
+    first, *others = (
+        _dirichlet(size, own).to(small.device, values.dtype)
+        for size, own in zip(sizes, kernel, strict=True)
+    )
+    row, column = torch.tril_indices(n_coils, n_coils, device=small.device)
+    numbers = torch.view_as_real(small).flatten(-2)
+    n_rows = max(1, PIECE // (n_coils**2 * math.prod(sizes[1:])))
+    for start in range(0, sizes[0], n_rows):
+        within = slice(start, start + n_rows)
+        images = torch.tensordot(first[within], numbers, 1)
+        for axis, weights in enumerate(others, 1):
+            images = (weights @ images.flatten(axis + 1)).unflatten(-1, images.shape[axis + 1 :])
+        shape = images.shape[:-1]
+        entries = torch.view_as_complex(images.view(math.prod(shape), -1, 2))
+        matrices = entries.new_zeros(len(entries), n_coils, n_coils)
+        matrices[:, row, column] = entries
+        own, vectors = eigenvectors(matrices, n_sets, reference)
+        vectors *= (own > crop).unsqueeze(1)
+        maps[:, :, within] = vectors.permute(2, 1, 0).unflatten(2, shape)
+        values[:, within] = own.T.unflatten(1, shape)
+
+
+def _dirichlet(size: int, kernel: int) -> Tensor:
+    """Return the matrix (N, M) that takes a trigonometric polynomial from the small grid to pixels.
+
+    Its frequencies are -(K - 1), ..., K - 1.
+    """
+    small = 2 * kernel - 1
+    pixel = (torch.arange(size, dtype=torch.float64) - size // 2) / size
+    away = pixel.unsqueeze(1) - torch.arange(small, dtype=torch.float64) / small
+    angle = 2 * math.pi * away.unsqueeze(-1) * torch.arange(1, kernel, dtype=torch.float64)
+    weights: Tensor = (1 + 2 * angle.cos().sum(-1)) / small
+    return weights
