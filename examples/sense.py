@@ -4,11 +4,13 @@ The scanner is a chain of named-dimension operators: coil sensitivity maps, a Fo
 and a sampling pattern (SENSE: Pruessmann et al., Magnetic Resonance in Medicine 42, 1999).
 Conjugate gradients solve its normal equations twice: with the operator as it is, and with the
 operator split over coils and slices onto the devices there are. Both results, what they cost and
-how far they are apart go into a table, a picture and a JSON file.
+how far they are apart go into a table, a picture and a JSON file. With ``--regularize`` the image
+is that of a penalised problem: total variation by ADMM, or wavelets by FISTA.
 
     python examples/sense.py
     python examples/sense.py --batch C=4,Nz=8 --devices cuda:0,cuda:1
     python examples/sense.py --image volume.nii.gz --acceleration 6
+    python examples/sense.py --regularize tv
     python examples/sense.py --kspace kspace.npy --maps maps.npy --mask mask.npy
 
 Exit status: 0, or 1 if whole and split differ by more than rounding or are not clearly better
@@ -38,12 +40,23 @@ from torchlinops import (
     FFT,
     BatchSpec,
     Dense,
+    Gradient,
     NamedLinop,
     Sampling,
     SplitError,
+    Wavelet,
     create_batched_linop,
 )
-from torchlinops.alg import conjugate_gradients
+from torchlinops.alg import (
+    admm,
+    conjugate_gradients,
+    fista,
+    group_soft_threshold,
+    in_basis,
+    soft_threshold,
+)
+
+GRID = ("Nx", "Ny")
 
 
 def sense_operator(maps: Tensor, mask: Tensor) -> NamedLinop:
@@ -62,12 +75,49 @@ def sense_operator(maps: Tensor, mask: Tensor) -> NamedLinop:
     return M @ F @ S
 
 
-def reconstruct(A: NamedLinop, y: Tensor, iterations: int, title: str) -> Tensor:
-    """Return the least-squares image after some steps towards the solution of A^H A x = A^H y."""
-    bar = {"desc": f"CG {title}", "file": sys.stdout, "ncols": 80}
-    return conjugate_gradients(
-        A.N, A.H(y), max_num_iters=iterations, gtol=0, ltol=0, tqdm_kwargs=bar
-    )
+def reconstruct(A: NamedLinop, y: Tensor, options: argparse.Namespace, title: str) -> Tensor:
+    """Return the image after some steps towards the solution.
+
+    That of A^H A x = A^H y, or with a penalty g the x that minimises |A x - y|^2 / 2 + g(x).
+    """
+    method = {"none": "CG", "tv": "ADMM", "wavelet": "FISTA"}[options.regularize]
+    bar = {"desc": f"{method} {title}", "file": sys.stdout, "ncols": 80}
+    steps, seen = options.iterations, A.H(y)
+    if options.regularize == "none":
+        return conjugate_gradients(A.N, seen, max_num_iters=steps, gtol=0, ltol=0, tqdm_kwargs=bar)
+    weight, size = options.weight * float(seen.abs().max()), seen.shape[-2:]
+    if options.regularize == "tv":  # isotropic, of each slice
+        G = Gradient(GRID, size, boundary="replicate")
+        flat = group_soft_threshold(weight)
+        # A rho that is fixed, so that rounding cannot part the steps of whole and split.
+        return admm(
+            A,
+            y,
+            flat,
+            G,
+            max_num_iters=steps,
+            rho=0.05,
+            is_rho_fixed=True,
+            eps_rel=0,
+            max_cg_iters=5,
+            tqdm_kwargs=bar,
+        )
+    W = wavelet(size)
+    weights = torch.full(size, weight, device=y.device)
+    weights[tuple(slice(n >> W.n_levels) for n in size)] = 0  # approximations are not sparse
+    sparse = in_basis(W, soft_threshold(weights))
+    return fista(A, y, sparse, max_num_iters=steps, tol=0, tqdm_kwargs=bar)
+
+
+def wavelet(size: Sequence[int]) -> Wavelet:
+    """Return the wavelet transform of slices of that size."""
+    W = Wavelet("db4", GRID, size)
+    if W.n_levels == 0:
+        raise BadInput(
+            "--regularize wavelet: slices must have an even number of pixels along both axes, 14 "
+            f"or more, got {size[0]} x {size[1]}"
+        )
+    return W
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,6 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         devices = parse_devices(options.devices)
         spec = BatchSpec(parse_batch(options.batch), devices, devices[0])
         scan = load(options).to(devices[0])
+        check_range("--weight", options.weight, 0, 1)
+        if options.regularize == "wavelet":
+            wavelet(scan.mask.shape)
         A = sense_operator(scan.maps, scan.mask)
         batched = create_batched_linop(A, spec)
         with output_folder(options.output):
@@ -116,14 +169,16 @@ def run(
     """Reconstruct whole and split, write what was found and return the exit status."""
     print(scan.description)
     print(f"operator    {A.signature}")
-    print(f"split       {options.batch} on {', '.join(map(str, devices))}\n")
+    print(f"split       {options.batch} on {', '.join(map(str, devices))}")
+    penalty = {"none": "none", "tv": "total variation", "wavelet": "wavelet coefficients"}
+    print(f"penalty     {penalty[options.regularize]}\n")
     y = scan.samples(A)
     for operator in (A, batched):  # thread pools and FFT plans are made before the clock runs
         operator.N(operator.H(y))
-    whole = measured(lambda: reconstruct(A, y, options.iterations, "whole"), devices)
-    split = measured(lambda: reconstruct(batched, y, options.iterations, "split"), devices)
+    whole = measured(lambda: reconstruct(A, y, options, "whole"), devices)
+    split = measured(lambda: reconstruct(batched, y, options, "split"), devices)
 
-    report = Report.of(A, y, scan, whole, split, options.iterations)
+    report = Report.of(A, y, scan, whole, split, options.iterations, options.regularize)
     print_table(report)
     for path in write_files(report, options.output):
         print(f"wrote {path}")
@@ -157,7 +212,19 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     scanner.add_argument("--seed", type=int, default=0, help="of maps, mask, noise (%(default)s)")
     run = parser.add_argument_group("reconstruction")
-    run.add_argument("--iterations", type=int, default=10, help="of CG (%(default)s)")
+    run.add_argument(
+        "--regularize",
+        choices=("none", "tv", "wavelet"),
+        default="none",
+        help="by CG, by ADMM with total variation, by FISTA with wavelets (%(default)s)",
+    )
+    run.add_argument(
+        "--weight",
+        type=float,
+        default=0.002,
+        help="of the penalty, relative to the largest pixel of A^H y (%(default)s)",
+    )
+    run.add_argument("--iterations", type=int, default=10, help="of the solver (%(default)s)")
     run.add_argument("--devices", help="as in cuda:0,cuda:1 (all CUDA devices, or the CPU)")
     run.add_argument("--batch", default="C=2,Nz=4", help="tile sizes (%(default)s)")
     run.add_argument(

@@ -36,6 +36,7 @@ class Report:
     rounding: float
     """What the difference may be."""
     iterations: int
+    regularize: str
     description: str
 
     @classmethod
@@ -47,6 +48,7 @@ class Report:
         whole: Measured,
         split: Measured,
         iterations: int,
+        regularize: str,
     ) -> Report:
         """Compare the reconstructions with each other and with the zero-filled image.
 
@@ -72,6 +74,7 @@ class Report:
             difference=float(difference),
             rounding=rounding,
             iterations=iterations,
+            regularize=regularize,
             description=scan.description,
         )
 
@@ -178,6 +181,7 @@ def _as_json(report: Report) -> str:
         "description": report.description.splitlines(),
         "error_is": "residual" if report.reference is None else "nrmse",
         "iterations": report.iterations,
+        "regularize": report.regularize,
         "zero_filled": {"error": report.errors["zero-filled"]},
         **runs,
         "difference": report.difference,

@@ -80,6 +80,28 @@ def test_a_volume_is_reconstructed_whole_and_split(tmp_path: Path) -> None:
     assert f"wrote {output / 'sense.json'}" in done.stdout
 
 
+@pytest.mark.parametrize(("penalty", "method"), [("tv", "ADMM"), ("wavelet", "FISTA")])
+def test_a_penalty_lowers_the_error(
+    penalty: str,
+    method: str,
+    tmp_path: Path,
+    sense: ModuleType,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--image", str(brain(tmp_path)), "--coils", "3", "--noise", "0.02"]
+    errors = {}
+    for name in ("none", penalty):
+        output = tmp_path / name
+        arguments = [*options, "--regularize", name, "--weight", "0.02", "--iterations", "20"]
+        assert sense.main([*arguments, "--output", str(output)]) == 0
+        found = json.loads((output / "sense.json").read_text())
+        assert found["agrees"] and found["regularize"] == name
+        errors[name] = found["whole"]["error"]
+    assert errors[penalty] < 0.9 * errors["none"]
+    said = capsys.readouterr().out
+    assert f"{method} whole: 100%" in said and f"{method} split: 100%" in said
+
+
 def test_measured_data_is_reconstructed(tmp_path: Path, sense: ModuleType) -> None:
     output = tmp_path / "out"
     status = sense.main([*scan(tmp_path), "--batch", "C=1", "--output", str(output)])
@@ -205,6 +227,11 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "noise": (with_image("--noise", "-1"), "--noise must be from 0 to 1"),
     "seed": (with_image("--seed", "99999999999999999999999"), "--seed must be from 0 to"),
     "iterations": (with_image("--iterations", "0"), "--iterations must be from 1 to 10000"),
+    "weight": (with_image("--weight", "nan"), "--weight must be from 0 to 1, got nan"),
+    "odd slices": (
+        lambda folder: [*saved("a.npy", np.ones((2, 16, 15)))(folder), "--regularize", "wavelet"],
+        "--regularize wavelet: slices must have an even number of pixels along both axes, 14 or",
+    ),
     "k-space alone": (lambda folder: scan(folder)[:2], "must be given together"),
     "k-space and image": (
         lambda folder: [*scan(folder), "--image", str(folder / "brain.npy")],
