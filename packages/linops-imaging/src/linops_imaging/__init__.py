@@ -6,10 +6,12 @@ from ._finite_differences import FiniteDifference as FiniteDifference
 from ._finite_differences import Gradient as Gradient
 from ._finite_differences import Laplacian as Laplacian
 from ._finite_differences import SymmetrizedGradient as SymmetrizedGradient
+from ._nufft import NUFFT as NUFFT
 from ._parallel_beam import ParallelBeam as ParallelBeam
 from ._wavelet import Wavelet as Wavelet
 
 __all__ = [
+    "NUFFT",
     "FiniteDifference",
     "Gradient",
     "Laplacian",

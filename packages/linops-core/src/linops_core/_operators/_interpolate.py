@@ -172,7 +172,7 @@ class Interpolate(GridOperator[GridPart]):
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the values of x at the points."""
         locs = linop.weight_part("locs")
-        at, last = linop._frame_axes(x.ndim - len(linop.grid_size))
+        at, last = linop.frame_axes(x.ndim - len(linop.grid_size))
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
         grids = x.reshape(batch.numel(), linop.n_nodes(locs))
@@ -184,14 +184,14 @@ class Interpolate(GridOperator[GridPart]):
         """Return the grid over which the values x of the points are spread."""
         locs = linop.weight_part("locs")
         n_frame_axes = len(linop.shape.other_shapes["frames"])
-        at, last = linop._frame_axes(x.ndim - (locs.ndim - 1 - n_frame_axes))
+        at, last = linop.frame_axes(x.ndim - (locs.ndim - 1 - n_frame_axes))
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(batch.numel(), locs.shape[:-1].numel())
         grid = gridded(values, linop.n_nodes(locs), *linop.neighbours(locs))
         return grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths).movedim(last, at)
 
-    def _frame_axes(self, n_batch_axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def frame_axes(self, n_batch_axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return which of so many axes of the batch are frames, and the last ones, as many."""
         batch, frames = (self.shape.other_shapes[key] for key in ("batch_shape", "frames"))
         beyond = n_batch_axes - len(batch)  # behind a run of dimensions axes count from the end

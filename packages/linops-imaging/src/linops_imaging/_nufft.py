@@ -1,0 +1,271 @@
+"""The non-uniform Fourier transform."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from linops_core import (
+    Chain,
+    Interpolate,
+    NamedLinop,
+    Wrapper,
+    linear_function,
+    writing_is_safe,
+)
+from nameddim import ELLIPSES, NamedDimension, as_dims, get_nd_shape
+
+from ._checks import sizes_of_grid
+from ._kaiser_bessel import beatty_beta, chosen, padded_size
+from ._oversampled_fft import OversampledFFT
+
+# Bytes of the larger grid that is computed at a time, or one slice of the batch if it is more.
+_STEP = 2**25
+
+
+class NUFFT(Wrapper):
+    r"""The non-uniform Fourier transform of an image,
+
+    .. math:: y_j = \frac{1}{\sqrt{\prod_d N_d}} \sum_r
+              x_r \, e^{-2 \pi i \sum_d l_{jd} (r_d - \lfloor N_d / 2 \rfloor) / N_d} .
+
+    Scale: with locations on all of the grid it is unitary, as ``FFT(centered=True)`` is. Sign:
+    minus in the exponent, plus in the adjoint. Order: coordinate d of a location belongs to axis d
+    of the image. Units: cycles per field of view, in :math:`[-N_d / 2, N_d / 2]`. Names and scale
+    are those of torch-named-linops.
+
+    It is computed as a multiplication of the image, a Fourier transform of M >= ``oversamp`` * N
+    points along each axis, and an interpolation with a Kaiser-Bessel kernel of ``width`` points.
+
+    Parameters
+    ----------
+    locs : Tensor
+        Real, (..., D) for images of D dimensions, 1 to 3. A Parameter stays that Parameter.
+        Gradients reach it.
+    grid_size : sequence of int
+        D numbers, N: the size of the image.
+    output_shape : sequence of dimensions
+        Of the locations, but the last. Those that ``batch_shape`` has too come first: they are
+        frames, each with locations of its own, and stay at their place in the output. The others
+        are points, in the place of the image. Both can be sliced.
+    input_shape : sequence of dimensions, optional
+        Of the image; Nx, Ny, Nz by default. Cannot be sliced.
+    input_kshape : sequence of dimensions, optional
+        Of the larger grid of frequencies within; Kx, Ky, Kz or the next names that are free.
+    batch_shape : sequence of dimensions, optional
+        Dimensions before the image (coils, frames), which can be sliced; any by default.
+    oversamp : float
+        At least 1.125; M is the next even number of factors 2, 3 and 5.
+    width : float
+        At least 2.
+    tol : float, optional
+        In the place of ``oversamp`` and ``width``: the largest error of an entry of the matrix,
+        relative to its absolute value. Random images mostly have errors of a fifth of it.
+    method : {"auto", "interpolate"}
+        How to interpolate.
+
+    Raises
+    ------
+    TypeError
+        If the locations are not real numbers.
+    ValueError
+        If locations are not finite or out of range, a number or the number of dimensions is not as
+        said, or ``tol`` is less than the precision of the locations allows.
+
+    Notes
+    -----
+    The result has the precision to which those of input and locations promote, at least single.
+    Locations that are replaced later are not looked at again: outside of the range the result is
+    that of the formula, too, and it is NaN where one is NaN.
+
+    A large batch is computed in parts, so that the larger grids of all coils are never in memory at
+    the same time, but where the derivative to the locations is recorded.
+
+    References
+    ----------
+    J. A. Fessler and B. P. Sutton, "Nonuniform fast Fourier transforms using min-max
+    interpolation", IEEE Transactions on Signal Processing 51 (2003).
+
+    P. J. Beatty, D. G. Nishimura and J. M. Pauly, "Rapid gridding reconstruction with a minimal
+    oversampling ratio", IEEE Transactions on Medical Imaging 24 (2005).
+
+    Examples
+    --------
+    >>> locs = torch.tensor([[0.0, 0.0], [0.5, -1.0], [2.0, 1.25]])
+    >>> A = NUFFT(locs, (4, 4), ("K",), tol=1e-3)
+    >>> impulse = torch.zeros(4, 4)
+    >>> impulse[3, 2] = 4.0  # one to the right of the middle, (2, 2)
+    >>> torch.view_as_real(A(impulse)).round(decimals=2).abs()
+    tensor([[1.0000, 0.0000],
+            [0.7100, 0.7100],
+            [1.0000, 0.0000]])
+    """
+
+    def __init__(
+        self,
+        locs: Tensor,
+        grid_size: Sequence[int],
+        output_shape: Sequence[NamedDimension | str],
+        input_shape: Sequence[NamedDimension | str] | None = None,
+        input_kshape: Sequence[NamedDimension | str] | None = None,
+        batch_shape: Sequence[NamedDimension | str] | None = None,
+        oversamp: float = 1.25,
+        width: float = 4.0,
+        *,
+        tol: float | None = None,
+        method: str = "auto",
+    ) -> None:
+        sizes = sizes_of_grid("NUFFT", grid_size, 1, 2, 3)
+        _check_locations(locs, sizes)
+        if method not in ("auto", "interpolate"):
+            raise ValueError(f'NUFFT: method must be "auto" or "interpolate", got {method!r}')
+        if tol is not None:
+            if (oversamp, width) != (1.25, 4.0):
+                raise ValueError(
+                    "NUFFT: tol must be given alone, or oversamp and width without it, got "
+                    f"{tol=}, {oversamp=}, {width=}"
+                )
+            oversamp, width = chosen(tol, sizes, locs.dtype)
+        _check_numbers(oversamp=(oversamp, 1.125), width=(width, 2.0))
+        ndim = len(sizes)
+        points = _dims("output_shape", output_shape, locs.ndim - 1)
+        image = _dims("input_shape", input_shape or get_nd_shape(ndim), ndim)
+        batch = as_dims(("...",) if batch_shape is None else batch_shape)
+        if input_kshape is None:
+            grid = _unused(get_nd_shape(ndim, kspace=True), (*batch, *image, *points))
+        else:
+            grid = _dims("input_kshape", input_kshape, ndim)
+        names = (*(dim for dim in points if dim not in batch), *image, *grid)
+        if len({*names, *batch}) < len(names) + len({*batch}):
+            raise ValueError(
+                "NUFFT: points, image and the grid within must have names of their own, got "
+                f"output_shape {points}, input_shape {image}, input_kshape {grid} and batch_shape "
+                f"{batch}"
+            )
+        padded = tuple([padded_size(size, oversamp) for size in sizes])
+        scale = [larger / size for larger, size in zip(padded, sizes, strict=True)]
+        beta = beatty_beta(width, min(scale))
+        fourier = OversampledFFT(image, grid, sizes, padded, batch, width, beta)
+        interpolate = Interpolate(
+            locs, padded, batch, points, grid, width, kernel_params={"beta": beta}, scale=scale
+        )
+        super().__init__(interpolate @ fourier)
+        self.grid_size = sizes
+
+    @staticmethod
+    def fn(linop: NUFFT, x: Tensor, /) -> Tensor:
+        """Return the values at the locations; of the adjoint the image to which they add up."""
+        locs = linop.locs
+        if x.device != locs.device:
+            raise ValueError(
+                f"{linop.name}: the input must be on the device of the locations, {locs.device}, "
+                f"got {x.device}; move one of them"
+            )
+        # Half precision has no transforms, and too few digits for locations.
+        x = x.to(torch.promote_types(torch.promote_types(x.dtype, locs.dtype), torch.complex64))
+        if not writing_is_safe() or (torch.is_grad_enabled() and locs.requires_grad):
+            return linop.linop(x)
+        there, back = (partial(linop._in_parts, way) for way in (linop.linop, linop.linop.H))
+        return linear_function(there, back, x)
+
+    adj_fn = fn  # the operand of an adjoint is an adjoint
+    conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
+
+    @property
+    def is_adjoint(self) -> bool:
+        """Whether this is the adjoint: from the locations to an image."""
+        return cast(Chain, self.linop).linops[0] is self._interpolate
+
+    @property
+    def locs(self) -> Tensor:
+        """The locations as they are now; of a tile its own."""
+        return self._interpolate.weight_part("locs")
+
+    @property
+    def _interpolate(self) -> Interpolate:
+        parts = cast(Chain, self.linop).linops
+        return next(part for part in parts if isinstance(part, Interpolate))
+
+    def _in_parts(self, linop: NamedLinop, x: Tensor) -> Tensor:
+        """Return A x for the operand A or its adjoint, some slices of the batch at a time."""
+        interpolate = self._interpolate
+        n_frames = len(interpolate.shape.other_shapes["frames"])
+        is_image = linop.ishape == (self.oshape if self.is_adjoint else self.ishape)
+        n_own = len(self.grid_size) if is_image else self.locs.ndim - 1 - n_frames
+        frames, _ = interpolate.frame_axes(x.ndim - n_own)
+        axes = [a for a in range(x.ndim - n_own) if x.shape[a] > 1 and a not in frames]
+        n_points = x.shape[: x.ndim - n_own].numel() * math.prod(interpolate.grid_size)
+        return applied_in_parts(linop, x, axes, n_points * x.element_size())
+
+
+def applied_in_parts(
+    linop: Callable[[Tensor], Tensor], x: Tensor, axes: Sequence[int], nbytes: int
+) -> Tensor:
+    """Return A x, cut along ``axes`` so that a part needs about ``_STEP`` of ``nbytes``."""
+    if nbytes <= _STEP or not axes:
+        return linop(x)
+    axis, *others = axes
+    n = x.shape[axis]
+    step = max(1, n * _STEP // nbytes)
+    result: Tensor | None = None
+    for start in range(0, n, step):
+        piece = x.narrow(axis, start, min(step, n - start))
+        part = applied_in_parts(linop, piece, others, nbytes * piece.shape[axis] // n)
+        if result is None:
+            result = part.new_empty((*part.shape[:axis], n, *part.shape[axis + 1 :]))
+        result.narrow(axis, start, piece.shape[axis]).copy_(part)
+        del part  # before the next one is made
+    assert result is not None
+    return result
+
+
+def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:
+    """Return ``n`` dimensions."""
+    found = as_dims(dims)
+    if len(found) != n or ELLIPSES in found:
+        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {found}")
+    return found
+
+
+def _unused(
+    names: Sequence[NamedDimension], used: Sequence[NamedDimension]
+) -> tuple[NamedDimension, ...]:
+    """Return names for a grid, other ones than those that are used."""
+    taken = list(used)
+    for dim in names:
+        taken.append(dim.next_unused(taken) if dim in taken else dim)
+    return tuple(taken[len(used) :])
+
+
+def _check_numbers(**numbers: tuple[object, float]) -> None:
+    for name, (value, least) in numbers.items():
+        if not isinstance(value, (int, float)) or not least <= value < math.inf:
+            raise ValueError(f"NUFFT: {name} must be a number of at least {least}, got {value!r}")
+
+
+def _check_locations(locs: Tensor, sizes: tuple[int, ...]) -> None:
+    if not isinstance(locs, Tensor) or not locs.is_floating_point():
+        kind = getattr(locs, "dtype", type(locs))
+        raise TypeError(f"NUFFT: the locations must be a tensor of real numbers, got {kind}")
+    if locs.shape[-1:] != (len(sizes),):
+        raise ValueError(
+            f"NUFFT: the last dimension of the locations must have size {len(sizes)} for images of "
+            f"{sizes}, got shape {tuple(locs.shape)}"
+        )
+    if locs.is_meta or not locs.numel() or not writing_is_safe():
+        return  # there are no values to look at
+    largest = locs.detach().abs().flatten(0, -2).amax(0).tolist()
+    if not all(map(math.isfinite, largest)):
+        raise ValueError("NUFFT: the locations must be finite, got some that are not")
+    # A little more is what rounding makes of N / 2.
+    if any(far > size / 2 * (1 + 1e-4) for far, size in zip(largest, sizes, strict=True)):
+        raise ValueError(
+            f"NUFFT: the locations must be in [-N / 2, N / 2] cycles per field of view for N of "
+            f"{sizes}, got absolute values up to {largest}; multiply locations in radians by "
+            "N / (2 pi)"
+        )

@@ -1,0 +1,224 @@
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from linops_core import FFT, NamedLinop, SplitError
+from linops_core.alg import conjugate_gradients
+from linops_core.testing import BaseNamedLinopTests, dottest
+from linops_imaging import NUFFT, _nufft, trajectories
+from nameddim import ND
+
+
+def locations(*lengths: int, sizes: Sequence[int], seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    unit = torch.rand(*lengths, len(sizes), dtype=torch.float64, generator=generator) - 0.5
+    return unit * torch.tensor(sizes, dtype=torch.float64)
+
+
+def matrix(locs: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return the matrix of the exact sum, (points, pixels)."""
+    result = torch.ones(len(locs), 1, dtype=torch.complex128)
+    for n, at in zip(sizes, locs.double().unbind(-1), strict=True):
+        r = torch.arange(n) - n // 2
+        axis = torch.exp(-2j * math.pi / n * at.unsqueeze(1) * r) / math.sqrt(n)
+        result = (result.unsqueeze(2) * axis.unsqueeze(1)).flatten(1)
+    return result
+
+
+class TestNUFFT(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        sizes = (5, 4)
+        locs = nn.Parameter(locations(2, 3, sizes=sizes))
+        return NUFFT(locs, sizes, ("S", "R"), batch_shape=("C",))
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"C": 2}
+
+
+class TestNUFFTFrames(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        locs = locations(2, 3, sizes=(4,))
+        return NUFFT(locs, (4,), ("T", "K"), batch_shape=("C", "T"), width=3)
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"C": 2}
+
+
+class TestNUFFT3D(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        sizes = (3, 2, 2)
+        return NUFFT(locations(3, sizes=sizes), sizes, ("K",), width=2)
+
+
+sides = st.lists(st.integers(1, 4), min_size=1, max_size=3)
+
+
+@given(sides, st.integers(0, 99))
+def test_it_is_the_matrix_of_the_exact_sum(sizes: list[int], seed: int) -> None:
+    locs = locations(3, sizes=sizes, seed=seed)
+    locs[0] = torch.tensor(sizes) / 2
+    A = NUFFT(locs, sizes, ("K",), batch_shape=(), tol=1e-6)
+    expected, bound = matrix(locs, sizes), 1e-6 / math.sqrt(math.prod(sizes))
+    assert (A.to_dense() - expected).abs().max() <= bound
+    assert (A.H.to_dense() - expected.mH).abs().max() <= bound
+
+
+@pytest.mark.parametrize("tol", [3e-1, 5e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10, 5e-12])
+@pytest.mark.parametrize("sizes", [(64,), (13, 10), (5, 4, 3)])
+def test_no_entry_is_off_by_more_than_tol(tol: float, sizes: tuple[int, ...]) -> None:
+    locs = locations(40, sizes=sizes)
+    A = NUFFT(locs, sizes, ("K",), batch_shape=(), tol=tol)
+    error = (A.to_dense() - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes))
+    assert error <= tol
+
+
+@pytest.mark.parametrize("sizes", [(64,), (13, 10), (5, 4, 3)])
+def test_single_precision_keeps_its_tol(sizes: tuple[int, ...]) -> None:
+    locs, tol = locations(40, sizes=sizes).float(), 1e-4
+    A = NUFFT(locs, sizes, ("K",), batch_shape=(), tol=tol)
+    found = A.to_dense(dtype=torch.complex64)
+    error = (found - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes))
+    assert found.dtype is torch.complex64 and error <= tol
+    dottest(A, dtypes=[torch.float32, torch.complex64])
+
+
+@pytest.mark.parametrize("size", [4, 5])
+def test_integer_locations_are_the_centred_unitary_transform(size: int) -> None:
+    at = torch.arange(size, dtype=torch.float64) - size // 2
+    locs = torch.stack(torch.meshgrid(at, at, indexing="ij"), -1)
+    x = torch.randn(2, size, size, dtype=torch.complex128)
+    A = NUFFT(locs, (size, size), ("Kx1", "Ky1"), tol=1e-10)
+    torch.testing.assert_close(A(x), FFT(2, centered=True)(x), atol=1e-9, rtol=0)
+
+
+def test_frames_have_locations_of_their_own() -> None:
+    sizes = (5, 4)
+    locs = locations(2, 3, 7, sizes=sizes)
+    x = torch.randn(3, 2, 2, *sizes, dtype=torch.complex128)  # U, C, T
+    A = NUFFT(locs, sizes, ("T", "U", "K"), batch_shape=("U", "...", "T"), tol=1e-9)
+    assert A.oshape == ("U", "...", "T", "K")
+    y = A(x)
+    for t in range(2):
+        for u in range(3):
+            expected = x[u, :, t].flatten(1) @ matrix(locs[t, u], sizes).mT
+            torch.testing.assert_close(y[u, :, t], expected, atol=1e-8, rtol=0)
+
+
+def test_gradients_to_locations_are_those_of_the_exact_sum() -> None:
+    sizes = (5, 4)
+    locs = locations(6, sizes=sizes).requires_grad_()
+    x = torch.randn(2, *sizes, dtype=torch.complex128, requires_grad=True)
+    weights = torch.randn(2, 6, dtype=torch.complex128)
+    exact = x.flatten(1) @ matrix(locs, sizes).mT
+    A = NUFFT(locs, sizes, ("K",), tol=1e-10)
+    found = torch.autograd.grad((weights * A(x)).sum().abs(), [locs, x])
+    expected = torch.autograd.grad((weights * exact).sum().abs(), [locs, x])
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-7, rtol=0)
+
+
+def test_gradients_reach_locations_through_a_solver() -> None:
+    sizes = (3, 4)
+    locs = locations(25, sizes=sizes)
+    y = torch.randn(25, dtype=torch.complex128)
+
+    def solved(locs: Tensor) -> Tensor:
+        A = NUFFT(locs, sizes, ("K",), batch_shape=(), tol=1e-6)
+        x = conjugate_gradients(A.N + 0.5 * A.N**0, A.H(y), max_num_iters=60, gtol=1e-13, ltol=0)
+        return x.abs().square().sum()
+
+    locs.requires_grad_()
+    (found,) = torch.autograd.grad(solved(locs), locs)
+    step, change = 1e-5, torch.randn_like(locs)
+    with torch.no_grad():
+        difference = (solved(locs + step * change) - solved(locs - step * change)) / (2 * step)
+    torch.testing.assert_close((found * change).sum(), difference, rtol=1e-4, atol=1e-6)
+
+
+def test_a_large_batch_is_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = (5, 4)
+    locs = locations(2, 6, sizes=sizes)
+    A = NUFFT(locs, sizes, ("T", "K"), batch_shape=("C", "T", "S"))
+    x = torch.randn(3, 2, 4, *sizes, dtype=torch.complex128)
+    y = A(x)
+    back = A.H(y)
+    for step in (1, 1000, 3000, 5000):
+        monkeypatch.setattr(_nufft, "_STEP", step)
+        torch.testing.assert_close(A(x), y)
+        torch.testing.assert_close(A.H(y), back)
+
+
+def test_tiles_of_points_frames_and_coils_are_parts_of_the_whole() -> None:
+    sizes = (5, 4)
+    A = NUFFT(locations(3, 6, sizes=sizes), sizes, ("T", "K"), batch_shape=("C", "T"))
+    x = torch.randn(2, 3, *sizes, dtype=torch.complex128)
+    window = {ND("T"): slice(1, 3), ND("K"): slice(2, 5), ND("C"): slice(1, 2)}
+    part = A.split(A, window)
+    torch.testing.assert_close(part(x[1:, 1:]), A(x)[1:, 1:, 2:5])
+    assert part.locs.shape == (2, 3, 2)
+    for dim in ("Nx", "Ky"):
+        with pytest.raises(SplitError, match="cut along points, frames or coils"):
+            A.split(A, {ND(dim): slice(0, 2)})
+
+
+def test_precision_is_that_of_input_and_locations() -> None:
+    locs = locations(6, sizes=(5, 4))
+    x = torch.randn(5, 4)
+    exact = NUFFT(locs, (5, 4), ("K",))(x.double())
+    for dtype in (torch.float16, torch.float32, torch.int64, torch.complex64):
+        A = NUFFT(locs.float(), (5, 4), ("K",))
+        assert A(x.to(dtype)).dtype is torch.complex64
+    torch.testing.assert_close(NUFFT(locs, (5, 4), ("K",))(x), exact)
+
+
+def test_a_trajectory_of_the_package_fits() -> None:
+    locs = trajectories.radial_2d(13, 32, 16)
+    A = NUFFT(locs, (16, 16), ("S", "R"))
+    assert A(torch.ones(16, 16)).shape == (13, 32)
+
+
+LOCS = torch.zeros(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"locs": [0.0]}, TypeError, "a tensor of real numbers, got <class 'list'>"),
+        ({"locs": LOCS.int()}, TypeError, "a tensor of real numbers, got torch.int32"),
+        ({"locs": LOCS + math.nan}, ValueError, "must be finite"),
+        ({"locs": LOCS + math.inf}, ValueError, "must be finite"),
+        ({"locs": LOCS + 2.1}, ValueError, r"must be in \[-N / 2, N / 2\] .*, got .* multiply"),
+        ({"locs": torch.zeros(3, 3)}, ValueError, r"must have size 2 for images of \(4, 4\)"),
+        ({"grid_size": (4, 4, 4, 4)}, ValueError, "grid_size must be 1 or 2 or 3 positive"),
+        ({"output_shape": ("A", "B")}, ValueError, "output_shape must have 1 dimensions"),
+        ({"output_shape": ("...",)}, ValueError, "output_shape must have 1 dimensions"),
+        ({"output_shape": ("Nx",)}, ValueError, "must have names of their own"),
+        ({"input_shape": ("X",)}, ValueError, "input_shape must have 2 dimensions"),
+        ({"input_kshape": ("X",)}, ValueError, "input_kshape must have 2 dimensions"),
+        ({"input_kshape": ("K", "L")}, ValueError, "must have names of their own"),
+        ({"batch_shape": ("Nx",)}, ValueError, "must have names of their own"),
+        ({"oversamp": 1.0}, ValueError, "oversamp must be a number of at least 1.125, got 1.0"),
+        ({"width": 1}, ValueError, "width must be a number of at least 2.0, got 1"),
+        ({"width": math.inf}, ValueError, "width must be a number of at least 2.0, got inf"),
+        ({"method": "magic"}, ValueError, "method must be .*, got 'magic'"),
+        ({"tol": 1e-3, "width": 6}, ValueError, "tol must be given alone"),
+        ({"tol": 1e-9}, ValueError, r"tol must be .* at least .*, got 1e-09; .* locs.double\(\)"),
+        ({"tol": 1e-30, "locs": LOCS.double()}, ValueError, "tol must .* torch.float64, got 1e-30"),
+        ({"tol": math.nan}, ValueError, "tol must be finite"),
+    ],
+)
+def test_bad_arguments(change: dict[str, object], error: type[Exception], match: str) -> None:
+    arguments = {"locs": LOCS, "grid_size": (4, 4), "output_shape": ("K",), **change}
+    with pytest.raises(error, match=f"NUFFT: .*{match}"):
+        NUFFT(**arguments)  # type: ignore[arg-type]
+
+
+def test_an_input_on_another_device_is_refused() -> None:
+    A = NUFFT(LOCS, (4, 4), ("K",))
+    with pytest.raises(ValueError, match="must be on the device of the locations, cpu, got meta"):
+        A(torch.zeros(4, 4, device="meta"))
