@@ -100,7 +100,10 @@ def interpolation(n_batches: int, n_points: int = N * N, width: int = 4) -> None
     """Samples of twofold oversampled grids along random locations."""
     m = 2 * N
     locs = m * torch.rand(n_points, 2)
-    A = Interpolate(locs, (m, m), width=width, kernel_params={"beta": 9.0})
+    A, B = (
+        Interpolate(locs, (m, m), width=width, kernel_params={"beta": 9.0}, table_budget=budget)
+        for budget in (None, 0)
+    )
     x = torch.randn(n_batches, m, m, dtype=torch.complex64)
     y = torch.randn(n_batches, n_points, dtype=torch.complex64)
 
@@ -133,11 +136,13 @@ def interpolation(n_batches: int, n_points: int = N * N, width: int = 4) -> None
     compare(
         f"Interpolate, {what}",
         {"by hand: tables": lambda: there(table()), "A": lambda: A(x)}
+        | {"A without a table": lambda: B(x)}
         | {kept_tables: lambda: there(kept)},
     )
     compare(
         f"its adjoint, {what}",
         {"by hand: tables": lambda: back(table()), "A.H": lambda: A.H(y)}
+        | {"A.H without a table": lambda: B.H(y)}
         | {kept_tables: lambda: back(kept)},
     )
 

@@ -412,16 +412,18 @@ def test_what_is_no_interpolation_is_refused(
         Interpolate(*arguments, **options)
 
 
+@pytest.mark.parametrize("budget", [None, 0])
 @pytest.mark.parametrize("pad_mode", ["circular", "zeros"])
 @pytest.mark.parametrize(
     ("kernel", "params"),
     [("kaiser_bessel", None), ("linear", None), ("spline", {"order": 2}), ("spline", {"order": 3})],
 )
 def test_what_is_nowhere_has_no_value(
-    kernel: str, params: dict[str, float] | None, pad_mode: str
+    kernel: str, params: dict[str, float] | None, pad_mode: str, budget: int | None
 ) -> None:
     locs = torch.tensor([[1.0], [float("nan")]])
-    A = Interpolate(locs, [4], kernel=kernel, pad_mode=pad_mode, kernel_params=params)
+    options: dict[str, Any] = {"kernel_params": params, "table_budget": budget}
+    A = Interpolate(locs, [4], kernel=kernel, pad_mode=pad_mode, **options)
     y = A(torch.ones(4))
     assert y[0].isfinite() and y[1].isnan()
     assert A.H(torch.ones(2)).isnan().any()

@@ -55,11 +55,11 @@ WORKS = {
 
 def held(known: Known, batch_sizes: dict[ND, int], work: str) -> int:
     """Return what the work holds at a time, with data."""
-    linop = known.linop
-    run = WORKS[work](batch_linop(linop, batch_sizes))
+    fresh = known.linop.with_weights(lambda w: w)  # which keeps nothing of other calls
+    run = WORKS[work](batch_linop(fresh, batch_sizes))
     x = torch.rand(known.spaces.lengths(known.spaces.ishape), dtype=torch.complex128)
     with torch.no_grad():
-        x = torch.rand_like(linop(x)) if work == "adjoint" else x
+        x = torch.rand_like(known.linop(x)) if work == "adjoint" else x
         return peak_nbytes(lambda: run(x)).get(CPU, 0)
 
 

@@ -5,16 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Set
 from itertools import accumulate, count
-from numbers import Real
+from numbers import Integral, Real
 from operator import add, mul, or_
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from nameddim import ELLIPSES, AnyDim, NamedDimension, as_dims, get_nd_shape
 
+from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
-from .._kernels._gridding import gridded, interpolated, outer
+from .._base._tile import Window
+from .._kernels._gridding import outer
+from .._kernels._interpolation_table import (
+    InterpolationTable,
+    KeptTable,
+    Neighbours,
+    is_plain,
+    nbytes_of_table,
+)
 from .._kernels._interpolation_weights import kernel_of
 from ._grid_operator import Dims, GridOperator, GridPart, batched, checked_dims, numbered
 
@@ -67,6 +77,8 @@ class Interpolate(GridOperator[GridPart]):
         By default the order of a spline is 1, and beta that of an oversampling of 2.
     scale : sequence of float, optional
         D numbers with which the locations are multiplied, for those in other units.
+    table_budget : int, optional
+        The bytes that a table of all weights may take; 2**28 by default, 0 for no table.
 
     Raises
     ------
@@ -101,8 +113,20 @@ class Interpolate(GridOperator[GridPart]):
     ``norm=2`` it is 0, and where the Kaiser-Bessel kernel jumps, half the width away from a grid
     point, it is that of the neighbours nearer than half the width.
 
-    Sums run over the neighbours one by one, so nothing is allocated for all neighbours of all
-    points but, with ``norm=2``, their weights.
+    The first call makes a table of the positions and weights of all neighbours. A, A.H and A.N read
+    it from then on, 3 to 15 times as fast on a CPU. It takes :attr:`table_nbytes`: for each of the
+    :math:`\lceil w \rceil^D` neighbours of each point 16 bytes in single precision and 24 in
+    double, and 4 for each point and grid point. Making it takes more for a moment. It is made anew
+    when the locations are replaced, moved or written to, but only writes that torch counts are
+    seen: with ``tensor.data`` or a NumPy array of the same memory take ``table_budget=0``. A copy
+    makes its own, and so does a tile, whose budget is that of the whole times its share of the
+    points and of the grid.
+
+    Without a table sums run over the neighbours one by one, with weights that are computed at each
+    call, and nothing is allocated for all neighbours of all points but, with ``norm=2``, their
+    weights. That is so where the table would exceed the budget; for locations that require or have
+    a gradient, that are of half precision or were made in inference mode; for input of a higher
+    precision than theirs; and under compilers and transforms of ``torch.func``.
 
     Locations may lie anywhere, so a slice of the grid goes through all points: cut along the
     points where that is possible. What is outside of the slice counts as zero times what is at its
@@ -142,10 +166,12 @@ class Interpolate(GridOperator[GridPart]):
         kernel_params: Mapping[str, float] | None = None,
         *,
         scale: Sequence[float] | None = None,
+        table_budget: int | None = None,
     ) -> None:
         sizes = per_axis("Interpolate", "grid_size", grid_size)
         factors = (1.0,) * len(sizes) if scale is None else tuple(scale)
-        _check(locs, sizes, width, norm, pad_mode, factors)
+        budget = 2**28 if table_budget is None else table_budget
+        _check(locs, sizes, width, norm, pad_mode, factors, budget)
         weigh = kernel_of(kernel, width, kernel_params)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
         default = get_nd_shape(len(sizes), kspace=True)
@@ -166,6 +192,7 @@ class Interpolate(GridOperator[GridPart]):
         self.scale = factors
         self.grid_size, self.width, self.norm, self.pad_mode = sizes, width, norm, pad_mode
         self.kernel, self._weigh = kernel, weigh
+        self.table_budget, self._table = int(budget), KeptTable()
         self.register_weight("locs", locs, "locs_shape")
 
     @staticmethod
@@ -176,7 +203,7 @@ class Interpolate(GridOperator[GridPart]):
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
         grids = x.reshape(batch.numel(), linop.n_nodes(locs))
-        y = interpolated(grids, *linop.neighbours(locs)).reshape(batch + locs.shape[:-1])
+        y = linop._sums_of(grids).interpolated(grids).reshape(batch + locs.shape[:-1])
         return y.movedim(last, at)
 
     @staticmethod
@@ -188,7 +215,7 @@ class Interpolate(GridOperator[GridPart]):
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(batch.numel(), locs.shape[:-1].numel())
-        grid = gridded(values, linop.n_nodes(locs), *linop.neighbours(locs))
+        grid = linop._sums_of(values).gridded(values)
         return grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths).movedim(last, at)
 
     def frame_axes(self, n_batch_axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -203,6 +230,51 @@ class Interpolate(GridOperator[GridPart]):
         """Return the number of grid points of all frames."""
         n_frames = locs.shape[: len(self.shape.other_shapes["frames"])].numel()
         return n_frames * math.prod(self.lengths)
+
+    @property
+    def table_nbytes(self) -> int:
+        """Bytes of the table that is kept once A and A.H have been applied, 0 where none is."""
+        weight, locs = self._weight("locs"), self.weight_part("locs")
+        # Nobody counts the writes of some optimizers, nor those to tensors of inference mode.
+        may_change = weight.requires_grad or weight.grad is not None or weight.is_inference()
+        if may_change or locs.dtype not in (torch.float32, torch.float64):
+            return 0
+        n_points, n_weights = locs.shape[:-1].numel(), math.ceil(self.width) ** locs.shape[-1]
+        nbytes = nbytes_of_table(n_points, n_weights, self.n_nodes(locs), locs.dtype)
+        return nbytes if n_points and nbytes <= self.table_budget else 0
+
+    def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable:
+        """Return what sums such values over neighbours: the table, or weights computed now."""
+        locs = self._weight("locs")
+
+        def neighbours() -> Neighbours:
+            part = self.weight_part("locs")
+            return Neighbours(*self.neighbours(part), self.n_nodes(part))
+
+        if (
+            is_plain(values, locs)
+            and values.numel()
+            and torch.promote_types(values.dtype, locs.dtype).to_real() == locs.dtype
+            and self.table_nbytes
+        ):
+            return self._table.of(locs, neighbours)
+        return neighbours()
+
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the tile at each window, with a table of its own and a share of the budget."""
+        tiles, whole = super()._tiles_at(windows), self._extent()
+        for tile in tiles:
+            if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:
+                share = self.table_budget * part // whole
+                vars(tile).update(table_budget=share, _table=KeptTable())
+        return tiles
+
+    def _extent(self) -> int:
+        return self.weight_part("locs").numel() * math.prod(self.lengths)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the table: a copy makes its own."""
+        return {**super().__getstate__(), "_table": KeptTable()}
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -259,6 +331,7 @@ def _check(
     norm: int,
     pad_mode: str,
     scale: tuple[float, ...],
+    budget: int,
 ) -> None:
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
         kind = getattr(locs, "dtype", type(locs))
@@ -279,6 +352,9 @@ def _check(
         ),
         f"scale must be {ndim} positive finite numbers, got {scale}": (
             len(scale) == ndim and all(0 < factor < math.inf for factor in scale)
+        ),
+        f"table_budget must be a number of bytes, 0 for no table, got {budget!r}": (
+            isinstance(budget, Integral) and not isinstance(budget, bool) and budget >= 0
         ),
     }
     for rule, holds in rules.items():

@@ -44,7 +44,7 @@ class Trial:
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
         self._signature, self._device, self._sizes = linop.signature, device, sizes
         with self._without_data():
-            self._linop = linop.with_weights(lambda w: self._mode.from_tensor(w.detach()))
+            self._linop = linop.with_weights(self._of_no_data)
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
             y = torch.empty_like(self._linop(x)) if "adjoint" in works else x
         self._inputs = {work: y if work == "adjoint" else x for work in works}
@@ -52,14 +52,23 @@ class Trial:
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the bytes that the hungriest of the works allocates at a time, in these tiles."""
         with self._without_data():
-            batched = batch_linop(self._linop, batch_sizes, sizes=self._sizes)
             peaks = [
-                peak_nbytes(partial(WORKS[work](batched), x)) for work, x in self._inputs.items()
+                peak_nbytes(partial(WORKS[work](self._fresh(batch_sizes)), x))
+                for work, x in self._inputs.items()
             ]
         devices = {device for peak in peaks for device in peak} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
         return max(peak.get(self._device, 0) for peak in peaks)
+
+    def _of_no_data(self, weight: Tensor) -> Tensor:
+        """Return what stands for a weight; what is trained is not what tables are kept of."""
+        return self._mode.from_tensor(weight.detach()).requires_grad_(weight.requires_grad)
+
+    def _fresh(self, batch_sizes: Mapping[NamedDimension, int]) -> NamedLinop:
+        """Return the operator in tiles, with nothing kept of other calls: the first one counts."""
+        fresh = self._linop.with_weights(lambda w: w)
+        return batch_linop(fresh, batch_sizes, sizes=self._sizes)
 
     @contextmanager
     def _without_data(self) -> Iterator[None]:

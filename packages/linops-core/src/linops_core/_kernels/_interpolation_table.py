@@ -1,0 +1,187 @@
+"""Weights of interpolation that are kept: a sparse matrix, by points and by grid points.
+
+B batches, P points, n grid points, W neighbours of a point on all axes together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add, mul
+from threading import Lock
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.forward_ad import unpack_dual
+
+from ._accumulate import writing_is_safe
+from ._changes import TensorState
+from ._gridding import gridded, interpolated
+from ._linear_function import linear_function
+
+# Bytes that are summed at once of each position: a line of the cache.
+_LINE = 64
+_dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
+
+
+class Neighbours(NamedTuple):
+    """Positions and weights of the neighbours of points, as `interpolated` takes them."""
+
+    positions: Sequence[Tensor]
+    weights: Sequence[Tensor]
+    n: int
+
+    def interpolated(self, x_Bn: Tensor) -> Tensor:
+        """Return the values at the points, (B, P)."""
+        return interpolated(x_Bn, self.positions, self.weights)
+
+    def gridded(self, y_BP: Tensor) -> Tensor:
+        """Return the adjoint applied to values at the points: (B, n)."""
+        return gridded(y_BP, self.n, self.positions, self.weights)
+
+
+class Rows(NamedTuple):
+    """A real sparse matrix by rows: columns and weights of all rows, and where each row begins."""
+
+    columns: Tensor
+    weights: Tensor
+    begins: Tensor
+
+    def applied(self, x_BC: Tensor) -> Tensor:
+        """Return the product with each batch of x: (B, rows)."""
+        dtype = torch.promote_types(x_BC.dtype, self.weights.dtype)
+        step = _LINE // dtype.itemsize
+        if len(x_BC) <= step:
+            return self._some(x_BC.to(dtype)).contiguous()
+        result = x_BC.new_empty(len(x_BC), len(self.begins) - 1, dtype=dtype)
+        for some, part in zip(x_BC.split(step), result.split(step), strict=True):
+            part.copy_(self._some(some.to(dtype)))
+        return result
+
+    def _some(self, x_BC: Tensor) -> Tensor:
+        # Batches lie side by side; also a single one has strides of 1, else torch is slow.
+        x_CB = x_BC.T.flatten().unflatten(0, (-1, len(x_BC))).resolve_conj()
+        values = torch.view_as_real(x_CB).flatten(1) if x_CB.is_complex() else x_CB
+        y = torch.nn.functional.embedding_bag(
+            self.columns, values, self.begins, mode="sum", per_sample_weights=self.weights,
+            include_last_offset=True,
+        )  # fmt: skip
+        return (torch.view_as_complex(y.unflatten(1, (-1, 2))) if x_CB.is_complex() else y).T
+
+
+class InterpolationTable:
+    """The matrix of `Neighbours`, and its transpose, which is made of it at its first use."""
+
+    def __init__(self, neighbours: Neighbours) -> None:
+        positions, weights, self._n = neighbours
+        n_points = positions[0].shape[1]
+        self._n_weights = reduce(mul, map(len, positions))
+        dtype = _integers(n_points * self._n_weights, self._n)
+        columns = _all([table.to(dtype) for table in positions], add)
+        numbers = torch.arange(n_points + 1, dtype=dtype, device=columns.device)
+        self._by_point = Rows(columns, _all(weights, mul), numbers * self._n_weights)
+        self._by_node: Rows | None = None
+        self._lock = Lock()
+
+    def interpolated(self, x_Bn: Tensor) -> Tensor:
+        """Return the values at the points, (B, P)."""
+        return linear_function(self._interpolated, self._gridded, x_Bn)
+
+    def gridded(self, y_BP: Tensor) -> Tensor:
+        """Return the adjoint applied to values at the points: (B, n)."""
+        return linear_function(self._gridded, self._interpolated, y_BP)
+
+    # Gradients that come in batches are not plain.
+
+    def _interpolated(self, x: Tensor) -> Tensor:
+        return self._by_point.applied(x) if is_plain(x) else self._neighbours().interpolated(x)
+
+    def _gridded(self, y: Tensor) -> Tensor:
+        if not is_plain(y):
+            return self._neighbours().gridded(y)
+        with self._lock:
+            if self._by_node is None:
+                self._by_node = self._transposed()
+        return self._by_node.applied(y)
+
+    def _neighbours(self) -> Neighbours:
+        columns, weights = (part.reshape(-1, self._n_weights).T for part in self._by_point[:2])
+        return Neighbours([columns.long()], [weights], self._n)
+
+    def _transposed(self) -> Rows:
+        columns, weights, begins = self._by_point
+        with torch.inference_mode(False), torch.no_grad():
+            nodes, order = columns.sort(stable=True)
+            numbers = torch.arange(self._n + 1, dtype=nodes.dtype, device=nodes.device)
+            ends = torch.searchsorted(nodes, numbers, out_int32=nodes.dtype == torch.int32)
+            rows = Rows((order // self._n_weights).to(begins.dtype), weights[order], ends)
+        _wait_for(weights)
+        return rows
+
+
+class KeptTable:
+    """The table of some locations and, once these have changed, that of the new ones."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: tuple[TensorState, InterpolationTable] | None = None
+
+    def __reduce__(self) -> tuple[type[KeptTable], tuple[()]]:
+        return KeptTable, ()  # a copy begins without a table
+
+    def of(self, locs: Tensor, neighbours: Callable[[], Neighbours]) -> InterpolationTable:
+        """Return the table of ``locs`` as they are, made of ``neighbours()`` if none is kept."""
+        with self._lock:
+            kept = self._kept
+            if kept is None or not kept[0].is_current(locs):
+                _wait_for(locs)
+                self._kept = kept = None  # before there are two
+                state = TensorState(locs)
+                with torch.inference_mode(False), torch.no_grad():
+                    kept = state, InterpolationTable(neighbours())
+                _wait_for(locs)
+                self._kept = kept
+            return kept[1]
+
+
+def nbytes_of_table(n_points: int, n_weights: int, n: int, dtype: torch.dtype) -> int:
+    """Return the bytes of an :class:`InterpolationTable` with its transposed matrix."""
+    n_all = n_points * n_weights
+    integer = _integers(n_all, n).itemsize
+    return 2 * n_all * (integer + dtype.itemsize) + (n_points + n + 2) * integer
+
+
+def is_plain(*tensors: Tensor) -> bool:
+    """Whether nobody but autograd follows, transforms or redefines what is done with the tensors.
+
+    Where memory is planned, tensors without data are as plain as those for which they stand.
+    """
+    if not writing_is_safe():
+        return False
+    # In a mode without data, what is made of tensors with data has none either.
+    kinds = (Tensor, torch.nn.Parameter) if _dispatch_mode(_FAKE) is None else (FakeTensor,)
+    return all(
+        type(t) in kinds
+        and not t.is_meta
+        and unpack_dual(t).tangent is None
+        and torch._C._has_storage(t)  # which a batch of gradients has not
+        for t in tensors
+    )
+
+
+def _wait_for(tensor: Tensor) -> None:
+    """Wait for an accelerator: any of its streams may read a table, until the memory is freed."""
+    if tensor.device.type != "cpu" and not isinstance(tensor, FakeTensor):
+        torch.accelerator.synchronize(tensor.device)
+
+
+def _integers(n_all: int, n: int) -> torch.dtype:
+    return torch.int32 if max(n_all, n) <= torch.iinfo(torch.int32).max else torch.int64
+
+
+def _all(tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Return all combinations of the rows of each table, those of one point after another."""
+    rows = [table.T for table in tables]
+    return reduce(lambda a, b: combine(a.unsqueeze(-1), b.unsqueeze(-2)).flatten(1), rows).flatten()
