@@ -28,7 +28,9 @@ PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
 PEERS = ["sigpy", "pylops", "mrpro", "pywavelets"]  # what benchmarks compare with
 # Programs that share no code with us.
-WITNESSES = ["astra-toolbox", "ismrmrd", "pylops", "pywavelets", "scikit-image"]
+WITNESSES = ["astra-toolbox", "deepinv", "ismrmrd", "pylops", "pywavelets", "scikit-image"]
+# Extras that the tests of a package do without: DeepInverse brings torchvision along.
+ONLY_WITNESSED = ["deepinv"]
 REFERENCE = ["torch-named-linops", "pytest"]  # the same, in an environment of its own
 
 # Run where a package has just been installed without its extras: whatever it imports, it declared.
@@ -92,8 +94,9 @@ def install(
 
 
 def extras(package: str) -> str:
-    """Return the names of all extras of ``package``, as `install` takes them."""
-    return ",".join(PROJECTS[package]["optional-dependencies"])
+    """Return the names of the extras of ``package``, as `install` takes them."""
+    found = PROJECTS[package]["optional-dependencies"]
+    return ",".join(name for name in found if name not in ONLY_WITNESSED)
 
 
 @nox.session(reuse_venv=False)

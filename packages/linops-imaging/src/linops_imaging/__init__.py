@@ -1,6 +1,6 @@
 """The operators and data of medical imaging on named dimensions."""
 
-from . import coil_maps, io, masks, phantoms, trajectories
+from . import coil_maps, interop, io, masks, phantoms, trajectories
 from ._fbp import fbp as fbp
 from ._finite_differences import FiniteDifference as FiniteDifference
 from ._finite_differences import Gradient as Gradient
@@ -20,6 +20,7 @@ __all__ = [
     "Wavelet",
     "coil_maps",
     "fbp",
+    "interop",
     "io",
     "masks",
     "phantoms",

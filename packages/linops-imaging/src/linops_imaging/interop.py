@@ -1,0 +1,203 @@
+"""Operators of other libraries: DeepInverse.
+
+DeepInverse has images and measurements as tensors with a batch first, (B, C, H, W), real or
+complex. Some of its operators, as those of MRI, take complex numbers as real ones with two
+channels, the real and the imaginary part: ``complex_channels=True`` is for these, and for networks
+that are real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from linops_core import NamedLinop
+from nameddim import ELLIPSES, NamedDimension, NamedShape
+
+from ._extras import needed
+
+if TYPE_CHECKING:
+    from deepinv.physics import LinearPhysics
+
+__all__ = ["from_deepinv", "to_deepinv"]
+
+
+def to_deepinv(
+    A: NamedLinop, *, complex_channels: bool = False, **options: object
+) -> LinearPhysics:
+    """Return the operator as a ``LinearPhysics`` of DeepInverse.
+
+    Its solvers, ``A_dagger`` and ``prox_l2`` use ``A.N``, in closed form if there is one.
+
+    Parameters
+    ----------
+    A : NamedLinop
+        It gets the tensors of DeepInverse as they are where its input has a ``...`` (which then
+        stands for B, or for B and C), and one after the other along B where it has none.
+    complex_channels : bool
+        Whether images and measurements are real, (B, 2, ...): A gets and returns complex tensors
+        without that axis. Where it is False they have the dtypes that A takes and returns: a
+        complex A has complex images. For an image that is real, compose A with an operator that
+        takes the real part in its adjoint.
+    **options
+        For ``LinearPhysics``: ``noise_model``, ``max_iter``, ``tol``, ``solver``, ...
+
+    Returns
+    -------
+    deepinv.physics.LinearPhysics
+        A is a part of it: ``physics.to(device)`` moves A itself, and its weights are among
+        ``physics.parameters()``. Keywords of calls, which DeepInverse hands to the noise model as
+        well, do not change A.
+
+    Raises
+    ------
+    ImportError
+        If DeepInverse is not installed (the extra ``deepinv``).
+    TypeError
+        If A is no NamedLinop.
+    ValueError
+        When called, if with ``complex_channels`` a tensor is not real with two channels.
+    """
+    if not isinstance(A, NamedLinop):
+        raise TypeError(f"to_deepinv: the operator must be a NamedLinop, got {type(A)}")
+    base = needed("deepinv.physics", "to_deepinv", "deepinv").LinearPhysics
+    return _physics_class(base)(A, complex_channels, options)
+
+
+@cache
+def _physics_class(base: Any) -> Any:
+    """Return the class of physics that hold one of our operators."""
+
+    class LinopPhysics(base):  # type: ignore[misc]  # which is known once DeepInverse is imported
+        def __init__(self, linop: NamedLinop, channels: bool, options: dict[str, object]) -> None:
+            super().__init__(**options)
+            self.linop, self.complex_channels = linop, channels
+
+        def A(self, x: Tensor, **_: object) -> Tensor:
+            return self._call(self.linop, x)
+
+        def A_adjoint(self, y: Tensor, **_: object) -> Tensor:
+            return self._call(self.linop.H, y)
+
+        def A_adjoint_A(self, x: Tensor, **_: object) -> Tensor:
+            return self._call(self.linop.N, x)
+
+        def A_A_adjoint(self, y: Tensor, **_: object) -> Tensor:
+            return self._call(self.linop.H.N, y)
+
+        def _call(self, linop: NamedLinop, x: Tensor) -> Tensor:
+            x = _as_complex(x, "to_deepinv") if self.complex_channels else x
+            y = linop(x) if ELLIPSES in linop.ishape else torch.stack([linop(each) for each in x])
+            return _as_channels(y) if self.complex_channels else y
+
+    return LinopPhysics
+
+
+def from_deepinv(
+    physics: LinearPhysics,
+    ishape: Sequence[NamedDimension | str],
+    oshape: Sequence[NamedDimension | str],
+    *,
+    complex_channels: bool = False,
+    name: str | None = None,
+) -> NamedLinop:
+    """Return an operator that calls a ``LinearPhysics`` of DeepInverse, without noise.
+
+    Parameters
+    ----------
+    physics : deepinv.physics.LinearPhysics
+        Linear over complex numbers where it is given any. It becomes a part of the operator, and
+        its parameters are those of the operator.
+    ishape, oshape : sequences of dimensions
+        Names for the dimensions of images and measurements without their batch, as in
+        ``("C", "Nx", "Ny")``. A ``...`` at the front of both stands for any batch.
+    complex_channels : bool
+        Whether the physics has real tensors (B, 2, ...) that stand for complex ones: the operator
+        then has complex tensors, and there is no name for the channel.
+    name : str, optional
+
+    Returns
+    -------
+    NamedLinop
+        With gradients if the physics has them. None of its named dimensions can be cut.
+
+    Raises
+    ------
+    ImportError
+        If DeepInverse is not installed (the extra ``deepinv``).
+    TypeError
+        If it is no LinearPhysics; when called, if it returns no tensor (as stacked physics do).
+    ValueError
+        If ``...`` is not at the front of both shapes or of none; when called, if what the physics
+        returns has not two real channels with ``complex_channels``.
+    """
+    kind = needed("deepinv.physics", "from_deepinv", "deepinv").LinearPhysics
+    if not isinstance(physics, kind):
+        raise TypeError(f"from_deepinv: physics must be a LinearPhysics, got {type(physics)}")
+    shape = NamedShape(ishape, oshape)
+    begins = {side[:1] == (ELLIPSES,) for side in (shape.ishape, shape.oshape)}
+    if len(begins) > 1 or ELLIPSES in (*shape.ishape[1:], *shape.oshape[1:]):
+        raise ValueError(
+            f"from_deepinv: a ... must be at the front of both shapes or nowhere, got {shape}"
+        )
+    return _PhysicsLinop(shape, physics, complex_channels, name or type(physics).__name__)
+
+
+class _PhysicsLinop(NamedLinop):
+    """An operator that calls a physics on tensors with any number of batch dimensions."""
+
+    def __init__(self, shape: NamedShape, physics: Any, complex_channels: bool, name: str) -> None:
+        super().__init__(shape, name)
+        self.physics, self.complex_channels = physics, complex_channels
+
+    @staticmethod
+    def fn(linop: _PhysicsLinop, x: Tensor, /) -> Tensor:
+        """Return A x."""
+        return linop._call("A", x)
+
+    @staticmethod
+    def adj_fn(linop: _PhysicsLinop, x: Tensor, /) -> Tensor:
+        """Return A^H x."""
+        return linop._call("A_adjoint", x)
+
+    @staticmethod
+    def normal_fn(linop: _PhysicsLinop, x: Tensor, /) -> Tensor:
+        """Return A^H A x."""
+        return linop._call("A_adjoint_A", x)
+
+    @staticmethod
+    def adj_normal_fn(linop: _PhysicsLinop, x: Tensor, /) -> Tensor:
+        """Return A A^H x."""
+        return linop._call("A_A_adjoint", x)
+
+    def _call(self, method: str, x: Tensor) -> Tensor:
+        n_dims = sum(dim != ELLIPSES for dim in self.ishape)
+        batch, own = x.shape[: x.ndim - n_dims], x.shape[x.ndim - n_dims :]
+        x = x.reshape(batch.numel(), *own)
+        y = getattr(self.physics, method)(_as_channels(x) if self.complex_channels else x)
+        if not isinstance(y, Tensor):
+            raise TypeError(
+                f"from_deepinv: {method} of {type(self.physics).__name__} must return a tensor, "
+                f"got {type(y)}; take apart what is stacked"
+            )
+        y = _as_complex(y, "from_deepinv") if self.complex_channels else y
+        return y.reshape(*batch, *y.shape[1:])
+
+
+def _as_complex(x: Tensor, owner: str) -> Tensor:
+    """Return the complex tensor (B, ...) for a real one (B, 2, ...)."""
+    if not x.is_floating_point() or x.ndim < 2 or x.shape[1] != 2:
+        raise ValueError(
+            f"{owner}: with complex_channels tensors must be real with 2 channels, (B, 2, ...), "
+            f"got {x.dtype} of shape {tuple(x.shape)}"
+        )
+    return torch.complex(x[:, 0], x[:, 1])
+
+
+def _as_channels(y: Tensor) -> Tensor:
+    """Return the real tensor (B, 2, ...) for a complex, or real, one (B, ...)."""
+    return torch.stack([y.real, y.imag if y.is_complex() else torch.zeros_like(y)], 1)
