@@ -10,7 +10,7 @@ is that of a penalised problem: total variation by ADMM, or wavelets by FISTA.
     python examples/sense.py
     python examples/sense.py --batch C=4,Nz=8 --devices cuda:0,cuda:1
     python examples/sense.py --image volume.nii.gz --acceleration 6
-    python examples/sense.py --regularize tv
+    python examples/sense.py --trajectory radial --regularize tv
     python examples/sense.py --kspace kspace.npy --maps maps.npy --mask mask.npy
 
 Exit status: 0, or 1 if whole and split differ by more than rounding or are not clearly better
@@ -38,6 +38,7 @@ from torch import Tensor
 
 from torchlinops import (
     FFT,
+    NUFFT,
     BatchSpec,
     Dense,
     Gradient,
@@ -59,8 +60,10 @@ from torchlinops.alg import (
 GRID = ("Nx", "Ny")
 
 
-def sense_operator(maps: Tensor, mask: Tensor) -> NamedLinop:
+def sense_operator(maps: Tensor, mask: Tensor, locs: Tensor | None = None) -> NamedLinop:
     """Return A = M F S, from an image (Nz, Nx, Ny) to its samples (C, Nz, K).
+
+    With locations M F is a non-uniform Fourier transform.
 
     Parameters
     ----------
@@ -68,8 +71,12 @@ def sense_operator(maps: Tensor, mask: Tensor) -> NamedLinop:
         Coil sensitivity maps, shape (C, Nz, Nx, Ny).
     mask : Tensor
         Sampled points of the centred k-space grid, shape (Nx, Ny).
+    locs : Tensor, optional
+        Sampled locations that are not on the grid, shape (K, 2), instead of the mask.
     """
     S = Dense(maps, ("C", "Nz", "Nx", "Ny"), ("Nz", "Nx", "Ny"), ("C", "Nz", "Nx", "Ny"))
+    if locs is not None:
+        return NUFFT(locs, maps.shape[-2:], ("K",)) @ S
     F = FFT(2, centered=True)
     M = Sampling.from_mask(mask)
     return M @ F @ S
@@ -130,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_range("--weight", options.weight, 0, 1)
         if options.regularize == "wavelet":
             wavelet(scan.mask.shape)
-        A = sense_operator(scan.maps, scan.mask)
+        A = sense_operator(scan.maps, scan.mask, scan.locs)
         batched = create_batched_linop(A, spec)
         with output_folder(options.output):
             return run(A, batched, scan, devices, options)
@@ -205,6 +212,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--acceleration", type=float, default=4.0, help="grid points per sample (%(default)s)"
     )
     scanner.add_argument(
+        "--trajectory",
+        choices=("cartesian", "radial", "spiral"),
+        default="cartesian",
+        help="where in k-space the samples are (%(default)s)",
+    )
+    scanner.add_argument(
         "--noise",
         type=float,
         default=0.005,
@@ -242,9 +255,19 @@ def load(options: argparse.Namespace) -> Scan:
             raise BadInput("--kspace, --maps and --mask must be given together")
         if options.image:
             raise BadInput("--image and --kspace must not be given together")
+        if options.trajectory != "cartesian":
+            raise BadInput(
+                "--trajectory must be cartesian for --kspace, which is on a grid, got "
+                f"{options.trajectory}"
+            )
         return load_scan(*measured_files)
     return simulated_scan(
-        options.image, options.coils, options.acceleration, options.noise, options.seed
+        options.image,
+        options.coils,
+        options.acceleration,
+        options.noise,
+        options.seed,
+        options.trajectory,
     )
 
 

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from torchlinops import NamedLinop
+from torchlinops.imaging import trajectories
 
+INTERLEAVES = 8
 NPY_BEGINS = b"\x93NUMPY"
 
 
@@ -29,7 +31,9 @@ class Scan:
     maps: Tensor
     """Coil sensitivity maps, (C, Nz, Nx, Ny), complex."""
     mask: Tensor
-    """Sampled points of the centred k-space, (Nx, Ny), bool."""
+    """Sampled points of the centred k-space, (Nx, Ny), bool; not used where there are locations."""
+    locs: Tensor | None
+    """Sampled locations that are not on the grid, (K, 2), in cycles per field of view."""
     reference: Tensor | None
     """The image to be found, (Nz, Nx, Ny), where it is known."""
     kspace: Tensor | None
@@ -56,7 +60,12 @@ class Scan:
 
 
 def simulated_scan(
-    image: Path | None, coils: int, acceleration: float, noise: float, seed: int
+    image: Path | None,
+    coils: int,
+    acceleration: float,
+    noise: float,
+    seed: int,
+    trajectory: str,
 ) -> Scan:
     """Return a scan of a volume with simulated coils and undersampling."""
     check_range("--coils", coils, 1, 1024)
@@ -67,18 +76,21 @@ def simulated_scan(
     origin = "the example of nibabel, a brain" if image is None else "given"
     volume = load_volume(path)
     mask = variable_density_mask(volume.shape[1:], acceleration, seed)
+    locs, sampled = locations(trajectory, volume.shape[1:], acceleration)
+    if locs is None:
+        sampled = f"variable-density sampling of {int(mask.sum())} in {mask.numel()} points"
     size = "x".join(map(str, volume.shape))
     return Scan(
         maps=coil_maps(coils, volume.shape),
         mask=mask,
+        locs=locs,
         reference=volume,
         kspace=None,
         noise=noise,
         seed=seed,
         description=(
             f"image       {path.name}, Nz x Nx x Ny = {size}: {origin}\n"
-            f"simulated   {coils} coil maps, variable-density sampling of "
-            f"{int(mask.sum())} in {mask.numel()} points, noise; seed {seed}"
+            f"simulated   {coils} coil maps, {sampled}, noise; seed {seed}"
         ),
     )
 
@@ -119,6 +131,7 @@ def load_scan(kspace_file: Path, maps_file: Path, mask_file: Path) -> Scan:
     return Scan(
         maps=_scaled(maps_file, maps),
         mask=torch.from_numpy(mask),
+        locs=None,
         reference=None,
         kspace=_scaled(kspace_file, np.where(mask, kspace, 0)),
         noise=0.0,
@@ -280,3 +293,20 @@ def variable_density_mask(shape: torch.Size, acceleration: float, seed: int) -> 
     probability = torch.where(centre, 1.0, (high * falling).clamp(max=1))
     generator = torch.Generator().manual_seed(seed)
     return torch.rand(tuple(shape), generator=generator) < probability
+
+
+def locations(trajectory: str, shape: torch.Size, acceleration: float) -> tuple[Tensor | None, str]:
+    """Return locations (K, 2), one for ``acceleration`` grid points, and what to say of them."""
+    size = max(shape)
+    n_points = shape.numel() / acceleration
+    if trajectory == "radial":
+        n_spokes = max(1, round(n_points / size))
+        locs = trajectories.radial_2d(n_spokes, size, tuple(shape))
+        return locs.flatten(0, 1), f"{n_spokes} spokes of {size} points"
+    if trajectory == "spiral":
+        n_readout = max(2, round(n_points / INTERLEAVES))
+        # Fewer turns and fewer points along them: both distances grow alike.
+        turns = size / (2 * INTERLEAVES * acceleration**0.5)
+        locs = trajectories.spiral_2d(INTERLEAVES, n_readout, tuple(shape), turns)
+        return locs.flatten(0, 1), f"{INTERLEAVES} spirals of {n_readout} points"
+    return None, ""

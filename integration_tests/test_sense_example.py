@@ -102,6 +102,24 @@ def test_a_penalty_lowers_the_error(
     assert f"{method} whole: 100%" in said and f"{method} split: 100%" in said
 
 
+@pytest.mark.parametrize(
+    ("trajectory", "said"), [("radial", "10 spokes of 24 points"), ("spiral", "8 spirals of 30 ")]
+)
+def test_samples_may_be_anywhere(
+    trajectory: str,
+    said: str,
+    tmp_path: Path,
+    sense: ModuleType,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--image", str(brain(tmp_path)), "--acceleration", "2", "--regularize", "tv"]
+    output = tmp_path / "out"
+    assert sense.main([*options, "--trajectory", trajectory, "--output", str(output)]) == 0
+    found = json.loads((output / "sense.json").read_text())
+    assert found["agrees"] and found["whole"]["error"] < 0.3
+    assert said in capsys.readouterr().out
+
+
 def test_measured_data_is_reconstructed(tmp_path: Path, sense: ModuleType) -> None:
     output = tmp_path / "out"
     status = sense.main([*scan(tmp_path), "--batch", "C=1", "--output", str(output)])
@@ -231,6 +249,10 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "odd slices": (
         lambda folder: [*saved("a.npy", np.ones((2, 16, 15)))(folder), "--regularize", "wavelet"],
         "--regularize wavelet: slices must have an even number of pixels along both axes, 14 or",
+    ),
+    "k-space off the grid": (
+        lambda folder: [*scan(folder), "--trajectory", "spiral"],
+        "--trajectory must be cartesian for --kspace, which is on a grid, got spiral",
     ),
     "k-space alone": (lambda folder: scan(folder)[:2], "must be given together"),
     "k-space and image": (

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 EXAMPLES = Path(__file__).parents[1] / "examples"
 OPTIONS = [
     *("--coils", "--acceleration", "--noise", "--seed", "--iterations"),
-    *("--batch", "--devices", "--weight", "--regularize"),
+    *("--batch", "--devices", "--weight", "--regularize", "--trajectory"),
 ]
 
 tiles = st.sampled_from(["C=1", " C = 2", "Nz=1", "K=9", "Q=1"])
