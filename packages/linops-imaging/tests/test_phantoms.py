@@ -5,7 +5,15 @@ import pytest
 import torch
 
 from linops_core import FFT
-from linops_imaging.phantoms import CoilSeries, shepp_logan, shepp_logan_kspace
+from linops_imaging import ParallelBeam
+from linops_imaging.phantoms import (
+    _HEAD,
+    CoilSeries,
+    _unit_radius,
+    shepp_logan,
+    shepp_logan_kspace,
+    shepp_logan_sinogram,
+)
 
 
 @pytest.mark.parametrize("ndim", [2, 3])
@@ -27,6 +35,34 @@ def test_the_transform_is_the_integral_of_the_image(ndim: int) -> None:
             expected = part / n**ndim * math.sqrt(size**ndim)
             limit = 1e-3 * math.sqrt(size**ndim)
             assert (found.view(len(weighted), -1)[:, number] - expected).abs().max() < limit
+
+
+@pytest.mark.parametrize("sizes", [(96, 96), (97, 64)])
+def test_line_integrals_are_those_of_the_image(sizes: tuple[int, int]) -> None:
+    """Of pixels that are so small that edges hardly matter, an odd number of them in each."""
+    fine, spacing, n_detectors = 9, 0.8, 171
+    angles = torch.tensor([0.0, 0.4, math.pi / 2, 2.0, -3.0], dtype=torch.float64)
+    found = shepp_logan_sinogram(angles, n_detectors, sizes, spacing)
+    axes = [(torch.arange(n * fine) // fine - n // 2 + 0.0) for n in sizes]
+    within = (torch.arange(fine) - fine // 2) / fine
+    axes = [(at + within.repeat(n)) * 2 / n for at, n in zip(axes, sizes, strict=True)]
+    at = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).double()
+    parts = [e.intensity * (_unit_radius(e, at) <= 1).double() for e in _HEAD]
+    image = torch.stack(parts).sum(0)
+    A = ParallelBeam(angles, n_detectors, image.shape, spacing * fine)
+    assert (A(image) / fine - found).norm() < 1e-2 * found.norm()
+
+
+def test_the_transform_of_a_projection_is_a_line_of_k_space() -> None:
+    angles, n, spacing = torch.tensor([0.3, 1.9], dtype=torch.float64), 64, 0.02
+    rays = shepp_logan_sinogram(angles, 6001, n, spacing)
+    s = (torch.arange(6001) - 3000) * spacing - (n // 2 - (n - 1) / 2) * (
+        angles.cos() + angles.sin()
+    ).unsqueeze(-1)
+    for where in (0.0, 1.5, -4.0):
+        found = (rays * torch.exp(-2j * math.pi * where / n * s)).sum(-1) * spacing / n
+        locs = where * torch.stack([angles.cos(), angles.sin()], -1)
+        torch.testing.assert_close(found, shepp_logan_kspace(locs, [n, n]), atol=1e-4, rtol=0)
 
 
 def test_it_is_in_the_scale_of_an_orthonormal_transform() -> None:

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from ._checks import check_dtype, check_number, sizes_of_grid
+from ._parallel_beam import ParallelBeam
 
-__all__ = ["CoilSeries", "shepp_logan", "shepp_logan_kspace"]
+__all__ = ["CoilSeries", "shepp_logan", "shepp_logan_kspace", "shepp_logan_sinogram"]
 
 
 class _Ellipse(NamedTuple):
@@ -162,6 +163,80 @@ def shepp_logan_kspace(
         total = torch.einsum("cp,...p->c...", coefficients, _transform(shifted))
     precision = torch.complex128 if locs.dtype == torch.float64 else torch.complex64
     return (math.sqrt(math.prod(sizes)) * total).to(precision)
+
+
+def shepp_logan_sinogram(
+    angles: Tensor,
+    n_detectors: int,
+    grid_size: int | Sequence[int],
+    detector_spacing: float = 1.0,
+) -> Tensor:
+    r"""Return line integrals of the head of Shepp and Logan, in closed form.
+
+    They are those that :class:`linops_imaging.ParallelBeam` approximates from the pixels of
+    :func:`shepp_logan`, with the same arguments and the same rays; lengths are in pixels. That of
+    an ellipse whose intensity is 1, of the image of the unit disc under a matrix B, along a ray
+    with unit normal n in a distance d to its centre, is
+
+    .. math:: p = 2 \, |\det B| \, \sqrt{|B^T n|^2 - d^2} \, / \, |B^T n|^2 .
+
+    Parameters
+    ----------
+    angles : Tensor
+        Real, (A,), in radians.
+    n_detectors : int
+        D, at least 1.
+    grid_size : (int, int)
+        Of the image that the head fills.
+    detector_spacing : float
+        Distance of neighbouring rays, positive.
+
+    Returns
+    -------
+    Tensor
+        Real, (A, D), in the precision of the angles.
+
+    Raises
+    ------
+    TypeError
+        If the angles are not real numbers, or a number is no integer.
+    ValueError
+        If a number or the number of dimensions is not as said.
+
+    References
+    ----------
+    A. C. Kak and M. Slaney, "Principles of computerized tomographic imaging", IEEE Press (1988),
+    section 3.1.
+
+    Examples
+    --------
+    >>> from linops_imaging import ParallelBeam
+    >>> angles = torch.tensor([0.0, 1.0])
+    >>> analytic = shepp_logan_sinogram(angles, 180, (128, 128))
+    >>> pixels = ParallelBeam(angles, 180, (128, 128))(shepp_logan([128, 128]))
+    >>> bool((analytic - pixels).norm() < 0.03 * analytic.norm())
+    True
+    """
+    # What ParallelBeam refuses is refused by it.
+    rays = ParallelBeam(angles, n_detectors, grid_size, detector_spacing)
+    half = [size / 2 for size in rays.grid_size]
+    # The middle of the phantom is index N // 2, that of the rays (N - 1) / 2.
+    shift = [size // 2 - (size - 1) / 2 for size in rays.grid_size]
+    at = angles.to(torch.float64).unsqueeze(-1)
+    normals = torch.stack([at.cos(), at.sin()], -1)  # (A, 1, 2)
+    detectors = torch.arange(rays.n_detectors, dtype=torch.float64, device=angles.device)
+    s = (detectors - (rays.n_detectors - 1) / 2) * rays.detector_spacing
+    total = torch.zeros(len(angles), rays.n_detectors, dtype=torch.float64, device=angles.device)
+    for ellipse in _HEAD:
+        half_axes = normals.new_tensor(ellipse.half_axes[:2])
+        seen = half_axes * _turned(ellipse, normals.new_tensor(half) * normals)  # B^T n
+        middle = [c * h + o for c, h, o in zip(ellipse.centre, half, shift, strict=False)]
+        distance = s - (normals * normals.new_tensor(middle)).sum(-1)
+        squared = seen.square().sum(-1)
+        area = math.prod(half) * math.prod(ellipse.half_axes[:2])
+        chord = (squared - distance.square()).clamp(min=0).sqrt() / squared
+        total += 2 * ellipse.intensity * area * chord
+    return total.to(angles.dtype)
 
 
 class CoilSeries:
