@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from linops_core import SliceableLinop
+from linops_core import Interpolate, NamedLinop, SliceableLinop
 from nameddim import NamedDimension, NamedShape
 
-from ._kaiser_bessel import deapodisation
+from ._kaiser_bessel import beatty_beta, deapodisation, padded_size
 
 
 class OversampledFFT(SliceableLinop):
@@ -88,3 +88,24 @@ class OversampledFFT(SliceableLinop):
         if dim in shapes["image"] or dim in shapes["grid"]:
             return "a Fourier transform mixes all of its grid; cut along points, frames or coils"
         return super().why_opaque(dim)
+
+
+def gridded_transform(
+    locs: Tensor,
+    sizes: Sequence[int],
+    oversampling: float,
+    width: float,
+    points: Sequence[NamedDimension],
+    image: Sequence[NamedDimension],
+    grid: Sequence[NamedDimension],
+    batch: Sequence[NamedDimension],
+) -> NamedLinop:
+    """Return the chain that is a NUFFT: a transform on a finer grid, and its interpolation."""
+    padded = tuple([padded_size(size, oversampling) for size in sizes])
+    scale = [larger / size for larger, size in zip(padded, sizes, strict=True)]
+    beta = beatty_beta(width, min(scale))
+    fourier = OversampledFFT(image, grid, sizes, padded, batch, width, beta)
+    interpolate = Interpolate(
+        locs, padded, batch, points, grid, width, kernel_params={"beta": beta}, scale=scale
+    )
+    return interpolate @ fourier

@@ -1,0 +1,95 @@
+"""The normal operator of a non-uniform Fourier transform as a convolution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from ._kaiser_bessel import padded_size
+
+# Bytes of the grid of a convolution that is computed at a time, or that of one image if it is more.
+_STEP = 2**22
+
+
+def convolution_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes of a grid on which images are convolved: even, and at least 2 N - 1."""
+    return tuple([padded_size(2 * size - 1, 1.0) for size in sizes])
+
+
+def kernel_of(
+    locs: Tensor, weights: Tensor, sizes: Sequence[int], adjoint: Callable[[Tensor], Tensor]
+) -> Tensor:
+    r"""Return the transform of :math:`T_d = \frac1{\prod N} \sum_j w_j e^{2 \pi i l_j d / N}`.
+
+    T is Hermitian: half of it, for differences d that are not negative along the last axis, gives
+    all of its transform, which is real. N differences along each axis, a quadrant, are the adjoint
+    NUFFT of the weights, times a phase that moves the image there.
+
+    Parameters
+    ----------
+    locs : Tensor
+        (K, D), double precision.
+    weights : Tensor
+        Real, (K,).
+    sizes : sequence of int
+        D numbers N.
+    adjoint : callable
+        The adjoint of a NUFFT of these locations.
+
+    Returns
+    -------
+    Tensor
+        Real, double precision, of the sizes of :func:`convolution_sizes`.
+    """
+    padded = convolution_sizes(sizes)
+    shape = (*padded[:-1], padded[-1] // 2 + 1)
+    half = torch.zeros(shape, dtype=torch.complex128, device=locs.device)
+    firsts = [(0, -size) for size in sizes[:-1]]
+    for corner in product(*firsts, (0,)):
+        # At index 0 of the image the difference is that of the corner.
+        turns = [(first + n // 2) / n for first, n in zip(corner, sizes, strict=True)]
+        angles = (locs * torch.tensor(turns, dtype=locs.dtype, device=locs.device)).sum(-1)
+        quadrant = adjoint(torch.polar(weights.to(locs.dtype), 2 * math.pi * angles))
+        places, used = [], []
+        for first, n, larger in zip(corner, sizes, padded, strict=True):
+            n_unused = int(first < 0)  # the difference -N does not occur
+            used.append(slice(n_unused, n))
+            places.append(slice((first + n_unused) % larger, (first + n - 1) % larger + 1))
+        if all(piece.start < piece.stop for piece in used):
+            half[tuple(places)] = quadrant[tuple(used)]
+    kernel: Tensor = torch.fft.hfftn(half, s=padded, dim=tuple(range(-len(sizes), 0)))
+    return kernel / math.sqrt(math.prod(sizes))
+
+
+def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return images (B, ...) convolved with what has the transform ``kernel``, some at a time."""
+    axes = tuple(range(-len(sizes), 0))
+    result = torch.empty_like(x, memory_format=torch.contiguous_format)
+    step = max(1, _STEP // (kernel.numel() * x.element_size()))
+    for some, part in zip(x.split(step), result.split(step), strict=True):
+        part.copy_(_cropped(_spectrum(some, kernel, axes).mul_(kernel), sizes, axes))
+    return result
+
+
+def _spectrum(x: Tensor, kernel: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return the transform of x with zeros behind it: first where there are fewest of them."""
+    last, first = axes[-2:], axes[:-2]
+    x = torch.fft.fftn(x, [kernel.shape[axis] for axis in last], last)
+    for axis in reversed(first):
+        x = torch.fft.fft(x, kernel.shape[axis], axis)
+    return x
+
+
+def _cropped(x: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor:
+    """Return the first elements of the inverse transform of x."""
+    last, first = axes[-2:], axes[:-2]
+    for axis in first:
+        x = torch.fft.ifft(x, dim=axis).narrow(axis, 0, sizes[axis])
+    x = torch.fft.ifftn(x, dim=last)
+    for axis in last:
+        x = x.narrow(axis, 0, sizes[axis])
+    return x

@@ -1,0 +1,245 @@
+"""The normal operator of a NUFFT that convolves, with kernels that follow locations and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import product
+from threading import Lock
+from typing import Any, Protocol, Self, TypeAlias, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
+
+from linops_core import (
+    Chain,
+    Diagonal,
+    Interpolate,
+    NamedLinop,
+    Normal,
+    TensorState,
+    Wrapper,
+    linear_function,
+    writing_is_safe,
+)
+from nameddim import ND, get_nd_shape
+
+from ._kaiser_bessel import chosen
+from ._oversampled_fft import gridded_transform
+from ._toeplitz import convolved, kernel_of
+
+Place: TypeAlias = tuple[object, ...]
+
+
+class Transform(Protocol):
+    """What a NUFFT has of use here."""
+
+    grid_size: tuple[int, ...]
+
+    @property
+    def interpolate(self) -> Interpolate:
+        """The part that has the locations."""
+
+
+class ToeplitzNormal(Wrapper):
+    """The composition of a NUFFT, real weights and the adjoint, applied as a convolution.
+
+    It behaves in each dimension as that composition, which is its operand, and is applied as such
+    where no kernel may be kept: where somebody differentiates with respect to locations or weights,
+    traces or transforms.
+
+    Parameters
+    ----------
+    chain : Chain
+        A NUFFT, perhaps a Diagonal, and the adjoint.
+    """
+
+    def __init__(self, chain: NamedLinop) -> None:
+        super().__init__(chain)
+        self._kept = KeptKernels()
+
+    @classmethod
+    def of(cls, chain: NamedLinop) -> NamedLinop:
+        """Return the operator around ``chain``, or ``chain`` where that is no convolution."""
+        is_one = isinstance(chain, Chain) and multiplies_points(chain)
+        return cls(chain).as_endomorphism() if is_one else chain
+
+    @property
+    def name(self) -> str:
+        """The name given, else that of the operator with ``.N``."""
+        return self._name or f"{self._parts()[0].name}.N"
+
+    @staticmethod
+    def fn(linop: ToeplitzNormal, x: Tensor, /) -> Tensor:
+        """Return A^H D A x."""
+        transform, diagonal = linop._transform(), linop._diagonal()
+        tensors = [transform.interpolate.locs, *([] if diagonal is None else [diagonal.weight])]
+        is_real = linop._is_squared() or not any(tensor.is_complex() for tensor in tensors)
+        if not is_real or not may_be_kept(x, tensors):
+            return linop.linop(x)
+        check_device(linop.name, x, tensors[0])
+        x = x.to(reduce(torch.promote_types, [t.dtype for t in (x, *tensors)], torch.complex64))
+        return linear_function(linop._convolved, linop._convolved, x)
+
+    adj_fn = fn  # the weights are real
+    conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
+    _sizes_to_check = NamedLinop._sizes_to_check  # the operand is mostly not asked
+
+    def kernels(self) -> Iterator[Tensor]:
+        """Yield the kernel of each frame, the last one fastest."""
+        transform, diagonal = self._transform(), self._diagonal()
+        interpolate, tensors = transform.interpolate, [transform.interpolate.locs]
+        locs = interpolate.weight_part("locs")
+        if diagonal is None:
+            weights = torch.ones((), dtype=locs.dtype, device=locs.device).expand(locs.shape[:-1])
+        else:
+            tensors.append(diagonal.weight)
+            weights = self._weights_of_points(diagonal, interpolate, locs.shape[:-1])
+        n_frame_axes = len(interpolate.shape.other_shapes["frames"])
+        for index in product(*map(range, locs.shape[:n_frame_axes])):
+            own, of_own = locs[index], weights[index]
+            place = (_place(own), diagonal and _place(of_own))
+            yield self._kept.of(tensors, place, lambda: self._kernel(own, of_own))  # noqa: B023 (called at once)
+
+    def _kernel(self, locs: Tensor, weights: Tensor) -> Tensor:
+        """Return the kernel of one frame, in the precision of locations and weights."""
+        sizes = self._transform().grid_size
+        if self._is_squared():
+            weights = weights.abs().square()
+        dtypes = (locs.dtype, weights.dtype)
+        dtype = reduce(torch.promote_types, dtypes, torch.float32)
+        grid_size = torch.tensor(sizes, dtype=torch.float64, device=locs.device)
+        at = locs.reshape(-1, len(sizes)).double()
+        at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
+        oversampling, width = chosen(
+            1e-11 if dtype == torch.float64 else 2e-5, sizes, torch.float64
+        )
+        image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
+        linop = gridded_transform(at, sizes, oversampling, width, (ND("P"),), image, grid, ())
+        return kernel_of(at, weights.reshape(-1), sizes, linop.H).to(dtype)
+
+    def _convolved(self, x: Tensor) -> Tensor:
+        transform = self._transform()
+        sizes = transform.grid_size
+        at, last = transform.interpolate.frame_axes(x.ndim - len(sizes))
+        moved = x.movedim(at, last)
+        n_batch_axes = moved.ndim - len(sizes) - len(last)
+        images = moved.reshape(
+            moved.shape[:n_batch_axes].numel(), -1, *sizes
+        )  # batch, frames, image
+        result = torch.empty_like(images, memory_format=torch.contiguous_format)
+        for frame, kernel in enumerate(self.kernels()):
+            result[:, frame] = convolved(images[:, frame], kernel, sizes)
+        return result.reshape(moved.shape).movedim(last, at)
+
+    def _parts(self) -> Sequence[NamedLinop]:
+        return cast(Chain, self.linop).linops
+
+    def _transform(self) -> Transform:
+        return cast(Transform, self._parts()[0])
+
+    def _diagonal(self) -> Diagonal | None:
+        parts = self._parts()
+        return diagonal_of(parts[1]) if len(parts) == 3 else None
+
+    def _is_squared(self) -> bool:
+        parts = self._parts()
+        return len(parts) == 3 and isinstance(parts[1], Normal)
+
+    def _weights_of_points(
+        self, diagonal: Diagonal, interpolate: Interpolate, lengths: Sequence[int]
+    ) -> Tensor:
+        """Return a view of the weights as frames and points."""
+        n_frame_axes = len(interpolate.shape.other_shapes["frames"])
+        n_axes = len(self._parts()[0].oshape)
+        weights = diagonal.aligned_weight(n_axes)
+        weights = weights[(None,) * (n_axes - weights.ndim)]
+        n_batch_axes = n_axes - (len(lengths) - n_frame_axes)
+        weights = weights.movedim(*interpolate.frame_axes(n_batch_axes))
+        return weights[(0,) * (n_batch_axes - n_frame_axes)].expand(lengths)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the kernels: a copy makes its own."""
+        return {**super().__getstate__(), "_kept": KeptKernels()}
+
+
+class KeptKernels:
+    """Kernels of parts of some tensors, for as long as these do not change.
+
+    Tiles share it with the whole, and find a frame by where its locations and weights are.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._states: list[TensorState] = []
+        self._kernels: dict[Place, Tensor] = {}
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
+
+    def of(self, tensors: Sequence[Tensor], place: Place, make: Callable[[], Tensor]) -> Tensor:
+        """Return the kernel of a place in ``tensors``, made by ``make`` where none is kept."""
+        with self._lock:
+            are_current = len(self._states) == len(tensors) and all(
+                state.is_current(tensor)
+                for state, tensor in zip(self._states, tensors, strict=True)
+            )
+            if not are_current:
+                self._kernels.clear()
+                self._states = [TensorState(tensor) for tensor in tensors]
+            if place not in self._kernels:
+                with torch.inference_mode(False), torch.no_grad():
+                    self._kernels[place] = make()
+            return self._kernels[place]
+
+
+def diagonal_of(inner: NamedLinop) -> Diagonal | None:
+    """Return the Diagonal that ``inner`` is, or is the normal of."""
+    linop = inner.linop if isinstance(inner, Normal) else inner
+    return linop if isinstance(linop, Diagonal) else None
+
+
+def multiplies_points(chain: Chain) -> bool:
+    """Return whether points and frames are multiplied between there and back, and not coils."""
+    if len(chain.linops) == 2:
+        return True
+    transform, inner, *others = chain.linops
+    diagonal = diagonal_of(inner)
+    if diagonal is None or len(others) != 1:
+        return False
+    of_points = cast(Transform, transform).interpolate.shape.other_shapes["locs_shape"]
+    return set(diagonal.shape.other_shapes["weight_shape"]) <= set(of_points)
+
+
+def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
+    """Return whether changes of the tensors would be seen, and nobody follows what is computed.
+
+    Nobody counts the writes of some optimizers, nor those to tensors of inference mode.
+    """
+    kinds = (Tensor, torch.nn.Parameter)
+    return (
+        writing_is_safe()
+        and type(x) in kinds
+        and not x.is_meta
+        and all(
+            type(tensor) in kinds
+            and not (tensor.is_meta or tensor.requires_grad or tensor.is_inference())
+            and tensor.grad is None
+            and unpack_dual(tensor).tangent is None
+            for tensor in tensors
+        )
+    )
+
+
+def check_device(name: str, x: Tensor, locs: Tensor) -> None:
+    """Refuse an input that is not where the locations are."""
+    if x.device != locs.device:
+        raise ValueError(
+            f"{name}: the input must be on the device of the locations, {locs.device}, got "
+            f"{x.device}; move one of them"
+        )
+
+
+def _place(view: Tensor) -> Place:
+    return view.storage_offset(), view.shape, view.stride()
