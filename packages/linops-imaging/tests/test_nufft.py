@@ -206,6 +206,16 @@ LOCS = torch.zeros(3, 2)
         ({"width": 1}, ValueError, "width must be a number of at least 2.0, got 1"),
         ({"width": math.inf}, ValueError, "width must be a number of at least 2.0, got inf"),
         ({"method": "magic"}, ValueError, "method must be .*, got 'magic'"),
+        (
+            {"method": "table", "table_budget": 9},
+            ValueError,
+            "table_budget must be at least .* raise",
+        ),
+        (
+            {"method": "table", "locs": LOCS.clone().requires_grad_()},
+            ValueError,
+            "needs locations that do not require gradients",
+        ),
         ({"tol": 1e-3, "width": 6}, ValueError, "tol must be given alone"),
         ({"tol": 1e-9}, ValueError, r"tol must be .* at least .*, got 1e-09; .* locs.double\(\)"),
         ({"tol": 1e-30, "locs": LOCS.double()}, ValueError, "tol must .* torch.float64, got 1e-30"),
@@ -216,6 +226,28 @@ def test_bad_arguments(change: dict[str, object], error: type[Exception], match:
     arguments = {"locs": LOCS, "grid_size": (4, 4), "output_shape": ("K",), **change}
     with pytest.raises(error, match=f"NUFFT: .*{match}"):
         NUFFT(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["auto", "table", "interpolate"])
+def test_all_methods_give_the_same_values(method: str) -> None:
+    sizes = (5, 4)
+    locs = locations(2, 6, sizes=sizes)
+    A, B = (
+        NUFFT(locs, sizes, ("T", "K"), batch_shape=("C", "T"), method=way)
+        for way in (method, "interpolate")
+    )
+    assert bool(A.interpolate.table_nbytes) == (method != "interpolate")
+    x = torch.randn(3, 2, *sizes, dtype=torch.complex128)
+    torch.testing.assert_close(A(x), B(x))
+    torch.testing.assert_close(A.H(B(x)), B.H(B(x)))
+    locs.mul_(0.5)
+    torch.testing.assert_close(A(x), B(x))
+
+
+def test_past_its_budget_there_is_no_table() -> None:
+    A = NUFFT(LOCS, (4, 4), ("K",), table_budget=100)
+    assert A.interpolate.table_nbytes == 0
+    assert A(torch.ones(4, 4)).shape == (3,)
 
 
 def test_an_input_on_another_device_is_refused() -> None:

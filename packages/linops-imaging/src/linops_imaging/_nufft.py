@@ -25,6 +25,8 @@ from ._kaiser_bessel import chosen
 from ._oversampled_fft import gridded_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
 
+_METHODS = ("auto", "table", "interpolate")
+
 # Bytes of the larger grid that is computed at a time, or one slice of the batch if it is more.
 _STEP = 2**25
 
@@ -67,8 +69,11 @@ class NUFFT(Wrapper):
     tol : float, optional
         In the place of ``oversamp`` and ``width``: the largest error of an entry of the matrix,
         relative to its absolute value. Random images mostly have errors of a fifth of it.
-    method : {"auto", "interpolate"}
-        How to interpolate.
+    method : {"auto", "table", "interpolate"}
+        "table": the weights of interpolation are kept, of which each location has the next
+        integer of ``width`` to the power of D, in a table that follows the locations; refused where
+        it does not fit in the budget. "interpolate": they are computed in each call. "auto": a
+        table where it fits, and where no gradients to the locations are asked for.
     toeplitz : bool
         Whether the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, convolves
         the image instead of computing values at the locations: two Fourier transforms of twice
@@ -76,6 +81,8 @@ class NUFFT(Wrapper):
         numbers as that grid has points, is made at the first call, by a NUFFT whose error is below
         2e-5 (single precision) or 1e-11 (double), and made anew once locations or weights have
         changed. Where gradients reach these, each step is taken.
+    table_budget : int, optional
+        Largest size of the table, in bytes; 2**28 by default.
 
     Raises
     ------
@@ -128,11 +135,12 @@ class NUFFT(Wrapper):
         tol: float | None = None,
         method: str = "auto",
         toeplitz: bool = False,
+        table_budget: int | None = None,
     ) -> None:
         sizes = sizes_of_grid("NUFFT", grid_size, 1, 2, 3)
         _check_locations(locs, sizes)
-        if method not in ("auto", "interpolate"):
-            raise ValueError(f'NUFFT: method must be "auto" or "interpolate", got {method!r}')
+        if method not in _METHODS:
+            raise ValueError(f"NUFFT: method must be one of {_METHODS}, got {method!r}")
         if tol is not None:
             if (oversamp, width) != (1.25, 4.0):
                 raise ValueError(
@@ -156,9 +164,10 @@ class NUFFT(Wrapper):
                 f"output_shape {points}, input_shape {image}, input_kshape {grid} and batch_shape "
                 f"{batch}"
             )
-        super().__init__(
-            gridded_transform(locs, sizes, oversamp, width, points, image, grid, batch)
-        )
+        make = partial(gridded_transform, locs, sizes, oversamp, width, points, image, grid, batch)
+        super().__init__(make(0 if method == "interpolate" else table_budget))
+        if method == "table" and not self.interpolate.table_nbytes:
+            _refuse_table(cast(Chain, make(2**62)).linops[1], self.interpolate.table_budget)
         self.grid_size, self.toeplitz = sizes, toeplitz
 
     @staticmethod
@@ -211,6 +220,20 @@ class NUFFT(Wrapper):
         axes = [a for a in range(x.ndim - n_own) if x.shape[a] > 1 and a not in frames]
         n_points = x.shape[: x.ndim - n_own].numel() * math.prod(interpolate.grid_size)
         return applied_in_parts(linop, x, axes, n_points * x.element_size())
+
+
+def _refuse_table(interpolate: NamedLinop, budget: int) -> None:
+    """Raise the error that says why no table is kept."""
+    nbytes = cast(Interpolate, interpolate).table_nbytes
+    if not nbytes:
+        raise ValueError(
+            'NUFFT: method="table" needs locations that do not require gradients and are of '
+            'torch.float32 or torch.float64, got others; use method="auto"'
+        )
+    raise ValueError(
+        f"NUFFT: table_budget must be at least {nbytes} bytes for this table, got {budget}; raise "
+        'it, choose a smaller width or a larger tol, or method="auto"'
+    )
 
 
 def applied_in_parts(

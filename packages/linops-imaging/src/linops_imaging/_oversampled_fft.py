@@ -99,6 +99,7 @@ def gridded_transform(
     image: Sequence[NamedDimension],
     grid: Sequence[NamedDimension],
     batch: Sequence[NamedDimension],
+    table_budget: int | None,
 ) -> NamedLinop:
     """Return the chain that is a NUFFT: a transform on a finer grid, and its interpolation."""
     padded = tuple([padded_size(size, oversampling) for size in sizes])
@@ -106,6 +107,14 @@ def gridded_transform(
     beta = beatty_beta(width, min(scale))
     fourier = OversampledFFT(image, grid, sizes, padded, batch, width, beta)
     interpolate = Interpolate(
-        locs, padded, batch, points, grid, width, kernel_params={"beta": beta}, scale=scale
+        locs,
+        padded,
+        batch,
+        points,
+        grid,
+        width,
+        kernel_params={"beta": beta},
+        scale=scale,
+        table_budget=table_budget,
     )
     return interpolate @ fourier

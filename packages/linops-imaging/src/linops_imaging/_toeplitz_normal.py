@@ -116,7 +116,7 @@ class ToeplitzNormal(Wrapper):
             1e-11 if dtype == torch.float64 else 2e-5, sizes, torch.float64
         )
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
-        linop = gridded_transform(at, sizes, oversampling, width, (ND("P"),), image, grid, ())
+        linop = gridded_transform(at, sizes, oversampling, width, (ND("P"),), image, grid, (), 0)
         return kernel_of(at, weights.reshape(-1), sizes, linop.H).to(dtype)
 
     def _convolved(self, x: Tensor) -> Tensor:
