@@ -1,6 +1,7 @@
 """The operators and data of medical imaging on named dimensions."""
 
 from . import coil_maps, interop, io, masks, phantoms, trajectories
+from ._density import density_compensation as density_compensation
 from ._fbp import fbp as fbp
 from ._finite_differences import FiniteDifference as FiniteDifference
 from ._finite_differences import Gradient as Gradient
@@ -8,6 +9,7 @@ from ._finite_differences import Laplacian as Laplacian
 from ._finite_differences import SymmetrizedGradient as SymmetrizedGradient
 from ._nufft import NUFFT as NUFFT
 from ._parallel_beam import ParallelBeam as ParallelBeam
+from ._toeplitz_kernel import toeplitz_kernel as toeplitz_kernel
 from ._wavelet import Wavelet as Wavelet
 
 __all__ = [
@@ -19,10 +21,12 @@ __all__ = [
     "SymmetrizedGradient",
     "Wavelet",
     "coil_maps",
+    "density_compensation",
     "fbp",
     "interop",
     "io",
     "masks",
     "phantoms",
+    "toeplitz_kernel",
     "trajectories",
 ]

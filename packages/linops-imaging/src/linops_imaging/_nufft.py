@@ -138,7 +138,7 @@ class NUFFT(Wrapper):
         table_budget: int | None = None,
     ) -> None:
         sizes = sizes_of_grid("NUFFT", grid_size, 1, 2, 3)
-        _check_locations(locs, sizes)
+        check_locations("NUFFT", locs, sizes)
         if method not in _METHODS:
             raise ValueError(f"NUFFT: method must be one of {_METHODS}, got {method!r}")
         if tol is not None:
@@ -281,24 +281,25 @@ def _check_numbers(**numbers: tuple[object, float]) -> None:
             raise ValueError(f"NUFFT: {name} must be a number of at least {least}, got {value!r}")
 
 
-def _check_locations(locs: Tensor, sizes: tuple[int, ...]) -> None:
+def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
+    """Refuse what are no locations of a k-space for images of these sizes."""
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
         kind = getattr(locs, "dtype", type(locs))
-        raise TypeError(f"NUFFT: the locations must be a tensor of real numbers, got {kind}")
+        raise TypeError(f"{owner}: the locations must be a tensor of real numbers, got {kind}")
     if locs.shape[-1:] != (len(sizes),):
         raise ValueError(
-            f"NUFFT: the last dimension of the locations must have size {len(sizes)} for images of "
-            f"{sizes}, got shape {tuple(locs.shape)}"
+            f"{owner}: the last dimension of the locations must have size {len(sizes)} for images "
+            f"of {sizes}, got shape {tuple(locs.shape)}"
         )
     if locs.is_meta or not locs.numel() or not writing_is_safe():
         return  # there are no values to look at
     largest = locs.detach().abs().flatten(0, -2).amax(0).tolist()
     if not all(map(math.isfinite, largest)):
-        raise ValueError("NUFFT: the locations must be finite, got some that are not")
+        raise ValueError(f"{owner}: the locations must be finite, got some that are not")
     # A little more is what rounding makes of N / 2.
     if any(far > size / 2 * (1 + 1e-4) for far, size in zip(largest, sizes, strict=True)):
         raise ValueError(
-            f"NUFFT: the locations must be in [-N / 2, N / 2] cycles per field of view for N of "
+            f"{owner}: the locations must be in [-N / 2, N / 2] cycles per field of view for N of "
             f"{sizes}, got absolute values up to {largest}; multiply locations in radians by "
             "N / (2 pi)"
         )

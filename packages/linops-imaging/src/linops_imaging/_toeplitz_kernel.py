@@ -1,0 +1,77 @@
+"""The kernel of the normal operator of a NUFFT, for programs that convolve themselves."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from linops_core import Chain, Diagonal
+
+from ._nufft import NUFFT
+from ._toeplitz_normal import ToeplitzNormal
+
+
+def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
+    r"""Return the transform of the kernel of :math:`A^H W A`, a convolution of images.
+
+    With :math:`T_d = (\prod N)^{-1} \sum_j w_j e^{2 \pi i \sum l_j d / N}` for differences d of two
+    pixels, it is :math:`\sum_d T_d e^{-2 \pi i k d / M}`: images with zeros behind them, up to M
+    along each axis, are transformed, multiplied with it, transformed back and cropped.
+    ``NUFFT(..., toeplitz=True).N`` does all of this.
+
+    Parameters
+    ----------
+    A : NUFFT
+    weights : Tensor, optional
+        Real, of frames and points, as ``A.locs`` without its last axis; 1 by default.
+
+    Returns
+    -------
+    Tensor
+        Real, (frames, M...) with M the next even number of factors 2, 3 and 5 of 2 N - 1, in the
+        precision of locations and weights. A new tensor; no gradient passes through it.
+
+    Raises
+    ------
+    TypeError
+        If A is no NUFFT, or the weights are not real numbers.
+    ValueError
+        If the weights are not of the shape of the locations.
+
+    References
+    ----------
+    J. A. Fessler, S. Lee, V. T. Olafsson, H. R. Shi and D. C. Noll, "Toeplitz-based iterative image
+    reconstruction for MRI with correction for magnetic field inhomogeneity", IEEE Transactions on
+    Signal Processing 53 (2005).
+
+    Examples
+    --------
+    >>> A = NUFFT(torch.tensor([[-1.0], [0.5]]), (4,), ("K",), tol=1e-3)
+    >>> toeplitz_kernel(A).shape
+    torch.Size([8])
+    """
+    if not isinstance(A, NUFFT) or A.is_adjoint:
+        raise TypeError(f"toeplitz_kernel: A must be a NUFFT, got {A!r}")
+    lengths = A.locs.shape[:-1]
+    chain: Chain
+    if weights is None:
+        chain = cast(Chain, A.H @ A)
+    else:
+        if not isinstance(weights, Tensor) or weights.is_complex():
+            kind = getattr(weights, "dtype", type(weights))
+            raise TypeError(
+                f"toeplitz_kernel: weights must be a tensor of real numbers, got {kind}"
+            )
+        if weights.shape != lengths:
+            raise ValueError(
+                f"toeplitz_kernel: weights must have the shape {tuple(lengths)} of the locations, "
+                f"got {tuple(weights.shape)}"
+            )
+        shapes = A.interpolate.shape.other_shapes
+        D = Diagonal.from_weight(weights.detach(), shapes["locs_shape"][:-1], A.oshape)
+        chain = cast(Chain, A.H @ D @ A)
+    kernels = torch.stack([*ToeplitzNormal(chain).kernels()])
+    n_frame_axes = len(A.interpolate.shape.other_shapes["frames"])
+    return kernels.reshape(*lengths[:n_frame_axes], *kernels.shape[1:])

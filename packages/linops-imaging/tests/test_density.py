@@ -1,0 +1,77 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_imaging import NUFFT, density_compensation, phantoms, trajectories
+
+
+@given(
+    st.lists(st.tuples(st.floats(-2, 2), st.floats(-2.5, 2.5)), min_size=1, max_size=6),
+    st.integers(0, 3),
+)
+def test_it_is_the_iteration_with_the_kernel_written_out(
+    points: list[tuple[float, float]], n_iterations: int
+) -> None:
+    locs = torch.tensor(points, dtype=torch.float64)
+    beta = math.pi * math.sqrt(9 - 0.8)
+    nodes = torch.arange(-9, 10, dtype=torch.float64)
+    t = (2 * locs.unsqueeze(-1) - nodes) / 2
+    inside = (1 - t.square()).clamp(min=0).sqrt()
+    values = torch.where(t.abs() < 1, torch.special.i0(beta * inside), 0)
+    values *= math.sqrt(2) * beta / (4 * math.sinh(beta))  # an integral of 1
+    matrix = (values[:, 0].unsqueeze(2) * values[:, 1].unsqueeze(1)).flatten(1)
+    expected = torch.ones(len(locs), dtype=torch.float64)
+    for _ in range(n_iterations):
+        expected = expected / (matrix @ matrix.T @ expected)
+    torch.testing.assert_close(density_compensation(locs, (4, 5), n_iterations), expected)
+
+
+def test_weights_are_areas() -> None:
+    """Of a radial trajectory they are rings, but for the first and the last samples."""
+    n_spokes, size = 200, 64
+    locs = trajectories.radial_2d(n_spokes, 2 * size, size, dtype=torch.float64)
+    weights = density_compensation(locs, (size, size), 30)
+    assert weights.shape == locs.shape[:-1]
+    radius = locs.norm(dim=-1)
+    expected = math.pi * radius / n_spokes * 0.5
+    inside = (radius[0] > 4) & (radius[0] < 26)
+    of_rings = (weights / expected).mean(0)[inside]
+    assert ((of_rings - 1).abs() < 0.1).all()
+    assert abs(weights.sum() / (math.pi * (size / 2) ** 2) - 1) < 0.05
+
+
+def test_weighted_data_give_the_image() -> None:
+    size = 64
+    locs = trajectories.radial_2d(220, 2 * size, size, dtype=torch.float64)
+    image = phantoms.shepp_logan([size, size]).double()
+    A = NUFFT(locs, (size, size), ("S", "R"), tol=1e-4)
+    weights = density_compensation(locs, (size, size))
+    # Nothing is sampled in the corners of k-space.
+    error = (A.H(weights * A(image)).real - image).norm() / image.norm()
+    assert error < 0.2
+
+
+LOCS = torch.zeros(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("locs", "sizes", "n_iterations", "error", "match"),
+    [
+        (LOCS.int(), (4, 4), 1, TypeError, "must be a tensor of real numbers, got torch.int32"),
+        (LOCS + 3, (4, 4), 1, ValueError, r"must be in \[-N / 2, N / 2\]"),
+        (LOCS + math.nan, (4, 4), 1, ValueError, "the locations must be finite"),
+        (LOCS, (4,), 1, ValueError, "must have size 1 for images"),
+        (LOCS, (4, 0), 1, ValueError, "grid_size must be"),
+        (LOCS, (4, 4), 1.5, TypeError, "n_iterations must be an integer"),
+        (LOCS, (4, 4), -1, ValueError, "n_iterations must be at least 0"),
+    ],
+)
+def test_bad_arguments(
+    locs: Tensor, sizes: tuple[int, ...], n_iterations: int, error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=f"density_compensation: .*{match}"):
+        density_compensation(locs, sizes, n_iterations)

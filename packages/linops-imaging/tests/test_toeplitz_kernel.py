@@ -1,0 +1,39 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_imaging import NUFFT, toeplitz_kernel
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_it_is_the_transform_of_the_sum(is_weighted: bool) -> None:
+    sizes = (5, 4)
+    locs = (torch.rand(2, 6, 2, dtype=torch.float64) - 0.5) * torch.tensor(sizes)
+    weights = torch.rand(2, 6, dtype=torch.float64) if is_weighted else None
+    A = NUFFT(locs, sizes, ("T", "K"), batch_shape=("C", "T"))
+    found = torch.fft.ifftn(toeplitz_kernel(A, weights), dim=(1, 2))
+    assert found.shape == (2, 10, 8)
+    for d0 in range(-4, 5):
+        for d1 in range(-3, 4):
+            phase = 2j * math.pi * (locs[..., 0] * d0 / 5 + locs[..., 1] * d1 / 4)
+            expected = ((1.0 if weights is None else weights) * phase.exp()).sum(1) / 20
+            torch.testing.assert_close(found[:, d0, d1], expected, atol=1e-9, rtol=0)
+
+
+A = NUFFT(torch.zeros(3, 2), (4, 4), ("K",))
+
+
+@pytest.mark.parametrize(
+    ("linop", "weights", "error", "match"),
+    [
+        (A.H, None, TypeError, "A must be a NUFFT"),
+        (A, [1.0], TypeError, "weights must be a tensor of real numbers, got <class 'list'>"),
+        (A, torch.ones(3) * 1j, TypeError, "weights must be a tensor of real .*complex64"),
+        (A, torch.ones(4), ValueError, r"weights must have the shape \(3,\) .*, got \(4,\)"),
+    ],
+)
+def test_bad_arguments(linop: NUFFT, weights: Tensor, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=f"toeplitz_kernel: {match}"):
+        toeplitz_kernel(linop, weights)
