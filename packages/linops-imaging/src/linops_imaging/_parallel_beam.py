@@ -13,7 +13,7 @@ from linops_core import SliceableLinop, linear_function
 from nameddim import NamedDimension, NamedShape, as_dims
 
 from ._checks import check_number, check_real, sizes_of_grid
-from ._joseph import back_projected, projected
+from ._joseph import ParallelRays, back_projected, projected
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -124,13 +124,13 @@ class ParallelBeam(SliceableLinop):
         return linop._on_images(adjoint, forward, x)
 
     def _pair(self) -> tuple[Function, Function]:
-        angles = self.weight_part("angles")
+        beam = ParallelRays(self.weight_part("angles"), self.n_detectors, self.detector_spacing)
 
         def forward(x: Tensor) -> Tensor:
-            return projected(x, angles, self.n_detectors, self.detector_spacing)
+            return projected(x, beam)
 
         def adjoint(y: Tensor) -> Tensor:
-            return back_projected(y, angles, self.grid_size, self.detector_spacing)
+            return back_projected(y, beam, self.grid_size)
 
         return forward, adjoint
 
