@@ -1,13 +1,15 @@
-"""The X-ray transform, filtered back projection and the phantom are those of scikit-image."""
+"""The X-ray transform, filtered back projection, phantom and total variation of scikit-image."""
 
 import numpy as np
 import pytest
 import torch
 
-from linops_imaging import ParallelBeam, fbp, phantoms
+from linops_core.alg import group_soft_threshold, l2_squared, pdhg
+from linops_imaging import Gradient, ParallelBeam, fbp, phantoms
 
 transform = pytest.importorskip("skimage.transform")
 data = pytest.importorskip("skimage.data")
+restoration = pytest.importorskip("skimage.restoration")
 
 
 def smooth(size: int) -> torch.Tensor:
@@ -44,3 +46,22 @@ def test_the_head_of_shepp_and_logan() -> None:
     ours = theirs(phantoms.shepp_logan([400, 400], torch.float64))
     different = np.abs(picture - ours) > 0.05
     assert different.mean() < 0.02
+
+
+@pytest.mark.parametrize("weight", [0.05, 0.1, 0.3])
+def test_an_image_of_least_total_variation(weight: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    head = phantoms.shepp_logan([64, 64], torch.float64)
+    noisy = head + 0.1 * torch.randn(head.shape, dtype=head.dtype, generator=generator)
+    G = Gradient(("Nx", "Ny"), head.shape, boundary="replicate")
+
+    def objective(x: torch.Tensor) -> float:
+        return float(0.5 * (x - noisy).square().sum() + weight * G(x).norm(dim=0).sum())
+
+    ours = pdhg(G, group_soft_threshold(weight), l2_squared(1.0, noisy), noisy, 2000, eps_rel=1e-6)
+    found = restoration.denoise_tv_chambolle(
+        noisy.numpy(), weight=weight, eps=1e-8, max_num_iter=2000
+    )
+    scikit = torch.from_numpy(found)
+    assert objective(ours) <= objective(scikit) < 0.7 * objective(noisy)
+    assert (ours - scikit).norm() < 0.02 * scikit.norm()
