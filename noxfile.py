@@ -146,14 +146,17 @@ def thorough(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def demo(session: nox.Session) -> None:
-    """Reconstruct a brain volume, whole and in tiles; options after -- go to the script."""
+    """Reconstruct an MRI volume and a CT slice; options after -- go to the MRI script, alone."""
     install(session, "torchlinops", group="demo")
-    session.run("python", "examples/sense.py", *demo_options(session))
+    run_demos(session)
 
 
-def demo_options(session: nox.Session) -> list[str]:
-    """Return the options given after ``--``, or those that keep the output in .nox."""
-    return session.posargs or [f"--output={session.create_tmp()}"]
+def run_demos(session: nox.Session) -> None:
+    """Run the demos with their output in .nox, or the first with the options given after ``--``."""
+    output = f"--output={session.create_tmp()}"
+    session.run("python", "examples/sense.py", *(session.posargs or [output]))
+    if not session.posargs:
+        session.run("python", "examples/ct.py", output)
 
 
 @nox.session
@@ -189,7 +192,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False, reuse_venv=False)
 def build(session: nox.Session) -> None:
-    """Build wheels and sdists into dist/, check them, and run the demo on the wheels alone."""
+    """Build wheels and sdists into dist/, check them, and run the demos on the wheels alone."""
     dist = Path("dist")
     shutil.rmtree(dist, ignore_errors=True)
     for package in PACKAGES:
@@ -199,7 +202,7 @@ def build(session: nox.Session) -> None:
     for wheel in wheels:
         check_wheel(session, wheel)
     session.install(PINNED, "--group=demo", *wheels)
-    session.run("python", "examples/sense.py", *demo_options(session))
+    run_demos(session)
     session.install(PINNED, "--group=build")
     session.run("twine", "check", "--strict", *wheels, *sdists)
     session.run("mypy", "--strict", "-c", f"import {', '.join(map(import_name, PACKAGES))}")

@@ -25,15 +25,24 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sense_interrupt import end_in_one_line
+from demo_interrupt import end_in_one_line
 
 if __name__ == "__main__":  # torch takes seconds to import
     signal.signal(signal.SIGINT, end_in_one_line)
 
 import torch
-from sense_data import BadInput, Scan, check_range, load_scan, simulated_scan
-from sense_measure import measured
-from sense_report import Report, output_folder, print_table, write_files
+from demo_input import (
+    BadInput,
+    check_range,
+    is_out_of_memory,
+    parse_batch,
+    parse_devices,
+    refuse,
+)
+from demo_measure import measured
+from demo_output import output_folder
+from sense_data import Scan, load_scan, simulated_scan
+from sense_report import JSON, PICTURE, Report, print_table, write_files
 from torch import Tensor
 
 from torchlinops import (
@@ -139,31 +148,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wavelet(scan.mask.shape)
         A = sense_operator(scan.maps, scan.mask, scan.locs)
         batched = create_batched_linop(A, spec)
-        with output_folder(options.output):
+        with output_folder(options.output, (JSON, PICTURE)):
             return run(A, batched, scan, devices, options)
     except BadInput as error:
-        return refuse(str(error))
+        return refuse("sense", str(error))
     except SplitError as error:
-        return refuse(f"--batch: {error}")
+        return refuse("sense", f"--batch: {error}")
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         return refuse(
+            "sense",
             "there is not enough memory: give a smaller volume, fewer --coils, smaller tiles "
-            f"in --batch or other --devices ({error})"
+            f"in --batch or other --devices ({error})",
         )
-
-
-def refuse(message: str) -> int:
-    """Say in one line what is wrong, and return the exit status."""
-    print(f"sense: {' '.join(message.split())}", file=sys.stderr)
-    return 2
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed, on the CPU or on a GPU; torch has no type for the CPU."""
-    kinds = (MemoryError, torch.OutOfMemoryError)
-    return isinstance(error, kinds) or "DefaultCPUAllocator" in str(error)
 
 
 def run(
@@ -269,40 +267,6 @@ def load(options: argparse.Namespace) -> Scan:
         options.seed,
         options.trajectory,
     )
-
-
-def parse_batch(text: str) -> dict[str, int]:
-    """Return tile sizes from a string like ``C=2,Nz=4``."""
-    sizes: dict[str, int] = {}
-    for item in text.split(","):
-        dim, _, size = (part.strip() for part in item.partition("="))
-        is_size = size.isdecimal() and len(size) < 10
-        if not dim.isidentifier() or not is_size or dim in sizes:
-            raise BadInput(f"--batch must look like C=2,Nz=4, each name once, got {text[:80]!r}")
-        if int(size) == 0:
-            raise BadInput(f"--batch: tiles of {dim} must have a positive integer size, got 0")
-        sizes[dim] = int(size)
-    return sizes
-
-
-def parse_devices(text: str | None) -> list[torch.device]:
-    """Return the devices of a string like ``cuda:0,cuda:1``; all CUDA devices by default."""
-    if text is None:
-        count = torch.cuda.device_count()
-        return [torch.device("cuda", k) for k in range(count)] or [torch.device("cpu")]
-    devices = []
-    for name in text.split(","):
-        try:
-            devices.append(torch.empty(0, device=name.strip()).device)
-        except Exception as error:
-            known = ["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count()))]
-            raise BadInput(
-                f"--devices must name devices of this machine ({', '.join(known)}), "
-                f"got {name.strip()[:80]!r}"
-            ) from error
-        if devices[-1].type == "meta":
-            raise BadInput("--devices must name devices that hold values, got 'meta'")
-    return devices
 
 
 if __name__ == "__main__":

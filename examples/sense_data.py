@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from demo_input import BadInput, check_range
 from torch import Tensor
 
 from torchlinops import NamedLinop
@@ -15,10 +16,6 @@ from torchlinops.imaging import trajectories
 
 INTERLEAVES = 8
 NPY_BEGINS = b"\x93NUMPY"
-
-
-class BadInput(ValueError):
-    """Input that cannot be used; the message is one line for the user."""
 
 
 @dataclass(frozen=True)
@@ -228,12 +225,6 @@ def _check_file(path: Path) -> None:
 def _one_line(error: Exception) -> str:
     """Return the beginning of a message, or the type where there is none."""
     return " ".join(str(error).split())[:160] or type(error).__name__
-
-
-def check_range(option: str, value: float, low: float, high: float) -> None:
-    """Raise if the value of a command line option is not in its range."""
-    if not low <= value <= high:
-        raise BadInput(f"{option} must be from {low} to {high}, got {value}")
 
 
 def _scaled(path: Path, array: np.ndarray) -> Tensor:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from sense_data import BadInput, Scan
-from sense_measure import Measured
+from demo_measure import Measured, mebibytes
+from demo_output import write_together
+from sense_data import Scan
 from torch import Tensor
 
 from torchlinops import Identity, NamedLinop
@@ -98,7 +96,7 @@ def print_table(report: Report) -> None:
     for name, run in (("whole", report.whole), ("split", report.split)):
         print(
             f"{name:14}{report.errors[name]:10.4f}{run.seconds:8.2f} s"
-            f"{_mebibytes(run.peak_bytes):>14}{_mebibytes(run.extra_bytes):>14}"
+            f"{mebibytes(run.peak_bytes):>14}{mebibytes(run.extra_bytes):>14}"
         )
     print(f"\nerror: {kind}; {report.iterations} iterations")
     print("increase: of the memory in use, from the start of the run to its peak")
@@ -110,61 +108,15 @@ def print_table(report: Report) -> None:
         print("the reconstruction is NOT CLEARLY BETTER than the zero-filled image")
 
 
-@contextmanager
-def output_folder(folder: Path) -> Iterator[None]:
-    """Make the output folder and try to write there before any work; leave no empty folder."""
-    new: list[Path] = []
-    try:
-        _make(folder, new)
-        yield
-    finally:
-        for path in new:
-            with suppress(OSError):  # it is not empty
-                path.rmdir()
-
-
-def _make(folder: Path, new: list[Path]) -> None:
-    """Make the folder; put those folders that did not exist into ``new``, the innermost first."""
-    try:
-        new += [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        with _unfinished(folder / JSON):
-            pass
-    except OSError as error:
-        raise BadInput(
-            f"--output must be a folder to write to, got {str(folder)[:80]}: {error.strerror}"
-        ) from error
-    for name in (JSON, PICTURE):
-        if (folder / name).is_dir():
-            raise BadInput(f"--output: {folder / name} must be a file, got a folder")
-
-
 def write_files(report: Report, folder: Path) -> list[Path]:
-    """Write the JSON and the picture into ``folder`` and return their paths.
-
-    Neither is put in place before both are complete.
-    """
-    numbers, picture = folder / JSON, folder / PICTURE
-    try:
-        with _unfinished(numbers) as some_numbers, _unfinished(picture) as some_picture:
-            some_numbers.write_text(_as_json(report))
-            draw(report, some_picture)
-            os.replace(some_numbers, numbers)
-            os.replace(some_picture, picture)
-    except OSError as error:
-        raise BadInput(f"--output: the files could not be written to {folder}: {error}") from error
-    return [numbers, picture]
-
-
-@contextmanager
-def _unfinished(path: Path) -> Iterator[Path]:
-    """Make an empty file beside ``path`` that is gone in the end if nobody has moved it."""
-    beside = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        beside.touch()
-        yield beside
-    finally:
-        beside.unlink(missing_ok=True)
+    """Write the JSON and the picture into ``folder`` and return their paths."""
+    return write_together(
+        folder,
+        {
+            JSON: lambda path: path.write_text(_as_json(report)),
+            PICTURE: lambda path: draw(report, path),
+        },
+    )
 
 
 def _as_json(report: Report) -> str:
@@ -230,7 +182,3 @@ def draw(report: Report, path: Path) -> None:
 
 def _relative(x: Tensor, target: Tensor) -> float:
     return float((x - target).norm() / target.norm())
-
-
-def _mebibytes(size: int | None) -> str:
-    return "not known" if size is None else f"{size / 2**20:.1f} MiB"

@@ -51,8 +51,8 @@ def sense(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """Import the script and the modules beside it, for one test."""
     monkeypatch.syspath_prepend(EXAMPLES)
     yield importlib.import_module("sense")
-    for name in ("", "_data", "_interrupt", "_measure", "_report"):
-        sys.modules.pop(f"sense{name}", None)
+    for name in [name for name in sys.modules if name.startswith(("sense", "demo_"))]:
+        del sys.modules[name]
 
 
 def files(folder: Path) -> set[str]:

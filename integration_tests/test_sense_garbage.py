@@ -36,8 +36,8 @@ def sense() -> Iterator[ModuleType]:
         module = importlib.import_module("sense")
         patch.setattr(module, "write_files", lambda report, folder: [])
         yield module
-    for name in ("", "_data", "_interrupt", "_measure", "_report"):
-        sys.modules.pop(f"sense{name}", None)
+    for name in [name for name in sys.modules if name.startswith(("sense", "demo_"))]:
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="module")

@@ -78,3 +78,8 @@ def _resident(key: str) -> int | None:
         if line.startswith(f"{key}:"):
             return int(line.split()[1]) * 1024
     return None
+
+
+def mebibytes(size: int | None) -> str:
+    """Return a number of bytes for a table."""
+    return "not known" if size is None else f"{size / 2**20:.1f} MiB"
