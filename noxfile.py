@@ -28,7 +28,15 @@ PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
 PEERS = ["sigpy", "pylops", "mrpro", "pywavelets"]  # what benchmarks compare with
 # Programs that share no code with us.
-WITNESSES = ["astra-toolbox", "deepinv", "ismrmrd", "pylops", "pywavelets", "scikit-image"]
+WITNESSES = [
+    "astra-toolbox",
+    "deepinv",
+    "finufft",
+    "ismrmrd",
+    "pylops",
+    "pywavelets",
+    "scikit-image",
+]
 # Extras that the tests of a package do without: DeepInverse brings torchvision along.
 ONLY_WITNESSED = ["deepinv"]
 REFERENCE = ["torch-named-linops", "pytest"]  # the same, in an environment of its own

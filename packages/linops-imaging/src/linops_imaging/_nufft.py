@@ -18,14 +18,15 @@ from linops_core import (
     linear_function,
     writing_is_safe,
 )
-from nameddim import ELLIPSES, NamedDimension, as_dims, get_nd_shape
+from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from ._checks import sizes_of_grid
+from ._finufft import FinufftTransform
 from ._kaiser_bessel import chosen
 from ._oversampled_fft import gridded_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
 
-_METHODS = ("auto", "table", "interpolate")
+_METHODS = ("auto", "table", "interpolate", "finufft")
 
 # Bytes of the larger grid that is computed at a time, or one slice of the batch if it is more.
 _STEP = 2**25
@@ -69,11 +70,13 @@ class NUFFT(Wrapper):
     tol : float, optional
         In the place of ``oversamp`` and ``width``: the largest error of an entry of the matrix,
         relative to its absolute value. Random images mostly have errors of a fifth of it.
-    method : {"auto", "table", "interpolate"}
+    method : {"auto", "table", "interpolate", "finufft"}
         "table": the weights of interpolation are kept, of which each location has the next
         integer of ``width`` to the power of D, in a table that follows the locations; refused where
         it does not fit in the budget. "interpolate": they are computed in each call. "auto": a
-        table where it fits, and where no gradients to the locations are asked for.
+        table where it fits, and where no gradients to the locations are asked for. "finufft": by
+        that library (the extra ``finufft``), on a CPU and without gradients to the locations,
+        to ``tol`` or 1e-6; without ``oversamp`` and ``width``.
     toeplitz : bool
         Whether the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, convolves
         the image instead of computing values at the locations: two Fourier transforms of twice
@@ -148,6 +151,7 @@ class NUFFT(Wrapper):
                     f"{tol=}, {oversamp=}, {width=}"
                 )
             oversamp, width = chosen(tol, sizes, locs.dtype)
+        eps = 1e-6 if tol is None else tol
         _check_numbers(oversamp=(oversamp, 1.125), width=(width, 2.0))
         ndim = len(sizes)
         points = _dims("output_shape", output_shape, locs.ndim - 1)
@@ -164,10 +168,16 @@ class NUFFT(Wrapper):
                 f"output_shape {points}, input_shape {image}, input_kshape {grid} and batch_shape "
                 f"{batch}"
             )
-        make = partial(gridded_transform, locs, sizes, oversamp, width, points, image, grid, batch)
-        super().__init__(make(0 if method == "interpolate" else table_budget))
-        if method == "table" and not self.interpolate.table_nbytes:
-            _refuse_table(cast(Chain, make(2**62)).linops[1], self.interpolate.table_budget)
+        if method == "finufft":
+            operand = FinufftTransform(locs, sizes, eps, points, image, batch)
+            super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
+        else:
+            make = partial(
+                gridded_transform, locs, sizes, oversamp, width, points, image, grid, batch
+            )
+            super().__init__(make(0 if method == "interpolate" else table_budget))
+            if method == "table" and not self.interpolate.table_nbytes:
+                _refuse_table(cast(Chain, make(2**62)).linops[1], self.interpolate.table_budget)
         self.grid_size, self.toeplitz = sizes, toeplitz
 
     @staticmethod
@@ -197,7 +207,7 @@ class NUFFT(Wrapper):
     @property
     def is_adjoint(self) -> bool:
         """Whether this is the adjoint: from the locations to an image."""
-        return cast(Chain, self.linop).linops[0] is self.interpolate
+        return self.interpolate.is_adjoint
 
     @property
     def locs(self) -> Tensor:
@@ -207,7 +217,7 @@ class NUFFT(Wrapper):
     @property
     def interpolate(self) -> Interpolate:
         """The part that has the locations, or its adjoint."""
-        parts = cast(Chain, self.linop).linops
+        parts = self.linop.flatten()
         return next(part for part in parts if isinstance(part, Interpolate))
 
     def _in_parts(self, linop: NamedLinop, x: Tensor) -> Tensor:

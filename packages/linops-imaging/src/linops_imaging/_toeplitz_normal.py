@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import product
-from threading import Lock
-from typing import Any, Protocol, Self, TypeAlias, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import unpack_dual
 
 from linops_core import (
     Chain,
@@ -18,18 +16,15 @@ from linops_core import (
     Interpolate,
     NamedLinop,
     Normal,
-    TensorState,
     Wrapper,
     linear_function,
-    writing_is_safe,
 )
 from nameddim import ND, get_nd_shape
 
 from ._kaiser_bessel import chosen
+from ._kept import Kept, may_be_kept, place_of
 from ._oversampled_fft import gridded_transform
 from ._toeplitz import convolved, kernel_of
-
-Place: TypeAlias = tuple[object, ...]
 
 
 class Transform(Protocol):
@@ -57,7 +52,7 @@ class ToeplitzNormal(Wrapper):
 
     def __init__(self, chain: NamedLinop) -> None:
         super().__init__(chain)
-        self._kept = KeptKernels()
+        self._kept: Kept[Tensor] = Kept()
 
     @classmethod
     def of(cls, chain: NamedLinop) -> NamedLinop:
@@ -99,7 +94,7 @@ class ToeplitzNormal(Wrapper):
         n_frame_axes = len(interpolate.shape.other_shapes["frames"])
         for index in product(*map(range, locs.shape[:n_frame_axes])):
             own, of_own = locs[index], weights[index]
-            place = (_place(own), diagonal and _place(of_own))
+            place = (place_of(own), diagonal and place_of(of_own))
             yield self._kept.of(tensors, place, lambda: self._kernel(own, of_own))  # noqa: B023 (called at once)
 
     def _kernel(self, locs: Tensor, weights: Tensor) -> Tensor:
@@ -161,37 +156,7 @@ class ToeplitzNormal(Wrapper):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the kernels: a copy makes its own."""
-        return {**super().__getstate__(), "_kept": KeptKernels()}
-
-
-class KeptKernels:
-    """Kernels of parts of some tensors, for as long as these do not change.
-
-    Tiles share it with the whole, and find a frame by where its locations and weights are.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._states: list[TensorState] = []
-        self._kernels: dict[Place, Tensor] = {}
-
-    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
-        return type(self), ()
-
-    def of(self, tensors: Sequence[Tensor], place: Place, make: Callable[[], Tensor]) -> Tensor:
-        """Return the kernel of a place in ``tensors``, made by ``make`` where none is kept."""
-        with self._lock:
-            are_current = len(self._states) == len(tensors) and all(
-                state.is_current(tensor)
-                for state, tensor in zip(self._states, tensors, strict=True)
-            )
-            if not are_current:
-                self._kernels.clear()
-                self._states = [TensorState(tensor) for tensor in tensors]
-            if place not in self._kernels:
-                with torch.inference_mode(False), torch.no_grad():
-                    self._kernels[place] = make()
-            return self._kernels[place]
+        return {**super().__getstate__(), "_kept": Kept()}
 
 
 def diagonal_of(inner: NamedLinop) -> Diagonal | None:
@@ -212,26 +177,6 @@ def multiplies_points(chain: Chain) -> bool:
     return set(diagonal.shape.other_shapes["weight_shape"]) <= set(of_points)
 
 
-def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
-    """Return whether changes of the tensors would be seen, and nobody follows what is computed.
-
-    Nobody counts the writes of some optimizers, nor those to tensors of inference mode.
-    """
-    kinds = (Tensor, torch.nn.Parameter)
-    return (
-        writing_is_safe()
-        and type(x) in kinds
-        and not x.is_meta
-        and all(
-            type(tensor) in kinds
-            and not (tensor.is_meta or tensor.requires_grad or tensor.is_inference())
-            and tensor.grad is None
-            and unpack_dual(tensor).tangent is None
-            for tensor in tensors
-        )
-    )
-
-
 def check_device(name: str, x: Tensor, locs: Tensor) -> None:
     """Refuse an input that is not where the locations are."""
     if x.device != locs.device:
@@ -239,7 +184,3 @@ def check_device(name: str, x: Tensor, locs: Tensor) -> None:
             f"{name}: the input must be on the device of the locations, {locs.device}, got "
             f"{x.device}; move one of them"
         )
-
-
-def _place(view: Tensor) -> Place:
-    return view.storage_offset(), view.shape, view.stride()

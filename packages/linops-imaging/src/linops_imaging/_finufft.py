@@ -1,0 +1,125 @@
+"""The non-uniform Fourier transform of the library finufft."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from linops_core import Interpolate
+from nameddim import NamedDimension
+
+from ._kept import Kept, may_be_kept, place_of
+
+
+class FinufftTransform(Interpolate):
+    """A NUFFT as trigonometric interpolation of the image itself, by plans of finufft on a CPU.
+
+    A plan is kept for each frame, direction, precision and number of images, and made anew once the
+    locations have changed. ``locs`` and ``grid_size`` are those of the NUFFT.
+    """
+
+    def __init__(
+        self,
+        locs: Tensor,
+        sizes: Sequence[int],
+        eps: float,
+        points: Sequence[NamedDimension],
+        image: Sequence[NamedDimension],
+        batch: Sequence[NamedDimension],
+    ) -> None:
+        imported()  # what is missing is said at once
+        super().__init__(locs, sizes, batch, points, image, table_budget=0)
+        self.eps = eps
+        self._plans: Kept[Any] = Kept()
+
+    @staticmethod
+    def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
+        """Return the values at the locations."""
+        assert isinstance(linop, FinufftTransform)
+        return linop._executed(x, len(linop.grid_size), is_back=False)
+
+    @staticmethod
+    def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
+        """Return the image to which the values at the locations add up."""
+        assert isinstance(linop, FinufftTransform)
+        locs, n_frame_axes = linop.weight_part("locs"), len(linop.shape.other_shapes["frames"])
+        return linop._executed(x, locs.ndim - 1 - n_frame_axes, is_back=True)
+
+    def _executed(self, x: Tensor, n_own: int, *, is_back: bool) -> Tensor:
+        """Return the transform of x, whose last ``n_own`` axes are of the image or the points."""
+        locs = self.weight_part("locs")
+        if not may_be_kept(x, [self.locs]) or x.device.type != "cpu":
+            raise RuntimeError(
+                f'{self.name}: method="finufft" must have tensors on a CPU that nobody traces, and '
+                "locations without gradients that were not made in inference mode, got others; use "
+                'method="auto"'
+            )
+        at, last = self.frame_axes(x.ndim - n_own)
+        moved = x.detach().movedim(at, last)
+        n_batch_axes = x.ndim - n_own - len(last)
+        batch, frames = moved.shape[:n_batch_axes], moved.shape[n_batch_axes : x.ndim - n_own]
+        values = moved.reshape(batch.numel(), frames.numel(), *moved.shape[x.ndim - n_own :])
+        own = self.grid_size if is_back else locs.shape[len(frames) : -1]
+        result = values.new_empty(batch.numel(), frames.numel(), *own)
+        if not result.numel() or not values.numel():
+            return result.zero_().reshape(*batch, *frames, *own).movedim(last, at)
+        for number, index in enumerate(product(*map(range, frames))):
+            part = values[:, number].contiguous()
+            if is_back:
+                part = part.flatten(1)
+            plan = self._plan(locs[index], len(part), part.dtype, is_back=is_back)
+            found = torch.from_numpy(plan.execute(part.numpy()))
+            result[:, number] = found.reshape(result[:, number].shape)
+        result *= 1 / math.sqrt(math.prod(self.grid_size))
+        return result.reshape(*batch, *frames, *own).movedim(last, at)
+
+    def _plan(self, locs: Tensor, n: int, dtype: torch.dtype, *, is_back: bool) -> Any:
+        """Return the plan for ``n`` images or sets of values of one frame."""
+
+        def made() -> Any:
+            name = str(dtype).removeprefix("torch.")
+            eps = max(self.eps, torch.finfo(dtype).eps)
+            plan = imported().Plan(
+                1 if is_back else 2,
+                self.grid_size,
+                n,
+                eps,
+                1 if is_back else -1,
+                dtype=name,
+                nthreads=torch.get_num_threads(),
+            )
+            turns = 2 * math.pi / torch.tensor(self.grid_size, dtype=torch.float64)
+            angles = (locs.reshape(-1, len(self.grid_size)).double() * turns).to(dtype.to_real())
+            plan.setpts(*(at.contiguous().numpy() for at in angles.unbind(-1)))
+            return plan
+
+        place = (*place_of(locs), n, dtype, is_back, torch.get_num_threads())
+        return self._plans.of([self.locs], place, made)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: all of the image is mixed."""
+        if dim in self.shape.other_shapes["grid_shape"]:
+            return "a Fourier transform mixes all of its grid; cut along points, frames or coils"
+        return super().why_opaque(dim)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the plans: a copy makes its own."""
+        return {**super().__getstate__(), "_plans": Kept()}
+
+
+def imported() -> ModuleType:
+    """Return the module finufft, or say how to install it."""
+    try:
+        import finufft
+    except ImportError as error:
+        raise ImportError(
+            'NUFFT: method="finufft" needs finufft: pip install "linops-imaging[finufft]"'
+        ) from error
+    module: ModuleType = finufft
+    return module

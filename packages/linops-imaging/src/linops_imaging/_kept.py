@@ -1,0 +1,71 @@
+"""What is computed from tensors and kept until these change: kernels, plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Generic, Self, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
+
+from linops_core import TensorState, writing_is_safe
+
+Value = TypeVar("Value")
+Place: TypeAlias = tuple[object, ...]
+
+
+class Kept(Generic[Value]):
+    """Values made of parts of some tensors, kept for as long as these do not change.
+
+    Tiles share it with the whole, and find a value by the place of its part. A copy keeps its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._states: list[TensorState] = []
+        self._values: dict[Place, Value] = {}
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
+
+    def of(self, tensors: Sequence[Tensor], place: Place, make: Callable[[], Value]) -> Value:
+        """Return the value for a place in ``tensors``, made by ``make`` where none is kept."""
+        with self._lock:
+            are_current = len(self._states) == len(tensors) and all(
+                state.is_current(tensor)
+                for state, tensor in zip(self._states, tensors, strict=True)
+            )
+            if not are_current:
+                self._values.clear()
+                self._states = [TensorState(tensor) for tensor in tensors]
+            if place not in self._values:
+                with torch.inference_mode(False), torch.no_grad():
+                    self._values[place] = make()
+            return self._values[place]
+
+
+def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
+    """Return whether changes of the tensors would be seen, and nobody follows what is computed.
+
+    Nobody counts the writes of some optimizers, nor those to tensors of inference mode.
+    """
+    kinds = (Tensor, torch.nn.Parameter)
+    return (
+        writing_is_safe()
+        and type(x) in kinds
+        and not x.is_meta
+        and all(
+            type(tensor) in kinds
+            and not (tensor.is_meta or tensor.requires_grad or tensor.is_inference())
+            and tensor.grad is None
+            and unpack_dual(tensor).tangent is None
+            for tensor in tensors
+        )
+    )
+
+
+def place_of(view: Tensor) -> Place:
+    """Return where a view of a tensor is in it."""
+    return view.storage_offset(), view.shape, view.stride()

@@ -1,0 +1,96 @@
+"""What finufft computes within a NUFFT; `witnesses` has it beside one."""
+
+import copy
+import math
+import pickle
+import sys
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_core import SplitError
+from linops_core.testing import dottest
+from linops_imaging import NUFFT
+from nameddim import ND
+
+pytest.importorskip("finufft")
+
+LOCS = torch.zeros(3, 2)
+
+
+def locations(*lengths: int, sizes: Sequence[int], seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    unit = torch.rand(*lengths, len(sizes), dtype=torch.float64, generator=generator) - 0.5
+    return unit * torch.tensor(sizes, dtype=torch.float64)
+
+
+def matrix(locs: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return the matrix of the exact sum, (points, pixels)."""
+    result = torch.ones(len(locs), 1, dtype=torch.complex128)
+    for n, at in zip(sizes, locs.double().unbind(-1), strict=True):
+        r = torch.arange(n) - n // 2
+        axis = torch.exp(-2j * math.pi / n * at.unsqueeze(1) * r) / math.sqrt(n)
+        result = (result.unsqueeze(2) * axis.unsqueeze(1)).flatten(1)
+    return result
+
+
+@pytest.mark.parametrize("sizes", [(5,), (5, 4), (3, 4, 5)])
+def test_it_is_the_matrix_of_the_exact_sum(sizes: tuple[int, ...]) -> None:
+    locs = locations(6, sizes=sizes)
+    A = NUFFT(locs, sizes, ("K",), batch_shape=(), method="finufft", tol=1e-9)
+    expected = matrix(locs, sizes)
+    torch.testing.assert_close(A.to_dense(), expected, atol=1e-8, rtol=0)
+    torch.testing.assert_close(A.H.to_dense(), expected.mH, atol=1e-8, rtol=0)
+    dottest(A, rtol=1e-6)
+
+
+def test_frames_tiles_gradients_and_other_precisions() -> None:
+    sizes = (5, 4)
+    locs = locations(2, 6, sizes=sizes)
+    A, B = (
+        NUFFT(locs, sizes, ("T", "K"), batch_shape=("C", "T"), method=method, tol=1e-6)
+        for method in ("finufft", "auto")
+    )
+    x = torch.randn(3, 2, *sizes, dtype=torch.complex128, requires_grad=True)
+    torch.testing.assert_close(A(x), B(x), atol=1e-5, rtol=0)
+    found, expected = (torch.autograd.grad(linop(x).abs().square().sum(), x)[0] for linop in (A, B))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(A.N(x), B.N(x), atol=1e-5, rtol=0)
+    part = A.split(A, {ND("T"): slice(1, 2), ND("K"): slice(2, 5), ND("C"): slice(0, 2)})
+    torch.testing.assert_close(part(x[:2, 1:]), A(x)[:2, 1:, 2:5], atol=1e-9, rtol=0)
+    assert A(x[:0]).shape == (0, 2, 6)
+    with pytest.raises(SplitError, match="cut along points, frames or coils"):
+        A.split(A, {ND("Nx"): slice(0, 2)})
+    single = NUFFT(locs.float(), sizes, ("T", "K"), batch_shape=("C", "T"), method="finufft")
+    y = single(x.to(torch.complex64))
+    assert y.dtype is torch.complex64
+    torch.testing.assert_close(y, B(x).to(torch.complex64), atol=1e-4, rtol=0)
+
+
+def test_plans_follow_the_locations() -> None:
+    locs = locations(6, sizes=(5, 4))
+    A, B = (NUFFT(locs, (5, 4), ("K",), method=m, tol=1e-6) for m in ("finufft", "auto"))
+    x = torch.randn(5, 4, dtype=torch.complex128)
+    before = A(x)
+    for other in (copy.deepcopy(A), pickle.loads(pickle.dumps(A))):
+        torch.testing.assert_close(other(x), before)
+    locs.mul_(0.5)
+    torch.testing.assert_close(A(x), B(x), atol=1e-5, rtol=0)
+    assert not torch.allclose(A(x), before)
+
+
+def test_what_it_cannot_do_is_refused() -> None:
+    A = NUFFT(LOCS.clone().requires_grad_(), (4, 4), ("K",), method="finufft")
+    with pytest.raises(RuntimeError, match=r"locations without gradients .* use method=\"auto\""):
+        A(torch.ones(4, 4))
+    B = NUFFT(LOCS, (4, 4), ("K",), method="finufft")
+    with pytest.raises(RuntimeError, match="that nobody traces"):
+        torch.func.vmap(B)(torch.ones(2, 4, 4))
+
+
+def test_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "finufft", None)
+    with pytest.raises(ImportError, match=r"pip install \"linops-imaging\[finufft\]\""):
+        NUFFT(LOCS, (4, 4), ("K",), method="finufft")
