@@ -1,15 +1,15 @@
 """The operators and data of medical imaging on named dimensions."""
 
 from . import coil_maps, interop, io, masks, phantoms, trajectories
-from ._density import density_compensation as density_compensation
 from ._fbp import fbp as fbp
 from ._finite_differences import FiniteDifference as FiniteDifference
 from ._finite_differences import Gradient as Gradient
 from ._finite_differences import Laplacian as Laplacian
 from ._finite_differences import SymmetrizedGradient as SymmetrizedGradient
-from ._nufft import NUFFT as NUFFT
+from ._non_uniform._density import density_compensation as density_compensation
+from ._non_uniform._nufft import NUFFT as NUFFT
+from ._non_uniform._toeplitz_kernel import toeplitz_kernel as toeplitz_kernel
 from ._parallel_beam import ParallelBeam as ParallelBeam
-from ._toeplitz_kernel import toeplitz_kernel as toeplitz_kernel
 from ._wavelet import Wavelet as Wavelet
 
 __all__ = [

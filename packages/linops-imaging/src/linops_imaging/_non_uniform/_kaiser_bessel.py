@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 # Largest error of e^(-2 pi i l n / N) for any l and any n from -N/2 to N/2, in one dimension and
-# double precision, of an oversampling and a width. `benchmarks/nufft_accuracy.py` measures them.
+# double precision, of an oversampling and a width. `benchmarks/bench_nufft.py` measures them.
 ACCURACY: Sequence[tuple[float, float, float]] = (
     (1.5e-1, 1.25, 3.0),
     (2.0e-2, 1.25, 4.0),

@@ -20,7 +20,7 @@ from linops_core import (
 )
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
-from ._checks import sizes_of_grid
+from .._checks import sizes_of_grid
 from ._finufft import FinufftTransform
 from ._kaiser_bessel import chosen
 from ._oversampled_fft import gridded_transform

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 from linops_core import Interpolate
 from nameddim import NamedDimension
 
+from .._extras import needed
 from ._kept import Kept, may_be_kept, place_of
 
 
@@ -33,7 +33,7 @@ class FinufftTransform(Interpolate):
         image: Sequence[NamedDimension],
         batch: Sequence[NamedDimension],
     ) -> None:
-        imported()  # what is missing is said at once
+        needed("finufft", "NUFFT", "finufft")  # what is missing is said at once
         super().__init__(locs, sizes, batch, points, image, table_budget=0)
         self.eps = eps
         self._plans: Kept[Any] = Kept()
@@ -85,7 +85,7 @@ class FinufftTransform(Interpolate):
         def made() -> Any:
             name = str(dtype).removeprefix("torch.")
             eps = max(self.eps, torch.finfo(dtype).eps)
-            plan = imported().Plan(
+            plan = needed("finufft", "NUFFT", "finufft").Plan(
                 1 if is_back else 2,
                 self.grid_size,
                 n,
@@ -111,15 +111,3 @@ class FinufftTransform(Interpolate):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the plans: a copy makes its own."""
         return {**super().__getstate__(), "_plans": Kept()}
-
-
-def imported() -> ModuleType:
-    """Return the module finufft, or say how to install it."""
-    try:
-        import finufft
-    except ImportError as error:
-        raise ImportError(
-            'NUFFT: method="finufft" needs finufft: pip install "linops-imaging[finufft]"'
-        ) from error
-    module: ModuleType = finufft
-    return module

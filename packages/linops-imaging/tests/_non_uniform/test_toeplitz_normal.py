@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from linops_core import Chain, Diagonal, Identity, NamedLinop
 from linops_core.testing import BaseNamedLinopTests
 from linops_imaging import NUFFT
-from linops_imaging._toeplitz import convolution_sizes
-from linops_imaging._toeplitz_normal import ToeplitzNormal
+from linops_imaging._non_uniform._toeplitz import convolution_sizes
+from linops_imaging._non_uniform._toeplitz_normal import ToeplitzNormal
 from nameddim import ND
 
 SIZES = (5, 4)

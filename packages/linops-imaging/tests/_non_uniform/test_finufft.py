@@ -92,5 +92,5 @@ def test_what_it_cannot_do_is_refused() -> None:
 
 def test_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "finufft", None)
-    with pytest.raises(ImportError, match=r"pip install \"linops-imaging\[finufft\]\""):
+    with pytest.raises(ImportError, match=r"pip install 'linops-imaging\[finufft\]'"):
         NUFFT(LOCS, (4, 4), ("K",), method="finufft")

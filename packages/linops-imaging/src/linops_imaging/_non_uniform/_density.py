@@ -10,7 +10,7 @@ from torch import Tensor
 
 from linops_core import Interpolate
 
-from ._checks import check_number, sizes_of_grid
+from .._checks import check_number, sizes_of_grid
 from ._kaiser_bessel import beatty_beta
 from ._nufft import check_locations
 

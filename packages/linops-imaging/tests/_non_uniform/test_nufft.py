@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from linops_core import FFT, NamedLinop, SplitError
 from linops_core.alg import conjugate_gradients
 from linops_core.testing import BaseNamedLinopTests, dottest
-from linops_imaging import NUFFT, _nufft, trajectories
+from linops_imaging import NUFFT, trajectories
+from linops_imaging._non_uniform import _nufft
 from nameddim import ND
 
 

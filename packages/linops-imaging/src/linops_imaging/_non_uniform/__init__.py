@@ -1,0 +1,1 @@
+"""The non-uniform Fourier transform: its parts, its normal operator, its density weights."""
