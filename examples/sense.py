@@ -85,7 +85,7 @@ def sense_operator(maps: Tensor, mask: Tensor, locs: Tensor | None = None) -> Na
     """
     S = Dense(maps, ("C", "Nz", "Nx", "Ny"), ("Nz", "Nx", "Ny"), ("C", "Nz", "Nx", "Ny"))
     if locs is not None:
-        return NUFFT(locs, maps.shape[-2:], ("K",)) @ S
+        return NUFFT(locs, maps.shape[-2:], ("K",), tol=1e-3, toeplitz=True) @ S
     F = FFT(2, centered=True)
     M = Sampling.from_mask(mask)
     return M @ F @ S
