@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from linops_imaging import ParallelBeam, fbp, phantoms
+from linops_imaging import FanBeam, ParallelBeam, fbp, phantoms
 
 ANGLES = torch.zeros(2)
 
@@ -40,9 +40,43 @@ def test_sinograms_of_any_dtype(dtype: torch.dtype) -> None:
     assert fbp(torch.zeros(0, 4, 7, dtype=dtype), A).shape == (0, 5, 4)
 
 
+@pytest.mark.parametrize("window", ["ramp", "hann"])
+@pytest.mark.parametrize(("near", "far"), [(80.0, 0.0), (120.0, 90.0), (4000.0, 0.0)])
+def test_fans_of_a_whole_circle_give_the_image(window: str, near: float, far: float) -> None:
+    image = torch.nn.functional.avg_pool2d(phantoms.shepp_logan([256, 256])[None], 4)[0]
+    spacing = 0.8 * (near + far) / near
+    A = FanBeam(torch.arange(320) * math.pi / 160 + 0.3, 140, 64, near, far, spacing)
+    found = fbp(A(image), A, window)
+    assert (found - image)[12:-12, 12:-12].mean().abs() < 0.01
+    assert (found - image).norm() < (0.45 if window == "hann" else 0.35) * image.norm()
+
+
+def test_a_far_source_gives_what_parallel_rays_give() -> None:
+    image = phantoms.shepp_logan([64, 64], torch.complex64)
+    angles = torch.arange(180) * math.pi / 90
+    fan, parallel = FanBeam(angles, 92, 64, 1e6, 0.0), ParallelBeam(angles[:90], 92, 64)
+    found = fbp(torch.stack([fan(image), 1j * fan(image)]), fan)
+    expected = fbp(parallel(image), parallel)
+    # One interpolates between detectors, the other is the transpose of a projection.
+    assert (found[0] - expected).norm() < 0.1 * expected.norm()
+    torch.testing.assert_close(found[1], 1j * found[0])
+
+
+@pytest.mark.parametrize("beam", ["parallel", "fan"])
+def test_missing_angles_are_told(beam: str) -> None:
+    angles = torch.arange(80) * math.pi / 180 * (1 if beam == "parallel" else 3)
+    other = (5, 5) if beam == "fan" else ()
+    A = (FanBeam if beam == "fan" else ParallelBeam)(angles, 7, (4, 4), *other)
+    y = torch.ones(80, 7)
+    gap = r"180 degrees .* one of 101\.0" if beam == "parallel" else r"360 degrees .* of 123\.0"
+    with pytest.raises(ValueError, match=f"fbp: the angles must cover {gap} degrees"):
+        fbp(y, A)
+    assert fbp(y, A, allow_gaps=True).isfinite().all()
+
+
 def test_bad_arguments() -> None:
     A = ParallelBeam(ANGLES, 3, 4)
-    with pytest.raises(TypeError, match="fbp: A must be a ParallelBeam, got"):
+    with pytest.raises(TypeError, match="fbp: A must be a ParallelBeam or a FanBeam, got"):
         fbp(torch.zeros(4, 4), A.H)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"fbp: the sinogram must be a torch\.Tensor, got"):
         fbp([[0.0]], A)  # type: ignore[arg-type]

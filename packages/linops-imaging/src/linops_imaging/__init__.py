@@ -1,6 +1,7 @@
 """The operators and data of medical imaging on named dimensions."""
 
 from . import coil_maps, interop, io, masks, phantoms, trajectories
+from ._fan_beam import FanBeam as FanBeam
 from ._fbp import fbp as fbp
 from ._finite_differences import FiniteDifference as FiniteDifference
 from ._finite_differences import Gradient as Gradient
@@ -14,6 +15,7 @@ from ._wavelet import Wavelet as Wavelet
 
 __all__ = [
     "NUFFT",
+    "FanBeam",
     "FiniteDifference",
     "Gradient",
     "Laplacian",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from ._beams import FanRays
+from ._fan_beam import FanBeam
 from ._parallel_beam import ParallelBeam
 
 # Of the frequency, 1 at the Nyquist frequency of the detectors.
@@ -20,23 +23,34 @@ _WINDOWS: Mapping[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def fbp(sinogram: Tensor, A: ParallelBeam, window: str = "ramp") -> Tensor:
+def fbp(
+    sinogram: Tensor,
+    A: ParallelBeam | FanBeam,
+    window: str = "ramp",
+    *,
+    allow_gaps: bool = False,
+) -> Tensor:
     r"""Return the image by filtered back projection.
 
     Each projection is convolved with the ramp filter, band-limited to the detectors' Nyquist
-    frequency and windowed, and back projected with ``A.H``. An angle counts with half the distance
-    to its neighbours, modulo pi, so that the angles need not be equally spaced.
+    frequency and windowed, and back projected: with ``A.H`` for parallel rays, and for a fan of
+    rays with the weight :math:`R^2 / l^2` of a pixel at the distance l from the source along the
+    middle ray. An angle counts with half the distance to its neighbours, modulo pi, or 2 pi for a
+    fan, so that the angles need not be equally spaced.
 
     Parameters
     ----------
     sinogram : Tensor
         (..., A, D), real or complex. Half precision and integers are computed in float32.
-    A : ParallelBeam
-        Its angles must cover the half circle, which is not checked; angles missing in a gap count
-        as if the neighbours stood for them. Its detectors must not be farther apart than a pixel,
+    A : ParallelBeam or FanBeam
+        Its angles must cover the half circle, or the whole one for a fan. Its detectors must see
+        the whole object, which is not checked, and not be farther apart than a pixel of the image,
         or the image has stripes.
     window : {"ramp", "shepp-logan", "cosine", "hamming", "hann"}
         What the ramp is multiplied with, against noise; "ramp" is none.
+    allow_gaps : bool
+        Whether angles may be missing. Those at both ends of a gap then stand for what is missing,
+        and the image has streaks and blurred edges.
 
     Returns
     -------
@@ -46,14 +60,15 @@ def fbp(sinogram: Tensor, A: ParallelBeam, window: str = "ramp") -> Tensor:
     Raises
     ------
     TypeError
-        If the sinogram is no tensor, or A no ParallelBeam.
+        If the sinogram is no tensor, or A is neither ParallelBeam nor FanBeam.
     ValueError
-        If there is no such window, or the sinogram is not of the size of A's output.
+        If there is no such window, the sinogram is not of the size of A's output, or a gap between
+        angles is larger than 5 degrees and than 3 times what equally spaced angles have.
 
     References
     ----------
     A. C. Kak and M. Slaney, "Principles of computerized tomographic imaging", IEEE Press (1988),
-    section 3.3.
+    sections 3.3 and 3.4.
 
     Examples
     --------
@@ -66,8 +81,8 @@ def fbp(sinogram: Tensor, A: ParallelBeam, window: str = "ramp") -> Tensor:
     """
     if not isinstance(sinogram, Tensor):
         raise TypeError(f"fbp: the sinogram must be a torch.Tensor, got {type(sinogram)}")
-    if not isinstance(A, ParallelBeam) or A.is_adjoint:
-        raise TypeError(f"fbp: A must be a ParallelBeam, got {A!r}")
+    if not isinstance(A, ParallelBeam | FanBeam) or A.is_adjoint:
+        raise TypeError(f"fbp: A must be a ParallelBeam or a FanBeam, got {A!r}")
     if window not in _WINDOWS:
         raise ValueError(f"fbp: window must be one of {[*_WINDOWS]}, got {window!r}")
     angles = A.weight_part("angles")
@@ -81,16 +96,43 @@ def fbp(sinogram: Tensor, A: ParallelBeam, window: str = "ramp") -> Tensor:
     if not sinogram.numel():
         empty: Tensor = A.H(sinogram)
         return empty
-    weights = (_angular_weights(angles) * A.detector_spacing).to(sinogram.real.dtype)
-    image: Tensor = A.H(_filtered(sinogram, A.detector_spacing, window) * weights.unsqueeze(-1))
+    is_fan = isinstance(A, FanBeam)
+    weights = _angular_weights(angles, 2 * math.pi if is_fan else math.pi, allow_gaps)
+    weighted = sinogram * weights.to(sinogram.real.dtype).unsqueeze(-1)
+    if isinstance(A, FanBeam):
+        return _of_fan(weighted, A.beam(), A.grid_size, window)
+    image: Tensor = A.H(_filtered(weighted, A.detector_spacing, window) * A.detector_spacing)
     return image
 
 
-def _angular_weights(angles: Tensor) -> Tensor:
-    """Return half the distance of each angle to its two neighbours, modulo pi."""
-    turned, order = angles.to(torch.float64).remainder(math.pi).sort()
-    gaps = turned.diff(append=turned[:1] + math.pi)
+def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
+    """Return half the distance of each angle to its two neighbours, modulo the period."""
+    turned, order = angles.to(torch.float64).remainder(period).sort()
+    gaps = turned.diff(append=turned[:1] + period)
+    largest = float(gaps.max())
+    if not allow_gaps and largest > max(math.radians(5), 3 * period / len(angles)):
+        raise ValueError(
+            f"fbp: the angles must cover {math.degrees(period):.0f} degrees without gaps, got one "
+            f"of {math.degrees(largest):.1f} degrees; find the image by a solver, such as "
+            "linops_core.alg.conjugate_gradients, or set allow_gaps=True"
+        )
     return torch.empty_like(gaps).index_copy(0, order, (gaps + gaps.roll(1)) / 2)
+
+
+def _of_fan(sinogram: Tensor, beam: FanRays, sizes: Sequence[int], window: str) -> Tensor:
+    """Return the image from weighted projections of a whole circle."""
+    dtype = sinogram.real.dtype
+    # On a line of detectors through the origin, of which a whole circle sees each ray twice.
+    spacing = beam.spacing * beam.source / (beam.source + beam.detector)
+    lines = _filtered(sinogram * beam.fan().cos().to(dtype) / 2, spacing, window)
+    lines = pad(lines.reshape(-1, *lines.shape[-2:]), (1, 2))
+    image = lines.new_zeros(len(lines), *sizes)
+    for line, (s, away) in zip(lines.unbind(1), beam.distances(sizes, dtype), strict=True):
+        at = (beam.place(s, away) + 1).clamp(0, beam.n_detectors + 1)
+        index = at.long().flatten()
+        left, right = (line[:, k:].index_select(1, index).view_as(image) for k in (0, 1))
+        image = image + (left + at.frac() * (right - left)) * (beam.source / away).square()
+    return image.view(*sinogram.shape[:-2], *sizes)
 
 
 def _filtered(sinogram: Tensor, spacing: float, window: str) -> Tensor:

@@ -15,9 +15,7 @@ B images, A angles, D detectors, N0 and N1 pixels.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
@@ -29,7 +27,7 @@ _IMAGES = 16
 
 
 class Rays(NamedTuple):
-    """The rays of all views in float64, (A, D), or (A, 1) where those of a view are parallel."""
+    """The rays of some views in float64, (A, D), or (A, 1) where those of a view are parallel."""
 
     cosine: Tensor
     sine: Tensor
@@ -61,103 +59,72 @@ class Beam(Protocol):
     """Where the rays of a scan are."""
 
     @property
-    def reach(self) -> int:
-        """Return how many rays to each side are less than a pixel away, at most."""
-
-    def rays(self) -> Rays:
-        """Return all rays."""
-
-    def near(self, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[Near]:
-        """Yield the rays near each pixel of an image, for each view."""
-
-
-class ParallelRays(NamedTuple):
-    """Rays ``spacing`` apart along (-sin, cos), the middle one of a view through the origin."""
-
-    angles: Tensor
-    n_detectors: int
-    spacing: float
+    def n_views(self) -> int:
+        """Return A."""
 
     @property
-    def reach(self) -> int:
-        """Return how many rays to each side are less than a pixel away, at most."""
-        return min(math.ceil(1 / self.spacing), self.n_detectors)
+    def n_detectors(self) -> int:
+        """Return D."""
 
-    def rays(self) -> Rays:
-        """Return all rays."""
-        angles = self.angles.double().unsqueeze(1)
-        offset = (centred(self.n_detectors, angles) * self.spacing).unsqueeze(0)
-        return Rays(angles.cos(), angles.sin(), offset)
+    def reach(self, sizes: Sequence[int]) -> int:
+        """Return how many rays to each side are less than a pixel away from any pixel, at most."""
+
+    def rays(self) -> Iterator[Rays]:
+        """Yield the rays, of some views at a time."""
 
     def near(self, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[Near]:
         """Yield the rays near each pixel of an image, for each view."""
-        rays = self.rays()
-        main, pixels = rays.main().abs(), (centred(size, rays.offset) for size in sizes)
-        x0, x1 = (own * part for own, part in zip(pixels, (rays.cosine, rays.sine), strict=True))
-        # Distances are divided by m^2 before: the weights are max(0, 1 / |m| - distance / m^2).
-        square = main.square()
-        tables = (
-            # An angle that is NaN has no place; the length of its rays is NaN already.
-            (x0 / self.spacing).nan_to_num(),
-            (x1 / self.spacing).nan_to_num() + (self.n_detectors - 1) / 2,
-            x0 / square,
-            x1 / square,
-            self.spacing / square,
-            1 / main,
-        )
-        for p0, p1, s0, s1, step, length in zip(
-            *(table.to(dtype) for table in tables), strict=True
-        ):
-            place = p0.unsqueeze(1) + p1
-            yield Near(place, partial(self._weights, s0.unsqueeze(1) + s1, step, length))
-
-    def _weights(
-        self, at: Tensor, step: Tensor, length: Tensor, below: Tensor, index: Tensor
-    ) -> Iterator[Tensor]:
-        # From the pixel, and not from its place, which has few digits where rays are far apart.
-        away = torch.addcmul(at, below - (self.n_detectors - 1) / 2, step, value=-1)
-        for k in range(1 - self.reach, self.reach + 1):
-            yield torch.sub(length, (away - k * step).abs_()).relu_()
 
 
 def projected(x: Tensor, beam: Beam) -> Tensor:
     """Return the line integrals of real images (B, N0, N1), (B, A, D)."""
-    rays = beam.rays()
     size0, size1 = x.shape[1:]
-    longest, (is_turned, main) = max(size0, size1), (rays.is_turned(), rays.main())
-    slope = -torch.where(is_turned, rays.cosine, rays.sine) / main
-    n_pixels, n_rows = torch.where(is_turned, size1, size0), torch.where(is_turned, size0, size1)
-    # In row j, the ray is first + slope j pixels from the zero before the image.
-    first = rays.offset / main - slope * ((n_rows - 1) / 2) + (n_pixels + 1) / 2
-    # An angle that is NaN has no position; the length of its rays is NaN already.
-    slope, first = (part.to(x.dtype).nan_to_num() for part in (slope, first))
-    length = (1 / main.abs()).to(x.dtype)
+    longest = max(size0, size1)
     width = longest + 3
     whole = torch.int32 if 2 * longest * width < 2**31 else torch.int64
-    row = torch.arange(longest, device=x.device).unsqueeze(1)
-    starts = ((is_turned * longest).unsqueeze(1) + row).mul(width).to(whole)
-    row = row.to(x.dtype)
-    parts = [x.new_zeros(0, *first.shape)]
+    row = torch.arange(longest, dtype=x.dtype, device=x.device).unsqueeze(1)
+    start = width * torch.arange(longest, dtype=whole, device=x.device).unsqueeze(1)
+    parts = []
     for images in x.split(_IMAGES):
         # The rows of pixels along axis 0 and those along axis 1, with zeros about them.
         rows = torch.stack([_padded(images.mT, longest), _padded(images, longest)], 1).flatten(1)
         ends = [(one, one[1:]) for one in rows]
-        sums = [x.new_zeros(0, first.shape[1])]
-        for own_first, own_slope, start in zip(first, slope, starts, strict=True):
-            at = torch.addcmul(own_first, row, own_slope).clamp(0, longest + 1)
-            index = at.to(whole).add_(start).flatten()
+        sums = [x.new_zeros(len(images), 0, beam.n_detectors)]
+        for first, slope, length, is_turned in _paths(beam, size0, size1, x.dtype):
+            at = torch.addcmul(first, row, slope).clamp(0, longest + 1)
+            index = at.to(whole).add_(start + is_turned.to(whole) * (longest * width)).flatten()
             weight = at.frac_()
+            own = []
             for one in ends:
                 left, right = (part.index_select(0, index).view_as(at) for part in one)
-                sums.append(torch.lerp(left, right, weight).sum(0, keepdim=True))
-        found = torch.cat(sums).view(len(first), len(images), first.shape[1])
-        parts.append(found.movedim(1, 0) * length)
-    return torch.cat(parts)
+                own.append(torch.lerp(left, right, weight).sum(0) * length)
+            sums.append(torch.stack(own).unsqueeze(1))
+        parts.append(torch.cat(sums, 1))
+    return torch.cat(parts) if parts else x.new_zeros(0, beam.n_views, beam.n_detectors)
+
+
+def _paths(
+    beam: Beam, size0: int, size1: int, dtype: torch.dtype
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """Yield where the rays of each view are in row 0, in pixels from the zero before the image.
+
+    With that come how much farther they are in each next row, their length between two rows, and
+    whether these are the rows along axis 1.
+    """
+    for rays in beam.rays():
+        is_turned, main = rays.is_turned(), rays.main()
+        slope = -torch.where(is_turned, rays.cosine, rays.sine) / main
+        n_pixels = torch.where(is_turned, size1, size0)
+        n_rows = torch.where(is_turned, size0, size1)
+        first = rays.offset / main - slope * ((n_rows - 1) / 2) + (n_pixels + 1) / 2
+        # An angle that is NaN has no position; the length of its rays is NaN already.
+        first, slope = (part.to(dtype).nan_to_num() for part in (first, slope))
+        yield from zip(first, slope, (1 / main.abs()).to(dtype), is_turned, strict=True)
 
 
 def back_projected(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
     """Return the adjoint of :func:`projected` applied to (B, A, D): images (B, *sizes)."""
-    reach, n_detectors = beam.reach, y.shape[2]
+    reach, n_detectors = beam.reach(sizes), y.shape[2]
     parts = [y.new_zeros(0, *sizes)]
     for part in y.split(_IMAGES):
         images = [part.new_zeros(*sizes) for _ in part]

@@ -1,0 +1,110 @@
+"""X-ray transform of a fan of rays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from ._beams import FanRays
+from ._checks import check_real
+from ._xray_transform import Names, XRayTransform
+
+
+class FanBeam(XRayTransform):
+    r"""The X-ray transform of an image along rays from a source to detectors on a line,
+
+    .. math:: p(\phi, u) = \int x(S + q \, (D_u - S) / |D_u - S|) \, dq, \qquad
+        S = -R \, e_t, \quad D_u = u \, e_s + R_D \, e_t,
+
+    with :math:`e_s = (\cos \phi, \sin \phi)` and :math:`e_t = (-\sin \phi, \cos \phi)`: that of
+    :class:`ParallelBeam`, by the same method, as R becomes large. Lengths are in pixels, coordinate
+    0 is that of image axis 0, and the origin is the middle of the image, index (N - 1) / 2, and of
+    the detectors. The adjoint is matched: it is the transpose of the same matrix.
+
+    Parameters
+    ----------
+    angles : Tensor
+        Real, (A,), in radians: a dimension of the output that can be sliced. Gradients reach them.
+    n_detectors : int
+        D, at least 1.
+    grid_size : (int, int)
+        Of the image.
+    source_distance : float
+        R, from the source to the origin. The source must be outside of a circle about the image,
+        with a pixel between.
+    detector_distance : float
+        :math:`R_D`, from the origin to the detectors, not negative; 0 is for detectors that are
+        given as scaled to the origin.
+    detector_spacing : float
+        Distance of neighbouring detectors, positive.
+    output_shape, input_shape, batch_shape
+        As in :class:`ParallelBeam`.
+
+    Raises
+    ------
+    TypeError
+        If the angles are not real numbers, or a number is none.
+    ValueError
+        If a number or the number of dimensions is not as said.
+
+    Notes
+    -----
+    As in :class:`ParallelBeam`. The adjoint takes time in proportion to how many rays cross a pixel
+    near the source.
+
+    References
+    ----------
+    P. M. Joseph, "An improved algorithm for reprojecting rays through pixel images", IEEE
+    Transactions on Medical Imaging 1 (1982).
+
+    Examples
+    --------
+    >>> import torch
+    >>> A = FanBeam(torch.zeros(1), 3, (3, 3), source_distance=4, detector_distance=4)
+    >>> image = torch.zeros(3, 3)
+    >>> image[1] = 1.0
+    >>> A(image)[0, 1]  # along a row of three pixels
+    tensor(3.)
+    """
+
+    def __init__(
+        self,
+        angles: Tensor,
+        n_detectors: int,
+        grid_size: int | Sequence[int],
+        source_distance: float,
+        detector_distance: float,
+        detector_spacing: float = 1.0,
+        output_shape: Names = ("A", "D"),
+        input_shape: Names = ("Nx", "Ny"),
+        batch_shape: Names | None = None,
+    ) -> None:
+        super().__init__(
+            angles,
+            n_detectors,
+            grid_size,
+            detector_spacing,
+            output_shape,
+            input_shape,
+            batch_shape,
+        )
+        self.source_distance = check_real("FanBeam", "source_distance", source_distance, 0)
+        self.detector_distance = check_real("FanBeam", "detector_distance", detector_distance, 0)
+        radius = math.hypot(*(size - 1 for size in self.grid_size)) / 2 + 1
+        if self.source_distance <= radius:
+            raise ValueError(
+                f"FanBeam: source_distance must be more than {radius:g} for an image of "
+                f"{self.grid_size}, so that the source is outside, got {source_distance!r}"
+            )
+
+    def beam(self) -> FanRays:
+        """Return where the rays are, with the angles as they are now."""
+        return FanRays(
+            self.weight_part("angles"),
+            self.n_detectors,
+            self.detector_spacing,
+            self.source_distance,
+            self.detector_distance,
+        )
