@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import FFT
-from linops_imaging import phantoms, trajectories
+from linops_core import FFT, Dense, Identity
+from linops_core.alg import conjugate_gradients
+from linops_imaging import NUFFT, phantoms, trajectories
 from linops_imaging.coil_maps import espirit
 from linops_imaging.io import read_cfl, write_cfl
 
@@ -71,3 +72,42 @@ def test_espirit_is_ecalib(tmp_path: Path, options: dict[str, float]) -> None:
     assert is_clear.sum() > 0.8 * support.sum()
     assert agreement[is_clear].min() > 1 - 1e-4
     assert (agreement[support] > 1 - 1e-3).float().mean() > 0.95
+
+
+def as_bart(locs: Tensor) -> Tensor:
+    """Return a trajectory (..., 2) as BART has it: (3, readout, spokes)."""
+    return torch.cat([locs, torch.zeros_like(locs[..., :1])], -1).permute(2, 1, 0).contiguous()
+
+
+def test_the_non_uniform_transform(tmp_path: Path) -> None:
+    """Also in scale and sign, but for the edge of k-space, where BART's differs by some percent."""
+    size = 48
+    locs = 0.9 * trajectories.radial_2d(40, 96, size, dtype=torch.float64)
+    A = NUFFT(locs, (size, size), ("S", "R"), tol=1e-5)
+    x = torch.randn(size, size, dtype=torch.complex64)
+    y = A(x)
+    found = bart(tmp_path, "nufft", "traj", "x", traj=as_bart(locs), x=x)[0].mT
+    assert (found - y).norm() < 2e-3 * found.norm()
+    values = y.mT.unsqueeze(0).to(torch.complex64)
+    words = ("nufft", "-a", "-d", f"{size}:{size}:1", "traj", "y")
+    back = bart(tmp_path, *words, traj=as_bart(locs), y=values)
+    assert (back - A.H(y)).norm() < 2e-3 * back.norm()
+
+
+def test_a_radial_reconstruction(tmp_path: Path) -> None:
+    size, n_coils = 48, 4
+    locs = 0.9 * trajectories.radial_2d(90, 96, size, dtype=torch.float64)
+    coils = phantoms.CoilSeries.around(n_coils)
+    maps = coils.on_grid([size, size]).to(torch.complex128)
+    A = NUFFT(locs, (size, size), ("S", "R"), batch_shape=("C",), tol=1e-5, toeplitz=True)
+    sense = A @ Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    kspace = phantoms.shepp_logan_kspace(locs, [size, size], coils).to(torch.complex64)
+
+    found = bart(
+        tmp_path, "pics", "-l2", "-r", 0.1, "-w", 1, "-i", 60, "-t", "traj", "y", "maps",
+        traj=as_bart(locs), y=kspace.permute(2, 1, 0).unsqueeze(0),
+        maps=maps.permute(1, 2, 0).unsqueeze(2).to(torch.complex64),
+    )  # fmt: skip
+    normal = sense.N + 0.1 * Identity(sense.ishape)
+    expected = conjugate_gradients(normal, sense.H(kspace), max_num_iters=60, gtol=1e-6, ltol=0)
+    assert (found.squeeze() - expected).norm() < 2e-3 * expected.norm()
