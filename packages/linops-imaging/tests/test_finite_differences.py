@@ -307,9 +307,19 @@ def test_the_adjoint_is_matched_in_single_precision() -> None:
         (lambda: FiniteDifference("N", 0), ValueError, "size must be at least 1, got 0"),
         (lambda: FiniteDifference("N", 2.0), TypeError, "size must be an integer, got 2.0"),  # type: ignore[arg-type]
         (lambda: FiniteDifference("N", 3, shape=("M",)), ValueError, r"dims must be .* \(M\)"),
-        (lambda: FiniteDifference("...", 3), ValueError, "dims must be named dimensions"),
+        (lambda: FiniteDifference("...", 3), ValueError, "dims must be different named dimensions"),
         (lambda: FiniteDifference("N", 3, to="..."), ValueError, "to must name the 1 dimensions"),
-        (lambda: Gradient((), []), ValueError, "dims must be named dimensions of the input"),
+        (
+            lambda: Gradient((), []),
+            ValueError,
+            "dims must be different named dimensions of the input",
+        ),
+        (
+            lambda: Gradient(("Nx", "Nx"), [3, 3], shape=GRID),
+            ValueError,
+            "dims must be different named dimensions",
+        ),
+        (lambda: Gradient(GRID, [3, 3], "..."), ValueError, "oshape must have"),
         (lambda: Gradient(GRID, [3]), ValueError, "sizes must be 2 positive integers"),
         (lambda: Gradient(GRID, [3, 3], to=("M",)), ValueError, "to must name the 2 dimensions"),
         (lambda: Gradient(GRID, [3, 3], "Nx"), ValueError, "oshape must have different dim"),

@@ -48,10 +48,10 @@ class _Differences(GridOperator[Part]):
             raise ValueError(f"{owner}: boundary must be one of {[*BOUNDARIES]}, got {boundary!r}")
         grid = as_dims(dims)
         names = as_dims(("...", *grid) if shape is None else shape)
-        if not grid or not set(grid) <= set(names) - {ND.infer("...")}:
+        if not grid or len({*grid} & {*names} - {ND.infer("...")}) < len(grid):
             raise ValueError(
-                f"{owner}: dims must be named dimensions of the input ({', '.join(map(str, names))}"
-                f"), got {grid}"
+                f"{owner}: dims must be different named dimensions of the input "
+                f"({', '.join(map(str, names))}), got {grid}"
             )
         lengths = sizes_of_grid(owner, sizes, len(grid), name="sizes")
         result = grid if to is None else as_dims(to)
@@ -94,7 +94,7 @@ class _Differences(GridOperator[Part]):
         return linear_function(linop._back, linop._there, linop._countable(x))
 
     def _countable(self, x: Tensor) -> Tensor:
-        """Return x in a dtype that can hold the result, with all that is lazy done."""
+        """Return x in a dtype that can hold the result; what is lazy is done once, here."""
         if x.is_floating_point() or x.is_complex():
             return x.resolve_conj().resolve_neg()
         return x.long() if self._keeps_integers else x.to(torch.get_default_dtype())
