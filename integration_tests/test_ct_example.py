@@ -20,7 +20,7 @@ from linops_core import NamedLinop
 from linops_imaging import phantoms
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SMALL = ["--size", "64", "--views", "24", "--iterations", "20"]
+SMALL = ["--size", "64", "--views", "24", "--iterations", "20", "--weight", "0.002"]
 FEW = ["--size", "12", "--views", "3", "--iterations", "1"]
 
 
@@ -213,7 +213,7 @@ def test_an_interrupt_while_it_computes_ends_in_one_line(tmp_path: Path) -> None
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
         assert process.stdout and process.stderr
         said = ""
-        while "CG whole" not in said:
+        while "FISTA whole" not in said:
             said += process.stdout.read(1)
         process.send_signal(signal.SIGINT)
         process.stdout.read()

@@ -133,12 +133,13 @@ place.set(xlabel="step of conjugate gradients", ylabel="error")
 # %%
 # A part of the views at a time
 # -----------------------------
-# The same operator, cut along its views: the memory of eight views at a time, and the same image.
+# The same operator, cut along its views: it works on eight of them at a time, and gives the same.
 
 tiled = tl.batch_linop(A, {"A": 8})
-again = tl.alg.conjugate_gradients(tiled.N, tiled.H(sinogram), max_num_iters=8, gtol=0, ltol=0)
-print(f"largest difference {float((again - early).abs().max()):.0e}")
-assert torch.allclose(again, early, atol=1e-3)
+back, again = A.H(sinogram), tiled.H(sinogram)
+print(f"largest difference {float((again - back).abs().max() / back.abs().max()):.0e}")
+assert torch.allclose(again, back, rtol=1e-4)
+assert torch.allclose(tiled.N(back), A.N(back), rtol=1e-4)
 
 # %%
 # .. [1] E. Y. Sidky, X. Pan, "Image reconstruction in circular cone-beam computed tomography by
