@@ -10,7 +10,7 @@ GPU. A list of CPUs does the same work, and simulated devices show what happens 
 # %%
 # A list of devices
 # -----------------
-# An MRI scan of eight coils (:doc:`plot_2_sense` has one with an image). ``{"C": 1}`` cuts it
+# An MRI scan of eight coils (:doc:`plot_02_sense` has one with an image). ``{"C": 1}`` cuts it
 # along the coils, the devices take turns over the tiles. With GPUs nothing changes but the list,
 # to ``["cuda:0", "cuda:1"]``; input and output stay on the base device.
 
