@@ -24,11 +24,12 @@ from linops_core import (
     Identity,
     NamedLinop,
     SimpleLinop,
+    SliceableLinop,
     Stack,
 )
 from linops_core.testing import BaseNamedLinopTests
 from linops_split import Part, Tiled, Tiles, batch_linop, narrowed
-from nameddim import ND
+from nameddim import ND, NamedShape
 
 C, M, N = ND.infer(("C", "M", "N"))
 
@@ -167,6 +168,43 @@ def test_a_hook_is_called_whenever_it_was_registered() -> None:
     batched(x)
     handle.remove()
     assert {id(module) for module in seen} >= {id(module) for module in modules}
+
+
+def test_a_weight_that_no_longer_fits_is_refused_in_the_next_call() -> None:
+    """Though one element would broadcast, and the tiles share the operand that has it."""
+    mask = Diagonal(torch.rand(3), ("C", "N"), weight_shape=("N",))
+    A = mask @ Diagonal(torch.rand(2, 3), "CN")
+    batched, x = batch_linop(A, {"C": 1}), torch.rand(2, 3)
+    wanted = A(x)
+    for _ in range(2):
+        torch.testing.assert_close(batched(x), wanted)
+    assert all([*tile.children()][1] is mask for tile in batched.children())
+    mask.H.weight = torch.rand(1)  # which mask itself does not notice
+    for _ in range(2):
+        with pytest.raises(ValueError, match="N must have size 1, got 3"):
+            batched(x)
+    mask.H.weight = torch.rand(3)
+    torch.testing.assert_close(batched(x), A(x))
+
+
+class Fickle(SliceableLinop):
+    """The identity, until it returns one element alone."""
+
+    is_right = True
+
+    @staticmethod
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+        return x if Fickle.is_right else x[..., :1]
+
+
+def test_the_output_of_an_operand_is_checked_in_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = Diagonal(torch.rand(2, 3), "CN") @ Fickle(NamedShape("CN"))
+    batched, x = batch_linop(A, {"C": 1}), torch.rand(2, 3)
+    for _ in range(2):
+        torch.testing.assert_close(batched(x), A(x))
+    monkeypatch.setattr(Fickle, "is_right", False)
+    with pytest.raises(ValueError, match="N must have size 3, got 1"):
+        batched(x)
 
 
 def test_progress_is_shown_when_asked_for() -> None:

@@ -120,6 +120,14 @@ def test_integers_are_summed_in_int64(data: st.DataObject, rows: int, columns: i
 
 
 @given(st.data(), sizes, sizes)
+def test_the_views_are_those_of_the_windows(data: st.DataObject, rows: int, columns: int) -> None:
+    layout, y = data.draw(tables(rows, columns)).output, torch.arange(rows)
+    for view, window in zip(layout.views(y), layout.windows, strict=True):
+        (piece,) = window.values() or [slice(None)]
+        assert torch.equal(view, y[piece]) and view.data_ptr() == y[piece].data_ptr()
+
+
+@given(st.data(), sizes, sizes)
 def test_slices_without_common_elements_are_in_different_groups(
     data: st.DataObject, rows: int, columns: int
 ) -> None:

@@ -59,6 +59,16 @@ def test_hooks_of_a_tile_run() -> None:
     assert seen == [tile]
 
 
+@pytest.mark.parametrize("made", MAKE)
+def test_a_compiled_call_is_called(made: str) -> None:
+    tile = MAKE[made](Dense(torch.rand(3, 2), ("M", "N")))
+    x = torch.rand([tile.size(dim) or 0 for dim in tile.ishape])
+    for _ in range(2):
+        tile._call_again(x)
+    tile._compiled_call_impl = lambda x: "compiled"  # as nn.Module.compile does
+    assert tile(x) == tile._call_again(x) == "compiled"
+
+
 def test_another_way_to_register_is_refused() -> None:
     A = Dense(torch.rand(3, 2), ("M", "N")).adjoint()
     with pytest.raises(RuntimeError, match="must be registered by its own methods"):

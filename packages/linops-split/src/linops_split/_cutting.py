@@ -64,6 +64,9 @@ def _tiles(
         row = [tile_of(source, {**window, dim: piece}) for piece in pieces]
     else:
         row = source.tiles_along(dim, pieces)
+    if not later:
+        yield from row
+        return
     roles = {other: source.role(other) for other, _ in later}
     for piece, part in zip(pieces, row, strict=True):
         if all(part.role(other) is role for other, role in roles.items()):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop
-
 from ._layout import Layout
 from ._tiles import Tiles
+
+Called: TypeAlias = Callable[[int], Callable[[Tensor], Tensor]]
 
 
 class RecordedByAutograd(Exception):
@@ -58,11 +59,9 @@ class Work(ABC):
 class Forward(Work):
     """The output A x; ``called`` returns what to call for the part of a number."""
 
-    def __init__(
-        self, tiles: Tiles, x: Tensor, called: Callable[[int], NamedLinop] | None = None
-    ) -> None:
+    def __init__(self, tiles: Tiles, x: Tensor, called: Called | None = None) -> None:
         super().__init__(tiles, [x], [tiles.input], tiles.output)
-        self.called = tiles.linops.__getitem__ if called is None else called
+        self.called: Called = called or tiles.linops.__getitem__
 
     def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor:
         """Return what a part returns; refuse it if autograd follows it."""

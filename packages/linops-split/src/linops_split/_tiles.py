@@ -109,7 +109,7 @@ class Tiles:
     def lay_out(self) -> None:
         """Find all that a call needs to know of the slices, which no compiler is to trace."""
         for layout in (self.input, self.output):
-            _ = layout.steps, layout.adds, layout.fills, layout.is_summed
+            _ = layout.row, layout.steps, layout.adds, layout.fills, layout.is_summed
 
     @cached_property
     def tensors(self) -> list[Mapping[str, Tensor | None]]:

@@ -59,7 +59,7 @@ class NamedShape:
     ishape: Dims
     oshape: Dims
     other_shapes: Mapping[str, Dims]
-    _names: Dims
+    _names: Dims | None
 
     def __new__(
         cls,
@@ -87,11 +87,7 @@ class NamedShape:
         object.__setattr__(self, "ishape", ishape)
         object.__setattr__(self, "oshape", oshape)
         object.__setattr__(self, "other_shapes", MappingProxyType(other_shapes))
-        every = (dim for dims in self._parts().values() for dim in dims)
-        # No frozenset: torch.compile fails on an object that it sees made and that holds one,
-        # wherever the code of its caller does not name frozenset itself.
-        names = tuple(dict.fromkeys(dim for dim in every if not is_wildcard(dim)))
-        object.__setattr__(self, "_names", names)
+        object.__setattr__(self, "_names", None)
         return self
 
     def __getattr__(self, key: str) -> Dims:
@@ -145,7 +141,14 @@ class NamedShape:
         >>> sorted(NamedShape(("...", "N"), ("...", "M")).dims)
         ['M', 'N']
         """
-        return frozenset(self._names)
+        names = self._names
+        if names is None:  # asked for again and again
+            every = (dim for dims in self._parts().values() for dim in dims)
+            names = tuple(dict.fromkeys(dim for dim in every if not is_wildcard(dim)))
+            # No frozenset: torch.compile fails on an object that it sees made and that holds one,
+            # wherever the code of its caller does not name frozenset itself.
+            object.__setattr__(self, "_names", names)
+        return frozenset(names)
 
     @property
     def has_wildcards(self) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._rules import rules
@@ -75,6 +76,14 @@ class Chain(Composite):
         return x
 
     adj_fn = fn  # the operands of an adjoint are adjoints, in reverse
+
+    def _call_again(self, x: Tensor) -> Tensor:
+        """Return A x of operands that check less, too; see :meth:`NamedLinop._call_again`."""
+        if type(self) is not Chain or is_hooked(self.__dict__):
+            return self(x)
+        for part in self.linops:
+            x = part._call_again(x)
+        return x
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:

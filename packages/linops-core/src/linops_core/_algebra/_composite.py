@@ -40,8 +40,7 @@ class Composite(NamedLinop):
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
         """The operands, in the order in which they were given."""
-        numbered = [self._modules[name] for name in self._operands]
-        return cast(tuple[NamedLinop, ...], tuple(numbered))
+        return tuple(map(self._modules.__getitem__, self._operands))  # type: ignore[arg-type]
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:

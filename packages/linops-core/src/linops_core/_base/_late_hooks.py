@@ -11,9 +11,19 @@ from functools import wraps
 from typing import Any
 
 from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
 
 HOOKS = frozenset(name for name, value in vars(nn.Module()).items() if type(value) is OrderedDict)
 REGISTER = [name for name in dir(nn.Module) if "register_" in name and name.endswith("_hook")]
+
+
+_OF_CALLS = [name for name in sorted(HOOKS) if "ward_" in name]  # forward and backward
+
+
+def is_hooked(own: dict[str, Any]) -> bool:
+    """Whether a call of a module with these attributes is more than that of its ``forward``."""
+    has_hooks = "_forward_hooks" in own and any(map(own.get, _OF_CALLS))
+    return has_hooks or "_compiled_call_impl" in own or _has_any_global_hook()
 
 
 class LateHooks(nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,12 +19,13 @@ from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
 from ._description import tensor_text
 from ._inheritance import forget_what_no_longer_holds
+from ._late_hooks import is_hooked
 from ._rules import rules
 from ._tile import SplitError, Window
 
 Result = TypeVar("Result")
 
-_NOTHING = None, None
+_NOTHING = None, None, None
 
 
 def overridable(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -65,6 +66,8 @@ class NamedLinop(Arithmetic, Conversions):
 
     _is_real: ClassVar[bool] = False
     """Whether the operator is its own complex conjugate."""
+    _is_checked_by_shapes: ClassVar[bool] = False
+    """Whether the shapes of input and weights decide which calls are right."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Keep no closed form of an operator whose ``fn`` or ``adj_fn`` the class overrides."""
@@ -99,10 +102,12 @@ class NamedLinop(Arithmetic, Conversions):
 
     # Calls
 
-    if TYPE_CHECKING:
-
-        def __call__(self, x: Tensor) -> Tensor:
-            """Return A x, after and before the hooks of the module; see :meth:`forward`."""
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return A x, after and before the hooks of the module; see :meth:`forward`."""
+        # Who traces modules replaces the method of nn.Module, and calls with no plain tensor.
+        if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(self.__dict__):
+            return super().__call__(x)  # type: ignore[no-any-return]
+        return self.forward(x)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x.
@@ -127,7 +132,7 @@ class NamedLinop(Arithmetic, Conversions):
             ``fn`` returns not that of ``oshape``, which is checked for each new shape of x.
         """
         facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
-        checked, returned = (None, None) if facts is None else self._found.get("checked", _NOTHING)
+        checked, returned, _ = _NOTHING if facts is None else self._found.get("checked", _NOTHING)
         is_known = facts is not None and facts == checked
         if not is_known:
             self._check_input(x)
@@ -135,8 +140,21 @@ class NamedLinop(Arithmetic, Conversions):
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_output(y)
             if facts is not None and may_be_remembered(x.shape):
-                self._found["checked"] = facts, y.shape
+                is_all = self._is_checked_by_shapes and type(self).forward is NamedLinop.forward
+                self._found["checked"] = facts, y.shape, is_all
         return y
+
+    def _call_again(self, x: Tensor) -> Tensor:
+        """Return A x, where all weights have the shapes of an earlier call.
+
+        For many small tiles, each of which takes less time than a check: where x has the shape of
+        that call, too, no more is checked. The caller is to check the shape of what is returned.
+        """
+        own = self.__dict__
+        facts, _, is_all = own["_found"].get("checked", _NOTHING)
+        if not is_all or x.shape != facts[0] or is_hooked(own):
+            return self(x)
+        return self.fn(self, x)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         """Return all on which it depends whether x is a right input: its shape and all lengths."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +26,8 @@ class WeightPart(NamedTuple):
     """Under which the shape of the operator has the names of its axes."""
     broadcast: tuple[int, ...]
     """Axes of size 1 along which the one element stands for all."""
-    cut: tuple[slice, ...] | None = None
-    """What a tile reads."""
+    cut: tuple[slice, ...] = ()
+    """What a tile reads, up to the last axis along which that is not all."""
     cut_from: torch.Size | None = None
     """The shape that the weight must keep for that."""
     shifted: tuple[int, ...] = ()
@@ -45,16 +45,20 @@ class WeightPart(NamedTuple):
     def of(self, weight: Tensor) -> Tensor:
         """Return the part of the weight."""
         if not self.shifted:
-            return weight if self.cut is None else weight[self.cut]
-        cut = self.cut or (_ALL,) * weight.ndim
-        along = tuple(p if axis in self.shifted else _ALL for axis, p in enumerate(cut))
-        across = tuple(_ALL if axis in self.shifted else p for axis, p in enumerate(cut))
+            return weight[self.cut] if self.cut else weight
+        axes = range(weight.ndim)
+        along = tuple(self.along(axis) if axis in self.shifted else _ALL for axis in axes)
+        across = tuple(_ALL if axis in self.shifted else self.along(axis) for axis in axes)
         shifted: Tensor = torch.fft.ifftshift(weight[across], self.shifted)
         return shifted[along]
 
+    def along(self, axis: int) -> slice:
+        """Return what a tile reads along an axis."""
+        return self.cut[axis] if axis < len(self.cut) else _ALL
+
     def is_cut(self, axes: Iterable[int]) -> bool:
         """Whether a tile reads a part along one of the axes."""
-        return self.cut is not None and any(self.cut[axis] != _ALL for axis in axes)
+        return any(self.along(axis) != _ALL for axis in axes)
 
 
 class SliceableLinop(NamedLinop):
@@ -82,6 +86,8 @@ class SliceableLinop(NamedLinop):
     >>> A.split(A, {"N": slice(2, 4)})(torch.ones(2))
     tensor([2., 3.])
     """
+
+    _is_checked_by_shapes: ClassVar[bool] = True
 
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:
         super().__init__(shape, name)
@@ -225,9 +231,10 @@ class SliceableLinop(NamedLinop):
         for name, part in self._weights.items():
             for axis, own in enumerate(part.dims(self._shape)):
                 if own == dim and axis not in part.broadcast:
-                    if part.cut is None or part.cut[axis] == _ALL:
+                    piece = part.along(axis)
+                    if piece == _ALL:
                         return int(self._weight(name).shape[axis])
-                    return int(part.cut[axis].stop - part.cut[axis].start)
+                    return int(piece.stop - piece.start)
         return None
 
     def extra_repr(self) -> str:
@@ -236,7 +243,7 @@ class SliceableLinop(NamedLinop):
             tensor_text(
                 name,
                 self._weight(name),
-                slices_text(part.cut) if part.cut and part.is_cut(range(len(part.cut))) else "",
+                slices_text(map(part.along, range(self._weight(name).ndim))) if part.cut else "",
             )
             for name, part in self._weights.items()
         )
@@ -246,25 +253,28 @@ class SliceableLinop(NamedLinop):
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the tile for each of the windows."""
-        if not windows or not self._weights:
-            return [self] * len(windows)
-        whole, concerned = [], {dim for window in windows for dim in window}
+        concerned = {dim for window in windows for dim in window}
+        whole = []
         for name, part in self._weights.items():
             dims = part.dims(self._shape)
             axes = [(axis, dims[axis]) for axis in part.axes_of(concerned, self._shape)]
-            cut = part.cut or (_ALL,) * len(dims)
+            n_axes = max([len(part.cut), *(axis + 1 for axis, _ in axes)])
             cut_from = part.cut_from or self._weight(name).shape
-            whole.append((name, part.shape_key, part.broadcast, cut, cut_from, part.shifted, axes))
+            whole.append((name, part, [*map(part.along, range(n_axes))], cut_from, axes))
+        if not any(axes for *_, axes in whole):
+            return [self] * len(windows)  # which all read the same
         attributes, tiles = attributes_of_linked(self), []
         for window in windows:
             weights = {}
-            for name, shape_key, broadcast, cut, cut_from, shifted, axes in whole:
-                pieces = list(cut)
+            for name, part, cut, cut_from, axes in whole:
+                pieces = cut.copy()
                 for axis, dim in axes:
                     if dim in window:
                         pieces[axis] = within(pieces[axis], window[dim])
-                weights[name] = WeightPart(shape_key, broadcast, tuple(pieces), cut_from, shifted)
-            tiles.append(with_attributes(self, {**attributes, "_weights": weights, "_found": {}}))
+                weights[name] = WeightPart(*part[:2], tuple(pieces), cut_from, part.shifted)
+            own = attributes.copy()
+            own.update(_weights=weights, _found={})
+            tiles.append(with_attributes(self, own))
         return tiles
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
