@@ -26,7 +26,7 @@ TOGETHER = ["integration_tests", "README.md", "CONTRIBUTING.md", "docs"]
 SCRIPTS = ["conftest.py", "noxfile.py", "docs/conf.py"]
 PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
-PEERS = ["sigpy", "pylops", "mrpro", "pywavelets"]  # what benchmarks compare with
+PEERS = ["sigpy", "pylops", "mrpro", "pywavelets", "astra-toolbox"]  # what benchmarks compare with
 # Programs that share no code with us.
 WITNESSES = [
     "astra-toolbox",
