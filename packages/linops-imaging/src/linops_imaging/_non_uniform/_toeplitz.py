@@ -27,7 +27,8 @@ def kernel_of(
 
     T is Hermitian: half of it, for differences d that are not negative along the last axis, gives
     all of its transform, which is real. N differences along each axis, a quadrant, are the adjoint
-    NUFFT of the weights, times a phase that moves the image there.
+    NUFFT of the weights, times a phase that moves the image there. No two pixels have the
+    difference -N, and what is there does not matter.
 
     Parameters
     ----------
@@ -54,13 +55,11 @@ def kernel_of(
         turns = [(first + n // 2) / n for first, n in zip(corner, sizes, strict=True)]
         angles = (locs * torch.tensor(turns, dtype=locs.dtype, device=locs.device)).sum(-1)
         quadrant = adjoint(torch.polar(weights.to(locs.dtype), 2 * math.pi * angles))
-        places, used = [], []
-        for first, n, larger in zip(corner, sizes, padded, strict=True):
-            n_unused = int(first < 0)  # the difference -N does not occur
-            used.append(slice(n_unused, n))
-            places.append(slice((first + n_unused) % larger, (first + n - 1) % larger + 1))
-        if all(piece.start < piece.stop for piece in used):
-            half[tuple(places)] = quadrant[tuple(used)]
+        places = [
+            slice(first % larger, (first + n - 1) % larger + 1)
+            for first, n, larger in zip(corner, sizes, padded, strict=True)
+        ]
+        half[tuple(places)] = quadrant
     kernel: Tensor = torch.fft.hfftn(half, s=padded, dim=tuple(range(-len(sizes), 0)))
     return kernel / math.sqrt(math.prod(sizes))
 

@@ -1,0 +1,184 @@
+"""The non-uniform Fourier transform against other libraries: equal results, ratios of times.
+
+It also measures the table of errors from which ``tol=`` chooses.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+from interleaved import interleaved, print_timings
+from peers import importable
+from results import record
+from torch import Tensor
+
+from linops_imaging import NUFFT, toeplitz_kernel, trajectories
+from linops_imaging._non_uniform._kaiser_bessel import ACCURACY
+
+N, N_COILS = 256, 8
+Ways = dict[str, Callable[[], Tensor]]
+
+
+def main() -> None:
+    """Check that all ways agree, and time them in turns."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        accuracy()
+        radial_2d()
+        radial_3d()
+
+
+def accuracy() -> None:
+    """Check each row of the table: the largest error of an entry in one dimension."""
+    print("\nlargest error of an entry, and the one that tol= counts on")
+    for stated, oversampling, width in ACCURACY:
+        worst = 0.0
+        for size in (8, 16, 24, 64, 96, 128, 256):
+            unit = torch.cat(
+                [torch.rand(500, 1, dtype=torch.float64), torch.arange(33.0)[:, None] / 32]
+            )
+            locs = (unit - 0.5) * size
+            A = NUFFT(locs, (size,), ("K",), batch_shape=(), oversamp=oversampling, width=width)
+            exact = torch.exp(-2j * math.pi / size * locs * (torch.arange(size) - size // 2))
+            worst = max(worst, float((A.to_dense() * math.sqrt(size) - exact).abs().max()))
+        print(f"  oversampling {oversampling:4}, width {width:4}: {worst:.1e}  {stated:.1e}")
+        assert worst <= stated
+
+
+def radial_2d() -> None:
+    """102,912 points of golden-angle spokes on 256 x 256, 8 coils, single precision."""
+    locs = trajectories.radial_2d(402, N, N).reshape(-1, 2)
+    x = torch.randn(N_COILS, N, N, dtype=torch.complex64)
+    began = perf_counter()
+    A = NUFFT(locs, (N, N), ("K",), tol=1e-3, toeplitz=True)
+    y = A(x)
+    A.H(y)
+    set_up = perf_counter() - began
+    exact = NUFFT(locs.double(), (N, N), ("K",), tol=1e-7, table_budget=0)(x)
+
+    forward, adjoint = with_peers(A, locs, x, y, eps=3e-4)
+    title = f"NUFFT, radial, {len(locs)} points, {N_COILS} x {N} x {N} complex64"
+    for name, way in forward.items():
+        error = float((way() - exact).norm() / exact.norm())
+        print(f"  error of {name}: {error:.1e}")
+        assert error < 1e-2
+    targets = {"NUFFT": 0.6}
+    timings = interleaved(forward, rounds=9)
+    print_timings(title, timings, targets)
+    print_timings(f"{title}, adjoint", interleaved(adjoint, rounds=9), targets)
+    applications = set_up / timings["NUFFT"].seconds
+    print(f"  the set-up, with one application of each, takes {applications:.1f} applications")
+    record(title, "set-up in applications", applications, "x", target=10)
+
+    kernel = toeplitz_kernel(A)
+
+    def by_hand() -> Tensor:
+        parts = []
+        for coil in x:
+            spectrum = torch.fft.fft2(coil, s=kernel.shape) * kernel
+            parts.append(torch.fft.ifft2(spectrum)[:N, :N])
+        return torch.stack(parts)
+
+    normal: Ways = {"plain torch, coil by coil": by_hand, "A.N(x)": lambda: A.N(x)}
+    normal |= toeplitz_of_peers(locs, x)
+    expected = by_hand()
+    for name, way in normal.items():
+        found = way()
+        scale = torch.vdot(found.flatten(), expected.flatten()) / found.norm() ** 2  # theirs differ
+        error = (scale * found - expected).norm() / expected.norm()
+        assert error < 1e-2, (name, error)
+    print_timings(
+        f"Toeplitz normal, {N_COILS} x {N} x {N} complex64",
+        interleaved(normal, rounds=9),
+        {"A.N(x)": 1.1},
+    )
+
+
+def radial_3d() -> None:
+    """200,000 points of spokes on 128 x 128 x 128, 8 coils, single precision."""
+    locs = trajectories.radial_3d(1563, 128, 128).reshape(-1, 3)[:200_000]
+    x = torch.randn(N_COILS, 128, 128, 128, dtype=torch.complex64)
+    A, B = (
+        NUFFT(locs, (128, 128, 128), ("K",), tol=5e-3, table_budget=budget) for budget in (0, 2**30)
+    )
+    y = A(x)
+    forward, _ = with_peers(A, locs, x, y, eps=1e-3, only=("finufft",))
+    forward["the same with a table"] = lambda: B(x)
+    print(f"  the table has {B.interpolate.table_nbytes / 2**20:.0f} MiB")
+    for way in forward.values():
+        assert float((way() - y).norm() / y.norm()) < 2e-3
+    print_timings(
+        f"NUFFT, radial, {len(locs)} points, {N_COILS} x 128 x 128 x 128 complex64",
+        interleaved(forward, rounds=3),
+        {"NUFFT": 1.0},
+    )
+
+
+def with_peers(
+    A: Any,
+    locs: Tensor,
+    x: Tensor,
+    y: Tensor,
+    eps: float,
+    only: tuple[str, ...] = ("finufft", "sigpy", "torchkbnufft"),
+) -> tuple[Ways, Ways]:
+    """Return the ways there and back, those of finufft first if it is installed."""
+    forward: Ways = {}
+    adjoint: Ways = {}
+    sizes = tuple(x.shape[1:])
+    scale = math.prod(sizes) ** -0.5
+    libraries = importable(only)
+    if "finufft" in libraries:
+        plans = []
+        for kind, sign in ((2, -1), (1, 1)):
+            plan = libraries["finufft"].Plan(
+                kind, sizes, len(x), eps, sign, dtype="complex64", nthreads=1
+            )
+            angles = locs * (2 * math.pi / torch.tensor(sizes))
+            plan.setpts(*(at.contiguous().numpy() for at in angles.unbind(-1)))
+            plans.append(plan)
+        there, back = plans
+        forward["finufft, planned"] = lambda: torch.from_numpy(there.execute(x.numpy())) * scale
+        adjoint["finufft, planned"] = lambda: torch.from_numpy(back.execute(y.numpy())) * scale
+    forward["NUFFT"], adjoint["NUFFT"] = lambda: A(x), lambda: A.H(y)
+    if "sigpy" in libraries:
+        sigpy, coord = libraries["sigpy"], locs.numpy()
+        forward["sigpy"] = lambda: torch.from_numpy(sigpy.nufft(x.numpy(), coord))
+        adjoint["sigpy"] = lambda: torch.from_numpy(
+            sigpy.nufft_adjoint(y.numpy(), coord, tuple(x.shape))
+        )
+    if "torchkbnufft" in libraries:
+        kb, omega = libraries["torchkbnufft"], (locs * (2 * math.pi / N)).T.contiguous()
+        kb_there = kb.KbNufft(im_size=sizes, numpoints=4)
+        kb_back = kb.KbNufftAdjoint(im_size=sizes, numpoints=4)
+        forward["torchkbnufft"] = lambda: (
+            kb_there(x[None], omega, norm="ortho")[0] * (kb_there.grid_size.prod().sqrt() * scale)
+        )
+        adjoint["torchkbnufft"] = lambda: kb_back(y[None], omega)[0]
+    return forward, adjoint
+
+
+def toeplitz_of_peers(locs: Tensor, x: Tensor) -> Ways:
+    """Return the normal as a convolution by those that have one."""
+    ways: Ways = {}
+    libraries = importable(("sigpy", "torchkbnufft"))
+    if "sigpy" in libraries:
+        linop = importlib.import_module("sigpy.linop")
+        A = linop.NUFFT(tuple(x.shape), locs.numpy(), toeplitz=True)
+        ways["sigpy"] = lambda: torch.from_numpy(A.N(x.numpy()))
+    if "torchkbnufft" in libraries:
+        kb, omega = libraries["torchkbnufft"], (locs * (2 * math.pi / N)).T.contiguous()
+        kernel = kb.calc_toeplitz_kernel(omega, tuple(x.shape[1:]))
+        toeplitz = kb.ToepNufft()
+        ways["torchkbnufft"] = lambda: toeplitz(x[None], kernel)[0]
+    return ways
+
+
+if __name__ == "__main__":
+    main()
