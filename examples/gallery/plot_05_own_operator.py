@@ -2,9 +2,9 @@
 Writing an operator
 ===================
 
-Computed tomography measures sums of an image along rays at many angles. There is no such operator
-in this library; this page writes one, with weights, an adjoint and slices, tests it, and
-reconstructs.
+Computed tomography measures sums of an image along rays at many angles. ``ParallelBeam`` of
+linops-imaging does that, and does it better; this page writes a simple one from scratch, with
+weights, an adjoint and slices, tests it, and reconstructs.
 """
 
 # %%
