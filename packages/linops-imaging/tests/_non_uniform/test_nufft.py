@@ -191,6 +191,8 @@ LOCS = torch.zeros(3, 2)
     [
         ({"locs": [0.0]}, TypeError, "a tensor of real numbers, got <class 'list'>"),
         ({"locs": LOCS.int()}, TypeError, "a tensor of real numbers, got torch.int32"),
+        ({"locs": LOCS.half()}, TypeError, r"must be of torch.float32 or .* locs.float\(\)"),
+        ({"input_shape": ()}, ValueError, "input_shape must have 2 dimensions"),
         ({"locs": LOCS + math.nan}, ValueError, "must be finite"),
         ({"locs": LOCS + math.inf}, ValueError, "must be finite"),
         ({"locs": LOCS + 2.1}, ValueError, r"must be in \[-N / 2, N / 2\] .*, got .* multiply"),

@@ -90,7 +90,7 @@ class NUFFT(Wrapper):
     Raises
     ------
     TypeError
-        If the locations are not real numbers.
+        If the locations are not real numbers of single or double precision.
     ValueError
         If locations are not finite or out of range, a number or the number of dimensions is not as
         said, or ``tol`` is less than the precision of the locations allows.
@@ -155,7 +155,9 @@ class NUFFT(Wrapper):
         _check_numbers(oversamp=(oversamp, 1.125), width=(width, 2.0))
         ndim = len(sizes)
         points = _dims("output_shape", output_shape, locs.ndim - 1)
-        image = _dims("input_shape", input_shape or get_nd_shape(ndim), ndim)
+        image = _dims(
+            "input_shape", get_nd_shape(ndim) if input_shape is None else input_shape, ndim
+        )
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
         if input_kshape is None:
             grid = _unused(get_nd_shape(ndim, kspace=True), (*batch, *image, *points))
@@ -185,7 +187,7 @@ class NUFFT(Wrapper):
         """Return the values at the locations; of the adjoint the image to which they add up."""
         locs = linop.locs
         check_device(linop.name, x, locs)
-        # Half precision has no transforms, and too few digits for locations.
+        # Half precision has no transforms.
         x = x.to(torch.promote_types(torch.promote_types(x.dtype, locs.dtype), torch.complex64))
         if not writing_is_safe() or (torch.is_grad_enabled() and locs.requires_grad):
             return linop.linop(x)
@@ -296,6 +298,11 @@ def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
         kind = getattr(locs, "dtype", type(locs))
         raise TypeError(f"{owner}: the locations must be a tensor of real numbers, got {kind}")
+    if locs.dtype not in (torch.float32, torch.float64):
+        raise TypeError(
+            f"{owner}: the locations must be of torch.float32 or torch.float64, got {locs.dtype}, "
+            "which has too few digits; convert them by locs.float()"
+        )
     if locs.shape[-1:] != (len(sizes),):
         raise ValueError(
             f"{owner}: the last dimension of the locations must have size {len(sizes)} for images "
