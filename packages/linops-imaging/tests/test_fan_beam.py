@@ -105,6 +105,11 @@ def test_the_adjoint_is_matched_in_single_precision() -> None:
     dottest(A, dtypes=[torch.float32, torch.complex64])
 
 
+def test_the_adjoint_finds_all_rays_of_a_pixel_near_the_source() -> None:
+    A = FanBeam(torch.rand(5, dtype=torch.float64), 300, (8, 7), 7.5, 3, 0.04, batch_shape=())
+    dottest(A)
+
+
 def test_gradients() -> None:
     angles = torch.tensor([0.13, 1.21, 2.9], dtype=torch.float64, requires_grad=True)
     x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)

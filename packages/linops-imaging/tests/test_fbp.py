@@ -51,6 +51,15 @@ def test_fans_of_a_whole_circle_give_the_image(window: str, near: float, far: fl
     assert (found - image).norm() < (0.45 if window == "hann" else 0.35) * image.norm()
 
 
+def test_a_fan_weighs_pixels_by_their_distance_from_the_source() -> None:
+    at = torch.arange(64) - 31.5
+    r = (at.square().unsqueeze(1) + at.square()).sqrt()
+    A = FanBeam(torch.arange(320) * math.pi / 160, 140, 64, 60, 0, 0.6)
+    found = fbp(A((28.5 - r).clamp(0, 1)), A, "hann")
+    assert (found[r < 5].mean() - 1).abs() < 0.01
+    assert (found[(r > 20) & (r < 25)].mean() - 1).abs() < 0.01
+
+
 def test_a_far_source_gives_what_parallel_rays_give() -> None:
     image = phantoms.shepp_logan([64, 64], torch.complex64)
     angles = torch.arange(180) * math.pi / 90
