@@ -233,6 +233,7 @@ def test_two_threads_that_need_a_table_at_once_make_one() -> None:
     assert len(made) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 def test_derivatives_of_all_orders_are_right(dtype: torch.dtype) -> None:
     A = Interpolate(points(5, 2), [4, 3], ())
@@ -262,6 +263,7 @@ def test_gradients_are_those_of_the_locations_of_the_forward_pass() -> None:
         torch.testing.assert_close(torch.autograd.grad(y, x, v)[0], expected)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
 def test_forward_derivatives_to_locations_pass_the_table_by() -> None:
     locs, x = points(5, 1), torch.randn(4, dtype=torch.float64)
     found = []
