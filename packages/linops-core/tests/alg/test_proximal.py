@@ -189,6 +189,9 @@ def test_what_is_not_convex_or_not_real_is_refused() -> None:
             group_soft_threshold(1.0, dim)(torch.ones(2, 3), 1.0)
     with pytest.raises(ValueError, match=r"weight must be broadcast to \(1, 3\), got shape \(2, 1"):
         group_soft_threshold(torch.ones(2, 1))(torch.ones(2, 3), 1.0)
+    for shape in ((2,), (1, 1, 3)):
+        with pytest.raises(ValueError, match=r"weight must be broadcast to \(1, 3\), got shape"):
+            group_soft_threshold(torch.ones(shape))(torch.ones(2, 3), 1.0)
     with pytest.raises(ValueError, match=r"in_basis: W must be unitary, .*, got Diagonal"):
         in_basis(Diagonal(torch.ones(2), ("N",)), soft_threshold())
     with pytest.raises(TypeError, match=r"in_basis: W must be a NamedLinop, got <class 'int'>"):

@@ -100,12 +100,13 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
                 f"{owner}: dim must be different axes of x, got {dim!r} for shape {tuple(z.shape)}"
             )
         size = _norms_along(wide, sorted(axes))
-        rest, tiny = size - step * weight, torch.finfo(size.dtype).tiny
-        if rest.shape != size.shape:
+        given = tuple(weight.shape) if isinstance(weight, Tensor) else ()
+        pairs = zip(given[::-1], reversed(size.shape), strict=False)
+        if len(given) > size.ndim or any(own not in (1, length) for own, length in pairs):
             raise ValueError(
-                f"{owner}: weight must be broadcast to {tuple(size.shape)}, got shape "
-                f"{tuple(torch.as_tensor(weight).shape)}"
+                f"{owner}: weight must be broadcast to {tuple(size.shape)}, got shape {given}"
             )
+        rest, tiny = size - step * weight, torch.finfo(size.dtype).tiny
         return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
 
     return proximal
