@@ -201,6 +201,9 @@ def test_walsh_is_zero_where_all_images_are() -> None:
     expected = torch.zeros(2, 9, 9)
     expected[:, :2, :2] = torch.tensor([0.6, 0.8]).view(2, 1, 1)
     torch.testing.assert_close(walsh(x, "C", XY, window=3).abs(), expected)
+    film = torch.stack([torch.zeros_like(x), x])
+    maps = walsh(film, "C", XY, ("T", "C", *XY), window=3)
+    torch.testing.assert_close(maps.abs(), torch.stack([torch.zeros_like(expected), expected]))
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5), st.integers(0, 2), st.data())

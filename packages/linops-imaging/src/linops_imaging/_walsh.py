@@ -81,7 +81,7 @@ def walsh(
         gram = coil_gram("walsh", batches[at])
         reference = principal_component(gram).to(images.dtype)
         scale = gram.diagonal().real.sum().sqrt()  # squares neither overflow nor vanish
-        _write_maps(batches[at], results[at], reference, float(scale), window // 2)
+        _write_maps(batches[at], results[at], reference, float(scale) or 1.0, window // 2)
     return maps
 
 
