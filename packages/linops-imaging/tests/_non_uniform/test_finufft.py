@@ -60,6 +60,8 @@ def test_frames_tiles_gradients_and_other_precisions() -> None:
     torch.testing.assert_close(A.N(x), B.N(x), atol=1e-5, rtol=0)
     part = A.split(A, {ND("T"): slice(1, 2), ND("K"): slice(2, 5), ND("C"): slice(0, 2)})
     torch.testing.assert_close(part(x[:2, 1:]), A(x)[:2, 1:, 2:5], atol=1e-9, rtol=0)
+    lazy = x[:1].conj()
+    torch.testing.assert_close(A(lazy), A(lazy.resolve_conj()), atol=1e-9, rtol=0)
     assert A(x[:0]).shape == (0, 2, 6)
     with pytest.raises(SplitError, match="cut along points, frames or coils"):
         A.split(A, {ND("Nx"): slice(0, 2)})

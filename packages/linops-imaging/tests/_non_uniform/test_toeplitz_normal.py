@@ -195,6 +195,24 @@ def test_tiles_of_points_add_up() -> None:
     torch.testing.assert_close(sum(tile(x) for tile in tiles), A.N(x))
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.float16])
+def test_squares_of_weights_of_a_small_range_are_held(dtype: torch.dtype) -> None:
+    A = transform(locations(7))
+    weights = torch.tensor([0, 1, 1, 200, 250, 255, 3], dtype=torch.float64)
+    scale = 100 if dtype == torch.float16 else 1
+    W = Diagonal.from_weight((scale * weights).to(dtype), ("K",), A.oshape)
+    x = torch.randn(2, *SIZES, dtype=torch.complex128)
+    torch.testing.assert_close((W @ A).N(x), A.H(W.H(W(A(x)))))
+
+
+@pytest.mark.parametrize("n_frames", [0, 2])
+def test_an_empty_batch_has_an_empty_result(n_frames: int) -> None:
+    batch = ("C", "T")
+    A = NUFFT(locations(n_frames, 7), SIZES, ("T", "K"), batch_shape=batch, toeplitz=True)
+    y = A.N(torch.ones(2 - n_frames, n_frames, *SIZES))
+    assert y.shape == (2 - n_frames, n_frames, *SIZES) and y.dtype is torch.complex128
+
+
 def test_inputs_that_do_not_fit_are_refused() -> None:
     A = transform(locations(7))
     with pytest.raises(ValueError, match=r"NUFFT\.N: Ny must have size 4, got 3"):

@@ -70,7 +70,7 @@ class FinufftTransform(Interpolate):
         if not result.numel() or not values.numel():
             return result.zero_().reshape(*batch, *frames, *own).movedim(last, at)
         for number, index in enumerate(product(*map(range, frames))):
-            part = values[:, number].contiguous()
+            part = values[:, number].contiguous().resolve_conj().resolve_neg()
             if is_back:
                 part = part.flatten(1)
             plan = self._plan(locs[index], len(part), part.dtype, is_back=is_back)

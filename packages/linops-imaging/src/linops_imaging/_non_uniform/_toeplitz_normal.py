@@ -100,10 +100,10 @@ class ToeplitzNormal(Wrapper):
     def _kernel(self, locs: Tensor, weights: Tensor) -> Tensor:
         """Return the kernel of one frame, in the precision of locations and weights."""
         sizes = self._transform().grid_size
+        dtype = reduce(torch.promote_types, (locs.dtype, weights.dtype), torch.float32)
         if self._is_squared():
-            weights = weights.abs().square()
-        dtypes = (locs.dtype, weights.dtype)
-        dtype = reduce(torch.promote_types, dtypes, torch.float32)
+            weights = weights.to(dtype).abs().square()
+        dtype = dtype.to_real()
         grid_size = torch.tensor(sizes, dtype=torch.float64, device=locs.device)
         at = locs.reshape(-1, len(sizes)).double()
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
@@ -115,6 +115,8 @@ class ToeplitzNormal(Wrapper):
         return kernel_of(at, weights.reshape(-1), sizes, linop.H).to(dtype)
 
     def _convolved(self, x: Tensor) -> Tensor:
+        if not x.numel():
+            return x.clone()
         transform = self._transform()
         sizes = transform.grid_size
         at, last = transform.interpolate.frame_axes(x.ndim - len(sizes))
