@@ -21,6 +21,8 @@ from ._changes import TensorState
 from ._gridding import gridded, interpolated
 from ._linear_function import linear_function
 
+# Where torch sums rows with weights; other devices compute the weights at each call.
+_DEVICES = ("cpu", "cuda")
 # Bytes that are summed at once of each position: a line of the cache.
 _LINE = 64
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
@@ -164,7 +166,7 @@ def is_plain(*tensors: Tensor) -> bool:
     kinds = (Tensor, torch.nn.Parameter) if _dispatch_mode(_FAKE) is None else (FakeTensor,)
     return all(
         type(t) in kinds
-        and not t.is_meta
+        and t.device.type in _DEVICES
         and unpack_dual(t).tangent is None
         and torch._C._has_storage(t)  # which a batch of gradients has not
         for t in tensors
@@ -172,9 +174,13 @@ def is_plain(*tensors: Tensor) -> bool:
 
 
 def _wait_for(tensor: Tensor) -> None:
-    """Wait for an accelerator: any of its streams may read a table, until the memory is freed."""
+    """Wait, as copies to the host do, for the stream of an accelerator that is current.
+
+    What is made is then there for all streams. What is freed afterwards is read by none of them:
+    users of a table that has changed have let this stream wait for those that read it before.
+    """
     if tensor.device.type != "cpu" and not isinstance(tensor, FakeTensor):
-        torch.accelerator.synchronize(tensor.device)
+        tensor.detach()[(slice(1),) * tensor.ndim].cpu()
 
 
 def _integers(n_all: int, n: int) -> torch.dtype:
