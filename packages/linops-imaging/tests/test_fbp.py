@@ -93,3 +93,13 @@ def test_bad_arguments() -> None:
         fbp(torch.zeros(2, 3), A, "box")
     with pytest.raises(ValueError, match=r"2 angles and 3 detectors, got shape \(3, 3\)"):
         fbp(torch.zeros(3, 3), A)
+
+
+@pytest.mark.parametrize("angles", [[0.0], [0.0, 0.1], [0.0, 0.1, 0.2]])
+def test_more_than_half_of_the_angles_may_not_be_missing(angles: list[float]) -> None:
+    A = ParallelBeam(torch.tensor(angles), 9, (6, 6))
+    with pytest.raises(ValueError, match="without gaps"):
+        fbp(torch.ones(len(angles), 9), A)
+    assert (
+        fbp(torch.ones(2, 9), ParallelBeam(torch.tensor([0.0, math.pi / 2]), 9, 6)).isfinite().all()
+    )

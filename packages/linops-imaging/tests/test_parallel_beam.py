@@ -161,6 +161,7 @@ ANGLES = torch.zeros(2)
         ((ANGLES, 3, 4, 0.0), ValueError, "detector_spacing must be more than 0 and finite, got 0"),
         ((ANGLES, 3, 4, "1"), TypeError, "detector_spacing must be a real number, got '1'"),
         ((ANGLES, 2.0, 4), TypeError, "n_detectors must be an integer, got 2.0"),
+        ((ANGLES, 3, 4, 1.0, ("Nx", "D")), ValueError, "other names than input_shape"),
         ((ANGLES, 3, 4, 1.0, ("A",)), ValueError, "output_shape must have 2 dimensions, got"),
         ((ANGLES, 3, 4, 1.0, ("A", "D"), ("...", "N")), ValueError, "input_shape must have 2"),
     ],
@@ -168,3 +169,11 @@ ANGLES = torch.zeros(2)
 def test_bad_arguments(arguments: tuple[object, ...], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=f"ParallelBeam: .*{match}"):
         ParallelBeam(*arguments)  # type: ignore[arg-type]
+
+
+def test_angles_that_change_before_the_gradient_are_refused() -> None:
+    angles, x = torch.tensor([0.1, 0.7]), torch.ones(4, 4, requires_grad=True)
+    y = ParallelBeam(angles, 5, (4, 4))(x)
+    angles += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

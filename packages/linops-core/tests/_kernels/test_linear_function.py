@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import Tensor
 
@@ -27,3 +28,12 @@ def test_the_adjoint_is_what_is_called() -> None:
 def test_nothing_is_recorded_where_nothing_requires_gradients() -> None:
     y = linear_function(lambda v: 2 * v, lambda v: 2 * v, torch.ones(2))
     assert y.grad_fn is None
+
+
+def test_weights_that_were_written_to_before_the_gradient_are_refused() -> None:
+    weight, x = torch.ones(2), torch.ones(2, requires_grad=True)
+    y = linear_function(lambda v: weight * v, lambda v: weight * v, x, weight)
+    assert torch.equal(torch.autograd.grad(y.sum(), x, retain_graph=True)[0], weight)
+    weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(y.sum(), x)

@@ -63,7 +63,8 @@ def fbp(
         If the sinogram is no tensor, or A is neither ParallelBeam nor FanBeam.
     ValueError
         If there is no such window, the sinogram is not of the size of A's output, or a gap between
-        angles is larger than 5 degrees and than 3 times what equally spaced angles have.
+        angles is larger than 5 degrees and than 3 times what equally spaced angles have, or than
+        half of all angles.
 
     References
     ----------
@@ -110,7 +111,8 @@ def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
     turned, order = angles.to(torch.float64).remainder(period).sort()
     gaps = turned.diff(append=turned[:1] + period)
     largest = float(gaps.max())
-    if not allow_gaps and largest > max(math.radians(5), 3 * period / len(angles)):
+    allowed = min(max(math.radians(5), 3 * period / len(angles)), 0.51 * period)
+    if not allow_gaps and largest > allowed:
         raise ValueError(
             f"fbp: the angles must cover {math.degrees(period):.0f} degrees without gaps, got one "
             f"of {math.degrees(largest):.1f} degrees; find the image by a solver, such as "

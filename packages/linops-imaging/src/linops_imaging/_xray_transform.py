@@ -51,6 +51,11 @@ class XRayTransform(SliceableLinop):
         for name, dims in (("input_shape", image), ("output_shape", rays)):
             if len(dims) != 2 or "..." in dims:
                 raise ValueError(f"{owner}: {name} must have 2 dimensions, got {dims}")
+        if set(image) & set(rays):
+            raise ValueError(
+                f"{owner}: output_shape must have other names than input_shape, got {rays} and "
+                f"{image}"
+            )
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
         names = {"image": image, "rays": rays, "angles_shape": rays[:1]}
         shape = NamedShape((*batch, *image), (*batch, *rays), **names)
@@ -97,7 +102,7 @@ class XRayTransform(SliceableLinop):
         if angles.requires_grad and torch.is_grad_enabled():
             y = function(images)
         else:
-            y = linear_function(function, adjoint, images)
+            y = linear_function(function, adjoint, images, angles)
         y = y.reshape(*parts.shape[:-2], *y.shape[1:])
         return (torch.complex(y[0], y[1]) if x.is_complex() else y[0]).to(dtype)
 

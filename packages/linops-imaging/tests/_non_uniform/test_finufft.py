@@ -96,3 +96,10 @@ def test_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "finufft", None)
     with pytest.raises(ImportError, match=r"pip install 'linops-imaging\[finufft\]'"):
         NUFFT(LOCS, (4, 4), ("K",), method="finufft")
+
+
+def test_it_takes_tol_alone() -> None:
+    with pytest.raises(
+        ValueError, match=r'method="finufft" chooses .* got oversamp=2\.0, width=8\.0'
+    ):
+        NUFFT(LOCS, (4, 4), ("K",), oversamp=2.0, width=8.0, method="finufft")

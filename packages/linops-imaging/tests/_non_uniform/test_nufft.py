@@ -257,3 +257,15 @@ def test_an_input_on_another_device_is_refused() -> None:
     A = NUFFT(LOCS, (4, 4), ("K",))
     with pytest.raises(ValueError, match="must be on the device of the locations, cpu, got meta"):
         A(torch.zeros(4, 4, device="meta"))
+
+
+@pytest.mark.parametrize("toeplitz", [False, True])
+def test_locations_that_change_before_the_gradient_are_refused(toeplitz: bool) -> None:
+    sizes = (4, 5)
+    locs = locations(6, sizes=sizes)
+    A = NUFFT(locs, sizes, ("K",), toeplitz=toeplitz)
+    x = torch.ones(*sizes, dtype=torch.complex128, requires_grad=True)
+    y = (A.N if toeplitz else A)(x)
+    locs.mul_(0.5)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.abs().sum().backward()

@@ -15,8 +15,6 @@ from torch.nn.modules.module import _has_any_global_hook
 
 HOOKS = frozenset(name for name, value in vars(nn.Module()).items() if type(value) is OrderedDict)
 REGISTER = [name for name in dir(nn.Module) if "register_" in name and name.endswith("_hook")]
-
-
 _OF_CALLS = [name for name in sorted(HOOKS) if "ward_" in name]  # forward and backward
 
 

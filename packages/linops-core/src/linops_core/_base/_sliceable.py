@@ -141,9 +141,7 @@ class SliceableLinop(NamedLinop):
             self.register_parameter(name, weight)
         else:
             self.register_buffer(name, weight)
-        self._weights[name] = WeightPart(
-            shape_key, tuple(dims.index(dim) for dim in broadcast_dims)
-        )
+        self._weights[name] = WeightPart(shape_key, tuple(map(dims.index, broadcast_dims)))
 
     def __delattr__(self, name: str) -> None:
         """Delete an attribute; refused for weights, which all operators made of this one read.

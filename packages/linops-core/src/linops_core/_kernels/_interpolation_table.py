@@ -95,8 +95,6 @@ class InterpolationTable:
         """Return the adjoint applied to values at the points: (B, n)."""
         return linear_function(self._gridded, self._interpolated, y_BP)
 
-    # Gradients that come in batches are not plain.
-
     def _interpolated(self, x: Tensor) -> Tensor:
         return self._by_point.applied(x) if is_plain(x) else self._neighbours().interpolated(x)
 
@@ -140,9 +138,8 @@ class KeptTable:
             if kept is None or not kept[0].is_current(locs):
                 _wait_for(locs)
                 self._kept = kept = None  # before there are two
-                state = TensorState(locs)
                 with torch.inference_mode(False), torch.no_grad():
-                    kept = state, InterpolationTable(neighbours())
+                    kept = TensorState(locs), InterpolationTable(neighbours())
                 _wait_for(locs)
                 self._kept = kept
             return kept[1]
@@ -174,11 +171,7 @@ def is_plain(*tensors: Tensor) -> bool:
 
 
 def _wait_for(tensor: Tensor) -> None:
-    """Wait, as copies to the host do, for the stream of an accelerator that is current.
-
-    What is made is then there for all streams. What is freed afterwards is read by none of them:
-    users of a table that has changed have let this stream wait for those that read it before.
-    """
+    """Let the host wait for the current stream: others may use what it made, none what it read."""
     if tensor.device.type != "cpu" and not isinstance(tensor, FakeTensor):
         tensor.detach()[(slice(1),) * tensor.ndim].cpu()
 

@@ -13,11 +13,10 @@ from ._tracing import is_recorded
 Linear: TypeAlias = Callable[[Tensor], Tensor]
 
 
-def linear_function(function: Linear, adjoint: Linear, x: Tensor) -> Tensor:
+def linear_function(function: Linear, adjoint: Linear, x: Tensor, *weights: Tensor) -> Tensor:
     """Return ``function(x)``, whose gradient to x is ``adjoint`` and not what autograd would find.
 
-    That is far slower for what reads and writes memory in patterns. For ``fn`` of an operator of
-    one's own whose adjoint is fast. A compiler finds its own gradient.
+    For ``fn`` of an operator whose adjoint is faster than that. A compiler finds its own gradient.
 
     Parameters
     ----------
@@ -25,6 +24,8 @@ def linear_function(function: Linear, adjoint: Linear, x: Tensor) -> Tensor:
         Linear functions of one tensor, adjoint to each other. No gradient reaches other tensors
         that they use.
     x : Tensor
+    *weights : Tensor
+        Such tensors. If one is written to before the gradient is computed, that is refused.
 
     Returns
     -------
@@ -39,7 +40,8 @@ def linear_function(function: Linear, adjoint: Linear, x: Tensor) -> Tensor:
     """
     if not is_recorded(x) or torch.compiler.is_compiling():
         return function(x)
-    y: Tensor = _Pair.apply(x, function, adjoint)  # type: ignore[no-untyped-call]
+    constants = [weight.detach() for weight in weights]
+    y: Tensor = _Pair.apply(x, function, adjoint, *constants)  # type: ignore[no-untyped-call]
     return y
 
 
@@ -47,17 +49,21 @@ class _Pair(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, function: Linear, adjoint: Linear) -> Tensor:
+    def forward(x: Tensor, function: Linear, adjoint: Linear, *weights: Tensor) -> Tensor:
         return function(x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.function, ctx.adjoint = inputs
+        _, ctx.function, ctx.adjoint, *weights = inputs
+        ctx.save_for_backward(*weights)  # torch sees whether they are written to
+        ctx.save_for_forward(*weights)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return linear_function(ctx.adjoint, ctx.function, grad), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weights = ctx.saved_tensors
+        of_x = linear_function(ctx.adjoint, ctx.function, grad, *weights)
+        return of_x, None, None, *[None] * len(weights)
 
     @staticmethod
     def jvp(ctx: Any, change: Tensor, *_: None) -> Tensor:
-        return linear_function(ctx.function, ctx.adjoint, change)
+        return linear_function(ctx.function, ctx.adjoint, change, *ctx.saved_tensors)

@@ -89,44 +89,26 @@ class Interpolate(GridOperator[GridPart]):
 
     Notes
     -----
-    A non-uniform Fourier transform of N points is a division by the transform of the kernel at
-    n / M, :math:`w \sinh(\sqrt{\beta^2 - (\pi w n / M)^2}) / \sqrt{\beta^2 - (\pi w n / M)^2}`, a
-    Fourier transform of size M, and this operator at :math:`k M / N`. With oversampling
-    :math:`\alpha = M / N`, Beatty et al. give
-    :math:`\beta = \pi \sqrt{(w / \alpha)^2 (\alpha - 1/2)^2 - 0.8}`, the default for
-    :math:`\alpha = 2`. Its largest error, relative to the sum of the absolute values of the N
-    points, was in one dimension, in double precision:
-
-    ============  ========  ========  ========  ========  ========
-    width         2         3         4         6         8
-    ============  ========  ========  ========  ========  ========
-    alpha = 2     1.1e-1    9.1e-3    1.5e-3    1.4e-5    2.5e-7
-    alpha = 1.25  3.9e-1    7.5e-2    1.8e-2    1.5e-3    9.7e-5
-    ============  ========  ========  ========  ========  ========
-
-    The kernel is 0 at :math:`|t| = 1`, where other programs take :math:`I_0(0) = 1`: the
-    difference, at points exactly half the width away from a grid point, is of the size of the
-    errors above.
+    The default beta, :math:`\pi \sqrt{9 w^2 / 16 - 0.8}`, is that of Beatty et al. for non-uniform
+    Fourier transforms with an oversampling of 2, see ``linops_imaging.NUFFT``. The kernel is 0 at
+    :math:`|t| = 1`, where other programs take :math:`I_0(0) = 1`.
 
     Gradients to the locations are the derivatives of the formula. Where it has none: at the kinks
     of the spline of order 1 it is the derivative towards larger coordinates, at its tip with
     ``norm=2`` it is 0, and where the Kaiser-Bessel kernel jumps, half the width away from a grid
     point, it is that of the neighbours nearer than half the width.
 
-    The first call makes a table of the positions and weights of all neighbours. A, A.H and A.N read
-    it from then on, 3 to 15 times as fast on a CPU. It takes :attr:`table_nbytes`: for each of the
-    :math:`\lceil w \rceil^D` neighbours of each point 16 bytes in single precision and 24 in
-    double, and 4 for each point and grid point. Making it takes more for a moment. It is made anew
-    when the locations are replaced, moved or written to, but only writes that torch counts are
-    seen: with ``tensor.data`` or a NumPy array of the same memory take ``table_budget=0``. A copy
-    makes its own, and so does a tile, whose budget is that of the whole times its share of the
-    points and of the grid.
+    The first call makes a table of all neighbours, which A, A.H and A.N then read: 3 to 15 times as
+    fast on a CPU. It takes :attr:`table_nbytes`: for each of the :math:`\lceil w \rceil^D`
+    neighbours of each point 16 bytes in single precision and 24 in double. It is made anew when the
+    locations are replaced, moved or written to; torch does not count writes to ``tensor.data`` or
+    through NumPy, for which take ``table_budget=0``. A copy makes its own table. So does a tile,
+    whose budget is in proportion to its points and its part of the grid.
 
-    Without a table sums run over the neighbours one by one, with weights that are computed at each
-    call, and nothing is allocated for all neighbours of all points but, with ``norm=2``, their
-    weights. That is so where the table would exceed the budget; for locations that require or have
-    a gradient, that are of half precision or were made in inference mode; for input of a higher
-    precision than theirs; and under compilers and transforms of ``torch.func``.
+    Without a table the weights are computed at each call, neighbour by neighbour. That is so where
+    it would exceed the budget; for locations that require or have a gradient, are of half precision
+    or were made in inference mode; for input of a higher precision than theirs; on devices other
+    than CPUs and CUDA (not tried yet); and under compilers and transforms of ``torch.func``.
 
     Locations may lie anywhere, so a slice of the grid goes through all points: cut along the
     points where that is possible. What is outside of the slice counts as zero times what is at its
@@ -134,9 +116,6 @@ class Interpolate(GridOperator[GridPart]):
 
     References
     ----------
-    J. A. Fessler and B. P. Sutton, "Nonuniform fast Fourier transforms using min-max
-    interpolation", IEEE Transactions on Signal Processing 51 (2003).
-
     P. J. Beatty, D. G. Nishimura and J. M. Pauly, "Rapid gridding reconstruction with a minimal
     oversampling ratio", IEEE Transactions on Medical Imaging 24 (2005).
 

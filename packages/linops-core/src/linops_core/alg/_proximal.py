@@ -130,7 +130,8 @@ def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
     r"""The proximal map of :math:`g(x) = f(W x)` for a unitary W, of that of f.
 
     :math:`\mathrm{prox}_{t g}(z) = W^H \mathrm{prox}_{t f}(W z)`, for an orthonormal wavelet
-    transform or a Fourier transform. The result is complex where W makes z so.
+    transform or a Fourier transform (P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods
+    in signal processing", 2011, table 10.1). The result is complex where W makes z so.
 
     Parameters
     ----------
@@ -145,11 +146,6 @@ def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
         If W is no operator, or ``proximal`` no function.
     ValueError
         If W.N or W.H.N is not known to be an identity.
-
-    References
-    ----------
-    P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing", in
-    "Fixed-point algorithms for inverse problems in science and engineering" (2011), table 10.1.
 
     Examples
     --------

@@ -75,8 +75,8 @@ def deapodisation(
 ) -> Tensor:
     r"""Return one over the transform of the kernel at n / M, for n from -(N // 2) on, (N,).
 
-    With :math:`a = \beta^2 - (\pi w n / M)^2` it is :math:`w \sinh(\sqrt a) / \sqrt a`, as
-    :class:`linops_core.Interpolate` has it.
+    With :math:`a = \beta^2 - (\pi w n / M)^2` it is :math:`w \sinh(\sqrt a) / \sqrt a`
+    (Fessler and Sutton).
     """
     n = torch.arange(size, dtype=torch.float64, device=device) - size // 2
     square = beta**2 - (math.pi * width / padded * n).square()

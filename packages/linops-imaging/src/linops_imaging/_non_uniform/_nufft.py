@@ -151,6 +151,11 @@ class NUFFT(Wrapper):
                     f"{tol=}, {oversamp=}, {width=}"
                 )
             oversamp, width = chosen(tol, sizes, locs.dtype)
+        elif method == "finufft" and (oversamp, width) != (1.25, 4.0):
+            raise ValueError(
+                'NUFFT: method="finufft" chooses oversampling and width by tol, and must have '
+                f"neither, got {oversamp=}, {width=}"
+            )
         eps = 1e-6 if tol is None else tol
         _check_numbers(oversamp=(oversamp, 1.125), width=(width, 2.0))
         ndim = len(sizes)
@@ -192,7 +197,7 @@ class NUFFT(Wrapper):
         if not writing_is_safe() or (torch.is_grad_enabled() and locs.requires_grad):
             return linop.linop(x)
         there, back = (partial(linop._in_parts, way) for way in (linop.linop, linop.linop.H))
-        return linear_function(there, back, x)
+        return linear_function(there, back, x, locs)
 
     adj_fn = fn  # the operand of an adjoint is an adjoint
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal

@@ -75,7 +75,7 @@ class ToeplitzNormal(Wrapper):
             return linop.linop(x)
         check_device(linop.name, x, tensors[0])
         x = x.to(reduce(torch.promote_types, [t.dtype for t in (x, *tensors)], torch.complex64))
-        return linear_function(linop._convolved, linop._convolved, x)
+        return linear_function(linop._convolved, linop._convolved, x, *tensors)
 
     adj_fn = fn  # the weights are real
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
