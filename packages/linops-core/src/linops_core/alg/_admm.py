@@ -150,7 +150,7 @@ def admm(
             )
             primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
             reason = reason_of_both((gap, slope), goals, noises)
-            if eps_rel < precision and max(primal, dual) <= precision:
+            if eps_rel < precision and max(primal, dual) <= rounding:
                 reason = reason or StopReason.ROUNDING
             yield x, {"primal": primal, "dual": dual, "rho": rho}, reason
             if iteration <= last_change_of_rho:
