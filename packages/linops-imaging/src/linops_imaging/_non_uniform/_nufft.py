@@ -69,7 +69,7 @@ class NUFFT(Wrapper):
         At least 2.
     tol : float, optional
         In the place of ``oversamp`` and ``width``: the largest error of an entry of the matrix,
-        relative to its absolute value. Random images mostly have errors of a fifth of it.
+        relative to its absolute value. Random images had errors of at most a fifth of it.
     method : {"auto", "table", "interpolate", "finufft"}
         "table": the weights of interpolation are kept, of which each location has the next
         integer of ``width`` to the power of D, in a table that follows the locations; refused where
