@@ -20,33 +20,33 @@ What holds for all of them:
   of A or of the solution leaves the range of the dtype.
 """
 
-from ._admm import admm as admm
-from ._conjugate_gradients import conjugate_gradients as conjugate_gradients
-from ._estimators import Estimate as Estimate
-from ._estimators import estimate_diagonal as estimate_diagonal
-from ._estimators import estimate_trace as estimate_trace
-from ._fista import fista as fista
-from ._lsmr import lsmr as lsmr
-from ._lsqr import lsqr as lsqr
-from ._pdhg import pdhg as pdhg
-from ._polynomial import polynomial_preconditioner as polynomial_preconditioner
-from ._power_method import operator_norm as operator_norm
-from ._power_method import power_method as power_method
-from ._progress import ConvergenceWarning as ConvergenceWarning
-from ._progress import Record as Record
-from ._progress import Step as Step
-from ._progress import StopReason as StopReason
-from ._proximal import Proximal as Proximal
-from ._proximal import box as box
-from ._proximal import conjugate as conjugate
-from ._proximal import group_soft_threshold as group_soft_threshold
-from ._proximal import in_basis as in_basis
-from ._proximal import l2_ball as l2_ball
-from ._proximal import l2_squared as l2_squared
-from ._proximal import no_penalty as no_penalty
-from ._proximal import soft_threshold as soft_threshold
-from ._svd import SVD as SVD
-from ._svd import svd as svd
+from ._krylov._conjugate_gradients import conjugate_gradients as conjugate_gradients
+from ._krylov._lsmr import lsmr as lsmr
+from ._krylov._lsqr import lsqr as lsqr
+from ._proximals._composed import conjugate as conjugate
+from ._proximals._composed import in_basis as in_basis
+from ._proximals._projections import box as box
+from ._proximals._projections import l2_ball as l2_ball
+from ._proximals._proximal import Proximal as Proximal
+from ._proximals._quadratics import l2_squared as l2_squared
+from ._proximals._quadratics import no_penalty as no_penalty
+from ._proximals._shrinkage import group_soft_threshold as group_soft_threshold
+from ._proximals._shrinkage import soft_threshold as soft_threshold
+from ._shared._progress import ConvergenceWarning as ConvergenceWarning
+from ._shared._progress import Record as Record
+from ._shared._progress import Step as Step
+from ._shared._progress import StopReason as StopReason
+from ._spectral._estimators import Estimate as Estimate
+from ._spectral._estimators import estimate_diagonal as estimate_diagonal
+from ._spectral._estimators import estimate_trace as estimate_trace
+from ._spectral._polynomial import polynomial_preconditioner as polynomial_preconditioner
+from ._spectral._power_method import operator_norm as operator_norm
+from ._spectral._power_method import power_method as power_method
+from ._spectral._svd import SVD as SVD
+from ._spectral._svd import svd as svd
+from ._splitting._admm import admm as admm
+from ._splitting._fista import fista as fista
+from ._splitting._pdhg import pdhg as pdhg
 
 __all__ = [
     "SVD",

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
+from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
+from .._shared._vectors import magnitudes, unit_of
 from ._bidiagonal import Bidiagonalization
-from ._checks import Operator, check_count, check_like, check_vector, checked_number
 from ._implicit import attach
-from ._precision import OperatorPair, in_given_precision, rounding_of, widened
-from ._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
-from ._vectors import magnitudes, unit_of
 
 _MOST_DAMPED = 200  # exponent of the largest ratio of damp and A: its 4th power is in range
 

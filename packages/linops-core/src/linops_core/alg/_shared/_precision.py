@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .._base._linop import NamedLinop
+from ..._base._linop import NamedLinop
 from ._checks import Operator, check_callable, check_scale
 from ._vectors import is_moderate
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from .._kernels._tracing import is_recorded
-from ._checks import Operator, check_count, check_like, checked_number
-from ._precision import OperatorPair, rounding_of
-from ._progress import Callback, Iterate, Progress, StopReason
-from ._proximal import PenalizedProblem, Proximal
-from ._vectors import magnitudes, random_like
+from ..._kernels._tracing import is_recorded
+from .._proximals._proximal import Proximal
+from .._shared._checks import Operator, check_count, check_like, checked_number
+from .._shared._precision import OperatorPair, rounding_of
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._vectors import inner, magnitudes, random_like
+from ._problem import PenalizedProblem
 
 _NAME = "fista"
 
@@ -102,7 +103,7 @@ def fista(
                 found_image = pair.forward(found)
                 move = found - z
                 vectors = (move, found_image - z_image, found, z)
-                along = torch.vdot(move.flatten(), (found - x).flatten()).real
+                along = inner(move, found - x).real
                 length, bent, size, z_size, slope = magnitudes(_NAME, *vectors, numbers=[along])
                 # The curvature is known to the rounding of both images.
                 known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))

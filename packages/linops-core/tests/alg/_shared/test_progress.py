@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from linops_core.alg import Record, Step, StopReason, conjugate_gradients
-from linops_core.alg._progress import Iterate, Progress, reason_of_both
+from linops_core.alg._shared._progress import Iterate, Progress, reason_of_both
 
 
 def halved(x: Tensor, least: float = 0.0) -> Iterator[Iterate[Tensor]]:

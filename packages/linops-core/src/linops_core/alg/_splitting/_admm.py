@@ -9,12 +9,13 @@ from itertools import count
 import torch
 from torch import Tensor
 
-from ._checks import Operator, check_count, check_like, checked_number
-from ._conjugate_gradients import Run
-from ._precision import OperatorPair, rounding_of
-from ._progress import Callback, Iterate, Progress, StopReason, reason_of_both
-from ._proximal import PenalizedProblem, Proximal
-from ._vectors import BatchedVectors, magnitudes
+from .._krylov._conjugate_gradients import Run
+from .._proximals._proximal import Proximal
+from .._shared._checks import Operator, check_count, check_like, checked_number
+from .._shared._precision import OperatorPair, rounding_of
+from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
+from .._shared._vectors import BatchedVectors, magnitudes
+from ._problem import PenalizedProblem
 
 _NAME = "admm"
 

@@ -7,10 +7,17 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from ._checks import Operator, check_count, check_vector, checked_number, finite, in_own_space
-from ._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
-from ._progress import Callback, Iterate, Progress, StopReason
-from ._vectors import BatchDims, BatchedVectors, batched_vectors, input_or_random, unit_of
+from .._shared._checks import (
+    Operator,
+    check_count,
+    check_vector,
+    checked_number,
+    finite,
+    in_own_space,
+)
+from .._shared._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, input_or_random, unit_of
 
 
 def power_method(

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from ._precision import rounding_of
-from ._progress import StopReason
+from .._shared._precision import rounding_of
+from .._shared._progress import StopReason
 
 _NAME = "conjugate_gradients"
 

@@ -13,11 +13,11 @@ from torch import Generator, Tensor
 
 from nameddim import ELLIPSES, ND, NamedDimension
 
-from .._base._linop import NamedLinop
-from .._base._roles import Role
-from .._base._sizes import input_lengths
-from .._kernels._dtype import promoted
-from .._kernels._tracing import is_recorded
+from ..._base._linop import NamedLinop
+from ..._base._roles import Role
+from ..._base._sizes import input_lengths
+from ..._kernels._dtype import promoted
+from ..._kernels._tracing import is_recorded
 from ._checks import Operator, check_vector, finite
 
 BatchDims: TypeAlias = int | str | NamedDimension | Iterable[NamedDimension | str]
@@ -37,6 +37,11 @@ def is_moderate(units: float | Tensor) -> bool:
     if isinstance(units, Tensor):
         return all(map(is_moderate, units.flatten().tolist()))
     return 2.0**-16 <= units <= 2.0**16 or not units
+
+
+def inner(x: Tensor, z: Tensor) -> Tensor:
+    """Return x^H z of two tensors, each as one vector; no product of their size is made."""
+    return torch.vdot(x.flatten(), z.flatten())
 
 
 def norm(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
@@ -133,7 +138,7 @@ class BatchedVectors:
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
         """Return x^H z of each, in ``scalars_shape``; no product of the size of x is made."""
         if not self.axes:
-            return torch.vdot(x.flatten(), z.flatten())
+            return inner(x, z)
         rows, columns = self._rows(x), self._rows(z)
         products = torch.matmul(rows.conj().unsqueeze(-2), columns.unsqueeze(-1))
         return products.reshape(self.scalars_shape(x))

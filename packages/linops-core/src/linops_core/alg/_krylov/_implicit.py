@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._base._linop import NamedLinop
-from .._kernels._changes import TensorState
-from ._checks import Operator
+from ..._base._linop import NamedLinop
+from ..._kernels._changes import TensorState
+from .._shared._checks import Operator
 
 
 def _check_weights(owner: str, operator: Operator, states: Sequence[TensorState]) -> None:

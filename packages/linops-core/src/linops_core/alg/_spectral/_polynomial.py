@@ -13,10 +13,10 @@ from torch import Tensor
 
 from nameddim import NamedDimension
 
-from .._algebra._composite import Composite
-from .._base._linop import NamedLinop
-from ._checks import Operator, check_count, checked_number
-from ._precision import applied_in_half, in_given_precision, widened
+from ..._algebra._composite import Composite
+from ..._base._linop import NamedLinop
+from .._shared._checks import Operator, check_count, checked_number
+from .._shared._precision import applied_in_half, in_given_precision, widened
 
 _NAME = "polynomial_preconditioner"
 Norm: TypeAlias = Literal["l_2", "l_inf"]

@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from ._checks import Operator, check_count, finite, in_own_space
-from ._precision import applied_in_half, widened
-from ._progress import Callback, Iterate, Progress
-from ._vectors import BatchedVectors, input_or_random, norm
+from .._shared._checks import Operator, check_count, finite, in_own_space
+from .._shared._precision import applied_in_half, widened
+from .._shared._progress import Callback, Iterate, Progress
+from .._shared._vectors import BatchedVectors, inner, input_or_random, norm
 
 
 class Estimate(NamedTuple):
@@ -84,12 +84,12 @@ def estimate_trace(
         num_samples -= 2 * third
         basis = mean.range(third)
         images = [mean.applied(row) for row in basis]
-        mean.known = sum(torch.vdot(*pair) for pair in zip(basis, images, strict=True))
+        mean.known = sum(inner(*pair) for pair in zip(basis, images, strict=True))
 
     def sample() -> Tensor:
         z = mean.signs().flatten()
         z = z - (basis.conj() @ z) @ basis if len(basis) else z
-        return torch.vdot(z, mean.applied(z))
+        return inner(z, mean.applied(z))
 
     return mean.of(sample, Progress(owner, num_samples, tqdm_kwargs, callback))
 

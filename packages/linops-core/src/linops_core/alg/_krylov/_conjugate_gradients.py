@@ -9,8 +9,8 @@ from itertools import count
 import torch
 from torch import Tensor
 
-from .._kernels._tracing import is_recorded
-from ._checks import (
+from ..._kernels._tracing import is_recorded
+from .._shared._checks import (
     Operator,
     check_count,
     check_like,
@@ -19,11 +19,9 @@ from ._checks import (
     checked_number,
     in_own_space,
 )
-from ._convergence_check import ConvergenceCheck, Measured, Numbers, is_any, on_host, reals_on_host
-from ._implicit import attach
-from ._precision import in_given_precision, narrowed, widened
-from ._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
-from ._vectors import (
+from .._shared._precision import in_given_precision, narrowed, widened
+from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
+from .._shared._vectors import (
     BatchDims,
     BatchedVectors,
     add_scaled,
@@ -31,6 +29,8 @@ from ._vectors import (
     is_moderate,
     random_like,
 )
+from ._convergence_check import ConvergenceCheck, Measured, Numbers, is_any, on_host, reals_on_host
+from ._implicit import attach
 
 _NAME = "conjugate_gradients"
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from ._checks import Operator, check_count, check_like, check_vector, checked_number
-from ._power_method import operator_norm
-from ._precision import OperatorPair, in_given_precision, rounding_of, widened
-from ._progress import Callback, Iterate, Progress, StopReason, reason_of_both
-from ._proximal import Proximal, checked_proximal, conjugate
-from ._vectors import add_scaled, magnitudes, random_like
+from .._proximals._composed import conjugate
+from .._proximals._proximal import Proximal, checked_proximal
+from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
+from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
+from .._shared._vectors import add_scaled, magnitudes, random_like
+from .._spectral._power_method import operator_norm
 
 _NAME = "pdhg"
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from .._shared._checks import Operator
+from .._shared._progress import Callback
+from .._shared._vectors import add_scaled
 from ._bidiagonal import Bidiagonalization, rotation
-from ._checks import Operator
 from ._least_squares import Norms, Options, least_squares
-from ._progress import Callback
-from ._vectors import add_scaled
 
 
 def lsqr(

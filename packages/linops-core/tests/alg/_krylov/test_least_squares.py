@@ -15,10 +15,10 @@ from torch import Tensor
 
 from linops_core import FFT, Dense, Diagonal, Sampling
 from linops_core.alg import ConvergenceWarning, Record, Step, StopReason, lsmr, lsqr
-from linops_core.alg._bidiagonal import Bidiagonalization
-from linops_core.alg._lsmr import LSMR
-from linops_core.alg._lsqr import LSQR
-from linops_core.alg._precision import OperatorPair
+from linops_core.alg._krylov._bidiagonal import Bidiagonalization
+from linops_core.alg._krylov._lsmr import LSMR
+from linops_core.alg._krylov._lsqr import LSQR
+from linops_core.alg._shared._precision import OperatorPair
 
 METHODS = pytest.mark.parametrize("method", [lsqr, lsmr])
 SCIPY = {lsqr: scipy.sparse.linalg.lsqr, lsmr: scipy.sparse.linalg.lsmr}

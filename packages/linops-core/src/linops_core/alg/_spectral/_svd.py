@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._checks import Operator, check_count, checked_number, finite
-from ._precision import OperatorPair, narrowed, rounding_of, widened
-from ._progress import Callback, Iterate, Progress, StopReason
-from ._vectors import input_or_random, norm, random_like, unit_of
+from .._shared._checks import Operator, check_count, checked_number, finite
+from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._vectors import input_or_random, norm, random_like, unit_of
 
 _NAME = "svd"
 

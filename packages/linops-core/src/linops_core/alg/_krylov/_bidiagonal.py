@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from ._checks import check_like, check_scale, finite
-from ._precision import OperatorPair
-from ._vectors import norm, random_like, unit_of
+from .._shared._checks import check_like, check_scale, finite
+from .._shared._precision import OperatorPair
+from .._shared._vectors import inner, norm, random_like, unit_of
 
 
 class Bidiagonalization:
@@ -43,7 +43,7 @@ class Bidiagonalization:
 
     def _check_adjoint(self, image: Tensor) -> None:
         """Compare u^H A v with the length of A^H u: set alpha to 0 where that is but rounding."""
-        product = complex(torch.vdot(self.u.flatten(), image.flatten()).item())
+        product = complex(inner(self.u, image).item())
         apart, length = abs(product - self.alpha), norm(image).item()
         precision = torch.finfo(self.dtype).eps
         noise = max(256 * torch.finfo(image.dtype).eps, 2 * precision)  # sums, and half precision

@@ -11,13 +11,13 @@ from linops_core import Dense, Diagonal
 from linops_core.alg import (
     Record,
     StopReason,
-    _pdhg,
     l2_ball,
     l2_squared,
     no_penalty,
     pdhg,
     soft_threshold,
 )
+from linops_core.alg._splitting import _pdhg
 
 seeds = st.integers(0, 2**16)
 

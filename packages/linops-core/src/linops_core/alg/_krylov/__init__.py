@@ -1,0 +1,1 @@
+"""Linear systems and least squares, from products with A alone."""

@@ -1,0 +1,1 @@
+"""Proximal maps: penalties and constraints that splitting methods take."""

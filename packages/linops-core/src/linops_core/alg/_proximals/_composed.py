@@ -1,0 +1,65 @@
+"""Proximal maps made of others: of a conjugate, in another basis."""
+
+from __future__ import annotations
+
+import torch
+
+from ..._algebra._identity import Identity
+from ..._base._linop import NamedLinop
+from ._proximal import Proximal, checked_proximal
+
+
+def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
+    r"""The proximal map of :math:`g(x) = f(W x)` for a unitary W, of that of f.
+
+    :math:`\mathrm{prox}_{t g}(z) = W^H \mathrm{prox}_{t f}(W z)`, for an orthonormal wavelet
+    transform or a Fourier transform (P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods
+    in signal processing", 2011, table 10.1). The result is complex where W makes z so.
+
+    Parameters
+    ----------
+    W : NamedLinop
+        Unitary: W.N and W.H.N are identities.
+    proximal : function
+        The proximal map of f, a function of coefficients and a step.
+
+    Raises
+    ------
+    TypeError
+        If W is no operator, or ``proximal`` no function.
+    ValueError
+        If W.N or W.H.N is not known to be an identity.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import FFT
+    >>> from linops_core.alg import soft_threshold
+    >>> few_waves = in_basis(FFT(1), soft_threshold(1.0))
+    >>> few_waves(torch.tensor([1.0, 1.0, 1.0, 1.0]), 1.0).real
+    tensor([0.5000, 0.5000, 0.5000, 0.5000])
+    """
+    if not isinstance(W, NamedLinop):
+        raise TypeError(f"in_basis: W must be a NamedLinop, got {type(W)}")
+    of_coefficients = checked_proximal("in_basis", "proximal", proximal, torch.float32)
+    if not (isinstance(W.N, Identity) and isinstance(W.H.N, Identity)):
+        raise ValueError(
+            f"in_basis: W must be unitary, with identities as W.N and W.H.N, got {W.signature}"
+        )
+    return lambda z, step: W.H(of_coefficients(W(z), step))
+
+
+def conjugate(proximal: Proximal) -> Proximal:
+    r"""The proximal map of the convex conjugate :math:`g^*`, by the identity of Moreau.
+
+    It is made of that of g; see section 2.5 of the reference of :func:`box`.
+
+    Examples
+    --------
+    The conjugate of the 1-norm keeps magnitudes within 1:
+
+    >>> from linops_core.alg import soft_threshold
+    >>> conjugate(soft_threshold())(torch.tensor([3.0, -0.5]), 7.0)
+    tensor([ 1.0000, -0.5000])
+    """
+    return lambda z, step: torch.sub(z, proximal(z / step, 1 / step), alpha=step)

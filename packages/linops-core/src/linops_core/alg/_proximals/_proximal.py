@@ -1,0 +1,46 @@
+r"""Proximal maps :math:`\mathrm{prox}_{t g}(z) = \arg\min_x g(x) + |x - z|^2 / 2t`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from .._shared._checks import checked_number
+from .._shared._precision import applied_in_half, widened
+
+Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
+"""A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
+
+
+def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dtype) -> Proximal:
+    """Return a map for single precision where the dtype is half; refuse what is none of z and t."""
+    applied = applied_in_half(owner, proximal, dtype, name)
+    # A factory of ours, or a user's with the same annotation, which was not called.
+    if getattr(proximal, "__annotations__", {}).get("return") in ("Proximal", Proximal):
+        factory = getattr(proximal, "__name__", repr(proximal))
+        arguments = "..." if inspect.signature(proximal).parameters else ""
+        raise TypeError(
+            f"{owner}: {name} must be a function of z and t, got {factory}, which must be called "
+            f"to make one: {factory}({arguments})"
+        )
+    try:
+        inspect.signature(proximal).bind(None, None)
+    except TypeError as error:
+        wanted = f"{name} must be a function of z and t"
+        raise TypeError(f"{owner}: {wanted}, got {proximal!r}: {error}") from None
+    except ValueError:
+        pass  # it does not say what it takes
+    return applied
+
+
+def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
+    """Return the weight of a penalty, in single precision at least; refuse one below 0."""
+    if not isinstance(weight, Tensor):
+        return checked_number(owner, "weight", weight)
+    if weight.is_complex() or not bool(((weight >= 0) & weight.isfinite()).all()):
+        raise ValueError(f"{owner}: weight must be at least 0 and finite, got {weight}")
+    return widened(weight)

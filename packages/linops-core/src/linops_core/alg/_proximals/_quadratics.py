@@ -1,0 +1,41 @@
+"""Proximal maps of squares."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .._shared._precision import narrowed, widened
+from ._proximal import Proximal, checked_weight
+
+
+def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Proximal:
+    r"""The proximal map of :math:`g(x) = \frac12 \sum_n w_n |x_n - c_n|^2`.
+
+    The weight w and the centre c may be tensors that are broadcast to x; a weight below 0 raises
+    a ValueError. See the reference of :func:`box`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> l2_squared(1.0, torch.tensor([4.0]))(torch.tensor([0.0]), 1.0)
+    tensor([2.])
+    """
+    weight = checked_weight("l2_squared", weight)
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        scaled = step * weight
+        return narrowed((widened(z) + scaled * center) / (1 + scaled), z.dtype)
+
+    return proximal
+
+
+def no_penalty() -> Proximal:
+    """The proximal map of g = 0: z itself.
+
+    Examples
+    --------
+    >>> import torch
+    >>> no_penalty()(torch.tensor([2.0]), 1.0)
+    tensor([2.])
+    """
+    return lambda z, step: z

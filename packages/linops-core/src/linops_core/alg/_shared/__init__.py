@@ -1,0 +1,1 @@
+"""What all solvers share: checks, vectors and their inner products, precision, progress."""

@@ -1,0 +1,1 @@
+"""Norms, singular values, traces and polynomials of an operator."""

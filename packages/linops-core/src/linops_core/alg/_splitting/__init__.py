@@ -1,0 +1,1 @@
+"""Least squares with penalties that have a proximal map."""
