@@ -1,6 +1,10 @@
+from typing import Any, cast
+
+import numpy as np
+import pytest
 import torch
 
-from linops_core import Add, Chain, Dense, Diagonal, Scalar
+from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, Scalar, Stack
 from nameddim import ND
 
 
@@ -57,3 +61,41 @@ def test_a_module_that_is_attached_is_no_operand() -> None:
 def test_an_operand_that_is_used_twice_is_shown_twice() -> None:
     diagonal = Diagonal(torch.ones(2), ("N",))
     assert repr(Chain(diagonal, diagonal)).count("Diagonal") == 2
+
+
+def two() -> list[NamedLinop]:
+    return [Diagonal(torch.ones(3), ("N",)), Scalar(2.0, ("N",))]
+
+
+@pytest.mark.parametrize(
+    "composed",
+    [
+        Chain,
+        Add,
+        lambda *ops: Concat(*ops, idim="N", odim="N", isizes=[3, 3], osizes=[3, 3]),
+        lambda *ops: Stack(*ops, odim_and_idx=("K", 0)),
+    ],
+)
+def test_operands_are_counted_indexed_and_gone_through(composed: Any) -> None:
+    operands = two()
+    A = composed(*operands)
+    assert len(A) == 2 and bool(A)
+    assert [*A] == operands == [A[0], A[1]] == [A[-2], A[np.int64(-1)]]
+    assert A[1:] == (operands[1],)
+    assert Chain(*A[:1]) @ torch.ones(3) is not None
+
+
+def test_a_chain_goes_from_the_first_operator_applied_to_the_last() -> None:
+    A, B = two()
+    BA = B @ A
+    assert isinstance(BA, Chain)
+    assert [*BA] == [A, B]
+    assert [part.name for part in cast(Chain, BA.H)] == ["Scalar", "Diagonal"]
+
+
+def test_what_is_no_index_of_an_operand_is_refused() -> None:
+    A = Chain(*two())
+    with pytest.raises(IndexError, match=r"Chain \(N\) -> \(N\): the index .* below 2, .* got 2$"):
+        A[2]
+    with pytest.raises(TypeError, match=r"must be an integer or a slice, got 'N'; to cut a dim"):
+        A["N"]  # type: ignore[call-overload]  # that is the test

@@ -1,11 +1,26 @@
+import copy
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from linops_core import Diagonal
+from linops_core import Diagonal, Identity, NamedLinop
+from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
+
+
+class TestRootOfADiagonal(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        weight = torch.tensor([1 + 2j, -1 + 0.5j, 3 - 1j], dtype=torch.complex128)
+        return Diagonal(nn.Parameter(weight), ("N",)) ** 0.5
+
+
+class TestTileOfAnInverse(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        weight = torch.tensor([1 + 2j, -1 + 0.5j, 3 - 1j], dtype=torch.complex128)
+        A = Diagonal(nn.Parameter(weight), ("N",)) ** -1
+        return A.split(A, {ND("N"): slice(1, 3)})
 
 
 def test_known_products() -> None:
@@ -80,3 +95,68 @@ def test_a_weight_that_is_no_tensor_is_refused(weight: Any) -> None:
 def test_broadcast_dimensions_that_are_no_names_are_refused() -> None:
     with pytest.raises(TypeError, match="NamedDimension: a name must be a string, got tensor"):
         Diagonal(torch.ones(3), broadcast_dims=torch.ones(2, 3))  # type: ignore[arg-type]  # that is the test
+
+
+def test_known_powers() -> None:
+    D = Diagonal(torch.tensor([4.0, 9.0]), ("N",))
+    x = torch.ones(2)
+    assert (D**0.5)(x).tolist() == (D**0.5).H(x).tolist() == [2, 3]
+    assert (D**0.5).N(x).tolist() == ((D**0.5) ** 2)(x).tolist() == [4, 9]
+    assert (D**-0.5)(x).tolist() == [1 / 2, pytest.approx(1 / 3)]
+    assert ((D**-1) @ D)(x).tolist() == [1, 1]
+    assert (D**2.0)(x).tolist() == (D**2)(x).tolist() == [16, 81]
+    assert isinstance(D**0, Identity)
+    assert repr(D**0.5).endswith("cpu 8 B ** 0.5")
+
+
+def test_powers_of_complex_weights_are_the_principal_ones() -> None:
+    D = Diagonal(torch.tensor([-4 + 0j, 2j]), ("N",))
+    expected = torch.tensor([2j, 1 + 1j])
+    torch.testing.assert_close((D**0.5)(torch.ones(2)), expected)
+    torch.testing.assert_close((D**0.5).H(torch.ones(2)), expected.conj())
+    # Not the power 0.75, which the angle of the first one does not have.
+    torch.testing.assert_close(((D**1.5) ** 0.5)(torch.ones(2))[0], (torch.tensor(-8j)) ** 0.5)
+
+
+def test_a_power_of_integers_is_of_the_default_dtype() -> None:
+    D = Diagonal(torch.tensor([1, 4]), ("N",))
+    assert (D**0.5)(torch.ones(2)).tolist() == [1, 2]
+    assert (D**-1)(torch.ones(2)).tolist() == [1, 0.25]
+
+
+def test_a_power_follows_the_weight_and_passes_gradients_on() -> None:
+    weight = nn.Parameter(torch.tensor([4.0, 9.0]))
+    root = Diagonal(weight, ("N",)) ** 0.5
+    (root(torch.ones(2))).sum().backward()
+    assert weight.grad is not None
+    torch.testing.assert_close(weight.grad, torch.tensor([1 / 4, 1 / 6]))
+    with torch.no_grad():
+        weight.copy_(torch.tensor([16.0, 25.0]))
+    assert root(torch.ones(2)).tolist() == copy.deepcopy(root)(torch.ones(2)).tolist() == [4, 5]
+
+
+def test_a_power_that_is_no_number_is_refused() -> None:
+    weight = nn.Parameter(torch.tensor([1.0, 2.0]))
+    root = Diagonal(weight, ("N",)) ** 0.5
+    with torch.no_grad():
+        weight[1] = -2
+    rule = r"Diagonal \(N\) -> \(N\): the weight must not be negative anywhere for the power 0.5, "
+    with pytest.raises(ValueError, match=rf"{rule}got -2; .* principal ones: make them complex"):
+        root(torch.ones(2))
+    with pytest.raises(ValueError, match=rule):
+        Diagonal(weight, ("N",)) ** 0.5
+    assert (Diagonal(weight, ("N",)) ** -1)(torch.ones(2)).tolist() == [1, -0.5]
+    for zeros in (torch.tensor([1.0, 0.0]), torch.tensor([1j, 0j]), torch.tensor([1, 0])):
+        with pytest.raises(ValueError, match=r"must not be zero anywhere for the power -1.0, got"):
+            Diagonal(zeros, ("N",)) ** -1
+    with pytest.raises(ValueError, match="the exponent must be finite, got nan"):
+        Diagonal(torch.ones(2)) ** float("nan")
+    with pytest.raises(
+        TypeError, match=r"must be an integer, got 1j; only a Diagonal has .* real ones"
+    ):
+        Diagonal(torch.ones(2)) ** 1j  # type: ignore[operator]  # that is the test
+
+
+def test_a_tile_without_the_negative_weights_has_a_power() -> None:
+    A = Diagonal(torch.tensor([4.0, -1.0]), ("N",))
+    assert (A.split(A, {ND("N"): slice(0, 1)}) ** 0.5)(torch.ones(1)).tolist() == [2]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Self, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Self, SupportsIndex, cast, overload
 
 import torch
 from torch import Tensor
@@ -23,7 +23,16 @@ from .._kernels._tracing import constant_when_compiled
 class Composite(NamedLinop):
     """An operator that is built from others, its operands.
 
-    The operands are submodules named "0", "1", ...; they are what holds weights.
+    The operands are submodules named "0", "1", ...; they are what holds weights. ``len(A)`` is
+    their number, ``A[i]`` is one of them, ``A[i:j]`` a tuple of some, and ``for part in A`` goes
+    through all: of a :class:`Chain` the one that is applied first comes first.
+
+    Examples
+    --------
+    >>> from linops_core import Scalar
+    >>> A = Scalar(2.0, ("N",)) + Scalar(3.0, ("N",))
+    >>> len(A), A[-1]
+    (2, Scalar (N) -> (N)  weight: 3.0)
     """
 
     _is_side_by_side: ClassVar[bool] = False
@@ -41,6 +50,45 @@ class Composite(NamedLinop):
     def linops(self) -> tuple[NamedLinop, ...]:
         """The operands, in the order in which they were given."""
         return tuple(map(self._modules.__getitem__, self._operands))  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        """Return the number of operands."""
+        return len(self._operands)
+
+    def __bool__(self) -> bool:
+        """Return True, as for every operator, however many operands there are."""
+        return True
+
+    def __iter__(self) -> Iterator[NamedLinop]:
+        """Yield the operands, in the order in which they were given."""
+        return iter(self.linops)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> NamedLinop: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[NamedLinop, ...]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> NamedLinop | tuple[NamedLinop, ...]:
+        """Return the operand at ``index``, or those of a slice.
+
+        Raises
+        ------
+        TypeError
+            If the index is no integer or slice, such as the name of a dimension.
+        IndexError
+            If there is none at ``index``.
+        """
+        if not isinstance(index, (SupportsIndex, slice)):
+            raise TypeError(
+                f"{self.signature}: the index of an operand must be an integer or a slice, got "
+                f"{index!r}; to cut a dimension, call A.split(A, {{dim: slice(start, stop)}})"
+            )
+        try:
+            return self.linops[index]
+        except IndexError:
+            raise IndexError(
+                f"{self.signature}: the index of an operand must be below {len(self)}, their "
+                f"number, got {index}"
+            ) from None
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:

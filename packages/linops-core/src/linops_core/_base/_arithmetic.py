@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from numbers import Complex, Integral
-from typing import TYPE_CHECKING, Literal, Self, SupportsIndex, TypeAlias, TypeGuard, overload
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    Self,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    TypeGuard,
+    overload,
+)
 
 from torch import Tensor
 
@@ -41,6 +50,7 @@ _INSTEAD: dict[tuple[Sign, str], str] = {
     ("*", "operator"): "compose operators with A @ B",
     ("*", "array"): f"apply the operator with A(x), or {_SCALE_ENTRIES}",
     ("/", "operator"): _NO_INVERSE,
+    ("**", "number"): "only a Diagonal has other powers, all real ones",
     ("/", "array"): _SCALE_ENTRIES,
 }
 
@@ -141,7 +151,7 @@ class Arithmetic(DimensionedModule):
         """Refuse c / A: there is no inverse."""
         return self._refused("/", other, "not be a divisor", _NO_INVERSE)
 
-    def __pow__(self, exponent: SupportsIndex) -> NamedLinop:
+    def __pow__(self, exponent: SupportsIndex | SupportsFloat) -> NamedLinop:
         """Return A applied ``exponent`` times.
 
         Raises

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Self
+from numbers import Integral, Real
+from typing import Self, SupportsFloat, SupportsIndex
 
 from torch import Tensor
+from torch.nn import Parameter
 
 from nameddim import ELLIPSES, AnyDim, NamedShape, as_dims
 
@@ -13,15 +16,19 @@ from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sliceable import SliceableLinop
+from .._kernels._accumulate import writing_is_safe
+from .._kernels._changes import TensorState
 from .._kernels._contraction import axes_along, letters_of
 from .._kernels._dtype import multiplied
+from .._kernels._powers import raised, why_not_raised
 from ._grid_operator import Dims
 
 
 class Diagonal(SliceableLinop):
     r"""Elementwise multiplication :math:`x \mapsto w \odot x`.
 
-    Every dimension is a batch dimension, so it can be sliced along any.
+    Every dimension is a batch dimension, so it can be sliced along any. ``A ** p`` multiplies with
+    :math:`w^p` for any real p; it is out of date as little as ``A.H``.
 
     Parameters
     ----------
@@ -48,6 +55,9 @@ class Diagonal(SliceableLinop):
     >>> D = Diagonal(torch.tensor([1j, 2j]), ("N",))
     >>> D.H(torch.tensor([1j, 1j]))
     tensor([1.+0.j, 2.+0.j])
+    >>> W = Diagonal(torch.tensor([4.0, 9.0]), ("N",))
+    >>> (W**0.5)(torch.ones(2)), (W**-1)(torch.tensor([8.0, 9.0]))
+    (tensor([2., 3.]), tensor([2., 1.]))
     """
 
     weight: Tensor
@@ -80,6 +90,7 @@ class Diagonal(SliceableLinop):
                     f"got {dim}"
                 )
         self._alignment = axes_along(*letters_of(own, self.ishape))
+        self._exponents: tuple[float, ...] = ()
 
     @classmethod
     def from_weight(
@@ -127,7 +138,55 @@ class Diagonal(SliceableLinop):
 
     def aligned_weight(self, ndim: int) -> Tensor:
         """Return a view of the weight that broadcasts against an input of ``ndim`` axes."""
-        return self._alignment.view(self.weight_part("weight"), ndim)
+        weight = self.weight_part("weight")
+        if self._exponents:
+            self._check_powers()
+            weight = raised(weight, self._exponents)
+        return self._alignment.view(weight, ndim)
+
+    def __pow__(self, exponent: SupportsIndex | SupportsFloat) -> NamedLinop:
+        r"""Return the diagonal operator of :math:`w^p`, which reads w when it is called.
+
+        Of complex weights it is the principal power, :math:`e^{p \log w}` with the imaginary part
+        of the logarithm in :math:`[-\pi, \pi]`. Gradients at zero are infinite for p below 1.
+
+        Parameters
+        ----------
+        exponent : float
+            p, any real number.
+
+        Raises
+        ------
+        TypeError
+            If the exponent is no real number.
+        ValueError
+            If it is not finite; if p is no integer and a real weight is negative, or if p is
+            negative and a weight is zero. That is also raised by a call once the weights are such;
+            under compilers and transforms of ``torch.func`` the result is NaN or infinite instead.
+        """
+        is_count = isinstance(exponent, Integral) and int(exponent) >= 0
+        if is_count or not isinstance(exponent, Real):
+            return super().__pow__(exponent)  # which refuses what is none
+        if not math.isfinite(exponent):
+            raise ValueError(f"{self.signature}: the exponent must be finite, got {exponent}")
+        power = linked(self, None, _exponents=(*self._exponents, float(exponent)))
+        power._check_powers()
+        return power
+
+    def _check_powers(self) -> None:
+        """Check that all weights have the powers, once for each state of the weights."""
+        weight = self._weight("weight")
+        has_values = not weight.is_meta and type(weight) in (Tensor, Parameter)
+        checked = self._found.get("powers")
+        if not (has_values and writing_is_safe()) or (checked and checked.is_current(weight)):
+            return
+        if (reason := why_not_raised(self.weight_part("weight"), self._exponents)) is not None:
+            raise ValueError(f"{self.signature}: the weight must {reason}")
+        self._found["powers"] = TensorState(weight)
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says of the weight, and to which powers it is raised."""
+        return " ** ".join([super().extra_repr(), *map(str, self._exponents)])
 
     def own_normal(self) -> NamedLinop:
         """Return the diagonal operator of ``|w|^2``, which reads w when it is called."""

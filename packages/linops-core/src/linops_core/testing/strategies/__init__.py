@@ -17,6 +17,7 @@ from ._known import check as check
 from ._leaves import LEAVES as LEAVES
 from ._leaves import leaves as leaves
 from ._matrices import dense_operators as dense_operators
+from ._matrices import diagonal_powers as diagonal_powers
 from ._matrices import diagonals as diagonals
 from ._matrices import identities as identities
 from ._matrices import opaque_operators as opaque_operators
@@ -44,6 +45,7 @@ __all__ = [
     "check",
     "convolutions",
     "dense_operators",
+    "diagonal_powers",
     "diagonals",
     "end_pads",
     "identities",

@@ -11,6 +11,7 @@ from ._spaces import Spaces
 LEAVES: tuple[Leaf, ...] = (
     _matrices.dense_operators,
     _matrices.diagonals,
+    _matrices.diagonal_powers,
     _grid_operators.transforms,
     _grid_operators.samplings,
     _matrices.scalars,

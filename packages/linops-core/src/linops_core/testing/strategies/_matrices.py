@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -35,6 +36,26 @@ def diagonals(draw: st.DrawFn, where: Spaces) -> Known:
 
     def entry(o: Index, i: Index) -> complex:
         return along(weight, dims, i, broadcast) if o == i else 0
+
+    return Known(linop, matrix_of(entry, where), where)
+
+
+@leaf(between(same_space))
+def diagonal_powers(draw: st.DrawFn, where: Spaces) -> Known:
+    """Powers of a Diagonal, of real and complex weights, not negative real ones."""
+    dims = draw(st.permutations(where.ishape))[: draw(st.integers(0, 3))]
+    values = draw(complex_values(where.lengths(dims)))
+    weight = values.abs() + 1 if draw(st.booleans()) else values + 0.25
+    exponents = draw(st.lists(st.sampled_from([0.5, 1.5, 0.3]), min_size=1, max_size=2))
+    linop: NamedLinop = Diagonal.from_weight(weight, dims, hidden(draw, where.ishape, dims))
+    for exponent in exponents:
+        linop = linop**exponent
+
+    def entry(o: Index, i: Index) -> complex:
+        value = along(weight, dims, i, ())
+        for exponent in exponents:
+            value = cmath.exp(exponent * cmath.log(value))
+        return value if o == i else 0
 
     return Known(linop, matrix_of(entry, where), where)
 
