@@ -122,6 +122,33 @@ def test_it_stops_when_the_loss_stands_still() -> None:
     assert all(drop > 1e-3 * abs(loss) for drop, loss in zip(drops[:-1], losses[1:-1], strict=True))
 
 
+@given(st.floats(-4, -1), st.floats(-6, -1), st.integers(0, 2**16))
+def test_it_stops_at_the_first_step_where_both_tolerances_hold(
+    gtol: float, ltol: float, seed: int
+) -> None:
+    matrix, y = of_condition(12, torch.float64, 3.0, False, seed)
+    gtol, ltol = 10**gtol, 10**ltol
+    seen: list[Step] = []
+    solve(matrix.mv, y, max_num_iters=100, gtol=gtol, ltol=ltol, callback=seen.append)
+    losses = [0.0, *(step.values["loss"] for step in seen)]
+    holds = [
+        step.values["residual"] <= gtol and before - after <= ltol * abs(after)
+        for step, (before, after) in zip(seen, pairwise(losses), strict=True)
+    ]
+    assert holds == [False] * (len(seen) - 1) + [True]
+    assert seen[-1].reason is StopReason.CONVERGED
+
+
+def test_the_default_tolerances_leave_no_large_residual() -> None:
+    """The loss stands still for a step long before the residual is small."""
+    matrix = torch.diag(torch.logspace(0, 3, 60, dtype=torch.float64))
+    y = torch.randn(60, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x = solve(matrix.mv, y, max_num_iters=200)
+    assert (matrix @ x - y).norm() <= 1e-3 * y.norm()
+    x = solve(matrix.mv, y, max_num_iters=200, gtol=0, ltol=1e-5)
+    assert (matrix @ x - y).norm() > 1e-3 * y.norm()
+
+
 def test_a_step_reports_the_true_residual_and_loss() -> None:
     matrix, y = positive(5, torch.complex128, 0)
 

@@ -29,7 +29,15 @@ from .._shared._vectors import (
     is_moderate,
     random_like,
 )
-from ._convergence_check import ConvergenceCheck, Measured, Numbers, is_any, on_host, reals_on_host
+from ._convergence_check import (
+    N_CHECKED,
+    ConvergenceCheck,
+    Measured,
+    Numbers,
+    is_any,
+    on_host,
+    reals_on_host,
+)
 from ._implicit import attach
 
 _NAME = "conjugate_gradients"
@@ -51,6 +59,11 @@ def conjugate_gradients(
 ) -> Tensor:
     r"""Solve :math:`A x = y` for a Hermitian positive definite :math:`A`.
 
+    It stops when the residual is small, :math:`|A x - y| \le \mathrm{gtol} \, |y|`, and the last
+    step decreased f by no more than :math:`\mathrm{ltol} \, |f|`: both must hold. A tolerance of 0
+    switches its rule off; with both off it goes on for ``max_num_iters`` steps, or until the
+    precision of the dtype allows no better.
+
     The solution is the minimum of :math:`f(x) = \frac12 x^H A x - \mathrm{Re}(x^H y)`, whose
     gradient is :math:`A x - y`. A may be singular where y is in its range; the solution that is
     found is then the one nearest to x0 (without a preconditioner). A ValueError is raised where A
@@ -66,12 +79,13 @@ def conjugate_gradients(
     y : Tensor
         Right-hand side; real or complex, any shape.
     gtol : float
-        Stop when the gradient has become small: :math:`|A x - y| \le \mathrm{gtol} \, |y|` (of
-        :math:`|A x_0|` where y is zero), or as small as the precision of y lets it be. Where
-        rounding might have parted the residual from that of the recurrence, it is computed anew,
-        which applies A once more, and the steps go on from it if it is too large.
+        How small the residual must be, relative to y (to :math:`A x_0` where y is zero). Where
+        rounding might have parted it from that of the recurrence, it is computed anew, which
+        applies A once more, and the steps go on from it if it is too large. A guess x0 that is
+        as good is returned without a step.
     ltol : float
-        Stop when a step decreases f by no more than ltol times :math:`|f|`.
+        How little a step must decrease f, relative to :math:`|f|`. With ``gtol=0`` this alone
+        stops the steps, and the reason is ``STALLED``: the residual may still be large.
     preconditioner : NamedLinop or function, optional
         Hermitian positive definite, close to the inverse of A; it is applied to residuals.
     batch_dims : int, or dimensions
@@ -207,12 +221,13 @@ class Run:
         if progress.limit == 0:
             check.stop(check.active, StopReason.MAX_ITERATIONS)
         yield self, self.values(progress), check.reasons
-        norm_of_A = factor = torch.zeros_like(self.unit)
+        norm_of_A = factor = 0.0 if not batch.axes else torch.zeros_like(self.unit)
         is_anew = True
         for iteration in count(1):
             if is_anew:
                 searched = self.searched()
-                energy, direction = batch.inner(self.residual, searched), searched.clone()
+                (energy,) = self.scalars(batch.inner(self.residual, searched))
+                direction = searched.clone()
                 first, norm = on_host(energy, batch.norm(searched))
                 check.begin(first, norm.real)
             else:
@@ -220,23 +235,27 @@ class Run:
             image = self.forward(direction)
             if iteration == 1:
                 image = self.in_chosen_unit(image)
-            curvature, cross = batch.inner(direction, image), batch.inner(searched, image)
-            length, image_length = batch.norm(direction), batch.norm(image)
-            norm_of_A = norm_of_A.fmax(image_length / length).detach()  # 0 / 0 where done
+            cross = [batch.inner(searched, image)] if check.n_steps < N_CHECKED else []
+            curvature, length, image_length = self.scalars(
+                batch.inner(direction, image), batch.norm(direction), batch.norm(image)
+            )
+            norm_of_A = largest_ratio(norm_of_A, image_length, length)
             floor = check.noise * norm_of_A * length * length
             step = self.ratio(energy, curvature, curvature.real > floor)
             self.x = add_scaled(self.x, step, direction)
             self.residual = add_scaled(self.residual, -step, image)
             del image  # or it would still be there when the next one comes
             searched = self.searched()
-            energy, previous = batch.inner(self.residual, searched), energy
+            previous, energy = energy, batch.inner(self.residual, searched)
             if self.preconditioner is None:
-                norms = [energy.real.sqrt()] * 2
+                (energy,) = self.scalars(energy)
+                norms = [energy.real**0.5] * 2
             else:
                 norms = [batch.norm(self.residual), batch.norm(searched)]
-            numbers = (curvature, cross, energy, step, length, image_length, norm_of_A, *norms)
-            found = on_host(*numbers)
-            check.step(Measured(*found[:3], *(number.real for number in found[3:])))
+                energy, *norms = self.scalars(energy, *norms)
+            numbers = (step, length, image_length, norm_of_A, *norms)
+            curved, left, *found = on_host(curvature, energy, *numbers, *cross)
+            check.step(Measured(curved, left, *(each.real for each in found[:6]), *found[6:]))
             if iteration == progress.limit:
                 check.stop(check.active, StopReason.MAX_ITERATIONS)
             factor = self.ratio(energy, previous, previous.real > 0)
@@ -291,8 +310,17 @@ class Run:
             return self.residual
         return self.applied(self.preconditioner, self.residual, "the preconditioner")
 
-    def ratio(self, over: Tensor, under: Tensor, is_valid: Tensor) -> Tensor:
+    def scalars(self, *found: Tensor) -> list[Numbers]:
+        """Return numbers for the next vectors: of a system by itself on the host, which is fastest.
+
+        They stay tensors where autograd follows, and of systems side by side.
+        """
+        return [*found] if self.batch.axes or is_recorded(*found) else on_host(*found)
+
+    def ratio(self, over: Numbers, under: Numbers, is_valid: Numbers) -> Numbers:
         """Return the ratio of two real numbers of each system; 0 where it is not to be taken."""
+        if not isinstance(is_valid, Tensor):
+            return over.real / under.real if is_valid else 0.0
         if self.batch.axes:
             is_valid = is_valid & self.check.active.reshape(over.shape).to(over.device)
         return torch.where(is_valid, over.real / torch.where(is_valid, under.real, 1), 0)
@@ -315,3 +343,10 @@ class Run:
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses
         return {"residual": self.check.relative, "loss": float(loss)}
+
+
+def largest_ratio(largest: Numbers, over: Numbers, under: Numbers) -> Numbers:
+    """Return the larger of a number and a ratio, of which 0 / 0 does not count."""
+    if isinstance(over, Tensor):
+        return torch.fmax(over / under, torch.as_tensor(largest, device=over.device)).detach()
+    return max(largest, over / under) if under else largest

@@ -17,13 +17,14 @@ from .._shared._progress import StopReason
 _NAME = "conjugate_gradients"
 
 Numbers: TypeAlias = Any  # float or complex, or a Tensor of them
+N_CHECKED = 3
+"""The steps in which directions must be conjugate: later on rounding makes them less so."""
 
 
 class Measured(NamedTuple):
     """Numbers of a step along p, with r the residual behind it and z the same preconditioned."""
 
     curvature: Numbers  # p^H A p
-    cross: Numbers  # z'^H A p for the z' before the step
     energy: Numbers  # r^H z
     step: Numbers  # length of the step along p; 0 where the curvature drowns in rounding
     direction: Numbers  # |p|
@@ -31,13 +32,15 @@ class Measured(NamedTuple):
     norm: Numbers  # largest |A p| / |p| so far
     residual: Numbers  # |r|
     searched: Numbers  # |z|
+    cross: Numbers | None = None  # z'^H A p for the z' before the step; in the first steps
 
 
 class ConvergenceCheck:
     """What is known of all systems, in units in which each right-hand side is near 1.
 
-    One converges where its residual and a bound of its rounding are below the tolerance; it waits
-    for a residual that is computed anew where only that of the recurrence is.
+    One converges where its residual and a bound of its rounding are below the tolerance and the
+    loss stands still; it waits for a residual that is computed anew where only that of the
+    recurrence is as small.
     """
 
     def __init__(
@@ -111,13 +114,19 @@ class ConvergenceCheck:
         self.stop(step == 0, StopReason.ROUNDING)
         self.loss = self.loss - decrease
         self.residual = measured.residual
-        self.stop(self._is_proved(), StopReason.CONVERGED)
-        waits = self.active & (self.residual <= self.goal)
-        self.waiting, self.active = self.waiting | waits, self.active ^ waits
-        self.stop(decrease <= self.ltol * abs(self.loss), StopReason.STALLED)
+        # A residual that is lost in rounding decreases the loss no further.
+        is_still = decrease <= self.ltol * abs(self.loss)
+        is_still = is_still | (self.residual <= self.precision * self.size) | (self.ltol == 0)
+        if self.gtol or not self.ltol:
+            self.stop(self._is_proved() & is_still, StopReason.CONVERGED)
+            waits = self.active & (self.residual <= self.goal) & is_still
+            self.waiting, self.active = self.waiting | waits, self.active ^ waits
+        else:
+            self.stop(is_still, StopReason.STALLED)
         if is_any(self.active):
             self._check_energy(measured.energy, measured.searched)
-        self._note_rounding(measured)
+        if self.n_steps <= N_CHECKED:
+            self._note_rounding(measured)
         self.energy, self.searched = measured.energy.real, measured.searched
 
     @property
@@ -180,7 +189,7 @@ class ConvergenceCheck:
 
     def _check_curvature(self, measured: Measured) -> None:
         curvature, cross = measured.curvature, measured.cross
-        _check_finite(curvature, cross, measured.direction, measured.image, self.length)
+        _check_finite(curvature, measured.direction, measured.image, self.length)
         # The rounding of an inner product is far below the root of the precision.
         size = measured.direction * measured.image
         root = self.precision**0.5
@@ -191,8 +200,9 @@ class ConvergenceCheck:
         bad = bad | ((curvature.real <= floor) & is_large)
         found = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
         self._refuse(bad | (size == 0), "A", found, curvature, size)
-        if self.n_steps > 3:  # then its own rounding makes directions less and less conjugate
+        if cross is None:
             return
+        _check_finite(cross)
         length = measured.direction + self.searched
         rounding = self.noise * measured.norm * length**2 + self.unconjugate
         bad = abs(cross - curvature) > root * measured.image * length + rounding
@@ -239,16 +249,22 @@ def _over(numbers: Numbers, others: Numbers) -> Numbers:
     return numbers / (others + (others == 0)) * (others != 0)
 
 
-def on_host(*scalars: Tensor) -> list[Numbers]:
+def on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
     """Return numbers of each system in double precision; one wait for the device."""
-    stacked = torch.stack([scalar.detach() for scalar in scalars])
-    if stacked.ndim == 1:
-        return stacked.tolist()
-    # Complex, because a real tensor has no imaginary part.
-    return list(stacked.flatten(1).cpu().to(torch.complex128))
+    tensors = [scalar for scalar in scalars if isinstance(scalar, Tensor)]
+    if not tensors:
+        return list(scalars)
+    if tensors[0].ndim:
+        # Complex, because a real tensor has no imaginary part.
+        stacked = torch.stack([tensor.detach() for tensor in tensors])
+        return list(stacked.flatten(1).cpu().to(torch.complex128))
+    if tensors[0].device.type == "cpu":  # where one by one takes less
+        return [one.item() if isinstance(one, Tensor) else one for one in scalars]
+    found = iter(torch.stack([tensor.detach() for tensor in tensors]).tolist())
+    return [next(found) if isinstance(one, Tensor) else one for one in scalars]
 
 
-def reals_on_host(*scalars: Tensor) -> list[Numbers]:
+def reals_on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
     """Return real numbers of each system in double precision; one wait for the device."""
     return [numbers.real for numbers in on_host(*scalars)]
 

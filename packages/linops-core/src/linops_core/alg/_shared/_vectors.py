@@ -41,12 +41,17 @@ def is_moderate(units: float | Tensor) -> bool:
 
 def inner(x: Tensor, z: Tensor) -> Tensor:
     """Return x^H z of two tensors, each as one vector; no product of their size is made."""
-    return torch.vdot(x.flatten(), z.flatten())
+    if x.ndim != 1:
+        x, z = x.flatten(), z.flatten()
+    return torch.vdot(x, z)
 
 
 def norm(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Return the root of the sum of squares over some dimensions; over all by default."""
     vector_norm = torch.linalg.vector_norm
+    if dims is None and not keepdim and not x.is_complex():
+        length: Tensor = vector_norm(x)
+        return length
     return _reduced(lambda x, dims: vector_norm(x, 2, dims, keepdim), x, dims, keepdim)
 
 
@@ -145,7 +150,7 @@ class BatchedVectors:
 
     def norm(self, x: Tensor) -> Tensor:
         """Return the norm of each, in ``scalars_shape``."""
-        return norm(x, self._others(x), keepdim=bool(self.axes))
+        return norm(x, self._others(x), keepdim=True) if self.axes else norm(x)
 
     def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the norm of each, whatever its scale, and the same on the host in float64."""
