@@ -28,7 +28,6 @@ from ._kernels._linear_function import linear_function as linear_function
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
 from ._operators._blocks import BlocksToArray as BlocksToArray
-from ._operators._concat import Concat as Concat
 from ._operators._convolution import Convolution as Convolution
 from ._operators._dense import Dense as Dense
 from ._operators._diagonal import Diagonal as Diagonal
@@ -46,13 +45,18 @@ from ._operators._repeat import Repeat as Repeat
 from ._operators._repeat import SumReduce as SumReduce
 from ._operators._sampling import Sampling as Sampling
 from ._operators._simple import SimpleLinop as SimpleLinop
-from ._operators._stack import Stack as Stack
+from ._operators._stacks._concat import Concat as Concat
+from ._operators._stacks._stack import Stack as Stack
+from ._operators._stacks._vstack import BlockDiag as BlockDiag
+from ._operators._stacks._vstack import HStack as HStack
+from ._operators._stacks._vstack import VStack as VStack
 
 __all__ = [
     "FFT",
     "Add",
     "ArrayToBlocks",
     "AxisMap",
+    "BlockDiag",
     "BlocksToArray",
     "Chain",
     "Composite",
@@ -62,6 +66,7 @@ __all__ = [
     "Dense",
     "Diagonal",
     "GridOperator",
+    "HStack",
     "Identity",
     "Interpolate",
     "NamedLinop",
@@ -82,6 +87,7 @@ __all__ = [
     "SumReduce",
     "TensorState",
     "Truncate",
+    "VStack",
     "Window",
     "Wrapper",
     "Zero",

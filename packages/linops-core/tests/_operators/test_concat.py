@@ -15,6 +15,7 @@ from linops_core import (
     Scalar,
     Zero,
 )
+from linops_core._operators._stacks._side_by_side import SideBySide
 from nameddim import ND
 
 
@@ -165,7 +166,7 @@ def test_a_part_of_a_block_diagonal_reads_the_blocks_that_it_is_about() -> None:
     A = Concat(matrix(1, 2), matrix(3, 1), matrix(2, 2), idim="N", odim="M")
     part = A.split(A, {ND.infer("M"): slice(2, 5)})
     assert part.support("N") == slice(2, 5) and part.support("M") is None
-    assert isinstance(part, Concat)
+    assert isinstance(part, SideBySide)
     assert len(part.linops) == 3  # what is zero before, and two blocks
 
 

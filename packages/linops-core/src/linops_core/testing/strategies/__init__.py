@@ -7,6 +7,7 @@ own operator gets the same tests from a strategy of :class:`Known` and :func:`ch
 
 from .._tiles import LawError as LawError
 from ._blocks import blocks as blocks
+from ._flat_stacks import flat_stacks as flat_stacks
 from ._grid_operators import centred_pads as centred_pads
 from ._grid_operators import convolutions as convolutions
 from ._grid_operators import interpolations as interpolations
@@ -48,6 +49,7 @@ __all__ = [
     "diagonal_powers",
     "diagonals",
     "end_pads",
+    "flat_stacks",
     "identities",
     "interpolations",
     "leaves",

@@ -13,7 +13,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nameddim import NamedDimension
+from nameddim import ND, NamedDimension
 
 from ..._base._linop import NamedLinop
 from .._tiles import check_cuts, check_matrix, sizes_of
@@ -82,6 +82,12 @@ def check(known: Known, rtol: float = 1e-9) -> None:
             whole = linop.to_dense(sizes, torch.complex128)
             check_matrix(whole, matrix, close, f"{linop!r}\nwhole")
             check_cuts(linop, matrix, sizes, close, accepts)
+
+
+def named(known: Known) -> Known:
+    """Return the same operator with its wildcards resolved."""
+    ishape, oshape = (tuple(map(ND, side)) for side in (known.spaces.ishape, known.spaces.oshape))
+    return replace(known, linop=known.linop.resolved(ishape=ishape, oshape=oshape))
 
 
 class Leaf(Protocol):

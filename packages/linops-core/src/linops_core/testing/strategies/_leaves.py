@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from . import _blocks, _grid_operators, _matrices, _shape_operators
+from . import _blocks, _flat_stacks, _grid_operators, _matrices, _shape_operators
 from ._known import Known, Leaf
 from ._spaces import Spaces
 
@@ -27,6 +27,7 @@ LEAVES: tuple[Leaf, ...] = (
     _blocks.blocks,
     _grid_operators.convolutions,
     _grid_operators.interpolations,
+    _flat_stacks.flat_stacks,
 )
 """A strategy for each operator of the package; called with :class:`Spaces` it stays between."""
 

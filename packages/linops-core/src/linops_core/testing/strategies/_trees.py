@@ -13,12 +13,11 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nameddim import ND
-
-from ... import Add, Chain, Concat, Identity, Stack
+from ... import Add, Chain, Concat, Identity, Stack, VStack
 from ..._base._linop import NamedLinop
 from ._blocks import blocks
-from ._known import Known
+from ._flat_stacks import factors, flat_matrix, partitions
+from ._known import Known, named
 from ._leaves import leaves
 from ._matrices import dense_operators, identities
 from ._shape_operators import end_pads, rearrangements
@@ -53,17 +52,13 @@ def _nested(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         builds += [_concatenation, _concatenation]
     if where.ishape or where.oshape:
         builds.append(_stack)
+    if len(where.oshape) == 1 and where.oshape[0] not in where.ishape:
+        builds.append(_flat_stack)
     if where.lengths(where.ishape) == where.lengths(where.oshape):
         builds.append(_normal)
     if where.ishape == where.oshape:
         builds.append(_power)
     return draw(st.sampled_from(builds))(draw, where, depth - 1)
-
-
-def named(known: Known) -> Known:
-    """Return the same operator with its wildcards resolved."""
-    ishape, oshape = (tuple(map(ND, side)) for side in (known.spaces.ishape, known.spaces.oshape))
-    return replace(known, linop=known.linop.resolved(ishape=ishape, oshape=oshape))
 
 
 def _leaf(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -191,6 +186,22 @@ def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         **_threads(draw),
     )
     return side_by_side(operands, linop, where, [1] * len(operands), idim, odim)
+
+
+def _flat_stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+    (row,) = where.oshape
+    parts = []
+    for length in draw(partitions(where.sizes[row], 3)):
+        merged = dict(zip("FG", draw(factors(length)), strict=False))
+        inside = Spaces(where.ishape, tuple(merged), {**where.sizes, **merged})
+        part = named(_nested(draw, inside, depth))
+        if row in sizes_in(part):  # it must be one that no operand has
+            part = named(draw(dense_operators(inside)))
+        parts.append(part)
+    linop = VStack(*(part.linop for part in parts), odim=row, batch_dims=())
+    found = combined(parts, linop, flat_matrix(parts, where, (), row, None), where, "FG")
+    # Normals of operands may give different names to what they return.
+    return replace(found, side_by_side=found.side_by_side.union(where.oshape, where.ishape))
 
 
 def _blocks_along(draw: st.DrawFn, where: Spaces, dim: str) -> tuple[str | None, str | None]:

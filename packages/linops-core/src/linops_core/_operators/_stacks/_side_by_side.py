@@ -1,64 +1,35 @@
-"""Operators side by side along a dimension: block columns, block rows, block diagonals."""
+"""Operators that have each a block of the input, of the output or of both."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import accumulate, repeat
-from numbers import Integral
+from dataclasses import replace
+from itertools import repeat
 from operator import methodcaller
-from typing import Self, TypeGuard
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._algebra._add import Add
-from .._algebra._composite import Composite
-from .._algebra._normal_of import normal_of
-from .._algebra._same_space import same_space, why_not_alike
-from .._algebra._supports import supports_side_by_side
-from .._algebra._threads import check_workers, combined
-from .._algebra._zero import Zero, lengths_of, zero_between
-from .._base._linop import NamedLinop, tile_of
-from .._base._places import WHOLE, Seam, side_by_side
-from .._base._roles import Role
-from .._base._sides import SIDES, Side, axis_of, dims_of
-from .._base._sizes import one_dimension, per_axis
-from .._base._tile import Supports, Window
-from .._kernels._accumulate import accumulate as total
-from .._kernels._accumulate import concatenate
-from .._kernels._slices import hull, is_empty
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """How one side of operators side by side is divided among them."""
-
-    position: int
-    """Of the divided dimension in the names of that side."""
-    sizes: tuple[int, ...]
-    """Length of each operand's block."""
-    is_new: bool = False
-    """Whether the operands do not have the dimension: each has one index of it."""
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """Where each block starts, and the last one ends."""
-        return tuple(accumulate(self.sizes, initial=0))
-
-    def touched(self, piece: slice) -> range:
-        """Return the numbers of the blocks that ``piece`` touches, from the first to the last."""
-        first = bisect_right(self.starts, piece.start) - 1
-        return range(first, bisect_right(self.starts, piece.stop - 1))
-
-    def part(self, number: int, piece: slice) -> slice:
-        """Return the slice of a block that is within ``piece``."""
-        start, size = self.starts[number], self.sizes[number]
-        return slice(max(piece.start - start, 0), min(piece.stop - start, size))
+from ..._algebra._add import Add
+from ..._algebra._composite import Composite
+from ..._algebra._normal_of import normal_of
+from ..._algebra._same_space import why_not_alike
+from ..._algebra._supports import supports_side_by_side
+from ..._algebra._threads import check_workers, combined
+from ..._algebra._zero import Zero, lengths_of, zero_between
+from ..._base._linop import NamedLinop, tile_of
+from ..._base._places import WHOLE, Seam, side_by_side
+from ..._base._roles import Role
+from ..._base._sides import SIDES, Side, axis_of, dims_of
+from ..._base._sizes import per_axis
+from ..._base._tile import Supports, Window
+from ..._kernels._accumulate import accumulate as total
+from ..._kernels._accumulate import concatenate
+from ..._kernels._slices import hull, is_empty
+from ._blocks import Blocks
 
 
 class SideBySide(Composite):
@@ -164,6 +135,76 @@ class SideBySide(Composite):
             results = map(methodcaller("unsqueeze", axis), results)
         return concatenate(results, axis, blocks.sizes)
 
+    def blocks(self, y: Tensor, side: Side | None = None) -> tuple[Tensor, ...]:
+        """Take an output apart into those of the operands, which are views of it.
+
+        Parameters
+        ----------
+        y : Tensor
+            Of the shape of the output.
+        side : {"input", "output"}, optional
+            Of the operator to which y belongs: by default the output, if the operands have parts
+            of it, else the input.
+
+        Raises
+        ------
+        ValueError
+            If y does not have the shape of that side, or all operands have all of it.
+        """
+        side = self._divided_side(side)
+        self._check_vector(y, side)
+        blocks = self._blocks[side]
+        axis = axis_of(blocks.position, dims_of(self.shape, side))
+        if blocks.is_new:
+            return y.unbind(axis)
+        parts = torch.split(y, list(blocks.sizes), dim=axis)
+        if not blocks.layouts:
+            return parts
+        pairs = zip(blocks.layouts, parts, strict=True)
+        return tuple([layout.apart(part) for layout, part in pairs])
+
+    def from_blocks(self, blocks: Sequence[Tensor], side: Side | None = None) -> Tensor:
+        """Put outputs of the operands together: the inverse of :meth:`blocks`.
+
+        Raises
+        ------
+        ValueError
+            If there is not one for each operand, or their sizes are not those of the operands.
+        """
+        side = self._divided_side(side)
+        own, parts = self._blocks[side], per_axis(self.name, "blocks", blocks)
+        if len(parts) != len(own.sizes):
+            raise ValueError(
+                f"{self.signature}: there must be a block for each of {len(own.sizes)} operands, "
+                f"got {len(parts)}"
+            )
+        if own.layouts:
+            pairs = zip(own.layouts, parts, strict=True)
+            parts = tuple([layout.together(part) for layout, part in pairs])
+        axis = axis_of(own.position, dims_of(self.shape, side))
+        if own.is_new:
+            y = torch.stack(parts, axis)
+        else:
+            for number, (part, size) in enumerate(zip(parts, own.sizes, strict=True)):
+                if part.shape[axis] != size:
+                    raise ValueError(
+                        f"{self.signature}: block {number} must have {size} elements along "
+                        f"{self._dims[side]}, got shape {tuple(blocks[number].shape)}"
+                    )
+            y = torch.cat(parts, axis)
+        self._check_vector(y, side)
+        return y
+
+    def _divided_side(self, side: Side | None) -> Side:
+        if side is None:
+            side = "output" if "output" in self._blocks else "input"
+        if side not in self._blocks:
+            raise ValueError(
+                f"{self.signature}: the side must be one that the operands divide, "
+                f"{' or '.join(self._blocks)}, got {side!r}"
+            )
+        return side
+
     def adjoint(self) -> NamedLinop:
         """Return the adjoints side by side, with input and output exchanged."""
         operands = [linop.H for linop in self.linops]
@@ -245,8 +286,7 @@ class SideBySide(Composite):
         first = max([span.start for span in spans], default=0)
         stop = min([span.stop for span in spans], default=len(self.linops))
         if first >= stop:
-            whole = lengths_of(pieces)
-            return zero_between(self, lengths | whole, complete=True)
+            return zero_between(self, lengths | lengths_of(pieces), complete=True)
         parts: list[NamedLinop] = []
         sizes: dict[NamedDimension, list[int]] = {dim: [] for dim in divided}
         for number in range(first, stop):
@@ -260,34 +300,32 @@ class SideBySide(Composite):
         before = {d: max(0, divided[d].starts[first] - piece.start) for d, piece in pieces.items()}
         behind = {d: max(0, piece.stop - divided[d].starts[stop]) for d, piece in pieces.items()}
         if not any(before.values()) and not any(behind.values()):
-            return self._of_parts(parts, sizes)
+            return self._of_parts(parts, range(first, stop), sizes)
         if self._is_new:
-            parts, sizes = [self._of_parts(parts, sizes)], {dim: [len(parts)] for dim in sizes}
+            whole = self._of_parts(parts, range(first, stop), sizes)
+            parts, sizes = [whole], {dim: [len(parts)] for dim in sizes}
         for place, zeros in ((len(parts), behind), (0, before)):
             if any(zeros.values()):
                 parts.insert(place, zero_between(self, lengths | zeros, complete=True))
                 for dim, of_parts in sizes.items():
                     of_parts.insert(place, zeros[dim])
-        isizes, osizes = sizes.values()
-        return Concat(
-            *parts,
-            idim=self.idim,
-            odim=self.odim,
-            isizes=isizes,
-            osizes=osizes,
-            threaded=self.threaded,
-            num_workers=self.num_workers,
-        )
+        blocks = {
+            side: Blocks(self._blocks[side].position, tuple(sizes[dim]))
+            for side, dim in self._dims.items()
+        }
+        return SideBySide(self.shape, parts, blocks, self.threaded, self.num_workers, self._name)
 
     def _of_parts(
-        self, parts: Sequence[NamedLinop], sizes: Mapping[NamedDimension, Sequence[int]]
+        self,
+        parts: Sequence[NamedLinop],
+        numbers: range,
+        sizes: Mapping[NamedDimension, Sequence[int]],
     ) -> NamedLinop:
-        """Return the operator of what is left of the operands; sizes are those of each."""
+        """Return the operator of what is left of some operands; sizes are those of each."""
         if len(parts) == 1 and not self._is_new:
             return parts[0]
         blocks = {
-            side: replace(self._blocks[side], sizes=tuple(sizes[dim]))
-            for side, dim in self._dims.items()
+            side: self._blocks[side].of(numbers, sizes[dim]) for side, dim in self._dims.items()
         }
         return self._with(parts, _blocks=blocks)
 
@@ -313,112 +351,3 @@ class SideBySide(Composite):
         ishape, oshape = self._without_new(shape.ishape), self._without_new(shape.oshape)
         operands = [linop.resolved(ishape=ishape, oshape=oshape) for linop in self.linops]
         return self._with(operands, shape, _blocks=moved)
-
-
-class Concat(SideBySide):
-    r"""Operators side by side: their inputs, outputs or both are concatenated.
-
-    With ``odim`` alone a block column: all operands get the whole input, and their outputs are
-    concatenated. With ``idim`` alone a block row: each gets its block of the input, and the outputs
-    are added. With both a block diagonal. Outputs are written into one tensor as they come, unless
-    autograd has to keep them all.
-
-    Parameters
-    ----------
-    *linops : NamedLinop
-        All of one shape, in names.
-    idim, odim : dimension, optional
-        At least one. A dimension that is in both shapes must be both.
-    isizes, osizes : sequence of int, optional
-        Length of each operand's block; needed where an operand does not know its size.
-    threaded, num_workers : optional
-        As for :class:`Stack`.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, a dimension is not there or its blocks are not known, or num_workers
-        is not positive.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from linops_core import Diagonal
-    >>> A, B = (Diagonal(torch.full((2,), w), ("N",)) for w in (2.0, 3.0))
-    >>> Concat(A, B, idim="N", odim="N")(torch.ones(4))
-    tensor([2., 2., 3., 3.])
-    """
-
-    def __init__(
-        self,
-        *linops: NamedLinop,
-        idim: NamedDimension | str | None = None,
-        odim: NamedDimension | str | None = None,
-        isizes: Sequence[int] | None = None,
-        osizes: Sequence[int] | None = None,
-        threaded: bool = False,
-        num_workers: int | None = None,
-        name: str | None = None,
-    ) -> None:
-        if idim is None and odim is None:
-            raise ValueError("Concat: idim, odim or both must be given, got neither")
-        given: tuple[tuple[Side, NamedDimension | str | None, Sequence[int] | None], ...]
-        given = (("input", idim, isizes), ("output", odim, osizes))
-        dims: dict[Side, NamedDimension] = {
-            side: one_dimension("Concat", f"{side[0]}dim", dim)
-            for side, dim, _ in given
-            if dim is not None
-        }
-        operands = same_space("Concat", linops, sized_apart=frozenset(dims.values()))
-        blocks = {
-            side: divided(operands, side, dims[side], sizes)
-            for side, _, sizes in given
-            if side in dims
-        }
-        shape = NamedShape(operands[0].ishape, operands[0].oshape)
-        super().__init__(shape, operands, blocks, threaded, num_workers, name)
-        for dim in {*dims.values()} & {*self.ishape} & {*self.oshape}:
-            if self.idim != self.odim or self.isizes != self.osizes:
-                raise ValueError(
-                    f"{self.name}: {dim} is in the input and in the output ({self.shape}), so it "
-                    "must be both idim and odim with the same blocks, "
-                    f"got idim={self.idim} {self.isizes}, odim={self.odim} {self.osizes}"
-                )
-
-    @property
-    def isizes(self) -> tuple[int, ...]:
-        """Length of each operand's block along ``idim``; empty where that is None."""
-        return self._blocks["input"].sizes if "input" in self._blocks else ()
-
-    @property
-    def osizes(self) -> tuple[int, ...]:
-        """Length of each operand's block along ``odim``; empty where that is None."""
-        return self._blocks["output"].sizes if "output" in self._blocks else ()
-
-
-def divided(
-    linops: Sequence[NamedLinop], side: Side, dim: NamedDimension, sizes: Sequence[int] | None
-) -> Blocks:
-    """Return the blocks of operands along a dimension that they have."""
-    shape, which = NamedShape(linops[0].ishape, linops[0].oshape), side[0]
-    names = dims_of(shape, side)
-    if dim not in names:
-        raise ValueError(f"Concat: {which}dim must be one of {shape}, got {dim}")
-    known = [linop.sizes(side)[names.index(dim)] for linop in linops]
-    lengths = known if sizes is None else list(per_axis("Concat", f"{which}sizes", sizes))
-    whole = [int(length) for length in lengths if _is_length(length)]
-    if not len(whole) == len(lengths) == len(known):
-        raise ValueError(
-            f"Concat: the size of {dim} must be known in every operand; give {which}sizes, "
-            f"integers from 0, one for each of {len(known)}; got {lengths}"
-        )
-    for linop, size, length in zip(linops, known, whole, strict=True):
-        if size not in (None, length):
-            raise ValueError(
-                f"Concat: {dim} must have size {length} in {linop.name} ({linop.shape}), got {size}"
-            )
-    return Blocks(names.index(dim), tuple(whole))
-
-
-def _is_length(value: object) -> TypeGuard[int]:
-    return isinstance(value, Integral) and int(value) >= 0

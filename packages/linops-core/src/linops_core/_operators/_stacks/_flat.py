@@ -1,0 +1,159 @@
+"""Operators of any shapes, made alike: what they do not share becomes one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+from nameddim import ELLIPSES, ND, NamedDimension, is_wildcard
+
+from ..._algebra._chain import Chain
+from ..._base._linop import NamedLinop
+from ..._base._roles import Role
+from ..._base._sides import SIDES, Side, dims_of
+from ..._base._sizes import by_dimension
+from ..._base._unused_names import UnusedNames
+from ..._kernels._pattern import parsed
+from .._rearrange import Rearrange
+from ._blocks import Layout
+
+
+class FlatPart(NamedTuple):
+    """An operator with one dimension in the place of those that others do not share."""
+
+    linop: NamedLinop
+    length: int
+    """Of that dimension."""
+    layout: Layout
+
+
+def shared_batch(
+    owner: str,
+    linops: Sequence[NamedLinop],
+    side: Side,
+    wanted: Sequence[NamedDimension | str] | None,
+) -> list[NamedDimension]:
+    """Return the dimensions that are a batch in all operators, those that are wanted.
+
+    They are in the order of that side of the first operator.
+    """
+    own = [batch_of(linop) for linop in linops]
+    shared = [dim for dim in dims_of(linops[0].shape, side) if all(dim in each for each in own)]
+    if wanted is None:
+        return shared
+    if isinstance(wanted, str):
+        wanted = [wanted]
+    dims = [ND.infer(dim) for dim in wanted]
+    for dim in dims:
+        for linop, batch in zip(linops, own, strict=True):
+            if dim not in batch:
+                raise ValueError(
+                    f"{owner}: batch_dims must be batch dimensions of every operand, got {dim}, "
+                    f"which is {linop.role(dim) or 'no dimension'} in {linop.signature}"
+                )
+    return [dim for dim in shared if dim in dims]
+
+
+def batch_of(linop: NamedLinop) -> set[NamedDimension]:
+    """Return the dimensions of which slices go through an operator, under one name."""
+    links = linop.linked_positions()
+    dims = {linop.ishape[p] for p, q in links if linop.ishape[p] == linop.oshape[q]}
+    return {dim for dim in dims if is_wildcard(dim) or linop.role(dim) is Role.BATCH}
+
+
+def flat_name(
+    owner: str,
+    linops: Sequence[NamedLinop],
+    side: Side,
+    batch: Sequence[NamedDimension],
+    given: NamedDimension | str | None,
+) -> NamedDimension:
+    """Return the name of the one dimension: the one that is given, if no operand has it."""
+    if given is None:
+        dims = {dim for linop in linops for dim in linop.dims}
+        return UnusedNames(dims).take(ND("Rows" if side == "output" else "Columns"))
+    if not isinstance(given, str) or is_wildcard(ND.infer(given)):
+        raise ValueError(f"{owner}: {side[0]}dim must be a name, got {given!r}")
+    dim = ND.infer(given)
+    for linop in linops:
+        if dim in linop.dims and _renamable(linop, side, batch) != dim:
+            raise ValueError(
+                f"{owner}: {side[0]}dim must be a name that no operand has, got {dim} for "
+                f"{linop.signature}"
+            )
+    return dim
+
+
+def flattened(
+    owner: str,
+    linop: NamedLinop,
+    side: Side,
+    batch: Sequence[NamedDimension],
+    dim: NamedDimension,
+    sizes: Mapping[str, int] | None,
+) -> FlatPart:
+    """Return the operator whose input or output is its batch dimensions, and one more.
+
+    Where a single dimension is left it is renamed, so that it can be sliced as before. Others are
+    merged, in their order.
+    """
+    lengths = _lengths(owner, linop, side, batch, by_dimension(owner, sizes))
+    names = dims_of(linop.shape, side)
+    axes = {name: "..." if name == ELLIPSES else f"axis{at}" for at, name in enumerate(names)}
+    before = " ".join(axes.values())
+    after = f"{' '.join(axes[name] for name in batch)} ({' '.join(axes[name] for name in lengths)})"
+    # Of a dimension that is alone any length will do: a slice of it has another.
+    of_axes = {axes[name]: n for name, n in lengths.items()} if len(lengths) > 1 else {}
+    if (single := _renamable(linop, side, batch)) is not None:
+        linop = linop.renamed({single: dim})
+    ours, flat = dims_of(linop.shape, side), (*batch, dim)
+    if ours != flat:
+        layout = Rearrange(before, after, ours, flat, of_axes)
+        linop = Chain(linop, layout) if side == "output" else Chain(layout.H, linop)
+    layout_of_block = Layout(parsed(before), parsed(after), of_axes)
+    return FlatPart(linop, prod(lengths.values()), layout_of_block)
+
+
+def _renamable(
+    linop: NamedLinop, side: Side, batch: Sequence[NamedDimension]
+) -> NamedDimension | None:
+    """Return the only dimension of a side beside the batch, where the other side lacks it."""
+    here, there = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
+    rest = [name for name in here if name not in batch]
+    is_alone = len(rest) == 1 and rest[0] not in there and not is_wildcard(rest[0])
+    return rest[0] if is_alone else None
+
+
+def _lengths(
+    owner: str,
+    linop: NamedLinop,
+    side: Side,
+    batch: Sequence[NamedDimension],
+    given: Mapping[NamedDimension, int],
+) -> dict[NamedDimension, int]:
+    """Return the lengths of the dimensions that are not a batch of all operands."""
+    lengths: dict[NamedDimension, int] = {}
+    names = dims_of(linop.shape, side)
+    if len({*names}) < len(names):
+        raise ValueError(
+            f"{owner}: the dimensions of the {side} must have names, got {linop.signature}"
+        )
+    for name, known in zip(names, linop.sizes(side), strict=True):
+        if name in batch:
+            continue
+        if name == ELLIPSES:
+            raise ValueError(
+                f"{owner}: the '...' of {linop.signature} must be a batch of every operand, got "
+                f"one that has to be merged with others; name its dimensions, as by "
+                f"A.resolved(ishape=...)"
+            )
+        size = given.get(name, known)
+        if size is None or (known is not None and size != known):
+            rule = f"be {known}" if known is not None else "be known or given in sizes"
+            raise ValueError(
+                f"{owner}: the size of {name} in the {side} of {linop.signature} must {rule}, "
+                f"got {size}"
+            )
+        lengths[name] = int(size)
+    return lengths

@@ -1,0 +1,265 @@
+"""Operators of any shapes side by side: block columns, block rows, block diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
+
+from ..._algebra._add import Add
+from ..._algebra._same_space import check_operands, common_shape, same_space
+from ..._base._linop import NamedLinop
+from ..._base._sides import SIDES, Side, dims_of
+from ..._base._sizes import per_axis
+from ._blocks import Blocks
+from ._flat import flat_name, flattened, shared_batch
+from ._side_by_side import SideBySide
+
+
+class FlatSideBySide(SideBySide):
+    """Operators of any shapes side by side, of which one side or both are flat.
+
+    Of a flat side the batch dimensions of all operands stay, in front; the others are merged.
+    """
+
+    def __init__(
+        self,
+        linops: Sequence[NamedLinop],
+        names: Mapping[Side, NamedDimension | str | None],
+        weights: Iterable[complex | Tensor] | None,
+        batch_dims: Sequence[NamedDimension | str] | None,
+        sizes: Mapping[str, int] | None,
+        threaded: bool,
+        num_workers: int | None,
+        name: str | None,
+    ) -> None:
+        owner = type(self).__name__
+        check_operands(owner, linops)
+        operands = weighted(owner, linops, weights)
+        for side in SIDES:
+            if side not in names:
+                operands = sharing(owner, operands, side)
+        whole: Side = "input" if "output" in names else "output"
+        batch = shared_batch(owner, operands, whole, batch_dims)
+        blocks: dict[Side, Blocks] = {}
+        for side in names:
+            dim = flat_name(owner, operands, side, batch, names[side])
+            parts = [flattened(owner, linop, side, batch, dim, sizes) for linop in operands]
+            operands = [part.linop for part in parts]
+            lengths = tuple(part.length for part in parts)
+            layouts = tuple(part.layout for part in parts)
+            blocks[side] = Blocks(len(batch), lengths, layouts=layouts)
+        flat = [dims_of(operands[0].shape, side)[-1] for side in names]
+        try:
+            operands = same_space(owner, operands, sized_apart=frozenset(flat))
+        except ValueError as error:
+            advice = "; batch_dims=() merges them" if len(names) == 2 else ""
+            raise ValueError(f"{error}{advice}") from error
+        shape = NamedShape(operands[0].ishape, operands[0].oshape)
+        super().__init__(shape, operands, blocks, threaded, num_workers, name)
+
+    def own_normal(self) -> NamedLinop:
+        """Return the sum of the normals of a block column: what is merged is merged in none."""
+        if "input" in self._blocks:
+            return super().own_normal()
+        normals = [linop.normal() for linop in self.linops]
+        return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
+
+
+def weighted(
+    owner: str, linops: Sequence[NamedLinop], weights: Iterable[complex | Tensor] | None
+) -> list[NamedLinop]:
+    """Return each operator times its weight."""
+    if weights is None:
+        return list(linops)
+    factors = per_axis(owner, "weights", tuple(weights))
+    if len(factors) != len(linops):
+        raise ValueError(
+            f"{owner}: weights must be one for each of {len(linops)} operands, got {len(factors)}"
+        )
+    return [weight * linop for weight, linop in zip(factors, linops, strict=True)]
+
+
+def sharing(owner: str, linops: Sequence[NamedLinop], side: Side) -> list[NamedLinop]:
+    """Return the operators with the one input, or output, that they share."""
+    try:
+        names = common_shape(dims_of(linop.shape, side) for linop in linops)
+        if side == "input":
+            return [linop.resolved(ishape=names) for linop in linops]
+        return [linop.resolved(oshape=names) for linop in linops]
+    except ValueError as error:
+        shapes = "; ".join(linop.signature for linop in linops)
+        raise ValueError(
+            f"{owner}: all operands must have one {side}, got {shapes}: {error}"
+        ) from error
+
+
+class VStack(FlatSideBySide):
+    r"""Operators with one input and outputs of any shapes: :math:`x \mapsto (w_k A_k x)_k`.
+
+    The output is one tensor. Its first dimensions are those that are a batch in every operand, such
+    as slices Nz; all others of each output are merged, in their order, and stand one after the
+    other along the last dimension. So solvers and algebra work as on any operator.
+    :meth:`blocks` takes an output apart into views in the shapes that the operands return, and
+    :meth:`from_blocks` puts one together.
+
+    The normal is the sum :math:`\sum_k |w_k|^2 A_k^H A_k` of the normals of the operands, each in
+    closed form where it has one. The operator can be sliced along the batch dimensions, along
+    those that only the input has, and along the last dimension where it is a single one in every
+    operand that can be sliced; its normal also along dimensions of the outputs.
+
+    Parameters
+    ----------
+    *linops : NamedLinop
+        At least one. Their inputs have the same names; a ``...`` stands for what others have there.
+    weights : sequence of numbers or tensors without dimensions, optional
+        What multiplies each operand, not its square: for :math:`|A x - y|^2 + \lambda |G x|^2`
+        give the roots, ``weights=[1, lam ** 0.5]``. A tensor is kept as it is; a Parameter learns.
+    odim : dimension, optional
+        Name of the last dimension: Rows, or the next such name that no operand has.
+    batch_dims : sequence of dimensions, optional
+        Which of the batch dimensions of all operands stay; all by default. With ``()`` the matrix
+        is that of the operands one above the other, row by row.
+    sizes : mapping of dimension to int, optional
+        Sizes of the outputs that operands do not know.
+    threaded, num_workers : optional
+        As for :class:`Stack`.
+
+    Raises
+    ------
+    TypeError
+        If an operand is no operator, or a weight is no number.
+    ValueError
+        If the inputs differ in names or sizes, the size of a dimension that is merged is not known,
+        a ``...`` would have to be merged, ``odim`` is the name of another dimension, or there is
+        not a weight for each operand.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Dense
+    >>> A = Dense(torch.ones(2, 3, 2), ("P", "Q", "N"), ("N",), ("P", "Q"))
+    >>> B = Dense(torch.ones(1, 2), ("M", "N"), ("N",), ("M",))
+    >>> V = VStack(A, B, weights=[1, 10])
+    >>> V.shape
+    (N) -> (Rows)
+    >>> y = V(torch.tensor([1.0, 2.0]))
+    >>> y
+    tensor([ 3.,  3.,  3.,  3.,  3.,  3., 30.])
+    >>> [block.shape for block in V.blocks(y)]
+    [torch.Size([2, 3]), torch.Size([1])]
+    """
+
+    def __init__(
+        self,
+        *linops: NamedLinop,
+        weights: Iterable[complex | Tensor] | None = None,
+        odim: NamedDimension | str | None = None,
+        batch_dims: Sequence[NamedDimension | str] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        threaded: bool = False,
+        num_workers: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        names: dict[Side, NamedDimension | str | None] = {"output": odim}
+        super().__init__(linops, names, weights, batch_dims, sizes, threaded, num_workers, name)
+
+
+class HStack(FlatSideBySide):
+    r"""Operators with inputs of any shapes and one output: :math:`(x_k)_k \mapsto \sum_k w_k A_k x_k`.
+
+    The adjoint is the :class:`VStack` of the adjoints: what is said there of the output holds here
+    of the input. :meth:`from_blocks` makes an input of those of the operands, and :meth:`blocks`
+    takes one apart.
+
+    Parameters
+    ----------
+    *linops : NamedLinop
+        At least one. Their outputs have the same names.
+    idim : dimension, optional
+        Name of the last dimension: Columns, or the next such name that no operand has.
+    weights, batch_dims, sizes, threaded, num_workers : optional
+        As for :class:`VStack`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :class:`VStack`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Dense, Identity
+    >>> A = Dense(torch.ones(2, 3), ("M", "N"), ("N",), ("M",))
+    >>> S = HStack(A, Identity(("M",)), batch_dims=(), sizes={"M": 2})
+    >>> S.shape
+    (Columns) -> (M)
+    >>> S(S.from_blocks([torch.ones(3), torch.tensor([1.0, 2.0])]))
+    tensor([4., 5.])
+    """  # noqa: E501
+
+    def __init__(
+        self,
+        *linops: NamedLinop,
+        weights: Iterable[complex | Tensor] | None = None,
+        idim: NamedDimension | str | None = None,
+        batch_dims: Sequence[NamedDimension | str] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        threaded: bool = False,
+        num_workers: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        names: dict[Side, NamedDimension | str | None] = {"input": idim}
+        super().__init__(linops, names, weights, batch_dims, sizes, threaded, num_workers, name)
+
+
+class BlockDiag(FlatSideBySide):
+    r"""Operators that have each an input and an output: :math:`(x_k)_k \mapsto (w_k A_k x_k)_k`.
+
+    Both sides are flat, as the output of a :class:`VStack` is. Dimensions that are a batch in every
+    operand are one dimension, and must have one size; ``batch_dims=()`` keeps them apart.
+
+    Parameters
+    ----------
+    *linops : NamedLinop
+        At least one, of any shapes.
+    idim, odim : dimension, optional
+        Names of the last dimension of the input and of the output: Columns and Rows, or the next
+        such names that no operand has.
+    weights, batch_dims, sizes, threaded, num_workers : optional
+        As for :class:`VStack`; ``sizes`` are those of inputs and outputs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :class:`VStack`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Dense
+    >>> A = Dense(torch.ones(2, 3), ("M", "N"), ("N",), ("M",))
+    >>> B = Dense(torch.ones(1, 2, 2), ("P", "Q", "N"), ("Q", "N"), ("P",))
+    >>> D = BlockDiag(A, B)
+    >>> D.shape
+    (Columns) -> (Rows)
+    >>> D.blocks(D(torch.ones(7)))
+    (tensor([3., 3.]), tensor([4.]))
+    """
+
+    def __init__(
+        self,
+        *linops: NamedLinop,
+        weights: Iterable[complex | Tensor] | None = None,
+        idim: NamedDimension | str | None = None,
+        odim: NamedDimension | str | None = None,
+        batch_dims: Sequence[NamedDimension | str] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        threaded: bool = False,
+        num_workers: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        names: dict[Side, NamedDimension | str | None] = {"input": idim, "output": odim}
+        super().__init__(linops, names, weights, batch_dims, sizes, threaded, num_workers, name)
