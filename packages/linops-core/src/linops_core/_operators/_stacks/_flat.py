@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from numbers import Integral
 from typing import NamedTuple
 
 from nameddim import ELLIPSES, ND, NamedDimension, is_wildcard
@@ -149,10 +150,10 @@ def _lengths(
                 f"A.resolved(ishape=...)"
             )
         size = given.get(name, known)
-        if size is None or (known is not None and size != known):
-            rule = f"be {known}" if known is not None else "be known or given in sizes"
+        if not isinstance(size, Integral) or size < 0 or known not in (None, size):
+            rule = "known or given in sizes, as an integer from 0" if known is None else known
             raise ValueError(
-                f"{owner}: the size of {name} in the {side} of {linop.signature} must {rule}, "
+                f"{owner}: the size of {name} in the {side} of {linop.signature} must be {rule}, "
                 f"got {size}"
             )
         lengths[name] = int(size)

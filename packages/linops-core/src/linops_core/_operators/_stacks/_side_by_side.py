@@ -309,11 +309,11 @@ class SideBySide(Composite):
                 parts.insert(place, zero_between(self, lengths | zeros, complete=True))
                 for dim, of_parts in sizes.items():
                     of_parts.insert(place, zeros[dim])
-        blocks = {
+        of_sides = {
             side: Blocks(self._blocks[side].position, tuple(sizes[dim]))
             for side, dim in self._dims.items()
         }
-        return SideBySide(self.shape, parts, blocks, self.threaded, self.num_workers, self._name)
+        return SideBySide(self.shape, parts, of_sides, self.threaded, self.num_workers, self._name)
 
     def _of_parts(
         self,

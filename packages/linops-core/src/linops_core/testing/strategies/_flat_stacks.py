@@ -93,9 +93,9 @@ def flat_stacks(draw: st.DrawFn, sides: FlatSides) -> Known:
     else:
         linop = BlockDiag(*linops, weights=weights, odim=sides.row, idim=sides.column)
     matrix = flat_matrix(parts, where, batch, sides.row, sides.column)
-    merged = [name for names in _NEW for name in names]
-    inner = {n: part.spaces.sizes[n] for part in parts for n in merged if n in part.spaces.sizes}
-    return Known(linop, matrix, where, frozenset(merged).union(sides.divided), inner)
+    new = [name for names in _NEW for name in names]
+    inner = {n: part.spaces.sizes[n] for part in parts for n in new if n in part.spaces.sizes}
+    return Known(linop, matrix, where, frozenset(new).union(sides.divided), inner)
 
 
 def flat_matrix(
