@@ -143,7 +143,8 @@ def test_tiles_of_many_lengths_and_dtypes_make_the_output() -> None:
         start, stop = stop, stop + (linop.size("N") or 0)
         parts.append(Part(linop, {N: slice(start, stop)}))
     tiled = Tiled(Tiles(real.shape, parts, {N: 60}))
-    torch.testing.assert_close(tiled(x), torch.cat([real.weight, other.weight]) * x)
+    for _ in range(2):
+        torch.testing.assert_close(tiled(x), torch.cat([real.weight, other.weight]) * x)
 
 
 def test_a_hook_is_called_whenever_it_was_registered() -> None:
@@ -244,6 +245,28 @@ def test_weights_that_nobody_can_see_are_followed() -> None:
     (found,) = torch.autograd.grad(batched(x).abs().sum(), [weight])
     (wanted,) = torch.autograd.grad((D + hidden)(x).abs().sum(), [weight])
     torch.testing.assert_close(found, wanted)
+
+
+def test_what_autograd_follows_is_not_written_into_the_output() -> None:
+    """Though the product is written there while the weight before it is not followed."""
+    weight = values(2)
+    hidden = SimpleLinop(lambda x: weight * x, lambda x: weight.conj() * x, None, ("N",))
+    D = Diagonal(values(2), ("N",))
+    parts = [Part(D, {N: slice(0, 2)}), Part(D @ hidden, {N: slice(2, 4)})]
+    batched, x = Tiled(Tiles(hidden.shape, parts, {N: 4})), values(4)
+    for _ in range(2):
+        wanted = batched(x)
+    weight.requires_grad_()
+    y = batched(x)
+    torch.testing.assert_close(y.detach(), wanted)
+    assert y.requires_grad
+
+
+def test_what_is_added_is_not_written_over_the_sum() -> None:
+    D, E = (Diagonal(values(4, seed=n), ("N",)) for n in range(2))
+    batched, x = Tiled(Tiles(D.shape, [Part(D), Part(E)], {})), values(4)
+    for _ in range(2):
+        torch.testing.assert_close(batched(x), (D + E)(x))
 
 
 def test_some_weights_that_are_followed_are_enough() -> None:
@@ -353,6 +376,51 @@ def test_beside_input_and_output_there_is_one_tile(
         assert peak(lambda: batched(x)) <= output + 2 * tile  # noqa: B023
         assert peak(lambda: batched.H(torch.rand(8, n))) <= output + x.nbytes + 3 * tile  # noqa: B023
         assert peak(lambda: batched.N(x)) <= x.nbytes + 4 * tile  # noqa: B023
+
+
+def test_a_product_is_written_where_it_belongs(
+    n_allocations: Callable[[Callable[[], Any]], int],
+) -> None:
+    """But for that of the first tile, of whose dtype the output is made."""
+    D, x = Diagonal(torch.rand(8, 512), ("C", "N")), torch.rand(8, 512)
+    for A, in_between in ((D, 0), (D.H, 0), (D @ D, 8)):
+        batched = batch_linop(A, {"C": 1})
+        wanted = batched(x)
+        assert n_allocations(lambda: batched(x)) == 2 + in_between  # noqa: B023
+        assert torch.equal(batched(x), wanted)
+
+
+@pytest.mark.parametrize("followed", [False, True])
+@pytest.mark.parametrize("of_x", [torch.uint8, torch.float32, torch.complex128])
+@pytest.mark.parametrize("of_weight", [torch.bool, torch.int32, torch.float64, torch.complex64])
+def test_products_of_any_dtypes_are_those_of_the_whole(
+    of_weight: torch.dtype, of_x: torch.dtype, followed: bool
+) -> None:
+    weight = values(4, 3) if of_weight.is_complex else values(4, 3).real.mul(4)
+    weight = weight.to(of_weight)
+    weight.requires_grad_(followed and (weight.is_floating_point() or weight.is_complex()))
+    A, x = Diagonal(weight, ("C", "N")), values(4, 3, seed=1).abs().mul(9).to(of_x)
+    for linop in (A, A.H, A @ A):
+        batched = batch_linop(linop, {"C": 1})
+        for _ in range(3):
+            y = batched(x)
+            torch.testing.assert_close(y, linop(x))  # of one dtype, too
+            assert y.requires_grad == weight.requires_grad
+
+
+def test_an_operator_of_your_own_need_not_write_into_given_memory() -> None:
+    class Negative(Diagonal):
+        @staticmethod
+        def fn(linop: Any, x: Tensor, /) -> Tensor:  # type: ignore[override]
+            return -Diagonal.fn(linop, x)
+
+        adj_fn = fn  # type: ignore[assignment]
+
+    A, x = Negative(torch.rand(4, 3), ("C", "N")), torch.rand(4, 3)
+    batched = batch_linop(A, {"C": 1})
+    for _ in range(2):
+        assert torch.equal(batched(x), A(x))
+        assert torch.equal(batched.H(x), A.H(x))
 
 
 def test_a_column_of_one_block_is_not_copied_twice(

@@ -52,21 +52,36 @@ class Work(ABC):
         self.layout, self.collects = layout, collects
 
     @abstractmethod
-    def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
-        """Return the result of a part for what it reads, or None if nothing is to be collected."""
+    def compute(
+        self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
+    ) -> Tensor | None:
+        """Return the result of a part for what it reads, or None if nothing is to be collected.
+
+        A part may write its result into ``out``, and then returns that.
+        """
 
 
 class Forward(Work):
-    """The output A x; ``called`` returns what to call for the part of a number."""
+    """The output A x.
 
-    def __init__(self, tiles: Tiles, x: Tensor, called: Called | None = None) -> None:
+    ``called`` returns what to call for the part of a number, by default the part. With ``again``,
+    all shapes are those of an earlier call, and parts check less.
+    """
+
+    def __init__(
+        self, tiles: Tiles, x: Tensor, called: Called | None = None, again: bool = False
+    ) -> None:
         super().__init__(tiles, [x], [tiles.input], tiles.output)
         self.called: Called = called or tiles.linops.__getitem__
+        self.again = again
 
-    def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor:
+    def compute(self, number: int, operands: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
         """Return what a part returns; refuse it if autograd follows it."""
         (x,) = operands
-        result = self.called(number)(x)
+        if self.again:
+            result = self.tiles.linops[number]._call_again(x, out)
+        else:
+            result = self.called(number)(x)
         if result.requires_grad:
             raise RecordedByAutograd
         return result
@@ -89,8 +104,12 @@ class Output:
         place = self.slice_for(number, result)
         if self.layout.adds[number]:
             place.add_(result)
-        else:
+        elif place is not result:
             place.copy_(result)
+
+    def room(self, number: int) -> Tensor | None:
+        """Return the slice of the output that a part may write its result into, if it is there."""
+        return self.slices[number] if self.slices and not self.layout.adds[number] else None
 
     def slice_for(self, number: int, result: Tensor) -> Tensor:
         """Return the slice of the output to which the result of a part belongs; check its shape."""
@@ -141,7 +160,7 @@ def run_in_order(
     reads = [layout.views(x) for layout, x in zip(work.reads, work.tensors, strict=True)]
     operands, output = [*zip(*reads, strict=True)], Output(work)
     for number in watched(range(len(operands))):
-        result = work.compute(number, operands[number])
+        result = work.compute(number, operands[number], output.room(number))
         if result is not None:
             output.put(number, result)
         del result  # before the next one is made

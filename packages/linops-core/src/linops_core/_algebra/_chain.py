@@ -77,13 +77,14 @@ class Chain(Composite):
 
     adj_fn = fn  # the operands of an adjoint are adjoints, in reverse
 
-    def _call_again(self, x: Tensor) -> Tensor:
+    def _call_again(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return A x of operands that check less, too; see :meth:`NamedLinop._call_again`."""
         if type(self) is not Chain or is_hooked(self.__dict__):
             return self(x)
-        for part in self.linops:
+        *parts, last = self.linops
+        for part in parts:
             x = part._call_again(x)
-        return x
+        return last._call_again(x, out)
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:

@@ -10,6 +10,7 @@ _TRUE_OF_FN = (
     "adj_normal_fn",
     "own_normal",
     "without_fftshift",
+    "_takes_out",
 )
 
 _PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal")

@@ -66,6 +66,8 @@ class NamedLinop(Arithmetic, Conversions):
 
     _is_real: ClassVar[bool] = False
     """Whether the operator is its own complex conjugate."""
+    _takes_out: ClassVar[bool] = False
+    """Whether ``fn`` and ``adj_fn`` take ``out=``, memory that they may write the result into."""
     _is_checked_by_shapes: ClassVar[bool] = False
     """Whether the shapes of input and weights decide which calls are right."""
 
@@ -144,16 +146,19 @@ class NamedLinop(Arithmetic, Conversions):
                 self._found["checked"] = facts, y.shape, is_all
         return y
 
-    def _call_again(self, x: Tensor) -> Tensor:
+    def _call_again(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return A x, where all weights have the shapes of an earlier call.
 
         For many small tiles, each of which takes less time than a check: where x has the shape of
         that call, too, no more is checked. The caller is to check the shape of what is returned.
+        That is ``out`` where the operator could write into this memory.
         """
         own = self.__dict__
         facts, _, is_all = own["_found"].get("checked", _NOTHING)
         if not is_all or x.shape != facts[0] or is_hooked(own):
             return self(x)
+        if out is not None and self._takes_out:
+            return self.fn(self, x, out=out)
         return self.fn(self, x)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:

@@ -40,12 +40,23 @@ def summable(x: Tensor) -> Tensor:
     return x if x.is_floating_point() or x.is_complex() else x.long()
 
 
-def multiplied(weight: Tensor | complex, x: Tensor) -> Tensor:
-    """Return weight times x; products of integers are int64, those with bools keep the dtype."""
+def multiplied(weight: Tensor | complex, x: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return weight times x; products of integers are int64, those with bools keep the dtype.
+
+    The product is written into ``out`` where it has its shape and dtype and autograd does not
+    follow it.
+    """
     if x.dtype in _INTEGERS and _is_integer(weight):
         x = x.long()
+    if out is not None and isinstance(weight, Tensor) and _fits(out, weight, x):
+        return torch.mul(weight, x, out=out)
     product: Tensor = weight * x
     return product
+
+
+def _fits(out: Tensor, weight: Tensor, x: Tensor) -> bool:
+    is_followed = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+    return not is_followed and x.shape == out.shape and torch.result_type(weight, x) == out.dtype
 
 
 def _is_integer(weight: Tensor | complex) -> bool:

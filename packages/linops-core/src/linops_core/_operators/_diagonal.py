@@ -118,15 +118,17 @@ class Diagonal(SliceableLinop):
             weight, ioshape, broadcast_dims, weight_shape=weight_shape, shape_kwargs=shape_kwargs
         )
 
-    @staticmethod
-    def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
-        """Return w x."""
-        return multiplied(linop.aligned_weight(x.ndim), x)
+    _takes_out = True
 
     @staticmethod
-    def adj_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+    def fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+        """Return w x."""
+        return multiplied(linop.aligned_weight(x.ndim), x, out)
+
+    @staticmethod
+    def adj_fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
         """Return conj(w) x."""
-        return multiplied(linop.aligned_weight(x.ndim).conj(), x)
+        return multiplied(linop.aligned_weight(x.ndim).conj(), x, out)
 
     @staticmethod
     def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:

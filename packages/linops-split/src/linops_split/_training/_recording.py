@@ -73,7 +73,9 @@ class Backward(Work):
         # What was replaced, as by torch.func.functional_call, the operators do not read any more.
         self._are_same = not copies.were_replaced()
 
-    def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
+    def compute(
+        self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
+    ) -> Tensor | None:
         """Return the gradient to what a part read; add up those to its weights."""
         gradient, x = operands
         is_followed = self.copies.is_followed(number)
