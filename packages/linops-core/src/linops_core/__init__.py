@@ -32,6 +32,7 @@ from ._operators._convolution import Convolution as Convolution
 from ._operators._dense import Dense as Dense
 from ._operators._diagonal import Diagonal as Diagonal
 from ._operators._fft import FFT as FFT
+from ._operators._grid_names import GridNames as GridNames
 from ._operators._grid_operator import AxisMap as AxisMap
 from ._operators._grid_operator import GridOperator as GridOperator
 from ._operators._interpolate import Interpolate as Interpolate
@@ -65,6 +66,7 @@ __all__ = [
     "Crop",
     "Dense",
     "Diagonal",
+    "GridNames",
     "GridOperator",
     "HStack",
     "Identity",

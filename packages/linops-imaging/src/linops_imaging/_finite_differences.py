@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from linops_core import GridOperator, Role, linear_function
+from linops_core import GridNames, GridOperator, NamedLinop, Role, linear_function
 from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from ._checks import counts, sizes_of_grid
@@ -30,6 +30,7 @@ class _Differences(GridOperator[Part]):
     """The base: sums of stencils along the axes of a grid, of components and to components."""
 
     _is_real = True
+    _grids = ("grid", "result")
 
     def __init__(
         self,
@@ -46,38 +47,25 @@ class _Differences(GridOperator[Part]):
         owner = type(self).__name__
         if boundary not in BOUNDARIES:
             raise ValueError(f"{owner}: boundary must be one of {[*BOUNDARIES]}, got {boundary!r}")
-        grid = as_dims(dims)
-        names = as_dims(("...", *grid) if shape is None else shape)
-        if not grid or len({*grid} & {*names} - {ND.infer("...")}) < len(grid):
-            raise ValueError(
-                f"{owner}: dims must be different named dimensions of the input "
-                f"({', '.join(map(str, names))}), got {grid}"
-            )
-        lengths = sizes_of_grid(owner, sizes, len(grid), name="sizes")
-        result = grid if to is None else as_dims(to)
-        if len(result) != len(grid) or "..." in result:
-            raise ValueError(
-                f"{owner}: to must name the {len(grid)} dimensions of the output, got {result}"
-            )
-        renamed = dict(zip(grid, result, strict=True))
+        names = GridNames.along(owner, dims, shape, to)
+        lengths = sizes_of_grid(owner, sizes, len(names.grid), name="sizes")
         sides = as_dims(() if of is None else (of,)), as_dims(() if into is None else (into,))
         if of is not None and sides[0] == sides[1]:
             raise ValueError(f"{owner}: in_dim and out_dim must differ, got {of!r} for both")
         whole = NamedShape(
-            (*sides[0], *names),
-            (*sides[1], *(renamed.get(dim, dim) for dim in names)),
-            grid=grid,
-            result=result,
+            (*sides[0], *names.names),
+            (*sides[1], *names.output),
+            batch_shape=names.batch,
+            grid=names.grid,
+            result=names.result,
             in_component=sides[0],
             out_component=sides[1],
         )
         n_inputs = 1 + max(term.input for term in terms)
         n_outputs = 1 + max(term.output for term in terms)
         parts = [Part(range(n), range(n)) for n in lengths]
-        super().__init__(whole, [*parts, Part(range(n_inputs), range(n_outputs))])
-        places = [names.index(dim) for dim in grid]
-        # Behind the components, and from the end where dimensions that are not named are before.
-        self._numbers = [p - len(names) if "..." in names[:p] else p + 1 for p in places]
+        axes = [*parts, Part(range(n_inputs), range(n_outputs))]
+        super().__init__(whole, axes, names.is_free)
         self._runs: list[Sequence[Run]] = [runs_of(stencil, n, boundary) for n in lengths]
         self._terms = tuple(terms)
         factors = (*stencil.values(), *(term.factor for term in terms))
@@ -98,6 +86,12 @@ class _Differences(GridOperator[Part]):
         if x.is_floating_point() or x.is_complex():
             return x.resolve_conj().resolve_neg()
         return x.long() if self._keeps_integers else x.to(torch.get_default_dtype())
+
+    @property
+    def _numbers(self) -> list[int]:
+        """The axes of the grid, behind that of the components."""
+        shift = not self.shape.other_shapes["in_component"]
+        return [axis + shift if axis >= 0 else axis for axis in self._places[0]]
 
     def _there(self, x: Tensor) -> Tensor:
         of, into = self.axis_dims[-1]
@@ -132,14 +126,15 @@ class _Differences(GridOperator[Part]):
         of, into = ((*shapes[name], None)[0] for name in ("in_component", "out_component"))
         return [*zip(shapes["grid"], shapes["result"], strict=True), (of, into)]
 
-    def why_opaque(self, dim: Dim) -> str | None:
-        """Return why ``dim`` cannot be sliced: a slice of one side is no slice of the other."""
-        if super().why_opaque(dim) is None:
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the same operator for an input with these dimensions; see :class:`NamedLinop`."""
+        own = self.shape.other_shapes
+        of, into = own["in_component"], own["out_component"]
+        if self.is_adjoint:
+            of, into = into, of
+        if not self._is_free or dims[: len(of)] != of:
             return None
-        return (
-            "the input and the output have it, and a slice of one is no slice of the other; "
-            "give to= other names for the output"
-        )
+        return self._fitted_by_name(dims[len(of) :], (of, into))
 
     def support(self, dim: Dim) -> slice | None:
         """Return what a tile reads or writes along the grid; see :meth:`NamedLinop.support`."""

@@ -21,6 +21,7 @@ from ._description import tensor_text
 from ._inheritance import forget_what_no_longer_holds
 from ._late_hooks import is_hooked
 from ._rules import rules
+from ._sides import with_dims_in_front
 from ._tile import SplitError, Window
 
 Result = TypeVar("Result")
@@ -70,6 +71,8 @@ class NamedLinop(Arithmetic, Conversions):
     """Whether ``fn`` and ``adj_fn`` take ``out=``, memory that they may write the result into."""
     _is_checked_by_shapes: ClassVar[bool] = False
     """Whether the shapes of input and weights decide which calls are right."""
+    _takes_any_batch: ClassVar[bool] = False
+    """Whether ``fn`` does the same to all slices of further dimensions in front."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Keep no closed form of an operator whose ``fn`` or ``adj_fn`` the class overrides."""
@@ -301,6 +304,22 @@ class NamedLinop(Arithmetic, Conversions):
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, which is its own with wildcards replaced."""
+        return linked(self, shape)
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the same operator for inputs with the dimensions ``dims``, or None.
+
+        Compositions ask for it where neighbours do not fit. An operator that names no ``...``
+        does the same to all slices of further dimensions in front, where its class knows how to;
+        others find the dimensions that they act on by their names. The copy shares all tensors.
+        """
+        if not self._takes_any_batch:
+            return None
+        shape = with_dims_in_front(self._shape, dims)
+        return None if shape is None else self._fitted_with(shape)
+
+    def _fitted_with(self, shape: NamedShape) -> NamedLinop | None:
+        """Return the copy with ``shape``; to be overridden where more depends on it."""
         return linked(self, shape)
 
     def _is_renamed_by(self, names: Mapping[NamedDimension, NamedDimension]) -> bool:

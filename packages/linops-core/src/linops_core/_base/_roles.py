@@ -40,6 +40,6 @@ def why_on_both_sides(shape: NamedShape, dim: NamedDimension | str) -> str | Non
     if dim in shape.ishape and dim in shape.oshape:
         return (
             "the input and the output have it, and a slice of one is no slice of the other; "
-            "rename one of them"
+            "give to= other names for the output, or rename one of them"
         )
     return None

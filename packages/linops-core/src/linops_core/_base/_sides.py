@@ -35,3 +35,21 @@ def axis_of(place: int, names: tuple[NamedDimension, ...]) -> int:
 def occurrences(names: tuple[NamedDimension, ...]) -> list[tuple[NamedDimension, int]]:
     """Return each name with the number of those before it: ``()`` may be there several times."""
     return [(dim, names[:position].count(dim)) for position, dim in enumerate(names)]
+
+
+def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) -> NamedShape | None:
+    """Return ``shape`` with further dimensions in front of both sides, so that the input fits.
+
+    None where the input does not end with that of the shape, or a dimension in front is one that
+    the shape has already.
+    """
+    n_more = len(ishape) - len(shape.ishape)
+    if n_more < 1 or ELLIPSES in shape.ishape or ishape[n_more:] != shape.ishape:
+        return None
+    front = ishape[:n_more]
+    others = dict(shape.other_shapes)
+    if {*front} & {*shape.ishape, *shape.oshape}.union(*others.values()):
+        return None
+    if "batch_shape" in others:
+        others["batch_shape"] = (*front, *others["batch_shape"])
+    return NamedShape((*front, *shape.ishape), (*front, *shape.oshape), **others)

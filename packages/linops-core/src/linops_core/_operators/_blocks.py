@@ -18,11 +18,15 @@ from .._kernels._dtype import summable
 from .._kernels._halo import Axis
 from .._kernels._shift import moved
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
-from ._grid_operator import Dims, GridOperator, axis_names, batched, checked_dims
+from ._grid_names import Dims, GridNames, from_the_end, to_the_end
+from ._grid_operator import GridOperator, axis_names, checked_dims
 
 
 class BlockOperator(GridOperator[SlidingWindows]):
     """The base of :class:`ArrayToBlocks` and :class:`BlocksToArray`: one is the other reversed."""
+
+    _grids = ("array_shape", "blocks_shape")
+    _takes_any_batch = True
 
     kept: Tensor
     """Flat positions of the blocks, or of the elements of a block, that a mask keeps."""
@@ -38,6 +42,9 @@ class BlockOperator(GridOperator[SlidingWindows]):
         blocks_shape: Dims | None = None,
         *,
         mask_of: str | None = None,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> None:
         name = type(self).__name__
         windows = windows_of(name, grid_size, block_size, stride)
@@ -50,11 +57,21 @@ class BlockOperator(GridOperator[SlidingWindows]):
         default = (*of_blocks, *(("E",) if mask_of == "elements" else axis_names("E", ndim)))
         array = checked_dims(name, "array_shape", array_shape, axis_names("N", ndim), why)
         blocks = checked_dims(name, "blocks_shape", blocks_shape, default, why)
+        sides = (array, blocks) if self._has_grid_as_input else (blocks, array)
+        positional = {
+            "batch_shape": batch_shape,
+            "array_shape": array_shape,
+            "blocks_shape": blocks_shape,
+        }
+        names = GridNames.given(
+            name, dims, shape, to, n_dims=len(sides[0]), default_to=sides[1], instead=positional
+        )
+        names = names or GridNames.last(batch_shape, *sides)
+        array, blocks = names[1:3] if self._has_grid_as_input else names[2:0:-1]
         others = {"array_shape": array, "blocks_shape": blocks}
         if mask is not None:
             others["kept_shape"] = blocks[:1] if mask_of == "blocks" else blocks[-1:]
-        sides = (array, blocks) if self._has_grid_as_input else (blocks, array)
-        super().__init__(batched(batch_shape, *sides, **others), windows)
+        super().__init__(names.shape(**others), windows, names.is_free)
         self.mask_of = mask_of
         if mask is not None:
             self.register_weight("kept", mask.flatten().nonzero().flatten(), "kept_shape")
@@ -81,6 +98,15 @@ class BlockOperator(GridOperator[SlidingWindows]):
 
     def blocks_of(self, x: Tensor) -> Tensor:
         """Return the blocks of an array: a view where no mask keeps some and none ends outside."""
+        array, blocks = self._places if self._has_grid_as_input else self._places[::-1]
+        return from_the_end(self._cut_out(to_the_end(x, array)), blocks)
+
+    def array_of(self, x: Tensor) -> Tensor:
+        """Return the array into which the blocks are summed."""
+        array, blocks = self._places if self._has_grid_as_input else self._places[::-1]
+        return from_the_end(self._summed(to_the_end(x, blocks)), array)
+
+    def _cut_out(self, x: Tensor) -> Tensor:
         if self.mask_of is None:
             return unfolded(x, self._axes)
         moves, positions = self._kept_positions()
@@ -88,8 +114,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
         places = positions.flatten().expand(*points.shape[:-1], -1)
         return points.gather(-1, places).reshape(*points.shape[:-1], *positions.shape)
 
-    def array_of(self, blocks: Tensor) -> Tensor:
-        """Return the array into which the blocks are summed."""
+    def _summed(self, blocks: Tensor) -> Tensor:
         blocks = summable(blocks)
         if self.mask_of is None:
             return folded(blocks, self._axes)
@@ -123,13 +148,14 @@ class BlockOperator(GridOperator[SlidingWindows]):
             axes = [coverage(axis, x) for axis in self._axes]
             return reduce(lambda product, axis: product.unsqueeze(-1) * axis, axes)
         ones = torch.ones((), dtype=x.real.dtype, device=x.device)
-        return self.array_of(ones.expand(self._kept_positions()[1].shape))
+        return self._summed(ones.expand(self._kept_positions()[1].shape))
 
     @staticmethod
     def counted(linop: BlockOperator, x: Tensor, /) -> Tensor:
         """Return an array times the number of blocks that each element is in."""
-        x = summable(x)
-        return linop.counts(x) * x
+        places = linop._places[0 if linop._has_grid_as_input else 1]
+        x = to_the_end(summable(x), places)
+        return from_the_end(linop.counts(x) * x, places)
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication with the number of blocks that each element is in."""
@@ -166,6 +192,14 @@ class ArrayToBlocks(BlockOperator):
         E with indices; B for kept blocks, E for kept elements.
     mask_of : {"blocks", "elements"}, optional
         What the mask selects, where its shape could mean both.
+    dims : sequence of dimensions, optional
+        Those of the array, wherever they stand; in the place of the shapes above.
+    shape : sequence of dimensions, optional
+        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
+        or what a neighbour in a composition returns.
+    to : sequence of dimensions, optional
+        With ``dims``: names as ``blocks_shape``. One name for each of ``dims`` is in the place of
+        that, others are all where the first of ``dims`` stands.
 
     Raises
     ------
@@ -201,8 +235,8 @@ class BlocksToArray(BlockOperator):
     r"""The sum of blocks at their places in an array, :math:`y_n = \sum_{b s + e = n} x_{b,e}`.
 
     The adjoint of :class:`ArrayToBlocks`, where the parameters are described; here the shape of
-    the blocks, which are the input, comes before that of the array. Elements that no block covers
-    are zero.
+    the blocks, which are the input, comes before that of the array; ``dims`` are those of the
+    blocks, and ``to`` those of the array. Elements that no block covers are zero.
 
     Examples
     --------
@@ -224,9 +258,13 @@ class BlocksToArray(BlockOperator):
         array_shape: Dims | None = None,
         *,
         mask_of: str | None = None,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> None:
         shapes = batch_shape, array_shape, blocks_shape
-        super().__init__(grid_size, block_size, stride, mask, *shapes, mask_of=mask_of)
+        sizes = grid_size, block_size, stride
+        super().__init__(*sizes, mask, *shapes, mask_of=mask_of, dims=dims, shape=shape, to=to)
 
     fn = staticmethod(BlockOperator.array_of)
     adj_fn = staticmethod(BlockOperator.blocks_of)

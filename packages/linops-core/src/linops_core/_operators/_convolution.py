@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, NamedDimension, as_dims
+from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
+from .._base._copying import linked
+from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._base._unused_names import UnusedNames
-from .._kernels._contraction import axes_along, letters_of
+from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
 from .._kernels._halo import Axis
-from ._grid_operator import Dims, GridOperator, axis_names, batched, checked_dims
+from ._grid_names import Dims, GridNames
+from ._grid_operator import GridOperator, axis_names, checked_dims
 
 _PADDING = ("zeros", "circular")
 _METHODS = ("auto", "direct", "fft")
@@ -50,6 +53,15 @@ class Convolution(GridOperator[Axis]):
         on small grids, and in half precision.
     grid_size : sequence of int, optional
         Size of the grid. Without it the grid may have any size, and cannot be sliced.
+    dims : sequence of dimensions, optional
+        The grid, wherever it stands, in the order of the kernel's axes; in the place of the shapes
+        above.
+    shape : sequence of dimensions, optional
+        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
+        or what a neighbour in a composition returns.
+    to : sequence of dimensions, optional
+        With ``dims``: what they are called in the output; by default they keep their names, and
+        cannot be sliced.
 
     Raises
     ------
@@ -79,6 +91,7 @@ class Convolution(GridOperator[Axis]):
 
     kernel: Tensor
     _grids = ("in_grid_shape", "out_grid_shape")
+    _takes_any_batch = True
 
     def __init__(
         self,
@@ -91,6 +104,9 @@ class Convolution(GridOperator[Axis]):
         kernel_batch_shape: Dims = (),
         method: str = "auto",
         grid_size: Sequence[int] | None = None,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> None:
         if padding_mode not in _PADDING:
             raise ValueError(
@@ -107,21 +123,30 @@ class Convolution(GridOperator[Axis]):
                 "Convolution: the kernel must have elements, and 1, 2 or 3 dimensions behind those "
                 f"of its batch {kernel_batch}, got shape {tuple(kernel.shape)}"
             )
-        batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        if not set(kernel_batch) <= set(batch) - {ELLIPSES}:
+        positional = {
+            "batch_shape": batch_shape,
+            "in_grid_shape": in_grid_shape,
+            "out_grid_shape": out_grid_shape,
+        }
+        names = GridNames.given("Convolution", dims, shape, to, n_dims=ndim, instead=positional)
+        if names is None:
+            why = f"a kernel of shape {tuple(kernel.shape)}"
+            default = axis_names("N", ndim)
+            here = checked_dims("Convolution", "in_grid_shape", in_grid_shape, default, why)
+            batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
+            default = UnusedNames({*here, *batch}).each(here)
+            there = checked_dims("Convolution", "out_grid_shape", out_grid_shape, default, why)
+            names = GridNames.last(batch, here, there)
+        if not set(kernel_batch) <= set(names.batch) - {ELLIPSES}:
             raise ValueError(
                 f"Convolution: a dimension of the kernel's batch must be named in the batch "
-                f"{batch}, got {kernel_batch}"
+                f"{names.batch}, got {kernel_batch}"
             )
-        why = f"a kernel of shape {tuple(kernel.shape)}"
-        names = axis_names("N", ndim)
-        here = checked_dims("Convolution", "in_grid_shape", in_grid_shape, names, why)
-        names = UnusedNames({*here, *batch}).each(here)
-        there = checked_dims("Convolution", "out_grid_shape", out_grid_shape, names, why)
-        grids = {"in_grid_shape": here, "out_grid_shape": there}
-        of_kernel = (*kernel_batch, *here)
-        shape = batched(batch, here, there, **grids, kernel_shape=of_kernel)
-        super().__init__(shape, ())
+        of_kernel = (*kernel_batch, *names.grid)
+        own = names.shape(
+            in_grid_shape=names.grid, out_grid_shape=names.result, kernel_shape=of_kernel
+        )
+        super().__init__(own, (), names.is_free)
         self.ndim, self.padding_mode, self.method = ndim, padding_mode, method
         self.grid_size = None
         if grid_size is not None:
@@ -133,21 +158,21 @@ class Convolution(GridOperator[Axis]):
                 )
             self._axes = self._whole(self.grid_size)
         self.register_weight("kernel", kernel, "kernel_shape")
-        if kernel_batch:
-            self._alignment = axes_along(*letters_of(of_kernel, (*batch, *here)))
+        self._alignment = self._alignment_in(own)
 
     @staticmethod
     def fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return k * x: the correlation with the flipped kernel."""
-        kernel = linop.aligned_kernel(x.ndim).flip(tuple(range(-linop.ndim, 0)))
-        return correlated(x, kernel, linop.axes_for(x), linop.method)
+        x, kernel = linop.gathered(x), linop.aligned_kernel(x.ndim)
+        flipped = kernel.flip(tuple(range(-linop.ndim, 0)))
+        return linop.scattered(correlated(x, flipped, linop.axes_for(x), linop.method))
 
     @staticmethod
     def adj_fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return the correlation of x with conj(k)."""
-        kernel = linop.aligned_kernel(x.ndim).conj().resolve_conj()
+        x, kernel = linop.gathered_back(x), linop.aligned_kernel(x.ndim).conj().resolve_conj()
         axes = [axis.reverse for axis in linop.axes_for(x)]
-        return correlated(x, kernel, axes, linop.method)
+        return linop.scattered_back(correlated(x, kernel, axes, linop.method))
 
     def axes_for(self, x: Tensor) -> Sequence[Axis]:
         """Return the axes for an input of either way and the kernel as it is now.
@@ -174,6 +199,19 @@ class Convolution(GridOperator[Axis]):
         """Return a view of the kernel whose batch fits an input of ``ndim`` axes."""
         kernel = self.weight_part("kernel")
         return kernel if kernel.ndim == self.ndim else self._alignment.view(kernel, ndim)
+
+    def _alignment_in(self, shape: NamedShape) -> Axes:
+        """Return how the axes of the kernel lie along those of an input with its grid last."""
+        names = shape.other_shapes
+        along = (*names["batch_shape"], *names["in_grid_shape"])
+        return axes_along(*letters_of(names["kernel_shape"], along))
+
+    def _fitted_with(self, shape: NamedShape) -> NamedLinop | None:
+        names = shape.other_shapes
+        if not {*names["kernel_shape"]} <= {*names["batch_shape"], *names["in_grid_shape"]}:
+            return None
+        fitted = super()._fitted_with(shape)
+        return fitted and linked(fitted, None, _alignment=self._alignment_in(shape))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is of a grid of which too little is known."""

@@ -10,7 +10,7 @@ from nameddim import ELLIPSES, Dim, NamedDimension, NamedShape, as_dims
 
 from .._base._sliceable import SliceableLinop
 from .._kernels._contraction import Contraction, letters_of
-from ._grid_operator import Dims
+from ._grid_names import Dims
 
 
 class Dense(SliceableLinop):

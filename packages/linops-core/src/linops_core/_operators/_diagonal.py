@@ -21,7 +21,7 @@ from .._kernels._changes import TensorState
 from .._kernels._contraction import axes_along, letters_of
 from .._kernels._dtype import multiplied
 from .._kernels._powers import raised, why_not_raised
-from ._grid_operator import Dims
+from ._grid_names import Dims
 
 
 class Diagonal(SliceableLinop):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
@@ -15,15 +16,15 @@ from .._algebra._normal_of import normal_of
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import Role
-from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import multiplied
-from ._grid_operator import Dims, batched
+from ._grid_names import Dims, GridNames, axes_of
+from ._grid_operator import AxisMap, GridOperator
 
 _ADJOINT_NORM = {"ortho": "ortho", "backward": "forward", "forward": "backward"}
 
 
-class FFT(SliceableLinop):
-    r"""The discrete Fourier transform over the last dimensions,
+class FFT(GridOperator[AxisMap]):
+    r"""The discrete Fourier transform over some dimensions,
 
     .. math:: y_k = s \sum_n x_n e^{-2 \pi i \, k \cdot n / N},
 
@@ -33,7 +34,8 @@ class FFT(SliceableLinop):
     Parameters
     ----------
     ndim : int
-        Number of dimensions of the grid, at least 1. They cannot be sliced.
+        Number of dimensions of the grid, at least 1, which are the last ones; not with ``dims``.
+        They cannot be sliced.
     batch_shape : sequence of dimensions, optional
         Dimensions before the grid, which can be sliced; any by default.
     grid_shapes : (image dimensions, k-space dimensions), optional
@@ -43,11 +45,19 @@ class FFT(SliceableLinop):
     centered : bool
         Whether n and k count from the centre of the grid, element N // 2, in both spaces; from the
         first element if not.
+    dims : sequence of dimensions, optional
+        The grid, wherever it stands, in the place of ``ndim``.
+    shape : sequence of dimensions, optional
+        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
+        or what a neighbour in a composition returns.
+    to : sequence of dimensions, optional
+        With ``dims``: what they are called in the output; by default they keep their names.
 
     Raises
     ------
     ValueError
-        If ndim, norm or the number of grid names is not as said.
+        If ndim, norm or the number of grid names is not as said, or dims, shape and to do not go
+        together.
     TypeError
         When called, if torch does not transform the input's half precision on its device.
 
@@ -63,35 +73,33 @@ class FFT(SliceableLinop):
     tensor([2.+0.j, 0.+0.j])
     >>> F.H(F(torch.tensor([1.0, 1.0])))
     tensor([2.+0.j, 2.+0.j])
+    >>> FFT(dims=("Nx", "Ny"), shape=("C", "Nx", "Nz", "Ny"))
+    FFT (C, Nx, Nz, Ny) -> (C, Nx, Nz, Ny)
     """
+
+    _grids = ("image_shape", "kspace_shape")
+    _takes_any_batch = True
 
     def __init__(
         self,
-        ndim: int,
+        ndim: int | None = None,
         batch_shape: Dims | None = None,
         grid_shapes: Sequence[Dims] | None = None,
         norm: str = "ortho",
         centered: bool = False,
+        *,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> None:
-        if not isinstance(ndim, int) or ndim < 1:
-            raise ValueError(f"FFT: ndim must be a positive integer, got {ndim!r}")
         if norm not in _ADJOINT_NORM:
             raise ValueError(f"FFT: norm must be one of {[*_ADJOINT_NORM]}, got {norm!r}")
-        if grid_shapes is None:
-            grid_shapes = (get_nd_shape(ndim), get_nd_shape(ndim, kspace=True))
-        is_pair = isinstance(grid_shapes, Sequence) and len(grid_shapes) == 2
-        are_shapes = is_pair and all(isinstance(names, Iterable) for names in grid_shapes)
-        grids = [as_dims(names) for names in grid_shapes] if are_shapes else []
-        if [len(names) for names in grids] != [ndim, ndim]:
-            raise ValueError(
-                f"FFT: grid_shapes must be {ndim} image and {ndim} k-space dimensions, "
-                f"got {grid_shapes!r}"
-            )
-        image, kspace = grids
-        shape = batched(batch_shape, image, kspace, image_shape=image, kspace_shape=kspace)
-        super().__init__(shape)
-        self.ndim, self.norm, self.centered = ndim, norm, centered
-        self._axes = tuple(range(-ndim, 0))
+        positional = {"ndim": ndim, "batch_shape": batch_shape, "grid_shapes": grid_shapes}
+        names = GridNames.given("FFT", dims, shape, to, instead=positional)
+        names = names or _of_last_dims(ndim, batch_shape, grid_shapes)
+        own = names.shape(image_shape=names.grid, kspace_shape=names.result)
+        super().__init__(own, (), names.is_free)
+        self.ndim, self.norm, self.centered = len(names.grid), norm, centered
 
     @staticmethod
     def fn(linop: FFT, x: Tensor, /) -> Tensor:
@@ -106,7 +114,7 @@ class FFT(SliceableLinop):
     @staticmethod
     def normal_fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return s^2 N x."""
-        points = x.shape[x.ndim - linop.ndim :].numel()
+        points = math.prod(x.shape[axis] for axis in linop._places[0])
         scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]
         return multiplied(scale, x)
 
@@ -114,7 +122,7 @@ class FFT(SliceableLinop):
 
     def transform(self, transform: Callable[..., Tensor], x: Tensor, norm: str) -> Tensor:
         """Apply one of torch's transforms along the grid, between the shifts if centred."""
-        axes = self._axes
+        axes = self._places[0]
         if not x.numel():  # an empty batch, which not every library of transforms accepts
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
@@ -126,8 +134,8 @@ class FFT(SliceableLinop):
                 raise
             raise TypeError(
                 f"{self.signature}: the dtype must be one that torch transforms on {x.device.type} "
-                f"for sizes {tuple(x.shape[-self.ndim :])}, got {x.dtype}; convert the input by "
-                f"x.to({torch.complex64 if x.is_complex() else torch.float32})"
+                f"for sizes {tuple(x.shape[axis] for axis in axes)}, got {x.dtype}; convert the "
+                f"input by x.to({torch.complex64 if x.is_complex() else torch.float32})"
             ) from error
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
@@ -142,7 +150,8 @@ class FFT(SliceableLinop):
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the transform without shifts; see :meth:`NamedLinop.without_fftshift`."""
-        grid = {*self.ishape[-self.ndim :], *self.oshape[-self.ndim :]}
+        shapes = self.shape.other_shapes
+        grid = {*shapes["image_shape"], *shapes["kspace_shape"]}
         concerned = grid & set(dims)
         if not concerned:
             return self
@@ -157,12 +166,12 @@ class FFT(SliceableLinop):
         """
         if inner is not None and self.centered:
             linop, fitted = fit_inner(self, inner)
-            grid = linop.oshape[-self.ndim :]
-            ends_on_grid = fitted.oshape[-self.ndim :] == grid
-            if ends_on_grid and all(fitted.role(dim) is Role.BATCH for dim in grid):
+            assert isinstance(linop, FFT)
+            grid = linop.shape.other_shapes["image_shape" if self.is_adjoint else "kspace_shape"]
+            stays = all(fitted.oshape[at] == linop.oshape[at] for at in axes_of(grid, linop.oshape))
+            if stays and all(fitted.role(dim) is Role.BATCH for dim in grid):
                 shifted = fitted.without_fftshift(grid)
                 if shifted is not None:
-                    assert isinstance(linop, FFT)
                     return normal_of(linked(linop, centered=False), shifted)
         return super().normal(inner)
 
@@ -174,3 +183,25 @@ class FFT(SliceableLinop):
         if self.norm == "ortho":
             return Identity(self.ishape)
         return Normal(linked(self), NamedShape(self.ishape))
+
+
+def _of_last_dims(
+    ndim: int | None, batch: Dims | None, grid_shapes: Sequence[Dims] | None
+) -> GridNames:
+    """Return the names for a grid of the last ``ndim`` dimensions."""
+    if not isinstance(ndim, int) or ndim < 1:
+        raise ValueError(
+            f"FFT: ndim must be a positive integer, got {ndim!r}; or name the dimensions, as in "
+            'FFT(dims=("Nx", "Ny"))'
+        )
+    if grid_shapes is None:
+        grid_shapes = (get_nd_shape(ndim), get_nd_shape(ndim, kspace=True))
+    is_pair = isinstance(grid_shapes, Sequence) and len(grid_shapes) == 2
+    are_shapes = is_pair and all(isinstance(names, Iterable) for names in grid_shapes)
+    grids = [as_dims(names) for names in grid_shapes] if are_shapes else []
+    if [len(names) for names in grids] != [ndim, ndim]:
+        raise ValueError(
+            f"FFT: grid_shapes must be {ndim} image and {ndim} k-space dimensions, "
+            f"got {grid_shapes!r}"
+        )
+    return GridNames.last(batch, *grids)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from torch import Tensor
 
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
 
@@ -13,8 +15,7 @@ from .._base._roles import Role, why_on_both_sides
 from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop
 from .._base._tile import Window
-
-Dims: TypeAlias = Sequence[NamedDimension | str]
+from ._grid_names import Dims, GridNames, axes_of, from_the_end, replaced, to_the_end
 
 
 class AxisMap(Protocol):
@@ -65,7 +66,10 @@ class GridOperator(SliceableLinop, Generic[Map]):
     """An operator that acts along each axis of a grid as an :class:`AxisMap` says.
 
     A subclass hands the maps over, names the grid's dimensions in ``_grids`` and writes ``fn`` and
-    ``adj_fn``. Sizes, supports, roles and tiles follow.
+    ``adj_fn``. Sizes, supports, roles and tiles follow. The grid may stand anywhere among the
+    dimensions: :class:`GridNames` makes the shape, ``fn`` begins with ``linop.gathered(x)``, whose
+    last axes are the grid, and returns ``linop.scattered(y)``; ``adj_fn`` does so with
+    ``gathered_back`` and ``scattered_back``.
     """
 
     _grids: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
@@ -74,9 +78,13 @@ class GridOperator(SliceableLinop, Generic[Map]):
     _has_grid_as_input: ClassVar[bool] = True
     """Whether the grid is the input of ``fn``, or its output."""
 
-    def __init__(self, shape: NamedShape, axes: Iterable[Map]) -> None:
+    _is_axis_by_axis: ClassVar[bool] = True
+    """Whether each dimension of the grid becomes one, of which an :class:`AxisMap` knows all."""
+
+    def __init__(self, shape: NamedShape, axes: Iterable[Map], is_free: bool = False) -> None:
         super().__init__(shape)
-        self._axes = tuple(axes)
+        self._axes, self._is_free = tuple(axes), is_free
+        self._places = self._places_in(shape)
 
     @property
     def axes(self) -> Sequence[Map]:
@@ -87,12 +95,62 @@ class GridOperator(SliceableLinop, Generic[Map]):
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
         """The dimensions of each axis, None for one that has no name of its own."""
         shapes = self.shape.other_shapes
-        return list(zip(*(shapes[grid] for grid in self._grids), strict=True))
+        grids = self._grids if self._is_axis_by_axis else self._grids[:1]
+        return list(zip(*(shapes[grid] for grid in grids), strict=True))
 
     @property
     def is_adjoint(self) -> bool:
         """Whether this is the adjoint of an operator as its class makes them."""
         return bool(self.fn is not type(self).fn)
+
+    def gathered(self, x: Tensor) -> Tensor:
+        """Return a view of an input of ``fn`` in which the dimensions it acts on are the last."""
+        return to_the_end(x, self._places[0])
+
+    def scattered(self, y: Tensor) -> Tensor:
+        """Return a view of such an output of ``fn`` with its dimensions where they belong."""
+        return from_the_end(y, self._places[1])
+
+    def gathered_back(self, y: Tensor) -> Tensor:
+        """Return a view of an input of ``adj_fn``, as ``gathered`` does of one of ``fn``."""
+        return to_the_end(y, self._places[1])
+
+    def scattered_back(self, x: Tensor) -> Tensor:
+        """Return a view of an output of ``adj_fn``, as ``scattered`` does of one of ``fn``."""
+        return from_the_end(x, self._places[0])
+
+    def _places_in(self, shape: NamedShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the axes of what ``fn`` acts on, and those of what it makes of them."""
+        if len(self._grids) != 2 or not {*self._grids} <= shape.other_shapes.keys():
+            return (), ()  # fn finds them by itself
+        first, second = (shape.other_shapes[key] for key in self._grids)
+        here, there = (first, second) if self._has_grid_as_input else (second, first)
+        sides = (shape.oshape, shape.ishape) if self.is_adjoint else (shape.ishape, shape.oshape)
+        return axes_of(here, sides[0]), axes_of(there, sides[1])
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the same operator for an input with these dimensions; see :class:`NamedLinop`."""
+        fitted = super().fitted_to(dims)
+        return fitted if fitted is not None or not self._is_free else self._fitted_by_name(dims)
+
+    def _fitted_by_name(
+        self, dims: tuple[NamedDimension, ...], in_front: tuple[Dims, Dims] = ((), ())
+    ) -> NamedLinop | None:
+        """Return the operator for these dimensions behind others, which are not of the grid."""
+        others = dict(self._shape.other_shapes)
+        first, second = (others[key] for key in self._grids)
+        is_forward = self._has_grid_as_input != self.is_adjoint
+        here, there = (first, second) if is_forward else (second, first)
+        batch = tuple([dim for dim in dims if dim not in here])
+        taken = {*batch, *as_dims(in_front[0]), *as_dims(in_front[1])}
+        if not here or not {*here} <= {*dims} or {*here, *there} & taken:
+            return None
+        others["batch_shape"] = batch
+        sides = (*in_front[0], *dims), (*in_front[1], *replaced(dims, here, there))
+        return self._fitted_with(NamedShape(*sides, **others))
+
+    def _fitted_with(self, shape: NamedShape) -> NamedLinop | None:
+        return linked(self, shape, _places=self._places_in(shape))
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``; that of the input where the sides differ."""
@@ -148,9 +206,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
 def batched(batch_shape: Dims | None, grid: Dims, result: Dims, **others: Dims) -> NamedShape:
     """Return the shape of an operator from ``grid`` to ``result``, behind any batch by default."""
-    batch = as_dims(("...",) if batch_shape is None else batch_shape)
-    sides = ((*batch, *as_dims(grid)), (*batch, *as_dims(result)))
-    return NamedShape(*sides, batch_shape=batch, **others)
+    return GridNames.last(batch_shape, grid, result).shape(**others)
 
 
 def checked_dims(

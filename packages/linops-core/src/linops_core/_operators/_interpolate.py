@@ -26,7 +26,8 @@ from .._kernels._interpolation_table import (
     nbytes_of_table,
 )
 from .._kernels._interpolation_weights import kernel_of
-from ._grid_operator import Dims, GridOperator, GridPart, batched, checked_dims, numbered
+from ._grid_names import Dims, GridNames
+from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
 
 
 class Interpolate(GridOperator[GridPart]):
@@ -79,6 +80,15 @@ class Interpolate(GridOperator[GridPart]):
         D numbers with which the locations are multiplied, for those in other units.
     table_budget : int, optional
         The bytes that a table of all weights may take; 2**28 by default, 0 for no table.
+    dims : sequence of dimensions, optional
+        The grid, wherever it stands, in the order of the coordinates; in the place of the shapes
+        above.
+    shape : sequence of dimensions, optional
+        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
+        or what a neighbour in a composition returns.
+    to : sequence of dimensions, optional
+        With ``dims``: names of the points, as ``locs_batch_shape``. One name for each of ``dims``
+        is in the place of that, others are all where the first of ``dims`` stands.
 
     Raises
     ------
@@ -129,7 +139,9 @@ class Interpolate(GridOperator[GridPart]):
     """
 
     locs: Tensor
-    _grids = ("grid_shape",)
+    _grids = ("grid_shape", "points_shape")
+    _is_axis_by_axis = False
+    _takes_any_batch = True
 
     def __init__(
         self,
@@ -146,6 +158,9 @@ class Interpolate(GridOperator[GridPart]):
         *,
         scale: Sequence[float] | None = None,
         table_budget: int | None = None,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> None:
         sizes = per_axis("Interpolate", "grid_size", grid_size)
         factors = (1.0,) * len(sizes) if scale is None else tuple(scale)
@@ -153,21 +168,38 @@ class Interpolate(GridOperator[GridPart]):
         _check(locs, sizes, width, norm, pad_mode, factors, budget)
         weigh = kernel_of(kernel, width, kernel_params)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
-        default = get_nd_shape(len(sizes), kspace=True)
-        grid = checked_dims("Interpolate", "grid_shape", grid_shape, default, why)
-        of_points = numbered("K", locs.ndim - 1)
-        points = checked_dims("Interpolate", "locs_batch_shape", locs_batch_shape, of_points, why)
-        batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        of_locs = (*points, _nameless({*batch, *grid, *points}))
+        positional = {
+            "batch_shape": batch_shape,
+            "locs_batch_shape": locs_batch_shape,
+            "grid_shape": grid_shape,
+        }
+        default = numbered("K", locs.ndim - 1)
+        given = locs_batch_shape if dims is None else to
+        points = checked_dims("Interpolate", "locs_batch_shape", given, default, why)
+        if dims is None:
+            batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
+        else:
+            to, grid = None, as_dims(dims)
+            batch = tuple([dim for dim in as_dims(shape or (ELLIPSES,)) if dim not in grid])
         frames = tuple([dim for dim in points if dim in batch])
         if points[: len(frames)] != frames:
             raise ValueError(
                 "Interpolate: dimensions of the points that the batch has too must come first, got "
                 f"{points} with {frames} in the batch; permute the locations"
             )
-        own = points[len(frames) :]
-        shape = batched(batch, grid, own, grid_shape=grid, locs_shape=of_locs, frames=frames)
-        super().__init__(shape, [GridPart(size, 0, size) for size in sizes])
+        own, n_dims = points[len(frames) :], len(sizes)
+        names = GridNames.given(
+            "Interpolate", dims, shape, to, n_dims=n_dims, default_to=own, instead=positional
+        )
+        if names is None:
+            default = get_nd_shape(n_dims, kspace=True)
+            grid = checked_dims("Interpolate", "grid_shape", grid_shape, default, why)
+            names = GridNames.last(batch, grid, own)
+        of_locs = (*points, _nameless({*names.names, *points}))
+        own_shape = names.shape(
+            grid_shape=names.grid, points_shape=own, locs_shape=of_locs, frames=frames
+        )
+        super().__init__(own_shape, [GridPart(n, 0, n) for n in sizes], names.is_free)
         self.scale = factors
         self.grid_size, self.width, self.norm, self.pad_mode = sizes, width, norm, pad_mode
         self.kernel, self._weigh = kernel, weigh
@@ -177,25 +209,26 @@ class Interpolate(GridOperator[GridPart]):
     @staticmethod
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the values of x at the points."""
-        locs = linop.weight_part("locs")
+        locs, x = linop.weight_part("locs"), linop.gathered(x)
         at, last = linop.frame_axes(x.ndim - len(linop.grid_size))
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
         grids = x.reshape(batch.numel(), linop.n_nodes(locs))
         y = linop._sums_of(grids).interpolated(grids).reshape(batch + locs.shape[:-1])
-        return y.movedim(last, at)
+        return linop.scattered(y.movedim(last, at))
 
     @staticmethod
     def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the grid over which the values x of the points are spread."""
-        locs = linop.weight_part("locs")
+        locs, x = linop.weight_part("locs"), linop.gathered_back(x)
         n_frame_axes = len(linop.shape.other_shapes["frames"])
         at, last = linop.frame_axes(x.ndim - (locs.ndim - 1 - n_frame_axes))
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(batch.numel(), locs.shape[:-1].numel())
         grid = linop._sums_of(values).gridded(values)
-        return grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths).movedim(last, at)
+        grid = grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths)
+        return linop.scattered_back(grid.movedim(last, at))
 
     def frame_axes(self, n_batch_axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return which of so many axes of the batch are frames, and the last ones, as many."""

@@ -12,42 +12,39 @@ from .._algebra._identity import Identity
 from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._sides import axis_of
 from .._base._sizes import is_size, one_dimension, per_axis
 from .._base._unused_names import UnusedNames
 from .._kernels._halo import Axis
 from .._kernels._shift import masked, moved
-from ._grid_operator import Dims, GridOperator, batched
+from ._grid_names import Dims, GridNames
+from ._grid_operator import GridOperator
 
 
 class Placement(GridOperator[Axis]):
     r"""The base of pads and crops, :math:`y_j = x_{j - o}` and zero where there is no such x."""
 
     _is_real = True
-
-    def __init__(self, shape: NamedShape, axes: Sequence[Axis], numbers: Sequence[int]) -> None:
-        super().__init__(shape, axes)
-        self._numbers = tuple(numbers)
+    _takes_any_batch = True
 
     @staticmethod
     def fn(linop: Placement, x: Tensor, /) -> Tensor:
         """Return x in its place; a view where nothing has to be filled with zeros."""
-        return moved(x, linop._axes, linop._numbers)
+        return moved(x, linop._axes, linop._places[0])
 
     @staticmethod
     def adj_fn(linop: Placement, x: Tensor, /) -> Tensor:
         """Return what is in that place, brought back."""
-        return moved(x, [axis.reverse for axis in linop._axes], linop._numbers)
+        return moved(x, [axis.reverse for axis in linop._axes], linop._places[0])
 
     @staticmethod
     def normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
         """Return x with zeros where an element has no place in the output."""
-        return masked(x, linop._axes, linop._numbers)
+        return masked(x, linop._axes, linop._places[0])
 
     @staticmethod
     def adj_normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
         """Return x with zeros where nothing of the other side has a place."""
-        return masked(x, [axis.reverse for axis in linop._axes], linop._numbers)
+        return masked(x, [axis.reverse for axis in linop._axes], linop._places[0])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: a slice of one side is no slice of the other."""
@@ -74,6 +71,9 @@ class Centred(Placement):
         in_shape: Dims | None,
         out_shape: Dims | None,
         batch_shape: Dims | None,
+        dims: Dims | None,
+        shape: Dims | None,
+        to: Dims | None,
     ) -> None:
         pads = isinstance(self, PadLast)
         owner, argument = ("PadLast", "pad_im_size") if pads else ("Crop", "crop_im_size")
@@ -89,21 +89,25 @@ class Centred(Placement):
                 f"dimension, got {after} for {before}"
             )
         ndim = len(before)
-        batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        here = get_nd_shape(ndim) if in_shape is None else as_dims(in_shape)
-        unused = UnusedNames({*batch, *here})
-        there = unused.each(here) if out_shape is None else as_dims(out_shape)
-        shape = batched(batch, here, there, from_grid=here, to_grid=there)
-        if any(len(grid) != ndim or not shape.dims >= set(grid) for grid in (here, there)):
+        positional = {"in_shape": in_shape, "out_shape": out_shape, "batch_shape": batch_shape}
+        names = GridNames.given(owner, dims, shape, to, n_dims=ndim, instead=positional)
+        if names is None:
+            batch = as_dims(("...",) if batch_shape is None else batch_shape)
+            here = get_nd_shape(ndim) if in_shape is None else as_dims(in_shape)
+            unused = UnusedNames({*batch, *here})
+            there = unused.each(here) if out_shape is None else as_dims(out_shape)
+            names = GridNames.last(batch, here, there)
+        own_shape = names.shape(from_grid=names.grid, to_grid=names.result)
+        if any(len(grid) != ndim or not own_shape.dims >= set(grid) for grid in names[1:3]):
             raise ValueError(
                 f"{owner}: in_shape and out_shape must be {ndim} named dimensions each for that "
-                f"many sizes, got {shape}"
+                f"many sizes, got {own_shape}"
             )
         axes = [
             Axis(int(n), int(m), 1, int(m) // 2 - int(n) // 2)
             for n, m in zip(before, after, strict=True)
         ]
-        super().__init__(shape, axes, range(-ndim, 0))
+        super().__init__(own_shape, axes, names.is_free)
 
 
 class PadLast(Centred):
@@ -124,6 +128,14 @@ class PadLast(Centred):
         cannot be sliced.
     batch_shape : sequence of dimensions, optional
         Dimensions before the grid, which can be sliced; any by default.
+    dims : sequence of dimensions, optional
+        The grid, wherever it stands, in the order of the sizes; in the place of the shapes above.
+    shape : sequence of dimensions, optional
+        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
+        or what a neighbour in a composition returns.
+    to : sequence of dimensions, optional
+        With ``dims``: what they are called in the output; by default they keep their names, and
+        cannot be sliced.
 
     Raises
     ------
@@ -149,8 +161,13 @@ class PadLast(Centred):
         in_shape: Dims | None = None,
         out_shape: Dims | None = None,
         batch_shape: Dims | None = None,
+        *,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> None:
-        super().__init__(pad_im_size, im_size, in_shape, out_shape, batch_shape)
+        names = in_shape, out_shape, batch_shape, dims, shape, to
+        super().__init__(pad_im_size, im_size, *names)
 
 
 Pad = PadLast
@@ -176,8 +193,13 @@ class Crop(Centred):
         in_shape: Dims | None = None,
         out_shape: Dims | None = None,
         batch_shape: Dims | None = None,
+        *,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> None:
-        super().__init__(crop_im_size, im_size, in_shape, out_shape, batch_shape)
+        names = in_shape, out_shape, batch_shape, dims, shape, to
+        super().__init__(crop_im_size, im_size, *names)
 
 
 class AtTheEnd(Placement):
@@ -218,7 +240,7 @@ class AtTheEnd(Placement):
         if not shape.dims >= {name, *changed}:
             raise ValueError(f"{owner}: the dimension must have a name on both sides, got {shape}")
         axis = Axis(int(from_length), int(to_length), 1, 0)
-        super().__init__(shape, [axis], [axis_of(position, inputs)])
+        super().__init__(shape, [axis])
 
 
 class PadDim(AtTheEnd):

@@ -18,7 +18,7 @@ from .._base._sizes import is_size
 from .._base._sliceable import SliceableLinop
 from .._base._tile import Window
 from .._kernels._pattern import RUN, Item, names_of, parsed, rearranged
-from ._grid_operator import Dims
+from ._grid_names import Dims
 
 
 class Rearrange(SliceableLinop):

@@ -17,7 +17,8 @@ from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sides import named_axes
 from .._base._sizes import by_dimension, is_size
-from ._grid_operator import Dims, GridOperator
+from ._grid_names import Dims
+from ._grid_operator import GridOperator
 
 
 class Repetition(NamedTuple):

@@ -17,7 +17,8 @@ from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._changes import TensorState
 from .._kernels._dtype import summable
-from ._grid_operator import Dims, GridOperator, GridPart, batched, checked_dims, numbered
+from ._grid_names import Dims, GridNames
+from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -41,6 +42,14 @@ class Sampling(GridOperator[GridPart]):
         Of the grid, which cannot be sliced; Kx, Ky, Kz by default.
     batch_shape : sequence of dimensions, optional
         Dimensions before the grid; any by default.
+    dims : sequence of dimensions, optional
+        The grid, wherever it stands, in the order of ``idx``; in the place of the shapes above.
+    shape : sequence of dimensions, optional
+        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
+        or what a neighbour in a composition returns.
+    to : sequence of dimensions, optional
+        With ``dims``: names of the samples, K, K1, ... by default. One name for each of ``dims``
+        is in the place of that, others are all where the first of ``dims`` stands.
 
     Raises
     ------
@@ -60,7 +69,9 @@ class Sampling(GridOperator[GridPart]):
     """
 
     _is_real = True
-    _grids = ("grid_shape",)
+    _grids = ("grid_shape", "idx_shape")
+    _is_axis_by_axis = False
+    _takes_any_batch = True
     _counts = False
     """Whether it stands for its normal operator: a diagonal, which can be sliced along the grid."""
 
@@ -71,16 +82,32 @@ class Sampling(GridOperator[GridPart]):
         output_shape: Dims | None = None,
         input_shape: Dims | None = None,
         batch_shape: Dims | None = None,
+        *,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> None:
         sizes = per_axis("Sampling", "input_size", input_size)
         if not all(map(is_size, sizes)):
             raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
         _check_indices(idx, sizes)
-        default, why = get_nd_shape(len(sizes), kspace=True), f"a grid of {sizes}"
-        grid = checked_dims("Sampling", "input_shape", input_shape, default, why)
-        samples = numbered("K", idx[0].ndim) if output_shape is None else output_shape
-        shape = batched(batch_shape, grid, samples, grid_shape=grid, idx_shape=samples)
-        super().__init__(shape, [GridPart(size, 0, size) for size in sizes])
+        samples = numbered("K", idx[0].ndim)
+        positional = {
+            "output_shape": output_shape,
+            "input_shape": input_shape,
+            "batch_shape": batch_shape,
+        }
+        names = GridNames.given(
+            "Sampling", dims, shape, to, n_dims=len(sizes), default_to=samples, instead=positional
+        )
+        if names is None:
+            default, why = get_nd_shape(len(sizes), kspace=True), f"a grid of {sizes}"
+            grid = checked_dims("Sampling", "input_shape", input_shape, default, why)
+            names = GridNames.last(
+                batch_shape, grid, samples if output_shape is None else output_shape
+            )
+        own = names.shape(grid_shape=names.grid, idx_shape=names.result)
+        super().__init__(own, [GridPart(size, 0, size) for size in sizes], names.is_free)
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
         self._checked: list[TensorState] | None = [TensorState(indices) for indices in idx]
@@ -95,6 +122,10 @@ class Sampling(GridOperator[GridPart]):
         output_shape: Dims | None = None,
         input_shape: Dims | None = None,
         batch_shape: Dims | None = None,
+        *,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> Self:
         """Make a Sampling of the points at which ``mask`` is not zero, in row-major order.
 
@@ -114,7 +145,9 @@ class Sampling(GridOperator[GridPart]):
                 f"Sampling: input_size must be the shape of the mask, {tuple(mask.shape)}, "
                 f"got {sizes}; leave it out, or give names as output_shape= and input_shape="
             )
-        return cls(mask.nonzero(as_tuple=True), sizes, output_shape, input_shape, batch_shape)
+        shapes = output_shape, input_shape, batch_shape
+        points = mask.nonzero(as_tuple=True)
+        return cls(points, sizes, *shapes, dims=dims, shape=shape, to=to)
 
     @classmethod
     def from_stacked_idx(
@@ -126,6 +159,9 @@ class Sampling(GridOperator[GridPart]):
         batch_shape: Dims | None = None,
         *,
         dim: int = -1,
+        dims: Dims | None = None,
+        shape: Dims | None = None,
+        to: Dims | None = None,
     ) -> Self:
         """Make a Sampling from one tensor that holds the indices of a point along ``dim``.
 
@@ -139,7 +175,8 @@ class Sampling(GridOperator[GridPart]):
         """
         if not isinstance(idx, Tensor):
             raise TypeError(f"Sampling: stacked indices must be one tensor, got {type(idx)}")
-        return cls(idx.unbind(dim), input_size, output_shape, input_shape, batch_shape)
+        shapes = output_shape, input_shape, batch_shape
+        return cls(idx.unbind(dim), input_size, *shapes, dims=dims, shape=shape, to=to)
 
     @property
     def idx(self) -> tuple[Tensor, ...]:
@@ -155,26 +192,26 @@ class Sampling(GridOperator[GridPart]):
     @staticmethod
     def fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return the samples of x."""
-        indices = linop.flat_indices()
+        indices, x = linop.flat_indices(), linop.gathered(x)
         batch = x.shape[: x.ndim - len(linop.input_size)]
         samples = x.reshape(*batch, prod(linop.input_size)).index_select(-1, indices.flatten())
-        return samples.reshape(batch + indices.shape)
+        return linop.scattered(samples.reshape(batch + indices.shape))
 
     @staticmethod
     def adj_fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return the grid on which the samples are put back, those of one point added."""
-        indices = linop.flat_indices()
+        indices, x = linop.flat_indices(), linop.gathered_back(x)
         batch = x.shape[: x.ndim - indices.ndim]
         samples = summable(x).reshape(*batch, indices.numel())
         places = indices.flatten().expand(samples.shape)
         grid = samples.new_zeros(*batch, prod(linop.input_size)).scatter_add(-1, places, samples)
-        return grid.reshape(*batch, *linop.input_size)
+        return linop.scattered_back(grid.reshape(*batch, *linop.input_size))
 
     @staticmethod
     def normal_fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return x times the number of samples at each point."""
-        x = summable(x)
-        return x * linop.counts(x.real.dtype)
+        x = linop.gathered(summable(x))
+        return linop.scattered_back(x * linop.counts(x.real.dtype))
 
     def _check_again(self) -> None:
         """Check the indices if they are not those that were checked last."""

@@ -14,7 +14,7 @@ from .._algebra._normal_of import normal_of
 from .._algebra._threads import is_portable
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from ._grid_operator import Dims
+from ._grid_names import Dims
 
 Function = Callable[[Tensor], Tensor]
 

@@ -1,0 +1,187 @@
+"""Names of the dimensions of an operator on a grid: those it acts on, wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self, TypeAlias
+
+from torch import Tensor
+
+from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, is_wildcard
+
+Dims: TypeAlias = Sequence[NamedDimension | str]
+
+
+class GridNames(NamedTuple):
+    """The dimensions that an operator acts on, among those of its input, and what they become.
+
+    Examples
+    --------
+    >>> GridNames.along("FFT", ("Nx", "Ny"), ("C", "Nx", "Nz", "Ny"), ("Kx", "Ky")).shape()
+    (C, Nx, Nz, Ny) -> (C, Kx, Nz, Ky), batch_shape=(C, Nz)
+    """
+
+    names: tuple[NamedDimension, ...]
+    """All dimensions of the input, in their order."""
+    grid: tuple[NamedDimension, ...]
+    """Those that the operator acts on, in the order of its axes."""
+    result: tuple[NamedDimension, ...]
+    """Those that they become."""
+    is_free: bool = False
+    """Whether nobody said where the grid stands, so that a neighbour may say it."""
+
+    @classmethod
+    def along(
+        cls,
+        owner: str,
+        dims: Dims,
+        shape: Dims | None = None,
+        to: Dims | None = None,
+        *,
+        n_dims: int | None = None,
+        default_to: Dims | None = None,
+    ) -> Self:
+        """Return the names for an operator along ``dims``.
+
+        Parameters
+        ----------
+        owner : str
+            Who asks, for messages.
+        dims : sequence of dimensions
+            Those that it acts on.
+        shape : sequence of dimensions, optional
+            All dimensions of the input, ``dims`` among them, in any places; ``("...", *dims)`` by
+            default, until a neighbour in a composition says more.
+        to : sequence of dimensions, optional
+            What ``dims`` become. As many names are each in the place of its own, others all where
+            the first of ``dims`` stands.
+        n_dims : int, optional
+            How many dimensions the operator acts on, any number by default.
+        default_to : sequence of dimensions, optional
+            As many names as ``to`` must have; ``dims`` themselves by default.
+
+        Raises
+        ------
+        ValueError
+            If ``dims`` are not different named dimensions of the input, as many as there must be,
+            ``to`` are not, or a name of ``to`` is that of a dimension that stays.
+        """
+        grid = as_dims(dims)
+        names = as_dims((ELLIPSES, *grid) if shape is None else shape)
+        named = {dim for dim in names if not is_wildcard(dim)}
+        if not grid or len({*grid} & named) < len(grid):
+            raise ValueError(
+                f"{owner}: dims must be different named dimensions of the input "
+                f"({_text(names)}), got {grid}"
+            )
+        if n_dims not in (None, len(grid)):
+            raise ValueError(f"{owner}: dims must be {n_dims} dimensions, got {grid}")
+        default = as_dims(grid if default_to is None else default_to)
+        result, n_result = default if to is None else as_dims(to), len(default)
+        is_named = len({*result}) == len(result) and not any(map(is_wildcard, result))
+        if len(result) != n_result or not is_named or {*result} & (named - {*grid}):
+            raise ValueError(
+                f"{owner}: to must name the {n_result} dimensions of the output that "
+                f"({_text(grid)}) become, each with a name of its own, got {result} for an input "
+                f"({_text(names)})"
+            )
+        return cls(names, grid, result, shape is None)
+
+    @classmethod
+    def given(
+        cls,
+        owner: str,
+        dims: Dims | None,
+        shape: Dims | None,
+        to: Dims | None,
+        *,
+        n_dims: int | None = None,
+        default_to: Dims | None = None,
+        instead: Mapping[str, object],
+    ) -> Self | None:
+        """Return the names of :meth:`along`, None where ``dims`` is None and the grid is last.
+
+        Raises
+        ------
+        ValueError
+            If arguments of both ways to name the grid are given; ``instead`` are those of the
+            other one.
+        """
+        if dims is not None:
+            for argument, value in instead.items():
+                if value is not None:
+                    raise ValueError(
+                        f"{owner}: {argument} must not come with dims=, got {value!r}; name all "
+                        "dimensions of the input by shape= and those of the output by to="
+                    )
+            return cls.along(owner, dims, shape, to, n_dims=n_dims, default_to=default_to)
+        for argument, names in {"shape": shape, "to": to}.items():
+            if names is not None:
+                raise ValueError(
+                    f"{owner}: {argument}= must come with dims=, the dimensions that the operator "
+                    f"acts on, got {names!r} alone"
+                )
+        return None
+
+    @classmethod
+    def last(cls, batch: Dims | None, grid: Dims, result: Dims) -> Self:
+        """Return the names where the grid is last, on both sides, behind any batch by default."""
+        here, there = as_dims(grid), as_dims(result)
+        return cls((*as_dims((ELLIPSES,) if batch is None else batch), *here), here, there)
+
+    @property
+    def batch(self) -> tuple[NamedDimension, ...]:
+        """The dimensions that the operator does not act on."""
+        return tuple([dim for dim in self.names if dim not in self.grid])
+
+    @property
+    def output(self) -> tuple[NamedDimension, ...]:
+        """All dimensions of the output."""
+        return replaced(self.names, self.grid, self.result)
+
+    def shape(self, **others: Dims) -> NamedShape:
+        """Return the shape of the operator."""
+        return NamedShape(self.names, self.output, batch_shape=self.batch, **others)
+
+
+def replaced(
+    names: Sequence[NamedDimension],
+    here: Sequence[NamedDimension],
+    there: Sequence[NamedDimension],
+) -> tuple[NamedDimension, ...]:
+    """Return ``names`` with ``there`` in the place of ``here``.
+
+    As many are each in the place of its own; others all in the place of the first, or last where
+    there is none.
+    """
+    if len(here) == len(there):
+        own = dict(zip(here, there, strict=True))
+        return tuple([own.get(dim, dim) for dim in names])
+    at = next((place for place, dim in enumerate(names) if dim in here), len(names))
+    rest = [dim for dim in names[at:] if dim not in here]
+    return (*names[:at], *there, *rest)
+
+
+def axes_of(dims: Sequence[NamedDimension], names: Sequence[NamedDimension]) -> tuple[int, ...]:
+    """Return the axes of ``dims`` among ``names``, from the end but for those before a ``...``.
+
+    They stay the same whatever a ``...`` stands for.
+    """
+    places = [names.index(dim) for dim in dims]
+    return tuple([p if ELLIPSES in names[p:] else p - len(names) for p in places])
+
+
+def to_the_end(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return a view of ``x`` in which ``axes`` are the last ones, in this order."""
+    last = tuple(range(-len(axes), 0))
+    return x if axes == last else x.movedim(axes, last)
+
+
+def from_the_end(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return a view of ``x`` in which its last axes are ``axes``, in this order."""
+    last = tuple(range(-len(axes), 0))
+    return x if axes == last else x.movedim(last, axes)
+
+
+def _text(dims: Sequence[NamedDimension]) -> str:
+    return ", ".join(map(str, dims))
