@@ -58,6 +58,35 @@ class TestRealCircularConvolution(BaseNamedLinopTests):
         return {"Nx": 3, "Nx1": 3}
 
 
+class TestReflectedConvolution(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return Convolution(nn.Parameter(values(4, 2)), padding_mode="reflect", offset=[3, 0])
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"Nx": 3, "Ny": 2, "Nx1": 3, "Ny1": 2}
+
+
+class TestTileOfAReplicatedConvolution(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        A = Convolution(nn.Parameter(values(4)), (), padding_mode="replicate", grid_size=[6])
+        return A.split_forward([slice(0, 3)], [slice(0, 5)])
+
+
+class TestFullConvolution(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        kernel = nn.Parameter(values(3, 2))
+        return Convolution(kernel, ("B",), ("X",), ("Y",), kernel_batch_shape=("B",), mode="full")
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"B": 3, "X": 3, "Y": 4}
+
+
+class TestTileOfAValidConvolution(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        A = Convolution(nn.Parameter(values(3)), (), mode="valid", grid_size=[8])
+        return A.split_forward([slice(0, 5)], [slice(1, 4)])
+
+
 class TestConvolutionByTransform(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Convolution(nn.Parameter(values(2, 3)), ("B",), ("X", "Y"), ("X", "Y"), method="fft")
@@ -160,9 +189,12 @@ def convolutions_on_grids(draw: st.DrawFn) -> Convolution:
     grid, taps = ([draw(st.integers(1, 5)) for _ in range(ndim)] for _ in range(2))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
     kernel = torch.randn(taps, dtype=torch.complex128, generator=generator)
-    mode = draw(st.sampled_from(["zeros", "circular"]))
+    padding = draw(st.sampled_from(["zeros", "circular", "reflect", "replicate"]))
+    fits = all(n <= size for n, size in zip(taps, grid, strict=True))
+    mode = draw(st.sampled_from(["same", "full", "valid"] if fits else ["same", "full"]))
     method = draw(st.sampled_from(["direct", "fft"]))
-    return Convolution(kernel, (), None, None, mode, method=method, grid_size=grid)
+    padding = padding if mode == "same" else "zeros"
+    return Convolution(kernel, (), None, None, padding, method=method, grid_size=grid, mode=mode)
 
 
 @given(data=st.data())
@@ -237,9 +269,23 @@ def test_autocast_halves_the_precision_of_real_values_alone(dtype: torch.dtype) 
     ("arguments", "options", "message"),
     [
         (
-            (torch.ones(3), None, None, None, "reflect"),
+            (torch.ones(3), None, None, None, "symmetric"),
             {},
-            r"padding_mode .* got 'reflect'",
+            r"padding_mode .* got 'symmetric'",
+        ),
+        ((torch.ones(3),), {"mode": "fulll"}, r"mode must be one of .* got 'fulll'"),
+        ((torch.ones(3),), {"offset": [3]}, r"offset must be .* kernel \(3,\) .* got \(3,\)"),
+        ((torch.ones(3),), {"offset": [-1]}, r"offset must be an index from 0 .* got \(-1,\)"),
+        ((torch.ones(3),), {"offset": [0, 0]}, r"along each axis, got \(0, 0\)"),
+        (
+            (torch.ones(3),),
+            {"mode": "full", "offset": [0]},
+            r"left out unless mode is \"same\", got 'zeros' and \[0\] with 'full'",
+        ),
+        (
+            (torch.ones(3), None, None, None, "circular"),
+            {"mode": "valid"},
+            r"left out unless mode is \"same\", got 'circular'",
         ),
         ((torch.ones(3),), {"method": "winograd"}, r"method must be one of .* got 'winograd'"),
         ((torch.ones(()),), {}, r"1, 2 or 3 dimensions .* got shape \(\)"),
@@ -285,3 +331,55 @@ def test_a_kernel_that_is_no_tensor_is_refused() -> None:
 def test_a_grid_size_that_is_none_is_refused(grid_size: Any) -> None:
     with pytest.raises(ValueError, match="Convolution: grid_size must have 1 positive"):
         Convolution(torch.ones(3), grid_size=grid_size)
+
+
+@pytest.mark.parametrize(("mode", "n"), [("same", 4), ("valid", 2), ("full", 6)])
+def test_the_modes_keep_what_they_say_of_all_products(mode: str, n: int) -> None:
+    kernel, x = torch.tensor([1.0, 10.0, 100.0]), torch.tensor([1.0, 2.0, 3.0, 4.0])
+    every = torch.tensor([1.0, 12.0, 123.0, 234.0, 340.0, 400.0])
+    A = Convolution(kernel, mode=mode)
+    assert torch.equal(A(x), every[(6 - n) // 2 : (6 + n) // 2])
+    assert A.H(A(x)).shape == x.shape
+    sized = Convolution(kernel, mode=mode, grid_size=[4])
+    assert sized.sizes("input") == (None, 4) and sized.sizes("output") == (None, n)
+    assert torch.equal(sized(x), A(x))
+
+
+def test_the_offset_is_the_index_of_the_centre() -> None:
+    kernel, x = torch.tensor([1.0, 10.0, 100.0, 1000.0]), torch.tensor([1.0, 2.0, 3.0, 4.0])
+    every = Convolution(kernel, mode="full")(x)
+    for centre in range(4):
+        assert torch.equal(Convolution(kernel, offset=[centre])(x), every[centre : centre + 4])
+
+
+def test_constants_stay_where_the_grid_goes_on() -> None:
+    kernel = torch.tensor([[0.1, 0.2], [0.3, 0.15], [0.0, 0.25]])
+    for padding in ("circular", "reflect", "replicate"):
+        A = Convolution(kernel, padding_mode=padding)
+        torch.testing.assert_close(A(torch.ones(3, 4)), torch.ones(3, 4))
+
+
+def test_a_grid_that_does_not_fit_the_mode_is_refused() -> None:
+    A = Convolution(torch.ones(3), mode="valid")
+    with pytest.raises(ValueError, match=r"at least as large as the kernel \(3,\) in mode 'valid'"):
+        A(torch.ones(2))
+    with pytest.raises(
+        ValueError, match=r"Convolution: the grid must .* got 'valid' from \[2\] to"
+    ):
+        Convolution(torch.ones(3), mode="valid", grid_size=[2])
+    with pytest.raises(ValueError, match=r"output in mode 'full', got 'full' from \[0\] to \[2\]"):
+        Convolution(torch.ones(3), mode="full").H(torch.ones(2))
+
+
+def test_a_kernel_of_another_size_is_refused_where_the_output_depends_on_it() -> None:
+    A = Convolution(nn.Parameter(torch.ones(3)), mode="full", grid_size=[6])
+    A.kernel = nn.Parameter(torch.ones(5))
+    with pytest.raises(ValueError, match=r"must keep the size \(3,\) for mode 'full'.* got \(5,\)"):
+        A(torch.ones(6))
+
+
+def test_an_operator_that_changes_the_size_of_its_grid_has_no_powers() -> None:
+    kernel, grid = torch.ones(3), ("N",)
+    assert Convolution(kernel, (), grid, grid).is_endomorphism
+    assert not Convolution(kernel, (), grid, grid, mode="full").is_endomorphism
+    assert Convolution(kernel, (), grid, grid, mode="full").N.is_endomorphism

@@ -73,6 +73,11 @@ class Axis(NamedTuple):
         ends = self.before, self.before + self.n_input - self.n_output
         return self.period is None and 0 <= min(ends) and max(ends) < self.taps
 
+    def with_kernel(self, taps: int, centre: int) -> Axis:
+        """Return this axis, of one tap, with so many taps, of which the one at ``centre`` is it."""
+        before = self.before + taps - 1 - centre
+        return Axis(self.n_input, self.n_output, taps, before, self.period)
+
     def cut(self, of_input: slice | None, of_output: slice | None) -> Axis:
         """Return what is between a slice of the input and a slice of the output."""
         n_input, n_output, taps, before, period = self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 
 from torch import Tensor
 
@@ -14,23 +15,32 @@ from .._base._sizes import is_size, per_axis
 from .._base._unused_names import UnusedNames
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
+from .._kernels._extended_axis import ExtendedAxis, Extension, extended, folded
 from .._kernels._halo import Axis
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, axis_names, checked_dims
 
-_PADDING = ("zeros", "circular")
+_MODES = ("same", "valid", "full")
+_PADDING = ("zeros", "circular", "reflect", "replicate")
 _METHODS = ("auto", "direct", "fft")
 
 
-class Convolution(GridOperator[Axis]):
+class Convolution(GridOperator[Axis | ExtendedAxis]):
     r"""Convolution with a kernel,
 
     .. math:: y_n = \sum_m k_m \, x_{n - m + c},
 
     with the kernel's centre c at index ``size // 2`` along each axis, so that a kernel that is 1
     at its centre is the identity. This is the convolution of mathematics: the kernel is flipped
-    against the input, unlike in :func:`torch.nn.functional.conv2d`. The output has the size of the
-    input.
+    against the input, unlike in :func:`torch.nn.functional.conv2d`.
+
+    ========  =====================================  =======================  ===================
+    mode      output, of N points and K taps         c                        outside of the grid
+    ========  =====================================  =======================  ===================
+    "same"    N points: those of the input           ``offset``, else K // 2  ``padding_mode``
+    "valid"   N - K + 1 points: no x from outside    K - 1                    not read
+    "full"    N + K - 1 points: every product        0                        zero
+    ========  =====================================  =======================  ===================
 
     Parameters
     ----------
@@ -42,8 +52,11 @@ class Convolution(GridOperator[Axis]):
     in_grid_shape, out_grid_shape : sequence of dimensions, optional
         Of the grid in the input, Nx, Ny, Nz by default, and in the output, the same with the next
         index by default (Nx1, ...). With ``grid_size`` those of one side alone can be sliced.
-    padding_mode : {"zeros", "circular"}
-        What the input is outside of the grid: zero, or the grid again.
+    padding_mode : {"zeros", "circular", "reflect", "replicate"}
+        What the input is outside of the grid, in mode "same": zero; the grid again; the grid
+        in a mirror at its last points, c b [a b c] b a, which are not repeated; or the value of the
+        nearest point, a a [a b c] c c. As in :class:`torch.nn.Conv2d`; in SciPy's ``ndimage`` these
+        are "constant", "grid-wrap", "mirror" and "nearest".
     kernel_batch_shape : sequence of dimensions, optional
         Dimensions of the batch along which there is a kernel for each slice; none by default.
     method : {"auto", "direct", "fft"}
@@ -52,7 +65,12 @@ class Convolution(GridOperator[Axis]):
         carries an infinite value everywhere. "auto" sums products for kernels of up to 256 bytes,
         on small grids, and in half precision.
     grid_size : sequence of int, optional
-        Size of the grid. Without it the grid may have any size, and cannot be sliced.
+        Size of the grid in the input. Without it the grid may have any size, and cannot be sliced.
+    mode : {"same", "valid", "full"}
+        Which part of the output is kept, as in :func:`scipy.signal.convolve`.
+    offset : sequence of int, optional
+        For mode "same": the index c of the kernel's centre along each axis, from 0. SciPy's "same"
+        is ``(size - 1) // 2``, which is another one for kernels of even size.
     dims : sequence of dimensions, optional
         The grid, wherever it stands, in the order of the kernel's axes; in the place of the shapes
         above.
@@ -69,6 +87,9 @@ class Convolution(GridOperator[Axis]):
         If the kernel is no tensor, or ``grid_size`` no sequence.
     ValueError
         If an argument is not as said, or a dimension of the kernel's batch is not in the batch.
+        When called: if the grid is smaller than the kernel in mode "valid", or the kernel was
+        replaced by one of another size in a mode in which the size of the output depends on it and
+        ``grid_size`` was given.
 
     Notes
     -----
@@ -84,6 +105,10 @@ class Convolution(GridOperator[Axis]):
     tensor([1., 2., 3., 0.])
     >>> A.H(torch.tensor([0.0, 1.0, 0.0, 0.0]))
     tensor([3., 2., 1., 0.])
+    >>> Convolution(torch.tensor([1.0, 2.0, 3.0]), mode="full")(torch.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 1., 2., 3., 0.])
+    >>> Convolution(torch.ones(3), padding_mode="reflect")(torch.tensor([1.0, 2.0, 3.0]))
+    tensor([5., 6., 7.])
     >>> A = Convolution(torch.ones(3), grid_size=[8])
     >>> A.split(A, {"Nx1": slice(4, 6)}).support("Nx")
     slice(3, 7, None)
@@ -104,16 +129,27 @@ class Convolution(GridOperator[Axis]):
         kernel_batch_shape: Dims = (),
         method: str = "auto",
         grid_size: Sequence[int] | None = None,
+        mode: str = "same",
+        offset: Sequence[int] | None = None,
         dims: Dims | None = None,
         shape: Dims | None = None,
         to: Dims | None = None,
     ) -> None:
-        if padding_mode not in _PADDING:
+        choices = (
+            ("padding_mode", padding_mode, _PADDING),
+            ("method", method, _METHODS),
+            ("mode", mode, _MODES),
+        )
+        for argument, choice, possible in choices:
+            if choice not in possible:
+                raise ValueError(
+                    f"Convolution: {argument} must be one of {[*possible]}, got {choice!r}"
+                )
+        if mode != "same" and (padding_mode, offset) != ("zeros", None):
             raise ValueError(
-                f"Convolution: padding_mode must be one of {[*_PADDING]}, got {padding_mode!r}"
+                'Convolution: padding_mode and offset must be left out unless mode is "same", '
+                f"got {padding_mode!r} and {offset} with {mode!r}"
             )
-        if method not in _METHODS:
-            raise ValueError(f"Convolution: method must be one of {[*_METHODS]}, got {method!r}")
         if not isinstance(kernel, Tensor):
             raise TypeError(f"Convolution: kernel must be a torch.Tensor, got {type(kernel)}")
         kernel_batch = as_dims(kernel_batch_shape)
@@ -148,6 +184,8 @@ class Convolution(GridOperator[Axis]):
         )
         super().__init__(own, (), names.is_free)
         self.ndim, self.padding_mode, self.method = ndim, padding_mode, method
+        self.mode, self.offset = mode, _checked_offset(offset, kernel.shape[len(kernel_batch) :])
+        self._taps = kernel.shape[len(kernel_batch) :]
         self.grid_size = None
         if grid_size is not None:
             self.grid_size = per_axis("Convolution", "grid_size", grid_size)
@@ -156,7 +194,7 @@ class Convolution(GridOperator[Axis]):
                     f"Convolution: grid_size must have {ndim} positive numbers, got "
                     f"{self.grid_size}"
                 )
-            self._axes = self._whole(self.grid_size)
+            self._axes = self._whole(self.grid_size, self._taps)
         self.register_weight("kernel", kernel, "kernel_shape")
         self._alignment = self._alignment_in(own)
 
@@ -165,35 +203,71 @@ class Convolution(GridOperator[Axis]):
         """Return k * x: the correlation with the flipped kernel."""
         x, kernel = linop.gathered(x), linop.aligned_kernel(x.ndim)
         flipped = kernel.flip(tuple(range(-linop.ndim, 0)))
-        return linop.scattered(correlated(x, flipped, linop.axes_for(x), linop.method))
+        axes = linop.axes_for(x)
+        if beyond := _extended_ones(axes):
+            x = extended(x, beyond)
+        return linop.scattered(correlated(x, flipped, _straight(axes), linop.method))
 
     @staticmethod
     def adj_fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return the correlation of x with conj(k)."""
         x, kernel = linop.gathered_back(x), linop.aligned_kernel(x.ndim).conj().resolve_conj()
-        axes = [axis.reverse for axis in linop.axes_for(x)]
-        return linop.scattered_back(correlated(x, kernel, axes, linop.method))
+        axes = linop.axes_for(x, is_back=True)
+        y = correlated(x, kernel, [axis.reverse for axis in _straight(axes)], linop.method)
+        beyond = _extended_ones(axes)
+        return linop.scattered_back(folded(y, beyond) if beyond else y)
 
-    def axes_for(self, x: Tensor) -> Sequence[Axis]:
+    def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[Axis | ExtendedAxis]:
         """Return the axes for an input of either way and the kernel as it is now.
 
         Those in ``_axes`` are of a kernel of one element.
         """
-        own = self._axes or self._whole(x.shape[x.ndim - self.ndim :])
-        sizes = self.kernel.shape[self.kernel.ndim - self.ndim :]
-        return [
-            Axis(n_input, n_output, n, n - 1 - n // 2 + offset, period)
-            for (n_input, n_output, _, offset, period), n in zip(own, sizes, strict=True)
-        ]
+        taps = self.kernel.shape[self.kernel.ndim - self.ndim :]
+        if self._axes and self.mode != "same" and taps != self._taps:
+            raise ValueError(
+                f"{self.name}: the kernel must keep the size {tuple(self._taps)} for mode "
+                f"{self.mode!r} and a grid_size, got {tuple(taps)}; make a new operator"
+            )
+        own = self._axes or self._whole(x.shape[x.ndim - self.ndim :], taps, is_back)
+        pairs = zip(own, taps, self._centre(taps), strict=True)
+        return [axis.with_kernel(n, centre) for axis, n, centre in pairs]
 
     @property
-    def axes(self) -> Sequence[Axis]:
+    def axes(self) -> Sequence[Axis | ExtendedAxis]:
         """The axes of the correlation with the flipped kernel; empty where the grid may be any."""
         return self.axes_for(self.kernel) if self._axes else ()
 
-    def _whole(self, sizes: Sequence[int]) -> tuple[Axis, ...]:
+    @property
+    def is_endomorphism(self) -> bool:
+        """Whether the operator maps a space to itself: not where the grid gets another size."""
+        return super().is_endomorphism and (self.mode == "same" or self._is_endomorphism)
+
+    def _centre(self, taps: Sequence[int]) -> Sequence[int]:
+        """Return the index of the kernel's centre along each axis."""
+        if self.offset is not None:
+            return self.offset
+        return [{"same": n // 2, "valid": n - 1, "full": 0}[self.mode] for n in taps]
+
+    def _whole(
+        self, sizes: Sequence[int], taps: Sequence[int], is_back: bool = False
+    ) -> tuple[Axis | ExtendedAxis, ...]:
+        """Return the axes between the whole grids, of which these are the sizes of the one."""
+        sign = {"same": 0, "valid": -1, "full": 1}[self.mode]
+        more = [sign * (n - 1) for n in taps]
+        if is_back:
+            sizes = [size - n for size, n in zip(sizes, more, strict=True)]
+        pairs = [(size, size + n) for size, n in zip(sizes, more, strict=True)]
+        if self.mode != "same" and any([min(pair) < 1 for pair in pairs]):
+            raise ValueError(
+                f"{self.name}: the grid must be at least as large as the kernel {tuple(taps)} in "
+                f"mode 'valid', and its output in mode 'full', got {self.mode!r} from "
+                f"{[n for n, _ in pairs]} to {[n for _, n in pairs]}"
+            )
+        if self.padding_mode in ("reflect", "replicate"):
+            kind: Extension = "reflect" if self.padding_mode == "reflect" else "replicate"
+            return tuple([ExtendedAxis(n, m, 1, 0, n, kind) for n, m in pairs])
         is_ring = self.padding_mode == "circular"
-        return tuple([Axis(size, size, 1, 0, size if is_ring else None) for size in sizes])
+        return tuple([Axis(n, m, 1, 0, n if is_ring else None) for n, m in pairs])
 
     def aligned_kernel(self, ndim: int) -> Tensor:
         """Return a view of the kernel whose batch fits an input of ``ndim`` axes."""
@@ -218,3 +292,28 @@ class Convolution(GridOperator[Axis]):
         if not self._axes and any(dim in dims for dims in self.axis_dims):
             return "a slice of the grid has neighbours where its size says; give grid_size"
         return super().why_opaque(dim)
+
+
+def _checked_offset(offset: Sequence[int] | None, taps: Sequence[int]) -> Sequence[int] | None:
+    """Return the index of the kernel's centre along each axis, if it is given."""
+    if offset is None:
+        return None
+    found = per_axis("Convolution", "offset", offset)
+    if len(found) != len(taps) or not all(
+        isinstance(at, Integral) and 0 <= at < n for at, n in zip(found, taps, strict=False)
+    ):
+        raise ValueError(
+            f"Convolution: offset must be an index from 0 within the kernel {tuple(taps)} along "
+            f"each axis, got {found}"
+        )
+    return tuple(map(int, found))
+
+
+def _extended_ones(axes: Sequence[Axis | ExtendedAxis]) -> list[ExtendedAxis]:
+    """Return the axes that are extended, which are all or none."""
+    return [axis for axis in axes if isinstance(axis, ExtendedAxis)]
+
+
+def _straight(axes: Sequence[Axis | ExtendedAxis]) -> list[Axis]:
+    """Return the axes of the correlation of what is already extended."""
+    return [axis.straight if isinstance(axis, ExtendedAxis) else axis for axis in axes]

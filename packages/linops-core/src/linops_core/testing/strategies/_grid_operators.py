@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ... import FFT, Convolution, Crop, Interpolate, PadLast, Sampling
 from ._known import Known, generators, leaf, matrix_of, matrix_of_picks, tensors
-from ._spaces import Index, Spaces, hidden, renamed, same_lengths
+from ._spaces import Index, Spaces, grids_of, hidden, renamed, same_lengths
 
 
 @leaf(same_lengths)
@@ -73,33 +73,61 @@ def centred_pads(draw: st.DrawFn, grids: Spaces) -> Known:
     return Known(linop, matrix_of(entry, grids), grids)
 
 
-@leaf(same_lengths)
+def modes_of(grids: Spaces) -> list[str]:
+    """Return the modes of a convolution between grids of these lengths."""
+    if len(grids.here) != len(grids.there):
+        return []
+    here, there = grids.lengths(grids.here), grids.lengths(grids.there)
+    fits = {"same": operator.eq, "full": operator.le, "valid": operator.ge}
+    return [mode for mode, compare in fits.items() if all(map(compare, here, there))]
+
+
+@leaf(lambda where: list(filter(modes_of, grids_of(where))))
 def convolutions(draw: st.DrawFn, grids: Spaces) -> Known:
-    """Convolution with kernels of any size, some for each slice of a batch."""
+    """Convolution in every mode, with kernels of any size, some for each slice of a batch."""
     here, there, sizes = grids.here, grids.there, grids.lengths(grids.here)
     own = [dim for dim in draw(st.permutations(grids.batch)) if draw(st.booleans())]
-    taps = [draw(st.integers(1, 4 if len(here) < 3 else 2)) for _ in here]
+    modes = modes_of(grids)
+    mode = modes[0] if draw(st.booleans()) else draw(st.sampled_from(modes))
+    padding, offset = "zeros", None
+    if mode == "same":
+        taps = [draw(st.integers(1, 4 if len(here) < 3 else 2)) for _ in here]
+        padding = draw(st.sampled_from(["zeros", "circular", "reflect", "replicate"]))
+        if draw(st.booleans()):
+            offset = [draw(st.integers(0, n - 1)) for n in taps]
+    else:
+        taps = [abs(n - m) + 1 for n, m in zip(sizes, grids.lengths(there), strict=True)]
     kernel = draw(tensors([*grids.lengths(own), *taps]))
-    mode = draw(st.sampled_from(["zeros", "circular"]))
     is_sized = draw(st.integers(0, 3)) > 0
     batch, method = hidden(draw, grids.batch, own), draw(st.sampled_from(["auto", "direct", "fft"]))
-    size = sizes if is_sized else None
     linop = Convolution(
-        kernel, batch, here, there, mode, kernel_batch_shape=own, method=method, grid_size=size
-    )
+        kernel, batch, here, there, padding, kernel_batch_shape=own, method=method,
+        grid_size=sizes if is_sized else None, mode=mode, offset=offset,
+    )  # fmt: skip
     opaque = {*here} & {*there} if is_sized else {*here, *there}
+    centre = offset or [{"same": n // 2, "full": 0, "valid": n - 1}[mode] for n in taps]
 
     def entry(o: Index, i: Index) -> complex:
         total = 0j
         for tap in product(*map(range, taps)):
-            at = [o[dim] - m + n // 2 for dim, m, n in zip(there, tap, taps, strict=True)]
-            if mode == "circular":
-                at = [n % size for n, size in zip(at, sizes, strict=True)]
+            at = [o[dim] - m + c for dim, m, c in zip(there, tap, centre, strict=True)]
+            at = [beyond(n, size, padding) for n, size in zip(at, sizes, strict=True)]
             if at == [i[dim] for dim in here]:
                 total += complex(kernel[(*(o[dim] for dim in own), *tap)].item())
         return total
 
     return Known(linop, matrix_of(entry, grids), grids, frozenset(opaque))
+
+
+def beyond(n: int, size: int, padding: str) -> int:
+    """Return which point of a grid stands at n, which may be outside of it; -1 for none."""
+    if 0 <= n < size:
+        return n
+    if padding == "circular":
+        return n % size
+    if padding == "replicate" or (padding == "reflect" and size == 1):
+        return min(max(n, 0), size - 1)
+    return beyond(-n if n < 0 else 2 * size - 2 - n, size, padding) if padding == "reflect" else -1
 
 
 KERNELS: list[tuple[str, dict[str, float] | None]] = [
