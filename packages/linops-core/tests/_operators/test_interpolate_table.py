@@ -17,6 +17,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core import Interpolate, NamedLinop
+from linops_core._kernels import _interpolation_table
 from linops_core._kernels._interpolation_table import InterpolationTable, KeptTable, Neighbours
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
@@ -106,6 +107,38 @@ def test_the_table_takes_the_bytes_that_are_said_and_no_more_than_the_budget(
         assert nbytes(kept(A)) == A.table_nbytes == A.H.table_nbytes
         assert A.table_nbytes == (said if budget == said else 0) <= budget
     assert bool(said) == bool(n_points)
+
+
+@given(
+    n_points=st.integers(1, 12),
+    grid=st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    width=st.sampled_from([1, 2.5, 3]),
+    step=st.sampled_from([1, 7, 30, 200]),
+    n_frames=st.sampled_from([None, 1, 3]),
+)
+def test_a_table_that_is_made_in_parts_is_that_made_at_once(
+    n_points: int, grid: list[int], width: float, step: int, n_frames: int | None
+) -> None:
+    frames = () if n_frames is None else (n_frames,)
+    locs = points(*frames, n_points, len(grid)).float()
+    names = ("T", "K") if frames else ("K",)
+    A, B = (Interpolate(locs, grid, names[:-1], names, width=width) for _ in range(2))
+    x = torch.randn(*frames, *grid)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_interpolation_table, "_STEP", step)
+        A.N(x)
+    B.N(x)
+    found, expected = kept(A), kept(B)
+    assert found is not None and expected is not None
+    for half in ("_by_point", "_by_node"):
+        for ours, other in zip(getattr(found, half), getattr(expected, half), strict=True):
+            assert ours.dtype == other.dtype and torch.equal(ours, other)
+    columns, weights, _ = found._by_point
+    nodes, order = columns.sort(stable=True)
+    by_node = found._by_node
+    assert by_node is not None and torch.equal(by_node.weights, weights[order])
+    assert torch.equal(by_node.columns, order.int() // found._n_weights)
+    assert torch.equal(by_node.begins.diff(), nodes.bincount(minlength=found._n))
 
 
 def test_building_and_deriving_make_no_table_and_relatives_share_one() -> None:
@@ -215,10 +248,11 @@ def test_what_is_trained_or_not_counted_has_no_table() -> None:
 
 def test_two_threads_that_need_a_table_at_once_make_one() -> None:
     tables, locs, has_entered = KeptTable(), points(3, 1), threading.Event()
-    made: list[Neighbours] = []
+    made: list[InterpolationTable] = []
 
-    def neighbours() -> Neighbours:
-        made.append(Neighbours(*Interpolate(locs, [4]).neighbours(locs), 4))
+    def make() -> InterpolationTable:
+        neighbours = Neighbours(*Interpolate(locs, [4]).neighbours(locs, slice(None)), 4, 4)
+        made.append(InterpolationTable(lambda _: neighbours, 3, 4))
         if len(made) == 1:
             other.start()
             has_entered.wait(0.2)  # which comes to its end where the other one waits
@@ -226,10 +260,10 @@ def test_two_threads_that_need_a_table_at_once_make_one() -> None:
             has_entered.set()
         return made[-1]
 
-    other = threading.Thread(target=lambda: tables.of(locs, neighbours))
-    table = tables.of(locs, neighbours)
+    other = threading.Thread(target=lambda: tables.of(locs, make))
+    table = tables.of(locs, make)
     other.join()
-    assert tables.of(locs, neighbours) is table
+    assert tables.of(locs, make) is table
     assert len(made) == 1
 
 

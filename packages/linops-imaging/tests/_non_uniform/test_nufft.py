@@ -1,5 +1,6 @@
 import math
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from linops_core import FFT, NamedLinop, SplitError
 from linops_core.alg import conjugate_gradients
 from linops_core.testing import BaseNamedLinopTests, dottest
 from linops_imaging import NUFFT, trajectories
-from linops_imaging._non_uniform import _nufft
+from linops_imaging._non_uniform import _nufft, _oversampled_fft
 from nameddim import ND
 
 
@@ -141,7 +142,10 @@ def test_gradients_reach_locations_through_a_solver() -> None:
     torch.testing.assert_close((found * change).sum(), difference, rtol=1e-4, atol=1e-6)
 
 
-def test_a_large_batch_is_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", [_nufft, _oversampled_fft])
+def test_a_large_batch_is_computed_in_parts(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType
+) -> None:
     sizes = (5, 4)
     locs = locations(2, 6, sizes=sizes)
     A = NUFFT(locs, sizes, ("T", "K"), batch_shape=("C", "T", "S"))
@@ -149,7 +153,7 @@ def test_a_large_batch_is_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     y = A(x)
     back = A.H(y)
     for step in (1, 1000, 3000, 5000):
-        monkeypatch.setattr(_nufft, "_STEP", step)
+        monkeypatch.setattr(module, "_STEP", step)
         torch.testing.assert_close(A(x), y)
         torch.testing.assert_close(A.H(y), back)
 

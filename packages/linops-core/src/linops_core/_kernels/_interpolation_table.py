@@ -6,7 +6,7 @@ B batches, P points, n grid points, W neighbours of a point on all axes together
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from itertools import pairwise
 from operator import add, mul
 from threading import Lock
 from typing import NamedTuple
@@ -18,22 +18,28 @@ from torch.autograd.forward_ad import unpack_dual
 
 from ._accumulate import writing_is_safe
 from ._changes import TensorState
-from ._gridding import gridded, interpolated
+from ._gridding import gridded, interpolated, outer
 from ._linear_function import linear_function
 
 # Where torch sums rows with weights; other devices compute the weights at each call.
 _DEVICES = ("cpu", "cuda")
 # Bytes that are summed at once of each position: a line of the cache.
 _LINE = 64
+# Weights that are computed or sorted at a time: these and what they are made of fit the cache.
+_STEP = 2**17
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 
 class Neighbours(NamedTuple):
-    """Positions and weights of the neighbours of points, as `interpolated` takes them."""
+    """Positions and weights of the neighbours of points, as `interpolated` takes them.
+
+    ``n`` counts the grid points, ``n_last`` those of a row: the last positions are within a row.
+    """
 
     positions: Sequence[Tensor]
     weights: Sequence[Tensor]
     n: int
+    n_last: int
 
     def interpolated(self, x_Bn: Tensor) -> Tensor:
         """Return the values at the points, (B, P)."""
@@ -74,16 +80,33 @@ class Rows(NamedTuple):
 
 
 class InterpolationTable:
-    """The matrix of `Neighbours`, and its transpose, which is made of it at its first use."""
+    """The matrix of the `Neighbours` of P points, and its transpose, made at its first use.
 
-    def __init__(self, neighbours: Neighbours) -> None:
-        positions, weights, self._n = neighbours
-        n_points = positions[0].shape[1]
-        self._n_weights = reduce(mul, map(len, positions))
-        dtype = _integers(n_points * self._n_weights, self._n)
-        columns = _all([table.to(dtype) for table in positions], add)
-        numbers = torch.arange(n_points + 1, dtype=dtype, device=columns.device)
-        self._by_point = Rows(columns, _all(weights, mul), numbers * self._n_weights)
+    Parameters
+    ----------
+    neighbours : callable
+        Returns those of a slice of the points.
+    n_points, n_weights : int
+        P, at least 1, and W.
+    """
+
+    def __init__(
+        self, neighbours: Callable[[slice], Neighbours], n_points: int, n_weights: int
+    ) -> None:
+        step = max(1, _STEP // n_weights)
+        for start in range(0, n_points, step):
+            part = slice(start, min(start + step, n_points))
+            positions, own, n, n_last = neighbours(part)
+            if not start:
+                dtype = _integers(n_points * n_weights, n)
+                columns = positions[0].new_empty(n_points, n_weights, dtype=dtype)
+                weights = own[0].new_empty(n_points, n_weights)
+                self._n_run, self._n, self._n_last = len(positions[-1]), n, n_last
+            columns[part] = outer([table.to(dtype) for table in positions], add).T
+            weights[part] = outer(own, mul).T
+        begins = torch.arange(n_points + 1, dtype=dtype, device=columns.device) * n_weights
+        self._n_weights = n_weights
+        self._by_point = Rows(columns.flatten(), weights.flatten(), begins)
         self._by_node: Rows | None = None
         self._lock = Lock()
 
@@ -108,17 +131,41 @@ class InterpolationTable:
 
     def _neighbours(self) -> Neighbours:
         columns, weights = (part.reshape(-1, self._n_weights).T for part in self._by_point[:2])
-        return Neighbours([columns.long()], [weights], self._n)
+        return Neighbours([columns.long()], [weights], self._n, self._n)
 
     def _transposed(self) -> Rows:
         columns, weights, begins = self._by_point
         with torch.inference_mode(False), torch.no_grad():
-            nodes, order = columns.sort(stable=True)
-            numbers = torch.arange(self._n + 1, dtype=nodes.dtype, device=nodes.device)
-            ends = torch.searchsorted(nodes, numbers, out_int32=nodes.dtype == torch.int32)
-            rows = Rows((order // self._n_weights).to(begins.dtype), weights[order], ends)
+            points, sorted_weights = torch.empty_like(columns), torch.empty_like(weights)
+            ends = begins.new_zeros(self._n + 1)
+            if not isinstance(columns, FakeTensor):  # which has no rows to be sorted by
+                self._sort(points, sorted_weights)
+                torch.cumsum(columns.bincount(minlength=self._n), 0, out=ends[1:])
         _wait_for(weights)
-        return rows
+        return Rows(points, sorted_weights, ends)
+
+    def _sort(self, points: Tensor, sorted_weights: Tensor) -> None:
+        """Write points and weights in the order of the grid points, those of some rows at a time.
+
+        A run of weights is within a row: first runs are sorted by blocks of rows, of which the
+        weights fit the cache and the columns are short integers, and then each block by columns.
+        """
+        n_run, n_last = self._n_run, self._n_last
+        columns, weights = (part.view(-1, n_run) for part in self._by_point[:2])
+        n_rows = self._n // n_last
+        block = n_last * max(1, n_rows * _STEP // columns.numel())
+        blocks, runs = (columns[:, 0] // block).sort(stable=True)
+        numbers = torch.arange(-(-self._n // block) + 1, dtype=blocks.dtype, device=blocks.device)
+        cuts = torch.searchsorted(blocks, numbers).tolist()
+        dtype = torch.int16 if block <= 2**15 else columns.dtype
+        for number, (start, stop) in enumerate(pairwise(cuts)):
+            some, at = runs[start:stop], slice(start * n_run, stop * n_run)
+            nodes = columns.index_select(0, some).flatten() - number * block
+            order = nodes.to(dtype).argsort(stable=True)
+            own = (some // (self._n_weights // n_run)).to(points.dtype).repeat_interleave(n_run)
+            torch.index_select(own, 0, order, out=points[at])
+            own_weights = weights.index_select(0, some).flatten()
+            torch.index_select(own_weights, 0, order, out=sorted_weights[at])
 
 
 class KeptTable:
@@ -131,15 +178,15 @@ class KeptTable:
     def __reduce__(self) -> tuple[type[KeptTable], tuple[()]]:
         return KeptTable, ()  # a copy begins without a table
 
-    def of(self, locs: Tensor, neighbours: Callable[[], Neighbours]) -> InterpolationTable:
-        """Return the table of ``locs`` as they are, made of ``neighbours()`` if none is kept."""
+    def of(self, locs: Tensor, make: Callable[[], InterpolationTable]) -> InterpolationTable:
+        """Return the table of ``locs`` as they are, that of ``make()`` if none is kept."""
         with self._lock:
             kept = self._kept
             if kept is None or not kept[0].is_current(locs):
                 _wait_for(locs)
                 self._kept = kept = None  # before there are two
                 with torch.inference_mode(False), torch.no_grad():
-                    kept = TensorState(locs), InterpolationTable(neighbours())
+                    kept = TensorState(locs), make()
                 _wait_for(locs)
                 self._kept = kept
             return kept[1]
@@ -178,9 +225,3 @@ def _wait_for(tensor: Tensor) -> None:
 
 def _integers(n_all: int, n: int) -> torch.dtype:
     return torch.int32 if max(n_all, n) <= torch.iinfo(torch.int32).max else torch.int64
-
-
-def _all(tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Return all combinations of the rows of each table, those of one point after another."""
-    rows = [table.T for table in tables]
-    return reduce(lambda a, b: combine(a.unsqueeze(-1), b.unsqueeze(-2)).flatten(1), rows).flatten()

@@ -257,11 +257,14 @@ class Interpolate(GridOperator[GridPart]):
 
     def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable:
         """Return what sums such values over neighbours: the table, or weights computed now."""
-        locs = self._weight("locs")
+        locs, part = self._weight("locs"), self.weight_part("locs")
 
-        def neighbours() -> Neighbours:
-            part = self.weight_part("locs")
-            return Neighbours(*self.neighbours(part), self.n_nodes(part))
+        def neighbours(points: slice) -> Neighbours:
+            return Neighbours(*self.neighbours(part, points), self.n_nodes(part), self.lengths[-1])
+
+        def table() -> InterpolationTable:
+            n_weights = math.ceil(self.width) ** len(self.grid_size)
+            return InterpolationTable(neighbours, part.shape[:-1].numel(), n_weights)
 
         if (
             is_plain(values, locs)
@@ -269,8 +272,8 @@ class Interpolate(GridOperator[GridPart]):
             and torch.promote_types(values.dtype, locs.dtype).to_real() == locs.dtype
             and self.table_nbytes
         ):
-            return self._table.of(locs, neighbours)
-        return neighbours()
+            return self._table.of(locs, table)
+        return neighbours(slice(None))
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the tile at each window, with a table of its own and a share of the budget."""
@@ -293,12 +296,12 @@ class Interpolate(GridOperator[GridPart]):
         """Size of the grid, or of what a tile has of it."""
         return tuple([axis.stop - axis.start for axis in self._axes])
 
-    def neighbours(self, locs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Return positions and weights of the neighbours of each location, for `interpolated`."""
+    def neighbours(self, locs: Tensor, points: slice) -> tuple[list[Tensor], list[Tensor]]:
+        """Return positions and weights of the neighbours of some locations, for `interpolated`."""
         radius = self.width / 2
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
-        coordinates = locs.reshape(-1, locs.shape[-1]).unbind(-1)
+        coordinates = locs.reshape(-1, locs.shape[-1])[points].unbind(-1)
         axes = zip(coordinates, self.scale, self._axes, strides, strict=True)
         is_masked = self.pad_mode == "zeros" or self.lengths != self.grid_size
         positions, squares, outside = [], [], []
@@ -318,9 +321,9 @@ class Interpolate(GridOperator[GridPart]):
             positions.append(places * stride)
         if frames := locs.shape[: len(self.shape.other_shapes["frames"])]:
             # One frame after the other in one long grid.
-            first = torch.arange(frames.numel(), device=locs.device) * math.prod(self.lengths)
-            n_points = locs.shape[len(frames) : -1].numel()
-            positions[0] = positions[0] + first.repeat_interleave(n_points)
+            numbers = torch.arange(locs.shape[:-1].numel(), device=locs.device)[points]
+            frame = numbers // max(1, locs.shape[len(frames) : -1].numel())
+            positions[0] = positions[0] + frame * math.prod(self.lengths)
         if self.norm == 2:
             squares, offsets = [outer(squares, add)], [None]
             outside = [outer(outside, or_)] if is_masked else []

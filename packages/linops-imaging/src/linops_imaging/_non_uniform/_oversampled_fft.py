@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from linops_core import Interpolate, NamedLinop, SliceableLinop
+from linops_core import Interpolate, NamedLinop, SliceableLinop, writing_is_safe
 from nameddim import NamedDimension, NamedShape
 
 from ._kaiser_bessel import beatty_beta, deapodisation, padded_size
+
+# Bytes of the larger grid that is computed at a time, or that of one image if it is more.
+_STEP = 2**21
 
 
 class OversampledFFT(SliceableLinop):
@@ -44,28 +47,47 @@ class OversampledFFT(SliceableLinop):
     @staticmethod
     def fn(linop: OversampledFFT, x: Tensor, /) -> Tensor:
         """Return the transform of the image."""
-        padded = x * linop.factors(x)
-        for axis in reversed(linop._axes):
-            size, larger = linop.grid_size[axis], linop.padded_size[axis]
-            before, behind = padded.split([size // 2, size - size // 2], axis)
-            lengths = list(padded.shape)
-            lengths[axis] = larger - size
-            padded = torch.cat([behind, padded.new_zeros(lengths), before], axis)
-        return linop._transformed(torch.fft.fftn, padded, "backward")
+        return linop._by_image(linop._padded_and_transformed, x, linop.padded_size)
 
     @staticmethod
     def adj_fn(linop: OversampledFFT, x: Tensor, /) -> Tensor:
         """Return the image of which the adjoint transform consists."""
-        image = linop._transformed(torch.fft.ifftn, x, "forward")
-        for axis in linop._axes:
-            size, larger = linop.grid_size[axis], linop.padded_size[axis]
+        return linop._by_image(linop._transformed_and_cropped, x, linop.grid_size)
+
+    def _by_image(
+        self, one: Callable[[Tensor], Tensor], x: Tensor, sizes: tuple[int, ...]
+    ) -> Tensor:
+        """Return ``one`` of the images, some at a time: what that takes stays in the cache."""
+        batch = x.shape[: x.ndim - len(sizes)]
+        step = max(1, _STEP // (math.prod(self.padded_size) * x.element_size()))
+        is_recorded = torch.is_grad_enabled() and x.requires_grad
+        if batch.numel() <= step or is_recorded or not writing_is_safe():
+            return one(x)
+        images = x.flatten(0, len(batch) - 1)
+        dtype = torch.promote_types(x.dtype, torch.complex64)
+        result = x.new_empty(len(images), *sizes, dtype=dtype)
+        for some, part in zip(images.split(step), result.split(step), strict=True):
+            part.copy_(one(some))
+        return result.reshape(batch + sizes)
+
+    def _padded_and_transformed(self, x: Tensor) -> Tensor:
+        x = x * self.factors(x)
+        for axis in reversed(self._axes):
+            size, larger = self.grid_size[axis], self.padded_size[axis]
+            before, behind = x.split([size // 2, size - size // 2], axis)
+            lengths = list(x.shape)
+            lengths[axis] = larger - size
+            x = torch.cat([behind, x.new_zeros(lengths), before], axis)
+        # Not every library of transforms accepts an empty batch.
+        return torch.fft.fftn(x, dim=self._axes, norm="backward") if x.numel() else x
+
+    def _transformed_and_cropped(self, x: Tensor) -> Tensor:
+        image = torch.fft.ifftn(x, dim=self._axes, norm="forward") if x.numel() else x
+        for axis in self._axes:
+            size, larger = self.grid_size[axis], self.padded_size[axis]
             before = image.narrow(axis, larger - size // 2, size // 2)
             image = torch.cat([before, image.narrow(axis, 0, size - size // 2)], axis)
-        return image * linop.factors(image)
-
-    def _transformed(self, transform: Callable[..., Tensor], x: Tensor, norm: str) -> Tensor:
-        # Not every library of transforms accepts an empty batch.
-        return transform(x, dim=self._axes, norm=norm) if x.numel() else x
+        return image * self.factors(image)
 
     def factors(self, like: Tensor) -> Tensor:
         """Return the product of h over all axes and the scale, of the size of the image."""
