@@ -69,6 +69,7 @@ napoleon_use_rtype = False
 nitpicky = True
 OURS = [
     "linops_core",
+    "linops_distributed",
     "linops_imaging",
     "linops_multigpu",
     "linops_split",

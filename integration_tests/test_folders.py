@@ -14,6 +14,7 @@ IN_FOLDERS = [
     "linops-imaging",
     "linops-split",
     "linops-multigpu",
+    "linops-distributed",
     "torchlinops",
 ]
 MOST_MODULES = 24

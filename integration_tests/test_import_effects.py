@@ -40,12 +40,19 @@ PACKAGES = [
     "linops_imaging",
     "linops_split",
     "linops_multigpu",
+    "linops_distributed",
     "torchlinops",
 ]
 Changes: TypeAlias = Callable[[str], dict[str, list[str]]]
 MODULES = [
     *("memmap.borrow", "memmap.dataflow", "linops_core.alg", "linops_core.config"),
-    *("linops_multigpu.testing", "torchlinops.alg", "torchlinops.linops", "torchlinops.testing"),
+    *(
+        "linops_multigpu.testing",
+        "linops_distributed.testing",
+        "torchlinops.alg",
+        "torchlinops.linops",
+        "torchlinops.testing",
+    ),
 ]
 
 

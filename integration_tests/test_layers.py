@@ -22,6 +22,7 @@ ORDER = [
     "linops_imaging",
     "linops_split",
     "linops_multigpu",
+    "linops_distributed",
     "torchlinops",
 ]
 

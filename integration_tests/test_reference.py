@@ -18,6 +18,7 @@ PACKAGES = [
     "linops_imaging",
     "linops_split",
     "linops_multigpu",
+    "linops_distributed",
 ]
 GROUP = re.compile(r"^\.\. public:: (\S+)\n(?:   :.*\n)*\n((?:   .+\n)+)", re.MULTILINE)
 

@@ -24,6 +24,7 @@ PACKAGES = [
     "linops_imaging",
     "linops_split",
     "linops_multigpu",
+    "linops_distributed",
 ]
 MODULES = {
     "torchlinops.nameddim": "nameddim",
@@ -32,6 +33,7 @@ MODULES = {
     "torchlinops.imaging": "linops_imaging",
     "torchlinops.linops.split": "linops_split",
     "torchlinops.linops.device": "linops_multigpu",
+    "torchlinops.linops.distributed": "linops_distributed",
     "torchlinops.alg": "linops_core.alg",
     "torchlinops.testing": "linops_core.testing",
     "torchlinops.testing.strategies": "linops_core.testing.strategies",

@@ -9,6 +9,7 @@ from ._execution import Output as Output
 from ._execution import RecordedByAutograd as RecordedByAutograd
 from ._execution import Work as Work
 from ._execution import run_in_order as run_in_order
+from ._execution import sum_dtype as sum_dtype
 from ._layout import Layout as Layout
 from ._layout import Slices as Slices
 from ._out_of_place import applied_out_of_place as applied_out_of_place
@@ -36,4 +37,5 @@ __all__ = [
     "read_by",
     "reading",
     "run_in_order",
+    "sum_dtype",
 ]

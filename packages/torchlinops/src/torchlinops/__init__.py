@@ -1,9 +1,10 @@
 """Linear operators on named dimensions, split over devices: everything under one import.
 
 The packages behind it can be used alone: ``nameddim``, ``memmap``, ``linops_core``,
-``linops_imaging``, ``linops_split`` and ``linops_multigpu``. Their names are here flat, and in the
-modules ``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device``,
-``.alg``, ``.imaging``, ``.utils``, ``.testing`` and ``.config``.
+``linops_imaging``, ``linops_split``, ``linops_multigpu`` and ``linops_distributed``. Their names
+are here flat, and in the modules ``torchlinops.nameddim``, ``.memmap``, ``.linops``,
+``.linops.split``, ``.linops.device``, ``.linops.distributed``, ``.alg``, ``.imaging``, ``.utils``,
+``.testing`` and ``.config``.
 """
 
 from torchlinops._conflict import refuse_other_distribution
@@ -12,6 +13,7 @@ refuse_other_distribution()
 
 from linops_core import *  # noqa: E402, F403
 from linops_core.alg import *  # noqa: E402, F403
+from linops_distributed import *  # noqa: E402, F403
 from linops_imaging import *  # noqa: E402, F403
 from linops_multigpu import *  # noqa: E402, F403
 from linops_split import *  # noqa: E402, F403
@@ -42,6 +44,7 @@ __all__ = [
     *alg.__all__,
     *(name for name in linops.split.__all__ if name not in linops.__all__),
     *linops.device.__all__,
+    *linops.distributed.__all__,
     *imaging.__all__,
     *memmap.__all__,
     *nameddim.__all__,

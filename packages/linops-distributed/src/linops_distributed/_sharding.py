@@ -1,0 +1,145 @@
+"""Which slice of each named dimension a rank has: cuts of dimensions along those of a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from linops_core import Window
+from nameddim import ELLIPSES, NamedDimension
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import Placement
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A dimension cut into one share for each index along a dimension of the mesh.
+
+    All shares have the same length but the last ones, which are shorter or empty, as those of
+    ``torch.chunk`` and of a DTensor.
+    """
+
+    mesh_dim: str
+    n_shares: int
+    length: int
+    """Of the whole dimension."""
+
+    @property
+    def step(self) -> int:
+        """How long a full share is."""
+        return -(-self.length // self.n_shares)
+
+    def piece(self, index: int) -> slice:
+        """Return the share of an index.
+
+        Examples
+        --------
+        >>> [Cut("ranks", 4, 5).piece(index) for index in range(4)]
+        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None), slice(5, 5, None)]
+        """
+        start, stop = (min(number * self.step, self.length) for number in (index, index + 1))
+        return slice(start, stop)
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """What the ranks have of the vectors of an operator.
+
+    A dimension that is cut is sharded along its dimension of the mesh where a vector has it. A
+    vector that does not have it is summed over that dimension of the mesh if it is computed there,
+    and replicated if it is read there.
+    """
+
+    mesh: Mapping[str, int]
+    """The dimensions of the mesh, and how many ranks there are along each."""
+    at: Mapping[str, int]
+    """The index of this rank along each of them."""
+    cuts: Mapping[NamedDimension, Cut]
+
+    @property
+    def window(self) -> Window:
+        """The share of this rank."""
+        return {dim: cut.piece(self.at[cut.mesh_dim]) for dim, cut in self.cuts.items()}
+
+    @property
+    def lengths(self) -> dict[NamedDimension, int]:
+        """How long the share of this rank is along each dimension that is cut."""
+        return {dim: piece.stop - piece.start for dim, piece in self.window.items()}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do for this rank."""
+        return 0 in self.lengths.values()
+
+    @property
+    def leaves_some_idle(self) -> bool:
+        """Whether there is nothing to do for some rank."""
+        return any(cut.piece(cut.n_shares - 1).start == cut.length for cut in self.cuts.values())
+
+    def absent_from(self, names: Iterable[NamedDimension]) -> tuple[str, ...]:
+        """Return the dimensions of the mesh along which a vector with these names is not cut."""
+        present = {*names}
+        cut = {cut.mesh_dim for dim, cut in self.cuts.items() if dim not in present}
+        return tuple(name for name in self.mesh if name in cut)
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The dimensions of the mesh along which anything is cut."""
+        return self.absent_from(())
+
+    def axes(self, names: tuple[NamedDimension, ...]) -> dict[int, Cut]:
+        """Return the axes of a vector that are cut; those behind a ``...`` count from the end."""
+        return {
+            place - len(names) * (ELLIPSES in names[:place]): self.cuts[dim]
+            for place, dim in enumerate(names)
+            if dim in self.cuts
+        }
+
+    def local(self, whole: Tensor, names: tuple[NamedDimension, ...], owner: str) -> Tensor:
+        """Return the view of a whole vector that is the share of this rank."""
+        for axis, cut in self.axes(names).items():
+            if not -whole.ndim <= axis < whole.ndim or whole.shape[axis] != cut.length:
+                raise ValueError(
+                    f"{owner}: axis {axis} of a whole tensor must have length {cut.length}, "
+                    f"got shape {tuple(whole.shape)}"
+                )
+            piece = cut.piece(self.at[cut.mesh_dim])
+            whole = whole.narrow(axis, piece.start, piece.stop - piece.start)
+        return whole
+
+    def whole_shape(
+        self, shape: Iterable[int], names: tuple[NamedDimension, ...]
+    ) -> tuple[int, ...]:
+        """Return the shape of the whole vector, given that of a share."""
+        whole = list(shape)
+        for axis, cut in self.axes(names).items():
+            whole[axis] = cut.length
+        return tuple(whole)
+
+    def local_shape(
+        self, whole: Iterable[int], names: tuple[NamedDimension, ...]
+    ) -> tuple[int, ...]:
+        """Return the shape of the share of this rank, given that of the whole vector."""
+        shape = list(whole)
+        for axis, cut in self.axes(names).items():
+            piece = cut.piece(self.at[cut.mesh_dim])
+            shape[axis] = piece.stop - piece.start
+        return tuple(shape)
+
+    def placements(self, names: tuple[NamedDimension, ...]) -> tuple[Placement, ...]:
+        """Return what a DTensor says of it: for each dimension of the mesh an axis, or none."""
+        # Its import takes a second, and changes what torch.load accepts.
+        from torch.distributed.tensor import Replicate, Shard
+
+        found: dict[str, Placement] = {
+            cut.mesh_dim: Shard(axis) for axis, cut in self.axes(names).items()
+        }
+        return tuple(found.get(name, Replicate()) for name in self.mesh)
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> Sharding:
+        """Return the same with other names for dimensions."""
+        return replace(self, cuts={names.get(dim, dim): cut for dim, cut in self.cuts.items()})

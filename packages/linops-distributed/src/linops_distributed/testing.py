@@ -1,0 +1,139 @@
+"""Ranks in threads of one process, which talk by gloo as processes do: for tests.
+
+It needs parts of torch that are made for torch's own tests.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import torch.distributed as dist
+from torch._C import _distributed_c10d
+from torch.distributed import distributed_c10d
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+__all__ = ["Ranked", "ranks_in_threads"]
+
+T = TypeVar("T")
+
+_isolate = _distributed_c10d._set_thread_isolation_mode  # type: ignore[attr-defined]  # not in stubs
+
+
+class Ranked:
+    """Ranks that wait for functions to call; see :func:`ranks_in_threads`."""
+
+    def __init__(self, n_ranks: int, timeout: float) -> None:
+        self.n_ranks, self._timeout = n_ranks, timedelta(seconds=timeout)
+        self._work: list[SimpleQueue[Callable[[int], Any] | None]] = [
+            SimpleQueue() for _ in range(n_ranks)
+        ]
+        self._done: SimpleQueue[tuple[int, Any, BaseException | None]] = SimpleQueue()
+        self._store = _distributed_c10d.HashStore()
+        self._meshes: dict[object, DeviceMesh] = {}
+
+    def attempt(self, function: Callable[[int], T]) -> list[tuple[int, T | BaseException]]:
+        """Return each rank with what a function of it returns or raises; who is done comes first.
+
+        After an error the ranks are connected anew.
+        """
+        found = self._called(function)
+        if any(isinstance(result, BaseException) for _, result in found):
+            self._store, self._meshes = _distributed_c10d.HashStore(), {}
+            self._called(self._connect_again)
+        return found
+
+    def run(self, function: Callable[[int], T]) -> list[T]:
+        """Return what a function of the rank returns on each; raise the error that came first."""
+        found = self.attempt(function)
+        for _, result in found:
+            if isinstance(result, BaseException):
+                raise result
+        return [cast(T, result) for _, result in sorted(found, key=lambda pair: pair[0])]
+
+    def mesh(self, **sizes: int) -> DeviceMesh:
+        """Return the mesh of dimensions of these names and sizes; made once at each rank.
+
+        To be called by the ranks.
+        """
+        from torch.distributed.device_mesh import init_device_mesh
+
+        key = dist.get_rank(), tuple(sizes.items())
+        if key not in self._meshes:
+            names = tuple(sizes)
+            self._meshes[key] = init_device_mesh("cpu", (*sizes.values(),), mesh_dim_names=names)
+        return self._meshes[key]
+
+    def _called(self, function: Callable[[int], T]) -> list[tuple[int, T | BaseException]]:
+        for queue in self._work:
+            queue.put(function)
+        done = [self._done.get() for _ in range(self.n_ranks)]
+        return [(rank, result if error is None else error) for rank, result, error in done]
+
+    def _connect(self, rank: int) -> None:
+        dist.init_process_group(
+            "gloo", rank=rank, world_size=self.n_ranks, store=self._store, timeout=self._timeout
+        )
+
+    def _connect_again(self, rank: int) -> None:
+        dist.destroy_process_group()
+        self._connect(rank)
+
+    def _serve(self, rank: int) -> None:
+        self._connect(rank)
+        while (function := self._work[rank].get()) is not None:
+            try:
+                self._done.put((rank, function(rank), None))
+            except BaseException as error:
+                self._done.put((rank, None, error))
+            del function
+        dist.destroy_process_group()
+
+
+@contextmanager
+def ranks_in_threads(n_ranks: int, timeout: float = 300.0) -> Iterator[Ranked]:
+    """Have ranks of a process group of gloo, each in a thread of this process.
+
+    Parameters
+    ----------
+    n_ranks : int
+    timeout : float
+        Seconds that a rank waits for another.
+
+    Examples
+    --------
+    >>> import torch
+    >>> def total(rank):
+    ...     x = torch.tensor([float(rank)])
+    ...     torch.distributed.all_reduce(x)
+    ...     return x.item()
+    >>> with ranks_in_threads(3) as ranks:
+    ...     ranks.run(total)
+    [3.0, 3.0, 3.0]
+    """
+    from torch.testing._internal.distributed.multi_threaded_pg import ThreadLocalWorld
+
+    before = distributed_c10d._world
+    if not isinstance(before, ThreadLocalWorld):  # others in this process have their own in it
+        distributed_c10d._world = ThreadLocalWorld()  # type: ignore[assignment]  # it acts as one
+        _isolate(True)
+    ranked = Ranked(n_ranks, timeout)
+    threads = [threading.Thread(target=ranked._serve, args=(rank,)) for rank in range(n_ranks)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield ranked
+    finally:
+        for queue in ranked._work:
+            queue.put(None)
+        for thread in threads:
+            thread.join()
+        if not isinstance(before, ThreadLocalWorld):
+            _isolate(False)
+            distributed_c10d._world = before

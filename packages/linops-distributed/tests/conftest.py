@@ -1,0 +1,19 @@
+"""What all tests share: ranks in threads of this process, made once for each number of them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from linops_distributed.testing import Ranked, ranks_in_threads
+
+
+@pytest.fixture(scope="session", params=[1, 2, 3, 4])
+def ranks(request: pytest.FixtureRequest) -> Iterator[Ranked]:
+    with ranks_in_threads(request.param) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def two() -> Iterator[Ranked]:
+    with ranks_in_threads(2) as found:
+        yield found

@@ -1,0 +1,239 @@
+"""What cannot be distributed, or is not alike on all ranks, is refused in words that say it."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError
+from linops_distributed import DistributedLinop, distribute_linop
+from linops_distributed.testing import Ranked
+
+Made = Callable[[DeviceMesh], object]
+
+
+def errors(ranks: Ranked, program: Callable[[int], object]) -> list[BaseException]:
+    """Return the error on each rank, of which there must be one."""
+    found = sorted(ranks.attempt(program), key=lambda pair: pair[0])
+    assert all(isinstance(error, BaseException) for _, error in found), found
+    return [error for _, error in found if isinstance(error, BaseException)]
+
+
+def diagonal(n: int = 4) -> Diagonal:
+    return Diagonal(torch.arange(1.0, n + 1), ("N",))
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "match"),
+    [
+        (lambda m: distribute_linop(3, m, {"N": "r"}), TypeError, "linop must be a NamedLinop"),  # type: ignore[arg-type]
+        (lambda m: distribute_linop(diagonal(), 3, {"N": "r"}), TypeError, "must be a DeviceMesh"),  # type: ignore[arg-type]
+        (
+            lambda m: distribute_linop(diagonal(), DeviceMesh("cpu", m.mesh), {"N": "r"}),
+            ValueError,
+            "must have names",
+        ),
+        (lambda m: distribute_linop(diagonal(), m, ["N"]), TypeError, "placement must be a map"),  # type: ignore[arg-type]
+        (
+            lambda m: distribute_linop(diagonal(), m, {"N": "q"}),
+            ValueError,
+            r"N must be placed on one of the dimensions \('r',\) of the mesh, got 'q'",
+        ),
+        (
+            lambda m: distribute_linop(Dense(torch.ones(2, 3)), m, {"M": "r", "N": "r"}),
+            ValueError,
+            "of its own, got {'M': 'r', 'N': 'r'}",
+        ),
+        (
+            lambda m: distribute_linop(diagonal(), m, {"N": "r"}, batch_specs=3),  # type: ignore[arg-type]
+            TypeError,
+            "batch_specs must be BatchSpecs",
+        ),
+        (
+            lambda m: distribute_linop(FFT(1), m, {"Nx": "r"}, sizes={"Nx": 4}),
+            SplitError,
+            "Nx cannot be split",
+        ),
+        (
+            lambda m: distribute_linop(diagonal(), m, {"K": "r"}),
+            SplitError,
+            "must be one of",
+        ),
+        (
+            lambda m: distribute_linop(FFT(1, batch_shape=("C",)), m, {"C": "r"}),
+            SplitError,
+            "the size of C must be known",
+        ),
+        (
+            lambda m: distribute_linop(diagonal(), m, {"N": "r"}, sizes={"N": 5}),
+            SplitError,
+            "N must have size 4, got 5",
+        ),
+    ],
+)
+def test_on_all_ranks_with_the_same_words_before_any_sends(
+    two: Ranked, made: Made, error: type[Exception], match: str
+) -> None:
+    two.run(lambda rank: two.mesh(r=2))
+    said = []
+    for alone in range(2):  # while the other rank does nothing
+
+        def program(rank: int, alone: int = alone) -> None:
+            mesh = two.mesh(r=2)
+            if rank == alone:
+                with pytest.raises(error, match=match) as caught:
+                    made(mesh)
+                said.append(str(caught.value))
+
+        two.run(program)
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: Diagonal(torch.ones(4, dtype=torch.float64), ("N",)),
+        lambda: diagonal(5),
+        lambda: FFT(1, batch_shape=("N",)) @ Diagonal(torch.ones(4, 3), ("N", "Nx")),
+    ],
+)
+def test_another_operator_on_one_rank(two: Ranked, other: Callable[[], NamedLinop]) -> None:
+    def program(rank: int) -> None:
+        distribute_linop(diagonal() if rank else other(), two.mesh(r=2), {"N": "r"})
+
+    for error in errors(two, program):
+        assert "must be the same on all ranks, got" in str(error)
+        assert "on rank 0" in str(error) and "on rank 1" in str(error)
+
+
+@pytest.mark.parametrize("what", ["placement", "ordered", "option"])
+def test_other_arguments_on_one_rank(two: Ranked, what: str) -> None:
+    def program(rank: int) -> None:
+        A: NamedLinop = Dense(torch.ones(4, 4), ("M", "N"), ("N",), ("M",))
+        if what == "option":
+            A = FFT(1, batch_shape=("N",), norm="ortho" if rank else "backward")
+        dim = ("M" if rank else "N") if what == "placement" else "N"
+        ordered = what == "ordered" and rank == 1
+        distribute_linop(A, two.mesh(r=2), {dim: "r"}, ordered=ordered, sizes={"N": 4})
+
+    for error in errors(two, program):
+        assert "operator and placement must be the same on all ranks" in str(error)
+
+
+@pytest.mark.parametrize("what", ["dtype", "shape", "gradient"])
+def test_other_inputs_on_one_rank(two: Ranked, what: str) -> None:
+    def program(rank: int) -> None:
+        A = distribute_linop(
+            FFT(1, batch_shape=("B", "N")), two.mesh(r=2), {"N": "r"}, sizes={"N": 4}
+        )
+        dtype = torch.float64 if what == "dtype" and rank else torch.complex64
+        x = torch.ones(1 + (what == "shape" and rank), 2, 3, dtype=dtype)
+        A(x.requires_grad_(what == "gradient" and bool(rank)))
+
+    for error in errors(two, program):
+        assert "input must be the same on all ranks, got" in str(error)
+
+
+def test_another_dtype_of_results_on_one_rank(two: Ranked) -> None:
+    class Odd(Diagonal):
+        @staticmethod
+        def fn(linop: Any, x: torch.Tensor, /) -> torch.Tensor:
+            return Diagonal.fn(linop, x).to(torch.float64 if dist.get_rank() else x.dtype)
+
+    def program(rank: int) -> None:
+        distribute_linop(Odd(torch.ones(4), ("N",)), two.mesh(r=2), {"N": "r"})(torch.ones(2))
+
+    for error in errors(two, program):
+        assert "dtype and shape of the sum of the output must be the same" in str(error)
+
+
+def test_an_error_in_a_part_is_one_on_all_ranks(two: Ranked) -> None:
+    class Fails(Diagonal):
+        @staticmethod
+        def fn(linop: Any, x: torch.Tensor, /) -> torch.Tensor:
+            if dist.get_rank():
+                raise KeyError("planted")
+            return Diagonal.fn(linop, x)
+
+    def program(rank: int) -> None:
+        distribute_linop(Fails(torch.ones(4), ("N",)), two.mesh(r=2), {"N": "r"})(torch.ones(2))
+
+    first, second = errors(two, program)
+    assert isinstance(second, KeyError)
+    assert "must succeed on all ranks, got on rank 1: KeyError: 'planted'" in str(first)
+
+
+def made_by(two: Ranked) -> DistributedLinop:
+    return distribute_linop(diagonal(), two.mesh(r=2), {"N": "r"})
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "match"),
+    [
+        (lambda A: A.local_input(torch.ones(5)), ValueError, "local_input: axis 0 .* length 4"),
+        (lambda A: A.local_output(torch.ones(())), ValueError, "local_output: axis 0 .* length 4"),
+        (lambda A: A.full_output(torch.ones(4)), ValueError, "full_output: axis 0 .* length 2"),
+        (lambda A: A(torch.ones(4)), ValueError, "N must have size 2, got 4"),
+        (lambda A: A.split(A, {"N": slice(0, 1)}), SplitError, "distributed over ranks"),
+        (lambda A: torch.vmap(A)(torch.ones(3, 2)), NotImplementedError, "over ranks it must be"),
+        (pickle.dumps, TypeError, "must stay in their process"),
+    ],
+)
+def test_use_that_is_refused(
+    two: Ranked, use: Callable[[Any], object], error: type[Exception], match: str
+) -> None:
+    def program(rank: int) -> None:
+        with pytest.raises(error, match=match):
+            use(made_by(two))
+
+    two.run(program)
+
+
+def test_second_derivatives(two: Ranked) -> None:
+    def program(rank: int) -> None:
+        x = torch.ones(2, requires_grad=True)
+        y = made_by(two)(x).square().sum()
+        with pytest.raises(NotImplementedError, match="first derivatives"):
+            torch.autograd.grad(y, x, create_graph=True)
+
+    two.run(program)
+
+
+def test_weights_with_gaps_are_not_trained(two: Ranked) -> None:
+    weight = torch.ones(1, requires_grad=True).expand(4)
+
+    def program(rank: int) -> None:
+        A = distribute_linop(Diagonal(weight, ("N",)), two.mesh(r=2), {"N": "r"})
+        with pytest.raises(NotImplementedError, match="must be dense tensors"):
+            A(torch.ones(2))
+
+    two.run(program)
+
+
+def test_wildcards_that_differ_where_ranks_have_no_work(two: Ranked) -> None:
+    class Reverse(Diagonal):
+        """It takes the second dimension, which has no name, for another one in the output."""
+
+        def linked_positions(self) -> list[tuple[int, int]]:
+            return [(0, 0)]
+
+    def program(rank: int) -> None:
+        A = Reverse(torch.ones(1, 1), ("C", "()"))
+        distribute_linop(A, two.mesh(r=2), {"C": "r"})
+
+    first, second = errors(two, program)
+    assert "each rank must have work" in str(first)
+    assert str(first) == str(second)
+
+
+def test_a_copy_has_the_same_connections(two: Ranked) -> None:
+    def program(rank: int) -> None:
+        A = copy.deepcopy(made_by(two))
+        torch.testing.assert_close(A.full_output(A(torch.ones(2))), torch.arange(1.0, 5))
+
+    two.run(program)

@@ -1,0 +1,153 @@
+"""What is sent: one sum where there must be one, and none where there need not be."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+from linops_core import FFT, Chain, Dense
+from linops_distributed import DistributedLinop, distribute_linop
+from linops_distributed.testing import Ranked
+from linops_multigpu import BatchSpec
+
+W = torch.randn(5, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
+V = torch.randn(3, 4, dtype=torch.complex128, generator=torch.Generator().manual_seed(2))
+
+
+def chain() -> Chain:
+    """(N) -> (M) with L inside."""
+    A = Dense(W, ("M", "L"), ("L",), ("M",)) @ Dense(V, ("L", "N"), ("N",), ("L",))
+    assert isinstance(A, Chain)
+    return A
+
+
+def made(ranks: Ranked, dim: str) -> DistributedLinop:
+    return distribute_linop(chain(), ranks.mesh(r=ranks.n_ranks), {dim: "r"})
+
+
+@pytest.mark.parametrize(
+    ("dim", "of_forward", "of_adjoint", "of_normal"),
+    [("M", [], [4], [4]), ("N", [5], [], [5]), ("L", [5], [4], [5, 4])],
+)
+def test_sums_are_those_that_the_placement_implies(
+    ranks: Ranked, dim: str, of_forward: list[int], of_adjoint: list[int], of_normal: list[int]
+) -> None:
+    def program(rank: int) -> None:
+        A = made(ranks, dim)
+        x = A.local_input(torch.ones(4, dtype=torch.complex128))
+        y = A.local_output(torch.ones(5, dtype=torch.complex128))
+        A(x), A.H(y), A.N(x)
+        for linop, v, wanted in (
+            (A, x, of_forward),
+            (A.H, y, of_adjoint),
+            (A.N, x, of_normal),
+        ):
+            A.ranks.log = []
+            linop(v)
+            sizes = [] if ranks.n_ranks == 1 else [16 * n for n in wanted]
+            assert [sent.n_bytes for sent in A.ranks.log] == sizes
+            assert all(sent.n_ranks == ranks.n_ranks for sent in A.ranks.log)
+
+    ranks.run(program)
+
+
+def test_a_sum_over_two_dimensions_of_the_mesh_is_one(ranks: Ranked) -> None:
+    if ranks.n_ranks != 4:
+        pytest.skip("needs a mesh of 2 x 2")
+
+    def program(rank: int) -> None:
+        mesh = ranks.mesh(a=2, b=2)
+        A = distribute_linop(chain(), mesh, {"N": "b", "L": "a"})
+        x = torch.ones(4, dtype=torch.complex128)
+        torch.testing.assert_close(A(A.local_input(x)), W @ V @ x)
+        A.ranks.log = []
+        A(A.local_input(x))
+        assert [(sent.mesh_dims, sent.n_ranks) for sent in A.ranks.log] == [(("a", "b"), 4)]
+
+    ranks.run(program)
+
+
+def test_ordered_sums_are_those_in_the_order_of_the_ranks(ranks: Ranked) -> None:
+    """To the bit, of numbers that rounding tells apart, and the same on every rank."""
+    n, m = ranks.n_ranks, 1001
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(m, n, dtype=torch.float32, generator=generator)
+    weight *= 10.0 ** torch.randint(-4, 5, (m, n), generator=generator)
+    wanted = weight[:, 0].clone()
+    for column in weight.T[1:]:
+        wanted += column
+
+    def program(rank: int) -> Tensor:
+        mesh = ranks.mesh(r=n)
+        linop = Dense(weight, ("M", "N"), ("N",), ("M",))
+        A = distribute_linop(linop, mesh, {"N": "r"}, ordered=True)
+        return A(torch.ones(1))
+
+    for found in ranks.run(program):
+        assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("dim", ["M", "N", "L"])
+def test_dtensors_in_and_out(ranks: Ranked, dim: str) -> None:
+    x = torch.randn(4, dtype=torch.complex128)
+
+    def program(rank: int) -> None:
+        A = made(ranks, dim)
+        assert A.input_placements == ((Shard(0),) if dim == "N" else (Replicate(),))
+        assert A.output_placements == ((Shard(0),) if dim == "M" else (Replicate(),))
+        whole = distribute_tensor(x, A.ranks.mesh, A.input_placements, src_data_rank=None)
+        y = A(whole)
+        assert isinstance(y, DTensor) and y.shape == (5,)
+        assert y.placements == A.output_placements
+        torch.testing.assert_close(A.full_output(y.to_local()), W @ V @ x)
+        torch.testing.assert_close(A(A.local_input(x)), y.to_local())
+        if ranks.n_ranks > 1:
+            wrong = Replicate() if dim == "N" else Shard(0)
+            other = distribute_tensor(x, A.ranks.mesh, [wrong], src_data_rank=None)
+            with pytest.raises(ValueError, match="a DTensor must be on the mesh"):
+                A(other)
+
+    ranks.run(program)
+
+
+def test_a_gradient_through_dtensors(ranks: Ranked) -> None:
+    x = torch.randn(4, dtype=torch.complex128)
+
+    def program(rank: int) -> None:
+        A = made(ranks, "N")
+        whole = distribute_tensor(x, A.ranks.mesh, A.input_placements, src_data_rank=None)
+        y = A(whole.requires_grad_())
+        assert isinstance(y, DTensor)
+        y.to_local().abs().square().sum().backward()
+        gradient = whole.grad
+        assert isinstance(gradient, DTensor)
+        wanted = 2 * (W @ V).mH @ (W @ V @ x)
+        torch.testing.assert_close(gradient.to_local(), A.local_input(wanted))
+
+    ranks.run(program)
+
+
+def test_shares_are_cut_again_by_batch_specs(ranks: Ranked) -> None:
+    def program(rank: int) -> None:
+        mesh = ranks.mesh(r=ranks.n_ranks)
+        maps = torch.arange(40.0, dtype=torch.float64).reshape(5, 8)
+        S = Dense(maps, ("C", "Nx"), ("Nx",), ("C", "Nx"))
+        A = FFT(1, batch_shape=("C",)) @ S
+        B = distribute_linop(A, mesh, {"C": "r"}, batch_specs=BatchSpec({"C": 2}))
+        x = torch.ones(8, dtype=torch.complex128)
+        torch.testing.assert_close(B.full_output(B(x)), A(x))
+        torch.testing.assert_close(B.N(x), A.N(x))
+
+    ranks.run(program)
+
+
+def test_a_whole_output_that_is_smaller_than_the_number_of_ranks(ranks: Ranked) -> None:
+    def program(rank: int) -> None:
+        mesh = ranks.mesh(r=ranks.n_ranks)
+        A = distribute_linop(FFT(1, batch_shape=("C",)), mesh, {"C": "r"}, sizes={"C": 1})
+        x = torch.ones(1, 4, dtype=torch.complex64)
+        y = A(A.local_input(x))
+        assert y.shape == (int(rank == 0), 4)
+        torch.testing.assert_close(A.full_output(y), torch.fft.fft(x, norm="ortho"))
+
+    ranks.run(program)
