@@ -195,7 +195,8 @@ def _flat_stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         merged = dict(zip("FG", draw(factors(length)), strict=False))
         inside = Spaces(where.ishape, tuple(merged), {**where.sizes, **merged})
         part = named(_nested(draw, inside, depth))
-        if row in sizes_in(part):  # it must be one that no operand has
+        # It must be one that no operand has, and know how long its rows are.
+        if row in sizes_in(part) or None in part.linop.sizes("output"):
             part = named(draw(dense_operators(inside)))
         parts.append(part)
     linop = VStack(*(part.linop for part in parts), odim=row, batch_dims=())
