@@ -7,6 +7,8 @@ What holds for all of them:
   of its shape, dtype and device. Otherwise ``sizes`` gives the sizes of those dimensions of the
   input that the operator does not know, and vectors are random, from ``seed``.
 - y is one vector, real or complex, of the shape of the output of A.
+- ``lsqr``, ``lsmr``, ``fista``, ``admm`` and ``pdhg`` take a list or tuple of operators of one
+  input, then with lists of vectors y, of proximal maps and of adjoints, one for each.
 - Steps begin at ``x0``, zero by default, and end after ``max_num_iters`` of them in any case. x is
   a new tensor of the shape of the input; nothing that is given is written to.
 - ``CONVERGED`` allows for rounding; where that alone is more than the tolerance, the steps end with

@@ -782,3 +782,20 @@ def test_a_singular_system_without_a_solution_is_refused_or_warned_of() -> None:
     for solver in (lsqr, lsmr):
         expected = torch.tensor([1.0, 0.0, 0.5])
         torch.testing.assert_close(solver(diagonal, torch.ones(3)), expected)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "rule"),
+    [
+        ((("M",), ("N",)), r"\(N\) -> \(M\) of sizes \(3,\) and \(2,\)"),
+        ((("M",), ("N", "K")), r"\(N, K\) -> \(M\) of sizes \(3, 1\) and \(2,\)"),
+        ((("...", "M"), ("...", "N")), r"sizes \(None, 3\) and \(None, 2\)"),
+    ],
+)
+def test_an_operator_that_is_not_square_is_refused_with_advice(shapes: Any, rule: str) -> None:
+    oshape, ishape = shapes
+    sizes = {"M": 2, "N": 3, "K": 1}
+    dims = [dim for dim in (*oshape, *ishape) if dim != "..."]
+    A = Dense(torch.ones([sizes[dim] for dim in dims]), dims, ishape, oshape)
+    with pytest.raises(ValueError, match=rule + r"; for least squares pass A.N and A.H\(y\), or"):
+        conjugate_gradients(A, torch.ones(2))

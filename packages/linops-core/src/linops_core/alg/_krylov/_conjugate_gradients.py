@@ -15,6 +15,7 @@ from .._shared._checks import (
     check_count,
     check_like,
     check_scale,
+    check_square,
     check_vector,
     checked_number,
     in_own_space,
@@ -132,6 +133,7 @@ def conjugate_gradients(
             [2., 2.]])
     """
     check_vector(_NAME, "y", y)
+    check_square(_NAME, A, "for least squares pass A.N and A.H(y), or use lsqr(A, y)")
     check_count(_NAME, "max_num_iters", max_num_iters)
     gtol, ltol = checked_number(_NAME, "gtol", gtol), checked_number(_NAME, "ltol", ltol)
     if x0 is not None:

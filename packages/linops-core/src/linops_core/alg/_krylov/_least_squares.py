@@ -13,6 +13,7 @@ from torch import Tensor
 from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
+from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from .._shared._vectors import magnitudes, unit_of
 from ._bidiagonal import Bidiagonalization
 from ._implicit import attach
@@ -55,9 +56,9 @@ class Options(NamedTuple):
 def least_squares(
     owner: str,
     method: type[Recurrence],
-    A: Operator,
-    adjoint: Operator | None,
-    y: Tensor,
+    A: Operators,
+    adjoint: Operators | None,
+    y: Vectors,
     x0: Tensor | None,
     options: Options,
     max_num_iters: int | None,
@@ -65,6 +66,8 @@ def least_squares(
     callback: Callback | None,
 ) -> Tensor:
     """Return the solution, with the gradients that the exact one has."""
+    A, adjoint = stacked(owner, "A", A, adjoint)
+    y = one_vector(owner, "y", y, A)
     check_vector(owner, "y", y)
     pair = OperatorPair(owner, A, adjoint, y.dtype)
     options = Options(

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from .._shared._checks import Operator
 from .._shared._progress import Callback
+from .._shared._stacked import Operators, Vectors
 from .._shared._vectors import add_scaled
 from ._bidiagonal import Bidiagonalization, rotation
 from ._least_squares import Norms, Options, least_squares
 
 
 def lsmr(
-    A: Operator,
-    y: Tensor,
+    A: Operators,
+    y: Vectors,
     x0: Tensor | None = None,
     max_num_iters: int | None = None,
     *,
@@ -25,7 +25,7 @@ def lsmr(
     atol: float = 1e-6,
     btol: float = 1e-6,
     conlim: float = 1e8,
-    adjoint: Operator | None = None,
+    adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Tensor:

@@ -10,6 +10,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from nameddim import ELLIPSES
+
+from ..._base._linop import NamedLinop
+
 Operator: TypeAlias = Callable[[Tensor], Tensor]
 
 
@@ -71,6 +75,22 @@ def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
             f"and {x.dtype}"
         )
     return image
+
+
+def check_square(owner: str, A: Operator, advice: str) -> None:
+    """Refuse an operator of which it is known that it does not map a space to itself."""
+    if not isinstance(A, NamedLinop) or A.is_endomorphism:
+        return
+    if (ELLIPSES in A.ishape) != (ELLIPSES in A.oshape):  # the run may be what the other names
+        return
+    sides = A.sizes("input"), A.sizes("output")
+    pairs = zip(*sides, strict=False)
+    differ = any(None not in pair and pair[0] != pair[1] for pair in pairs)
+    if differ or len(sides[0]) != len(sides[1]):
+        raise ValueError(
+            f"{owner}: A must map a space to itself, got {A.signature} of sizes {sides[0]} and "
+            f"{sides[1]}; {advice}"
+        )
 
 
 def finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..._base._linop import NamedLinop
 from ._checks import Operator, check_callable, check_scale
+from ._stacked import StackedOperators
 from ._vectors import is_moderate
 
 _WIDE = {
@@ -48,6 +49,8 @@ class OperatorPair:
     def normal(self) -> Operator:
         """Return A^H A: that of a NamedLinop, which may have a closed form, or the product."""
         A = self.given[0]
+        if isinstance(A, StackedOperators):
+            return applied_in_half(self.owner, A.normal, self.dtype, f"the normal of {self.name}")
         if self.has_normal and isinstance(A, NamedLinop):
             return applied_in_half(self.owner, A.N, self.dtype, f"{self.name}.N")
         return lambda x: self.adjoint(self.forward(x))

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import count
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from .._krylov._conjugate_gradients import Run
 from .._proximals._proximal import Proximal
-from .._shared._checks import Operator, check_count, check_like, checked_number
+from .._proximals._separable import Proximals, of_all_blocks
+from .._shared._checks import check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
+from .._shared._stacked import Operators, Vectors, stacked
 from .._shared._vectors import BatchedVectors, magnitudes
 from ._problem import PenalizedProblem
 
@@ -21,10 +24,10 @@ _NAME = "admm"
 
 
 def admm(
-    A: Operator,
-    y: Tensor,
-    proximal: Proximal,
-    L: Operator | None = None,
+    A: Operators,
+    y: Vectors,
+    proximal: Proximals,
+    L: Operators | None = None,
     x0: Tensor | None = None,
     max_num_iters: int = 100,
     *,
@@ -33,8 +36,8 @@ def admm(
     eps_abs: float = 0.0,
     eps_rel: float = 1e-3,
     max_cg_iters: int = 20,
-    adjoint: Operator | None = None,
-    L_adjoint: Operator | None = None,
+    adjoint: Operators | None = None,
+    L_adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Tensor:
@@ -56,7 +59,8 @@ def admm(
     proximal : function
         The proximal map of g: a function of z and t, such as :func:`soft_threshold`.
     L : NamedLinop or function, optional
-        The identity by default; a function comes with ``L_adjoint``.
+        The identity by default; a function comes with ``L_adjoint``. For a sequence L of
+        operators, proximal is a sequence: g(L x) is then the sum of all :math:`g_k(L_k x)`.
     rho : float
         Weight of the constraint; the solution does not depend on it, and the speed does.
     is_rho_fixed : bool
@@ -99,7 +103,9 @@ def admm(
     rho = checked_number(_NAME, "rho", rho, is_positive=True)
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
-    problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0)
+    L, L_adjoint = (None, None) if L is None else stacked(_NAME, "L", L, L_adjoint)
+    penalty = proximal if L is None else of_all_blocks(_NAME, "proximal", proximal, L)
+    problem = PenalizedProblem(_NAME, A, adjoint, y, cast(Proximal, penalty), x0)
     if L is None:
         split = OperatorPair(_NAME, lambda x: x, lambda x: x, problem.y.dtype)
     else:

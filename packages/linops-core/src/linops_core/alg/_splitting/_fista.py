@@ -10,9 +10,10 @@ from torch import Tensor
 
 from ..._kernels._tracing import is_recorded
 from .._proximals._proximal import Proximal
-from .._shared._checks import Operator, check_count, check_like, checked_number
+from .._shared._checks import check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._stacked import Operators, Vectors
 from .._shared._vectors import inner, magnitudes, random_like
 from ._problem import PenalizedProblem
 
@@ -20,8 +21,8 @@ _NAME = "fista"
 
 
 def fista(
-    A: Operator,
-    y: Tensor,
+    A: Operators,
+    y: Vectors,
     proximal: Proximal,
     x0: Tensor | None = None,
     max_num_iters: int = 100,
@@ -29,7 +30,7 @@ def fista(
     *,
     step: float | None = None,
     restart: bool = True,
-    adjoint: Operator | None = None,
+    adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Tensor:

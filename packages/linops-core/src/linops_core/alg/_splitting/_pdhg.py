@@ -10,9 +10,11 @@ from torch import Tensor
 
 from .._proximals._composed import conjugate
 from .._proximals._proximal import Proximal, checked_proximal
-from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
+from .._proximals._separable import Proximals, of_all_blocks
+from .._shared._checks import check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
+from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from .._shared._vectors import add_scaled, magnitudes, random_like
 from .._spectral._power_method import operator_norm
 
@@ -20,18 +22,18 @@ _NAME = "pdhg"
 
 
 def pdhg(
-    K: Operator,
-    proximal_f: Proximal,
+    K: Operators,
+    proximal_f: Proximals,
     proximal_g: Proximal,
     x0: Tensor,
     max_num_iters: int = 500,
     *,
-    p0: Tensor | None = None,
+    p0: Vectors | None = None,
     tau: float | None = None,
     sigma: float | None = None,
     eps_abs: float = 0.0,
     eps_rel: float = 1e-4,
-    adjoint: Operator | None = None,
+    adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Tensor:
@@ -52,11 +54,13 @@ def pdhg(
     ----------
     proximal_f, proximal_g : function
         The proximal maps of f and g: functions of z and t, such as :func:`soft_threshold`. That
-        of the conjugate of f, which the method needs, is made of that of f.
+        of the conjugate of f, which the method needs, is made of that of f. For a sequence K of
+        operators, proximal_f is a sequence: f(K x) is then the sum of all :math:`f_k(K_k x)`.
     x0 : Tensor
         Where to begin; the result has its shape and dtype.
     p0 : Tensor, optional
-        Where the dual variable begins, of the shape of the output; zero by default.
+        Where the dual variable begins, of the shape of the output (a sequence of such for a
+        sequence K); zero by default.
     tau, sigma : float, optional
         Lengths of the steps. What is not given follows from an estimate of the norm of K, and is
         made smaller where a step shows a larger norm; both are alike if neither is given. If both
@@ -96,9 +100,12 @@ def pdhg(
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     dtype = x0.dtype
-    proximal_f = checked_proximal(_NAME, "proximal_f", proximal_f, dtype)
+    K, adjoint = stacked(_NAME, "K", K, adjoint)
+    penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K)
+    penalty = checked_proximal(_NAME, "proximal_f", penalty, dtype)
     proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype)
     if p0 is not None:
+        p0 = one_vector(_NAME, "p0", p0, K)
         check_vector(_NAME, "p0", p0)
         p0 = widened(p0).clone()
     pair, x = OperatorPair(_NAME, K, adjoint, dtype, "K"), widened(x0).clone()
@@ -107,7 +114,7 @@ def pdhg(
         for name, given in (("tau", tau), ("sigma", sigma))
     )
     are_given = tau is not None and sigma is not None
-    proximal_dual = conjugate(proximal_f)
+    proximal_dual = conjugate(penalty)
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
     def steps(

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from .._proximals._proximal import Proximal, checked_proximal
-from .._shared._checks import Operator, check_vector
+from .._shared._checks import check_vector
 from .._shared._precision import OperatorPair, in_given_precision, widened
 from .._shared._progress import Iterate, Progress
+from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from .._shared._vectors import is_moderate, unit_of
 
 
@@ -19,12 +20,14 @@ class PenalizedProblem:
     def __init__(
         self,
         owner: str,
-        A: Operator,
-        adjoint: Operator | None,
-        y: Tensor,
+        A: Operators,
+        adjoint: Operators | None,
+        y: Vectors,
         proximal: Proximal,
         x0: Tensor | None,
     ) -> None:
+        A, adjoint = stacked(owner, "A", A, adjoint)
+        y = one_vector(owner, "y", y, A)
         check_vector(owner, "y", y)
         self.owner, self.dtype = owner, y.dtype
         self.A = OperatorPair(owner, A, adjoint, y.dtype)

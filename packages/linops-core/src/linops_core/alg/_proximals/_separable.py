@@ -1,0 +1,38 @@
+"""The proximal map of a sum of penalties, each of the output of another operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+import torch
+from torch import Tensor
+
+from .._shared._checks import Operator, check_like
+from .._shared._stacked import StackedOperators, of_each
+from ._proximal import Proximal, checked_proximal
+
+Proximals: TypeAlias = Proximal | Sequence[Proximal]
+"""One proximal map or one for each of several operators."""
+
+
+def of_all_blocks(owner: str, name: str, proximal: Proximals, A: Operator) -> Proximal:
+    """Return one map: where A is several operators, that of the sum, which acts on each block."""
+    if not isinstance(A, StackedOperators):
+        return cast(Proximal, proximal)  # which is checked as one
+    maps = [
+        checked_proximal(owner, f"{name}[{number}]", each, torch.float32)
+        for number, each in enumerate(of_each(owner, name, proximal, A, "proximal map"))
+    ]
+
+    def of_sum(z: Tensor, step: float) -> Tensor:
+        found = []
+        for number, (each, block) in enumerate(zip(maps, A.split(z), strict=True)):
+            new = each(block, step)
+            check_like(
+                owner, f"what {name}[{number}] returns", new, f"the output of {A.name}", block
+            )
+            found.append(new)
+        return A.joined(found)
+
+    return of_sum

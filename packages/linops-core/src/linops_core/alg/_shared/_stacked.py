@@ -1,0 +1,127 @@
+"""Several operators of one input as one, whose output is one flat vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import TypeAlias, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..._base._linop import NamedLinop
+from ._checks import Operator, check_callable, check_vector
+
+Item = TypeVar("Item")
+
+Operators: TypeAlias = Operator | Sequence[Operator]
+"""One operator or several."""
+Vectors: TypeAlias = Tensor | Sequence[Tensor]
+
+
+class StackedOperators(nn.Module):
+    """Operators one above the other. A module, so that the weights of all are found in it."""
+
+    def __init__(
+        self, owner: str, name: str, operators: Sequence[Operator], adjoints: Operators | None
+    ) -> None:
+        super().__init__()
+        self.owner, self.name = owner, name
+        if not operators:
+            raise ValueError(f"{owner}: {name} must hold at least one operator, got none")
+        for number, A in enumerate(operators):
+            check_callable(owner, f"{name}[{number}]", A)
+            if isinstance(A, nn.Module):
+                self.add_module(str(number), A)
+        self.operators = list(operators)
+        self.linops: list[NamedLinop] | None = None
+        self.shapes: list[torch.Size] | None = None
+        """Of what each returns, once that is known."""
+        if adjoints is None:
+            linops = [A for A in operators if isinstance(A, NamedLinop)]
+            if len(linops) < len(operators):
+                raise TypeError(
+                    f"{owner}: the adjoints of functions must be given, as a sequence too, got "
+                    f"{name} = {[*operators]} alone"
+                )
+            self.adjoints: list[Operator] = [A.H for A in linops]
+            self.linops = linops
+        elif not isinstance(adjoints, (list, tuple)) or len(adjoints) != len(operators):
+            raise TypeError(
+                f"{owner}: the adjoints must be a sequence of one for each of {len(operators)} "
+                f"operators, got {adjoints!r}"
+            )
+        else:
+            self.adjoints = list(adjoints)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what all return, one after the other."""
+        images = [A(x) for A in self.operators]
+        return self.joined(images)
+
+    def adjoint(self, y: Tensor) -> Tensor:
+        """Return the sum of what the adjoints return."""
+        return _sum(back(part) for back, part in zip(self.adjoints, self.split(y), strict=True))
+
+    def normal(self, x: Tensor) -> Tensor:
+        """Return the sum of the normals, each in closed form where it has one."""
+        if self.linops is None:
+            return self.adjoint(self.forward(x))
+        return _sum(A.N(x) for A in self.linops)
+
+    def joined(self, images: Sequence[Tensor]) -> Tensor:
+        """Return one vector of an output of each, and keep their shapes."""
+        shapes = [image.shape for image in images]
+        if self.shapes is not None and shapes != self.shapes:
+            number = [a == b for a, b in zip(shapes, self.shapes, strict=True)].index(False)
+            raise ValueError(
+                f"{self.owner}: the output of {self.name}[{number}] must have shape "
+                f"{tuple(self.shapes[number])}, got {tuple(shapes[number])}"
+            )
+        self.shapes = shapes
+        return torch.cat([image.flatten() for image in images])
+
+    def split(self, y: Tensor) -> list[Tensor]:
+        """Return the output of each, which are views of one vector."""
+        assert self.shapes is not None  # a solver has applied it, or was given right-hand sides
+        parts = y.split([shape.numel() for shape in self.shapes])
+        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+
+def _sum(images: Iterable[Tensor]) -> Tensor:
+    return reduce(torch.add, images)
+
+
+def stacked(
+    owner: str, name: str, A: Operators, adjoint: Operators | None
+) -> tuple[Operator, Operator | None]:
+    """Return one operator and its adjoint, if that is given or there were several."""
+    if isinstance(A, (list, tuple)):
+        both = StackedOperators(owner, name, A, adjoint)
+        return both, both.adjoint
+    if isinstance(adjoint, (list, tuple)):
+        raise TypeError(f"{owner}: the adjoint of one operator must be one, got {adjoint!r}")
+    return A, adjoint  # type: ignore[return-value]
+
+
+def one_vector(owner: str, name: str, y: Vectors, A: Operator) -> Tensor:
+    """Return an output of A as one vector: a sequence where A is several operators."""
+    if not isinstance(A, StackedOperators):
+        return y  # type: ignore[return-value] # which is checked as one
+    parts = of_each(owner, name, y, A, "tensor")
+    for number, part in enumerate(parts):
+        check_vector(owner, f"{name}[{number}]", part)
+    return A.joined(parts)
+
+
+def of_each(
+    owner: str, name: str, given: Item | Sequence[Item], A: StackedOperators, kind: str
+) -> Sequence[Item]:
+    """Return a sequence of one for each operator, refused where it is not."""
+    if not isinstance(given, (list, tuple)) or len(given) != len(A.operators):
+        size = f"{len(given)} of them" if isinstance(given, (list, tuple)) else f"{type(given)}"
+        raise TypeError(
+            f"{owner}: {name} must be a sequence of one {kind} for each of {len(A.operators)} "
+            f"operators in {A.name}, got {size}"
+        )
+    return given
