@@ -13,6 +13,7 @@ from linops_core import (
     Concat,
     Convolution,
     Crop,
+    Diagonal,
     Interpolate,
     PadDim,
     PadLast,
@@ -20,8 +21,10 @@ from linops_core import (
     Scalar,
     Stack,
     Zero,
+    alg,
 )
-from linops_core._base._sizes import by_dimension, input_lengths, is_size, per_axis
+from linops_core._base._sizes import by_dimension, input_lengths, input_space, is_size, per_axis
+from linops_core.testing import dottest
 from nameddim import ND
 
 
@@ -98,7 +101,7 @@ def test_what_is_no_size_is_refused(name: str, size: object) -> None:
 def test_lengths_are_those_known_or_given() -> None:
     assert input_lengths(FFT(1), {"Nx": 3}) == input_lengths(FFT(1), {"Nx": 3}, of_run=[]) == [3]
     assert input_lengths(FFT(1), {"Nx": 3}, of_run=[2, 4]) == [2, 4, 3]
-    assert input_lengths(FFT(1), {"...": 5, "Nx": 3}, of_run=None) == [5, 3]
+    assert input_lengths(FFT(1), {"...": 5, "Nx": 3}) == [5, 3]
     assert input_lengths(PadLast([4], [2]), None) == [2]
 
 
@@ -107,5 +110,39 @@ def test_lengths_that_nobody_knows_are_refused(sizes: dict[str, int] | None) -> 
     rule = r"FFT .*: the size of Nx must be known to the operator or given in sizes, as an integer"
     with pytest.raises(ValueError, match=rf"{rule} from 0, got"):
         input_lengths(FFT(1), sizes)
-    with pytest.raises(ValueError, match=r"the size of \.\.\. must be known"):
-        input_lengths(FFT(1), {"Nx": 3}, of_run=None)
+
+
+def test_the_space_of_inputs_follows_from_sizes_or_from_a_tensor() -> None:
+    A = Diagonal(torch.ones(3, dtype=torch.float32), ("...", "N"))
+    assert input_space(A) == ([3], torch.float32, torch.device("cpu"))
+    assert input_space(A, {"...": 2}, dtype=torch.float64)[:2] == ([2, 3], torch.float64)
+    like = torch.ones(4, 3, dtype=torch.complex64)
+    assert input_space(A, like=like) == ([4, 3], torch.complex64, torch.device("cpu"))
+    assert input_space(A, like=like, device="meta").device == "meta"
+    assert input_space(FFT(1), {"Nx": 2}) == ([2], torch.float64, None)
+    with pytest.raises(ValueError, match=r"Diagonal .*: sizes must not be given beside like"):
+        input_space(A, {"N": 3}, like)
+    with pytest.raises(TypeError, match=r"Diagonal .*: like must be a torch.Tensor, got <class"):
+        input_space(A, like=3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Diagonal: N must have size 3, got 2"):
+        input_space(A, like=torch.ones(2))
+
+
+def test_every_function_takes_sizes_or_a_tensor_like_the_input() -> None:
+    A = FFT(1, norm="backward")
+    like = torch.empty(4, dtype=torch.complex64)
+    for given in ({"sizes": {"Nx": 4}}, {"like": like}):
+        assert A.to_dense(**given).shape == (4, 4)
+        assert A.to_scipy(**given).shape == (4, 4)
+        dottest(A, **given)
+        assert float(alg.operator_norm(A, **given)) == pytest.approx(2, rel=1e-4)
+        assert alg.svd(A, 1, **given).S.tolist() == pytest.approx([2], rel=1e-4)
+        trace = alg.estimate_trace(A.N, 4, **given).value
+        assert complex(trace) == pytest.approx(16, rel=1e-4)
+        assert alg.estimate_diagonal(A.N, 2, **given).value.shape == (4,)
+    assert A.to_dense(like=like).dtype is A.to_dense(sizes={"Nx": 4}, dtype=like.dtype).dtype
+    assert str(A.to_scipy(like=like).dtype) == "complex64"
+    assert alg.svd(A, 1, like=like).V.dtype is torch.complex64
+    for solve in (alg.operator_norm, alg.estimate_trace):
+        with pytest.raises(ValueError, match=r"must be given, got \['like', 'sizes'\]"):
+            solve(A, like=like, sizes={"Nx": 4})

@@ -15,8 +15,8 @@ from nameddim import ELLIPSES, ND
 
 from .._base._linop import NamedLinop
 from .._base._roles import Role
-from .._base._sizes import input_lengths
-from .._kernels._dtype import in_precision_of, promoted
+from .._base._sizes import input_space
+from .._kernels._dtype import in_precision_of
 
 if TYPE_CHECKING:
     from numpy import dtype as Dtype
@@ -38,17 +38,20 @@ class ArrayFunctions:
         sizes: Mapping[str, int] | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
+        like: Tensor | None = None,
     ) -> None:
-        if dtype is None:
-            dtype = promoted((*linop.parameters(), *linop.buffers()), torch.float64).to_real()
+        if device is None and like is None:
+            device = _device_of(linop)
+        space = input_space(linop, sizes, like, dtype, device)
+        dtype = space.dtype if dtype is not None else space.dtype.to_real()
         if dtype not in _DTYPES:
             raise TypeError(
                 f"{linop.signature}: the dtype of NumPy vectors must be one of {[*_DTYPES]}, "
                 f"got {dtype}"
             )
         self.linop, self.real = linop, dtype.to_real()
-        self.device = _device_of(linop) if device is None else torch.device(device)
-        self.ilengths = tuple(input_lengths(linop, sizes))
+        self.device = torch.device(space.device or "cpu")
+        self.ilengths = tuple(space.shape)
         with torch.no_grad():
             y = linop(torch.zeros(self.ilengths, dtype=dtype, device=self.device))
         self.olengths = tuple(y.shape)

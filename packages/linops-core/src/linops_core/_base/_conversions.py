@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from ._dimensions import DimensionedModule
-from ._sizes import input_lengths
+from ._sizes import input_space
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -27,6 +26,8 @@ class Conversions(DimensionedModule):
         sizes: Mapping[str, int] | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
+        *,
+        like: Tensor | None = None,
     ) -> Tensor:
         """Return the matrix of the operator.
 
@@ -41,6 +42,8 @@ class Conversions(DimensionedModule):
             them, which is complex for a Fourier transform.
         device : torch.device or str, optional
             Of the unit vectors; that of the operator's input by default.
+        like : Tensor, optional
+            Any tensor of the shape, dtype and device of the input, in the place of these three.
 
         Returns
         -------
@@ -50,9 +53,9 @@ class Conversions(DimensionedModule):
         Raises
         ------
         TypeError
-            If ``sizes`` is no mapping.
+            If ``sizes`` is no mapping, or ``like`` no tensor.
         ValueError
-            If the size of an input dimension is not known.
+            If the size of an input dimension is not known, or both are given.
 
         Examples
         --------
@@ -63,13 +66,8 @@ class Conversions(DimensionedModule):
         >>> FFT(1).to_dense({"Nx": 2}).dtype
         torch.complex128
         """
-        lengths = input_lengths(self, sizes)
+        lengths, dtype, device = input_space(self, sizes, like, dtype, device)
         n_columns = torch.Size(lengths).numel()
-        if dtype is None:
-            tensors = (*self.parameters(), *self.buffers())
-            dtypes = [t.dtype for t in tensors if t.is_floating_point() or t.is_complex()]
-            dtype = reduce(torch.promote_types, dtypes) if dtypes else torch.float64
-        device = next(iter(self.input_devices), None) if device is None else device
         # Where there are no columns, one empty vector tells the number and the dtype of the rows.
         basis = torch.eye(max(n_columns, 1), n_columns, dtype=dtype, device=device)
         columns = [self(row.reshape(lengths)).flatten() for row in basis]
@@ -80,6 +78,8 @@ class Conversions(DimensionedModule):
         sizes: Mapping[str, int] | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
+        *,
+        like: Tensor | None = None,
     ) -> LinearOperator:
         """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
 
@@ -96,6 +96,8 @@ class Conversions(DimensionedModule):
         device : torch.device or str, optional
             Where the operator is applied: the device of the weights by default. Vectors stay on
             the CPU, and are copied there and back.
+        like : Tensor, optional
+            As in :meth:`to_dense`.
 
         Returns
         -------
@@ -119,4 +121,4 @@ class Conversions(DimensionedModule):
         >>> A.shape, A.dtype
         ((2, 2), dtype('float32'))
         """
-        return self._as_scipy(self, sizes, dtype, device)
+        return self._as_scipy(self, sizes, dtype, device, like)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import TypeGuard, TypeVar
+from typing import NamedTuple, TypeGuard, TypeVar
+
+import torch
+from torch import Tensor
 
 from nameddim import ELLIPSES, ND, NamedDimension
 
+from .._kernels._dtype import promoted
 from ._dimensions import DimensionedModule
 
 Item = TypeVar("Item")
@@ -47,15 +51,52 @@ def by_dimension(
     return {one_dimension(owner, f"a key of {argument}", dim): size for dim, size in sizes.items()}
 
 
+class InputSpace(NamedTuple):
+    """Which tensors an operator is applied to."""
+
+    shape: list[int]
+    dtype: torch.dtype
+    device: torch.device | str | None
+
+
+def input_space(
+    linop: DimensionedModule,
+    sizes: Mapping[str, int] | None = None,
+    like: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    *,
+    default: torch.dtype = torch.float64,
+) -> InputSpace:
+    """Return the space of inputs: as of a tensor that is ``like`` them, or of given sizes.
+
+    Without it, the dtype is that of the weights, else the default, and the device the first one
+    on which the operator takes inputs.
+    """
+    if like is None:
+        known = promoted((*linop.parameters(), *linop.buffers()), default)
+        first = next(iter(linop.input_devices), None)
+        lengths = input_lengths(linop, sizes)
+        return InputSpace(lengths, dtype or known, first if device is None else device)
+    if sizes is not None:
+        raise ValueError(
+            f"{linop.signature}: sizes must not be given beside like, which has them, got {sizes}"
+        )
+    if not isinstance(like, Tensor):
+        raise TypeError(f"{linop.signature}: like must be a torch.Tensor, got {type(like)}")
+    linop._check_input(like)
+    return InputSpace([*like.shape], dtype or like.dtype, like.device if device is None else device)
+
+
 def input_lengths(
-    linop: DimensionedModule, sizes: Mapping[str, int] | None, of_run: Sequence[int] | None = ()
+    linop: DimensionedModule, sizes: Mapping[str, int] | None, of_run: Sequence[int] = ()
 ) -> list[int]:
     """Return the size of each input dimension, known or given; of a ``...`` those ``of_run``."""
     given = by_dimension(linop.name, sizes)
     lengths: list[int] = []
     for dim, known in zip(linop.ishape, linop.sizes("input"), strict=True):
         size = given.get(dim, known)
-        if size is None and dim == ELLIPSES and of_run is not None:
+        if size is None and dim == ELLIPSES:
             lengths += of_run
         elif not isinstance(size, Integral) or size < 0:
             raise ValueError(

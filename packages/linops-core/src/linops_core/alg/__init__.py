@@ -5,7 +5,8 @@ What holds for all of them:
 - A is a NamedLinop, or a function. A function comes with ``adjoint=`` where its adjoint is needed,
   and with a vector (``like``, ``v_init``) where the space of its input has to be known: any tensor
   of its shape, dtype and device. Otherwise ``sizes`` gives the sizes of those dimensions of the
-  input that the operator does not know, and vectors are random, from ``seed``.
+  input that the operator does not know (a ``...`` that is not given stands for none), and vectors
+  are random, from ``seed``.
 - y is one vector, real or complex, of the shape of the output of A.
 - ``lsqr``, ``lsmr``, ``fista``, ``admm`` and ``pdhg`` take a list or tuple of operators of one
   input, then with lists of vectors y, of proximal maps and of adjoints, one for each.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._base._linop import NamedLinop
-from .._base._sizes import input_lengths
+from .._base._sizes import input_space
 
 
 class AdjointError(ValueError):
@@ -72,11 +72,12 @@ def dottest(
     A: NamedLinop,
     sizes: Mapping[str, int] | None = None,
     *,
-    dtypes: Sequence[torch.dtype] = (torch.float64, torch.complex128),
+    dtypes: Sequence[torch.dtype] | None = None,
     trials: int = 3,
     rtol: float | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
+    like: Tensor | None = None,
 ) -> None:
     r"""Check :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` on random vectors.
 
@@ -86,10 +87,14 @@ def dottest(
     ----------
     A : NamedLinop
     sizes : mapping of dimension to int, optional
-        Sizes of the input's dimensions that the operator does not know. A ``...`` for which
-        nothing is given stands for one dimension of size 2.
+        Sizes of the input's dimensions that the operator does not know. A ``...`` that is not
+        given stands for no dimension.
+    dtypes : sequence of torch.dtype, optional
+        Of the vectors: that of ``like`` by default, else float64 and complex128.
     trials : int
         Pairs of vectors for each of the ``dtypes``.
+    like : Tensor, optional
+        Any tensor of the shape, dtype and device of the input, in the place of ``sizes``.
     rtol : float, optional
         As for :func:`is_adjoint`.
 
@@ -119,7 +124,9 @@ def dottest(
     got 0.25 times the adjoint
     """
     generator = torch.Generator().manual_seed(seed)
-    lengths = input_lengths(A, sizes, of_run=[2])
+    lengths, own, device = input_space(A, sizes, like, device=device)
+    if dtypes is None:
+        dtypes = (torch.float64, torch.complex128) if like is None else (own,)
     factors: list[complex] = []
     wrong = False
     for dtype, _ in product(dtypes, range(trials)):

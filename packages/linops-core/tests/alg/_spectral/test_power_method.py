@@ -129,8 +129,7 @@ def test_a_real_vector_becomes_complex_where_the_operator_needs_it() -> None:
 
 def test_sizes_that_the_operator_does_not_know_are_given() -> None:
     assert float(operator_norm(FFT(1), sizes={"...": 1, "Nx": 4})) == pytest.approx(1, rel=1e-4)
-    with pytest.raises(ValueError, match=r"FFT .*: the size of \.\.\. must be known to the op"):
-        operator_norm(FFT(1), sizes={"Nx": 4})
+    assert float(operator_norm(FFT(1), sizes={"Nx": 4})) == pytest.approx(1, rel=1e-4)
     with pytest.raises(TypeError, match=r"a function must come with a first vector, got"):
         operator_norm(lambda x: x, adjoint=lambda x: x)
     with pytest.raises(TypeError, match=r"the adjoint of a function must be given"):

@@ -15,8 +15,7 @@ from nameddim import ELLIPSES, ND, NamedDimension
 
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
-from ..._base._sizes import input_lengths
-from ..._kernels._dtype import promoted
+from ..._base._sizes import input_space
 from ..._kernels._tracing import is_recorded
 from ._checks import Operator, check_vector, finite
 
@@ -111,21 +110,36 @@ def random_like(x: Tensor, generator: Generator | None = None, count: int | None
 
 
 def input_or_random(
-    owner: str, A: Operator, name: str, x: Tensor | None, sizes: Mapping[str, int] | None, seed: int
+    owner: str,
+    A: Operator,
+    name: str,
+    x: Tensor | None,
+    sizes: Mapping[str, int] | None,
+    seed: int,
+    like: Tensor | None = None,
 ) -> tuple[Tensor, Generator]:
-    """Return x, or normal numbers in the space of the inputs of A, and the generator for more."""
+    """Return x, or normal numbers in the space of the inputs of A, and the generator for more.
+
+    That space is the one of ``like``, or follows from A and the sizes.
+    """
     if not isinstance(seed, Integral) or isinstance(seed, bool):
         raise TypeError(f"{owner}: seed must be an integer, got {seed!r}")
     generator = Generator().manual_seed(int(seed) % 2**63)
+    given = {name: x, "like": like, "sizes": sizes}
+    names = [key for key, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{owner}: one of {', '.join(given)} must be given, got {names}")
+    if like is not None:
+        check_vector(owner, "like", like)
+        return random_like(like, generator), generator
     if x is not None:
         check_vector(owner, name, x)
         return x, generator
     if not isinstance(A, NamedLinop):
         raise TypeError(f"{owner}: a function must come with a first vector, got {A!r} alone")
-    lengths = input_lengths(A, sizes, of_run=None)
-    dtype = promoted((*A.parameters(), *A.buffers()), torch.get_default_dtype())
-    device = next(iter(A.input_devices), "cpu")
-    return random_like(torch.empty(lengths, dtype=dtype, device=device), generator), generator
+    shape, dtype, device = input_space(A, sizes, default=torch.get_default_dtype())
+    space = torch.empty(shape, dtype=dtype, device=device or "cpu")
+    return random_like(space, generator), generator
 
 
 @dataclass(frozen=True)
