@@ -144,5 +144,5 @@ def test_every_function_takes_sizes_or_a_tensor_like_the_input() -> None:
     assert str(A.to_scipy(like=like).dtype) == "complex64"
     assert alg.svd(A, 1, like=like).V.dtype is torch.complex64
     for solve in (alg.operator_norm, alg.estimate_trace):
-        with pytest.raises(ValueError, match=r"must be given, got \['like', 'sizes'\]"):
+        with pytest.raises(ValueError, match=r"must be given alone, got \['like', 'sizes'\]"):
             solve(A, like=like, sizes={"Nx": 4})

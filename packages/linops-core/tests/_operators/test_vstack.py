@@ -187,6 +187,16 @@ def test_a_name_of_the_only_dimension_of_an_output_may_stay() -> None:
     assert rows.oshape == ("Rows1",)
 
 
+def test_a_length_that_one_operand_knows_is_that_of_the_others() -> None:
+    C = dense("MN", "NK", M=1, N=2, K=3)
+    for V in (VStack(Identity(("N", "K")), C), HStack(Identity(("N", "K")), C.H)):
+        assert V.size("Rows") == 4 or V.size("Columns") == 4
+        torch.testing.assert_close(V.H.to_dense(), V.to_dense().mH)
+    loose = Dense(values(3, 2), ("M", "N"), ("N", "K"), ("M", "K"))  # any K
+    V = VStack(loose, C, batch_dims=())
+    assert [tuple(block.shape) for block in V.blocks(V(values(2, 3)))] == [(3, 3), (1, 2)]
+
+
 def test_stacks_are_operands_of_stacks() -> None:
     inner = VStack(A, B, batch_dims=())
     outer = VStack(inner, B, batch_dims=())

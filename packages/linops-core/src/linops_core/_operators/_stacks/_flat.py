@@ -93,13 +93,14 @@ def flattened(
     batch: Sequence[NamedDimension],
     dim: NamedDimension,
     sizes: Mapping[str, int] | None,
+    shared: Sequence[int | None] = (),
 ) -> FlatPart:
     """Return the operator whose input or output is its batch dimensions, and one more.
 
     Where a single dimension is left it is renamed, so that it can be sliced as before. Others are
-    merged, in their order.
+    merged, in their order. ``shared`` are the lengths of the other side that operators know.
     """
-    lengths = _lengths(owner, linop, side, batch, by_dimension(owner, sizes))
+    lengths = _lengths(owner, linop, side, batch, by_dimension(owner, sizes), shared)
     names = dims_of(linop.shape, side)
     axes = {name: "..." if name == ELLIPSES else f"axis{at}" for at, name in enumerate(names)}
     before = " ".join(axes.values())
@@ -132,6 +133,7 @@ def _lengths(
     side: Side,
     batch: Sequence[NamedDimension],
     given: Mapping[NamedDimension, int],
+    shared: Sequence[int | None],
 ) -> dict[NamedDimension, int]:
     """Return the lengths of the dimensions that are not a batch of all operands."""
     lengths: dict[NamedDimension, int] = {}
@@ -140,7 +142,11 @@ def _lengths(
         raise ValueError(
             f"{owner}: the dimensions of the {side} must have names, got {linop.signature}"
         )
-    for name, known in zip(names, linop.sizes(side), strict=True):
+    across = {there: here for here, there in linop.linked_positions()}
+    if side == "input":
+        across = {here: there for there, here in across.items()}
+    for place, (name, own) in enumerate(zip(names, linop.sizes(side), strict=True)):
+        known = shared[across[place]] if own is None and shared and place in across else own
         if name in batch:
             continue
         if name == ELLIPSES:

@@ -43,10 +43,11 @@ class FlatSideBySide(SideBySide):
                 operands = sharing(owner, operands, side)
         whole: Side = "input" if "output" in names else "output"
         batch = shared_batch(owner, operands, whole, batch_dims)
+        shared = known_lengths(operands, whole) if len(names) == 1 else ()
         blocks: dict[Side, Blocks] = {}
         for side in names:
             dim = flat_name(owner, operands, side, batch, names[side])
-            parts = [flattened(owner, linop, side, batch, dim, sizes) for linop in operands]
+            parts = [flattened(owner, linop, side, batch, dim, sizes, shared) for linop in operands]
             operands = [part.linop for part in parts]
             lengths = tuple(part.length for part in parts)
             layouts = tuple(part.layout for part in parts)
@@ -94,6 +95,12 @@ def sharing(owner: str, linops: Sequence[NamedLinop], side: Side) -> list[NamedL
         raise ValueError(
             f"{owner}: all operands must have one {side}, got {shapes}: {error}"
         ) from error
+
+
+def known_lengths(linops: Sequence[NamedLinop], side: Side) -> list[int | None]:
+    """Return the lengths of a side that operators share, each as the first one knows it."""
+    known = zip(*(linop.sizes(side) for linop in linops), strict=True)
+    return [next((size for size in each if size is not None), None) for each in known]
 
 
 class VStack(FlatSideBySide):

@@ -125,10 +125,11 @@ def input_or_random(
     if not isinstance(seed, Integral) or isinstance(seed, bool):
         raise TypeError(f"{owner}: seed must be an integer, got {seed!r}")
     generator = Generator().manual_seed(int(seed) % 2**63)
-    given = {name: x, "like": like, "sizes": sizes}
-    names = [key for key, value in given.items() if value is not None]
-    if len(names) > 1:
-        raise ValueError(f"{owner}: one of {', '.join(given)} must be given, got {names}")
+    given = [
+        key for key, value in ((name, x), ("like", like), ("sizes", sizes)) if value is not None
+    ]
+    if len(given) > 1:
+        raise ValueError(f"{owner}: {name}, like or sizes must be given alone, got {given}")
     if like is not None:
         check_vector(owner, "like", like)
         return random_like(like, generator), generator
