@@ -56,7 +56,7 @@ def radial_2d() -> None:
     locs = trajectories.radial_2d(402, N, N).reshape(-1, 2)
     x = torch.randn(N_COILS, N, N, dtype=torch.complex64)
     began = perf_counter()
-    A = NUFFT(locs, (N, N), ("K",), tol=1e-3, toeplitz=True)
+    A = NUFFT(locs, (N, N), ("K",), tol=2.5e-3, toeplitz=True)
     y = A(x)
     A.H(y)
     set_up = perf_counter() - began
@@ -64,14 +64,19 @@ def radial_2d() -> None:
 
     forward, adjoint = with_peers(A, locs, x, y, eps=3e-4)
     title = f"NUFFT, radial, {len(locs)} points, {N_COILS} x {N} x {N} complex64"
-    for name, way in forward.items():
-        error = float((way() - exact).norm() / exact.norm())
+    errors = {name: float((way() - exact).norm() / exact.norm()) for name, way in forward.items()}
+    for name, error in errors.items():
         print(f"  error of {name}: {error:.1e}")
         assert error < 1e-2
+    assert errors["NUFFT"] <= min(1e-3, errors.get("finufft, planned", 1.0)), errors
     targets = {"NUFFT": 0.6}
-    timings = interleaved(forward, rounds=9)
-    print_timings(title, timings, targets)
-    print_timings(f"{title}, adjoint", interleaved(adjoint, rounds=9), targets)
+    timings, of_adjoint = interleaved(forward, rounds=9), interleaved(adjoint, rounds=9)
+    for name, both in ((title, timings), (f"{title}, adjoint", of_adjoint)):
+        print_timings(name, both, targets)
+        if "sigpy" in both:
+            ratio = both["NUFFT"].seconds / both["sigpy"].seconds
+            print(f"  NUFFT took {ratio:.3f} of the time of sigpy")
+            record(name, "NUFFT against sigpy", ratio, "x", target=0.15)
     applications = set_up / timings["NUFFT"].seconds
     print(f"  the set-up, with one application of each, takes {applications:.1f} applications")
     record(title, "set-up in applications", applications, "x", target=10)

@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import torch
 from calls import Work
 from torch import Tensor
 
+_DECLARED: list[torch.library.Library] = []  # which last as long as these objects
 PEERS = ("sigpy", "pylops", "mrpro")
 
 
@@ -55,10 +57,24 @@ def importable(names: Iterable[str]) -> dict[str, Any]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                if name == "mrpro":
+                    _let_torchvision_load()
                 found[name] = importlib.import_module(name)
         except Exception as error:  # whatever goes wrong there, the others can be timed
             print(f"{name} is left out: {type(error).__name__}: {error}")
     return found
+
+
+def _let_torchvision_load() -> None:
+    """Declare two functions that it expects, and mrpro does not call, where its binaries differ."""
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError:
+        boxes = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        library = torch.library.Library("torchvision", "DEF")
+        for function in ("nms", "qnms"):
+            library.define(function + boxes)
+        _DECLARED.append(library)
 
 
 def _sigpy(sigpy: Any, maps: Tensor, image: Tensor, mask: Tensor) -> Work:
