@@ -37,3 +37,11 @@ A = NUFFT(torch.zeros(3, 2), (4, 4), ("K",))
 def test_bad_arguments(linop: NUFFT, weights: Tensor, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=f"toeplitz_kernel: {match}"):
         toeplitz_kernel(linop, weights)
+
+
+@pytest.mark.parametrize("weights", [None, torch.ones(0, 3, dtype=torch.float64)])
+def test_no_frames_have_no_kernels(weights: Tensor | None) -> None:
+    A = NUFFT(torch.zeros(0, 3, 2), (5, 4), ("T", "K"), batch_shape=("T",))
+    found = toeplitz_kernel(A, weights)
+    assert found.shape == (0, 10, 8)
+    assert found.dtype == (torch.float32 if weights is None else torch.float64)

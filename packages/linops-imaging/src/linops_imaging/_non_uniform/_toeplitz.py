@@ -12,7 +12,7 @@ from torch import Tensor
 from ._kaiser_bessel import padded_size
 
 # Bytes of the grid of a convolution that is computed at a time, or that of one image if it is more.
-_STEP = 2**22
+_STEP = 2**20
 
 
 def convolution_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -66,29 +66,30 @@ def kernel_of(
 
 def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int]) -> Tensor:
     """Return images (B, ...) convolved with what has the transform ``kernel``, some at a time."""
-    axes = tuple(range(-len(sizes), 0))
     result = torch.empty_like(x, memory_format=torch.contiguous_format)
     step = max(1, _STEP // (kernel.numel() * x.element_size()))
+    padded, kernel = kernel.shape, kernel.movedim(0, -1).contiguous()
     for some, part in zip(x.split(step), result.split(step), strict=True):
-        part.copy_(_cropped(_spectrum(some, kernel, axes).mul_(kernel), sizes, axes))
+        part.copy_(_cropped(_spectrum(some, padded).mul_(kernel), sizes))
     return result
 
 
-def _spectrum(x: Tensor, kernel: Tensor, axes: Sequence[int]) -> Tensor:
-    """Return the transform of x with zeros behind it: first where there are fewest of them."""
-    last, first = axes[-2:], axes[:-2]
-    x = torch.fft.fftn(x, [kernel.shape[axis] for axis in last], last)
-    for axis in reversed(first):
-        x = torch.fft.fft(x, kernel.shape[axis], axis)
+def _spectrum(x: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return the transform of x with zeros behind it, its first axis last.
+
+    Each axis is transformed where it is contiguous, and before the others have their zeros.
+    """
+    for number, size in enumerate(reversed(sizes)):
+        if number:
+            x = x.movedim(-1, -len(sizes)).contiguous()
+        x = torch.fft.fft(x, size)
     return x
 
 
-def _cropped(x: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor:
-    """Return the first elements of the inverse transform of x."""
-    last, first = axes[-2:], axes[:-2]
-    for axis in first:
-        x = torch.fft.ifft(x, dim=axis).narrow(axis, 0, sizes[axis])
-    x = torch.fft.ifftn(x, dim=last)
-    for axis in last:
-        x = x.narrow(axis, 0, sizes[axis])
+def _cropped(x: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return the first elements of the inverse transform of x, whose first axis is last."""
+    for number, size in enumerate(sizes):
+        if number:
+            x = x.movedim(-len(sizes), -1)
+        x = torch.fft.ifft(x).narrow(-1, 0, size)
     return x

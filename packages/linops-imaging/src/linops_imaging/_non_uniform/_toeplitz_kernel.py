@@ -10,6 +10,7 @@ from torch import Tensor
 from linops_core import Chain, Diagonal
 
 from ._nufft import NUFFT
+from ._toeplitz import convolution_sizes
 from ._toeplitz_normal import ToeplitzNormal
 
 
@@ -72,6 +73,12 @@ def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
         shapes = A.interpolate.shape.other_shapes
         D = Diagonal.from_weight(weights.detach(), shapes["locs_shape"][:-1], A.oshape)
         chain = cast(Chain, A.H @ D @ A)
-    kernels = torch.stack([*ToeplitzNormal(chain).kernels()])
-    n_frame_axes = len(A.interpolate.shape.other_shapes["frames"])
-    return kernels.reshape(*lengths[:n_frame_axes], *kernels.shape[1:])
+    kernels = [*ToeplitzNormal(chain).kernels()]
+    frames = lengths[: len(A.interpolate.shape.other_shapes["frames"])]
+    shape = (*frames, *convolution_sizes(A.grid_size))
+    if not kernels:
+        dtype = (
+            A.locs.dtype if weights is None else torch.promote_types(A.locs.dtype, weights.dtype)
+        )
+        return A.locs.new_empty(shape, dtype=dtype)
+    return torch.stack(kernels).reshape(shape)
