@@ -129,7 +129,7 @@ class Passing(Diagonal):
     """Looks its weight up and does nothing, so that what is timed is all but the work."""
 
     @staticmethod
-    def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+    def fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
         """Return x."""
         linop.weight_part("weight")
         return x
