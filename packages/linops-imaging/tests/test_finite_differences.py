@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from linops_core import NamedLinop, Role, SplitError
+from linops_core import Diagonal, NamedLinop, Role, SplitError
 from linops_core.testing import BaseNamedLinopTests, dottest
 from linops_imaging import FiniteDifference, Gradient, Laplacian, SymmetrizedGradient
 from nameddim import ND
@@ -331,3 +331,24 @@ def test_the_adjoint_is_matched_in_single_precision() -> None:
 def test_bad_arguments(make, error: type[Exception], match: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(error, match=match):
         make()
+
+
+def test_a_neighbour_says_where_the_grid_stands() -> None:
+    x = torch.randn(3, 2, 4, dtype=torch.float64)
+    D = Diagonal(torch.ones(3, 2, 4, dtype=torch.float64), ("Ny", "C", "Nx"))
+    for free, whole in [
+        (FiniteDifference("Ny", 3), FiniteDifference("Ny", 3, shape=D.ishape)),
+        (Laplacian("NxNy", [4, 3]), Laplacian("NxNy", [4, 3], shape=D.ishape)),
+        (Gradient("NxNy", [4, 3]), Gradient("NxNy", [4, 3], shape=D.ishape)),
+        (
+            SymmetrizedGradient("NxNy", [4, 3]) @ Gradient("NxNy", [4, 3]),
+            SymmetrizedGradient("NxNy", [4, 3], shape=D.ishape)
+            @ Gradient("NxNy", [4, 3], shape=D.ishape),
+        ),
+    ]:
+        A, B = free @ D, (D @ free.H).H
+        assert A.shape == B.shape == whole.shape
+        torch.testing.assert_close(A(x), whole(x))
+        torch.testing.assert_close(B(x), whole(x))
+        torch.testing.assert_close(A.N(x), whole.H(whole(x)))
+    assert Gradient("NxNy", [4, 3]).H.fitted_to((ND("C"), ND("Nx"), ND("Ny"))) is None

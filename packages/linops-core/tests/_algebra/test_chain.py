@@ -49,7 +49,7 @@ def test_wildcards_that_stay_are_resolved_later_all_along_the_chain() -> None:
 
 def test_neighbours_that_do_not_fit_are_refused_with_their_names() -> None:
     with pytest.raises(
-        ValueError, match=r"the output of Dense \(N\) -> \(M\) must fit the input of .*\(L\) -> "
+        ValueError, match=r"Chain: Diagonal expects \(L\) but Dense returns \(M\)\. If they are"
     ):
         Chain(matrix(2, 3), diagonal(2, "L"))
 

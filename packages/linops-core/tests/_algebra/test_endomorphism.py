@@ -53,7 +53,7 @@ def test_a_part_of_a_normal_does_not() -> None:
         if linop.role("N") is not Role.OPAQUE:
             assert not linop.split(linop, window).is_endomorphism
     assert A.N.split(A.N, {ND("N"): slice(0, 2)}).shape == A.N.shape
-    with pytest.raises(ValueError, match="must"):
+    with pytest.raises(ValueError, match=r"Dense expects \(N\) but Dense returns \(N1\)"):
         A.N.split(A.N, window) @ A.N.split(A.N, window)
 
 
@@ -74,9 +74,9 @@ def test_dimensions_inside_get_names_of_their_own_so_that_they_can_be_sliced() -
 
 def test_names_that_do_not_fit_are_not_guessed() -> None:
     N = matrix().N
-    with pytest.raises(ValueError, match=r"Chain: the output of .* must fit the input"):
+    with pytest.raises(ValueError, match=r"Chain: Diagonal expects \(K\) but Dense returns \(N1\)"):
         Diagonal(torch.ones(4), ("K",)) @ N
-    with pytest.raises(ValueError, match=r"Chain: the output of .* must fit the input"):
+    with pytest.raises(ValueError, match=r"Chain: Dense expects \(N\) but Dense returns \(M\)"):
         N @ matrix()
     with pytest.raises(ValueError, match=r"Add: all must have one shape"):
         N + Diagonal(torch.ones(4), ("K",))

@@ -16,6 +16,7 @@ from .._base._tile import Window
 from .._kernels._accumulate import accumulate
 from ._composite import Composite
 from ._endomorphism import landing_alike
+from ._fitting import fitted_input
 from ._same_space import check_operands, same_space, why_not_alike
 from ._supports import supports_side_by_side
 from ._threads import check_workers, combined
@@ -82,6 +83,15 @@ class Add(Composite):
     without_fftshift = Composite._operands_without_fftshift
     support = Composite._support_of_one
     _supports = supports_side_by_side
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the sum for an input with these dimensions; see :class:`NamedLinop`."""
+        found = [fitted_input(linop, dims) for linop in self.linops]
+        fitted = [linop for linop in found if linop is not None]
+        outputs = {linop.oshape for linop in fitted}
+        if len(fitted) < len(found) or len(outputs) > 1:
+            return None
+        return self.with_operands(fitted, NamedShape(dims, outputs.pop()))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""

@@ -16,6 +16,7 @@ from .._base._rules import rules
 from .._base._tile import Window
 from ._composite import Composite
 from ._endomorphism import following
+from ._fitting import fitted_input, fitted_neighbours, why_not_neighbours
 from ._identity import Identity
 from ._normal import fit_inner
 from ._normal_of import normal_of_chain
@@ -138,6 +139,16 @@ class Chain(Composite):
         rows = [part.tiles_at(windows) for part in self.linops]
         return self.with_operands_of_each(zip(*rows, strict=True))
 
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the chain for an input with these dimensions; see :class:`NamedLinop`."""
+        fitted: list[NamedLinop] = []
+        for linop in self.linops:
+            part = fitted_input(linop, fitted[-1].oshape if fitted else dims)
+            if part is None:
+                return None
+            fitted.append(part)
+        return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
+
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the chain with ``shape``, and what follows from it all along."""
         fitted, _ = fit(self.linops, shape)
@@ -214,7 +225,7 @@ def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
     Names travel from end to end and back: few ways, however long the chain is.
     """
     steps = range(len(fitted) - 1)
-    changed = True
+    changed, n_fits = True, 4 * len(fitted)
     while changed:
         changed = False
         for i in (*steps, *reversed(steps)):
@@ -225,8 +236,8 @@ def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
                 fitted[i] = before.resolved(oshape=after.ishape)
                 fitted[i + 1] = after.resolved(ishape=fitted[i].oshape)
             except ValueError as error:
-                raise ValueError(
-                    f"Chain: the output of {before.signature} must fit the input "
-                    f"of {after.signature}: {error}"
-                ) from error
+                pair, n_fits = fitted_neighbours(before, after), n_fits - 1
+                if pair is None or n_fits < 0:  # or two of them pull one to and fro
+                    raise ValueError(f"Chain: {why_not_neighbours(before, after)}") from error
+                fitted[i : i + 2] = pair
             changed |= fitted[i] is not before or fitted[i + 1] is not after

@@ -13,6 +13,7 @@ from nameddim import NamedDimension, is_wildcard
 from .._base._linop import NamedLinop
 from .._base._places import paired
 from .._base._unused_names import UnusedNames
+from ._fitting import with_inputs_alike
 from ._identity import Identity, is_identity
 from ._same_space import common_shape
 
@@ -37,6 +38,8 @@ def _spoken_to(before: Sequence[NamedLinop], linop: NamedLinop) -> NamedLinop:
             return linop
         if _takes(linop, earlier.ishape):
             return _renamed(linop.resolved(ishape=earlier.ishape), landing, before)
+        if (fitted := linop.fitted_to(earlier.ishape)) is not None:
+            return _renamed(fitted, landing, before)
     return linop
 
 
@@ -58,6 +61,10 @@ def _renamed(
 
 def landing_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
     """Return operators of one space to itself with one way to name what they return."""
+    try:
+        common_shape(linop.ishape for linop in linops)
+    except ValueError:
+        linops = with_inputs_alike(linops)
     lead = next((linop for linop in linops if linop.ishape != linop.oshape), None)
     if lead is None or not all(linop.is_endomorphism for linop in linops):
         return linops

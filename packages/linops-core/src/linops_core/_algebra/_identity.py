@@ -8,7 +8,9 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 
 
@@ -59,6 +61,14 @@ class Identity(SliceableLinop):
         return x
 
     adj_fn = fn
+
+    _takes_any_batch = True
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the identity of what has these dimensions, among them the own ones."""
+        if self.ishape == self.oshape and is_part_of(self.ishape, dims):
+            return linked(self, NamedShape(dims))
+        return super().fitted_to(dims)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: its other end has another name."""

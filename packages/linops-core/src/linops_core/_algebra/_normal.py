@@ -11,8 +11,9 @@ from nameddim import NamedDimension, NamedShape
 from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam, paired
 from .._base._roles import Role
-from .._base._sides import SIDES, dims_of
+from .._base._sides import SIDES, dims_of, with_dims_in_front
 from .._base._tile import Supports
+from ._fitting import fitted_input, fitted_neighbours
 from ._wrapper import Wrapper
 
 
@@ -92,6 +93,19 @@ class Normal(Wrapper):
         found: Supports = dict.fromkeys(dims)
         return found | self.linop._supports([dim for dim in found if self._may_be_cut(dim)])
 
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the normal operator for an input with these dimensions; see `NamedLinop`."""
+        if self.ishape != self.linop.ishape:
+            return None  # its rows, called by other names than those of A
+        fitted = fitted_input(self.linop, dims)
+        shape = NamedShape(dims)
+        if self.oshape != self.ishape:
+            in_front = with_dims_in_front(self._shape, dims)
+            if in_front is None:
+                return None
+            shape = in_front
+        return None if fitted is None else self.with_operands([fitted], shape)
+
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the normal operator with ``shape``, of the operator with its input's."""
         of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
@@ -99,13 +113,15 @@ class Normal(Wrapper):
 
 
 def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
-    """Return both with their wildcards resolved by each other."""
+    """Return both with their wildcards resolved by each other, or fitted by name."""
     reason = f"it returns {len(inner.oshape)} dimensions"
     try:
         linop = linop.resolved(oshape=inner.ishape)
         inner = inner.resolved(ishape=linop.oshape)
     except ValueError as error:
-        reason = str(error)
+        reason, pair = str(error), fitted_neighbours(linop, inner)
+        if pair is not None and len(pair[1].oshape) == len(pair[0].oshape):
+            return pair
     else:
         if len(inner.oshape) == len(linop.oshape):
             return linop, inner

@@ -13,6 +13,7 @@ from nameddim import NamedDimension, NamedShape
 from .._base._arithmetic import is_scalar
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import multiplied
 
@@ -80,6 +81,12 @@ class Scalar(SliceableLinop):
     def factor(self) -> Tensor | complex:
         """Return w: Python's number, or the tensor that is there when it is asked for."""
         return self.weight_part("weight") if self._weights else self.weight
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the multiplication of what has these dimensions, among them the own ones."""
+        if not is_part_of(self.ishape, dims) or self.ishape != self.oshape:
+            return None
+        return linked(self, NamedShape(dims, weight_shape=()))
 
     def extra_repr(self) -> str:
         """Return what ``repr`` says of the weight."""

@@ -9,6 +9,7 @@ from nameddim import NamedDimension, NamedShape
 from .._base._linop import NamedLinop
 from .._base._tile import Supports, Window
 from ._composite import Composite
+from ._fitting import fitted_input
 
 
 class Wrapper(Composite):
@@ -57,6 +58,14 @@ class Wrapper(Composite):
     conj = Composite._conj_of_operands
     without_fftshift = Composite._operands_without_fftshift
     support = Composite._support_of_one
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the same around the operand for an input with these dimensions."""
+        sides = (self.ishape, self.oshape)
+        fitted = fitted_input(self.linop, dims)
+        if fitted is None or sides != (self.linop.ishape, self.linop.oshape):
+            return None
+        return self.with_operands([fitted], NamedShape(fitted.ishape, fitted.oshape))
 
     def own_normal(self) -> NamedLinop:
         """Return the same around the normal operator."""

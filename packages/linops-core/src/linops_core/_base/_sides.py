@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from nameddim import ELLIPSES, NamedDimension, NamedShape
+from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
 
 Side: TypeAlias = Literal["input", "output"]
 """The side of an operator that is meant."""
@@ -53,3 +53,12 @@ def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) ->
     if "batch_shape" in others:
         others["batch_shape"] = (*front, *others["batch_shape"])
     return NamedShape((*front, *shape.ishape), (*front, *shape.oshape), **others)
+
+
+def is_part_of(own: tuple[NamedDimension, ...], dims: tuple[NamedDimension, ...]) -> bool:
+    """Whether ``dims`` has all names of ``own`` in their order; a ``...`` is any run, also none."""
+    names = [dim for dim in own if dim != ELLIPSES]
+    if any(map(is_wildcard, names)) or len(names) == len(own) == len(dims):
+        return False
+    among = iter(dims)
+    return all(dim in among for dim in names)

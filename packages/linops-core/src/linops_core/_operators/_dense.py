@@ -8,6 +8,8 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, Dim, NamedDimension, NamedShape, as_dims
 
+from .._base._copying import linked
+from .._base._linop import NamedLinop
 from .._base._sliceable import SliceableLinop
 from .._kernels._contraction import Contraction, letters_of
 from ._grid_names import Dims
@@ -50,6 +52,7 @@ class Dense(SliceableLinop):
     """
 
     weight: Tensor
+    _takes_any_batch = True
 
     def __init__(
         self,
@@ -66,9 +69,14 @@ class Dense(SliceableLinop):
         broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
         self.register_weight("weight", weight, "weightshape", broadcast)
         self._check_dims(weight_dims, broadcast)
-        of_weight, of_x, of_y = letters_of(weight_dims, inputs, outputs)
-        self._forward = Contraction(of_weight, of_x, of_y)
-        self._backward = Contraction(of_weight, of_y, of_x)
+        self._forward, self._backward = _both_ways(weight_dims, inputs, outputs)
+
+    def _fitted_with(self, shape: NamedShape) -> NamedLinop:
+        sides = (shape.ishape, shape.oshape)
+        if self.fn is not type(self).fn:  # of an adjoint
+            sides = sides[::-1]
+        forward, backward = _both_ways(shape.other_shapes["weightshape"], *sides)
+        return linked(self, shape, _forward=forward, _backward=backward)
 
     def _check_dims(
         self, weight_dims: tuple[NamedDimension, ...], broadcast: tuple[NamedDimension, ...]
@@ -128,3 +136,9 @@ class Dense(SliceableLinop):
     def adj_fn(linop: Dense, x: Tensor, /) -> Tensor:
         """Return the sum over the output's dimensions of conj(w) x."""
         return linop._backward(linop.weight_part("weight").conj(), x)
+
+
+def _both_ways(weight: Dims, inputs: Dims, outputs: Dims) -> tuple[Contraction, Contraction]:
+    """Return the sums of the operator and of its adjoint."""
+    of_weight, of_x, of_y = letters_of(weight, inputs, outputs)
+    return Contraction(of_weight, of_x, of_y), Contraction(of_weight, of_y, of_x)

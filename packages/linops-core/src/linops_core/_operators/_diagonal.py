@@ -10,11 +10,12 @@ from typing import Self, SupportsFloat, SupportsIndex
 from torch import Tensor
 from torch.nn import Parameter
 
-from nameddim import ELLIPSES, AnyDim, NamedShape, as_dims
+from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._changes import TensorState
@@ -137,6 +138,15 @@ class Diagonal(SliceableLinop):
         return multiplied(weight.conj(), multiplied(weight, x))
 
     adj_normal_fn = normal_fn
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the multiplication along these dimensions, among them the own ones in order."""
+        others = dict(self._shape.other_shapes)
+        own = {dim for names in others.values() for dim in names}
+        if not is_part_of(self.ishape, dims) or own & {*dims} - {*self.ishape}:
+            return None
+        alignment = axes_along(*letters_of(others["weight_shape"], dims))
+        return linked(self, NamedShape(dims, **others), _alignment=alignment)
 
     def aligned_weight(self, ndim: int) -> Tensor:
         """Return a view of the weight that broadcasts against an input of ``ndim`` axes."""

@@ -140,6 +140,10 @@ class FFT(GridOperator[AxisMap]):
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 
+    def linked_positions(self) -> Sequence[tuple[int, int]]:
+        """Return that all dimensions keep their lengths and places."""
+        return [(position, position) for position in range(len(self.ishape))]
+
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
         shapes = self.shape.other_shapes

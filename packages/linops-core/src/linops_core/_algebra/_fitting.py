@@ -1,0 +1,118 @@
+"""Neighbours that do not fit as they are: fitted by name, or the message that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nameddim import ELLIPSES, NamedDimension, is_wildcard, iscompatible
+
+from .._base._linop import NamedLinop
+
+Dims = tuple[NamedDimension, ...]
+
+
+def fitted_input(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
+    """Return the operator for an input with exactly these dimensions, None if there is none."""
+    if linop.ishape == dims:
+        return linop
+    try:
+        fitted: NamedLinop | None = linop.resolved(ishape=dims)
+    except ValueError:
+        fitted = linop.fitted_to(dims)
+    return fitted if fitted is not None and fitted.ishape == dims else None
+
+
+def fitted_output(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
+    """Return the operator for an output with exactly these dimensions, None if there is none."""
+    try:
+        fitted = fitted_input(linop.H, dims)
+    except NotImplementedError:  # there is no adjoint
+        return None
+    return None if fitted is None else fitted.H
+
+
+def fitted_neighbours(
+    before: NamedLinop, after: NamedLinop
+) -> tuple[NamedLinop, NamedLinop] | None:
+    """Return both so that the second takes what the first returns, None if there is no way."""
+    later = fitted_input(after, before.oshape)
+    if later is not None:
+        return before, later
+    earlier = fitted_output(before, after.ishape)
+    return None if earlier is None else (earlier, after)
+
+
+def with_inputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
+    """Return the operators for the input of one of them, the first to which all can be fitted."""
+    for target in dict.fromkeys(linop.ishape for linop in linops):
+        fitted = [fitted_input(linop, target) for linop in linops]
+        found = [linop for linop in fitted if linop is not None]
+        if len(found) == len(linops):
+            return found
+    return linops
+
+
+def why_not_neighbours(before: NamedLinop, after: NamedLinop) -> str:
+    """Return the message that ``after`` does not take what ``before`` returns, with a remedy."""
+    return (
+        f"{after.name} expects ({_text(after.ishape)}) but {before.name} returns "
+        f"({_text(before.oshape)}). {_remedy(before, after)}"
+    )
+
+
+def _remedy(before: NamedLinop, after: NamedLinop) -> str:
+    returned, expected = _named(before.oshape), _named(after.ishape)
+    turned = (after, before.oshape, after.oshape), (before, before.ishape, after.ishape)
+    for linop, here, there in turned:
+        if {*_named(here)} & {*_named(there)} and iscompatible(here, there):
+            is_adjoint = linop.fn is not type(linop).fn
+            return f"Did you mean {linop.name}{' without .H' if is_adjoint else '.H'}?"
+    if {*returned} == {*expected} and returned != expected:
+        return (
+            "They are the same dimensions in another order: put a Rearrange between them, or name "
+            "what a grid operator acts on by dims=."
+        )
+    if {*returned} < {*expected}:
+        return _remedy_of_fewer(before, returned, expected)
+    if {*expected} < {*returned}:
+        return _remedy_of_fewer(after, expected, returned)
+    if not {*returned} & {*expected} and _is_free(before) and _is_free(after):
+        return (
+            "Nothing says in which order these stand: give one of the operators shape=, all "
+            "dimensions in their order."
+        )
+    if len(returned) == len(expected):
+        names = {str(a): str(b) for a, b in zip(returned, expected, strict=True) if a != b}
+        if names and not {*names.values()} & {*map(str, before.dims)}:
+            return (
+                f"If they are the same dimensions, rename them by {before.name}.renamed({names}), "
+                "or where the operator is made (a grid operator takes to=)."
+            )
+    return "Give both the same names, or insert the operator that is missing."
+
+
+def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
+    """Return what to do where ``linop`` does not name all dimensions that its neighbour does."""
+    if others[len(others) - len(own) :] == own:
+        return f"Did you mean {linop.name} with ({_quoted((ELLIPSES, *own))})?"
+    more = [dim for dim in others if dim not in own]
+    return (
+        f"Did you mean {linop.name} with dims=({_quoted(own)}), or with ({_text(more)}) among its "
+        "dimensions?"
+    )
+
+
+def _is_free(linop: NamedLinop) -> bool:
+    return bool(getattr(linop, "_is_free", False))
+
+
+def _named(dims: Iterable[NamedDimension]) -> Dims:
+    return tuple([dim for dim in dims if not is_wildcard(dim)])
+
+
+def _text(dims: Iterable[NamedDimension]) -> str:
+    return ", ".join(map(str, dims))
+
+
+def _quoted(dims: Iterable[NamedDimension | str]) -> str:
+    return ", ".join(f'"{dim}"' for dim in dims)
