@@ -67,7 +67,8 @@ def test_compositions_by_name_are_those_of_the_whole_operators(data: st.DataObje
     at = data.draw(st.integers(0, len(parts)))
     parts.insert(at, (anchor, anchor))
     # From the anchor outwards, in any order of the two sides.
-    A = whole = anchor
+    A: NamedLinop = anchor
+    whole: NamedLinop = anchor
     before, after = parts[:at][::-1], parts[at + 1 :]
     while before or after:
         if before and (not after or data.draw(st.booleans())):
@@ -131,10 +132,11 @@ def test_a_normal_around_what_names_less() -> None:
 def test_batchless_operators_with_other_sides_take_a_batch_in_front() -> None:
     w = torch.randn(3, 2, dtype=torch.complex128)
     B = Dense(w, ("M", "Y"))
-    A = B @ Diagonal(random("C", "Y"), "CY")
+    D = Diagonal(random("C", "Y"), "CY")
+    A = B @ D
     assert A.oshape == ("C", "M") and A.H.oshape == ("C", "Y")
     x = random("C", "Y")
-    torch.testing.assert_close(A(x), A.linops[0](x) @ w.T)
+    torch.testing.assert_close(A(x), D(x) @ w.T)
     torch.testing.assert_close(A.N(x), A.H(A(x)))
     P = Sampling([torch.tensor([1, 0, 1])], [2], ("K",), ("Y",), ())
     assert (P @ Diagonal(random("C", "Y"), "CY")).oshape == ("C", "K")
