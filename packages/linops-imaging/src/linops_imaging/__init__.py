@@ -1,17 +1,17 @@
 """The operators and data of medical imaging on named dimensions."""
 
 from . import coil_maps, interop, io, masks, phantoms, trajectories
-from ._fan_beam import FanBeam as FanBeam
-from ._fbp import fbp as fbp
-from ._finite_differences import FiniteDifference as FiniteDifference
-from ._finite_differences import Gradient as Gradient
-from ._finite_differences import Laplacian as Laplacian
-from ._finite_differences import SymmetrizedGradient as SymmetrizedGradient
+from ._differences._finite_differences import FiniteDifference as FiniteDifference
+from ._differences._finite_differences import Gradient as Gradient
+from ._differences._finite_differences import Laplacian as Laplacian
+from ._differences._finite_differences import SymmetrizedGradient as SymmetrizedGradient
 from ._non_uniform._density import density_compensation as density_compensation
 from ._non_uniform._nufft import NUFFT as NUFFT
 from ._non_uniform._toeplitz_kernel import toeplitz_kernel as toeplitz_kernel
-from ._parallel_beam import ParallelBeam as ParallelBeam
 from ._wavelet import Wavelet as Wavelet
+from ._xray._fan_beam import FanBeam as FanBeam
+from ._xray._fbp import fbp as fbp
+from ._xray._parallel_beam import ParallelBeam as ParallelBeam
 
 __all__ = [
     "NUFFT",

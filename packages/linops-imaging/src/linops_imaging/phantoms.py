@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ._checks import check_dtype, check_number, sizes_of_grid
-from ._parallel_beam import ParallelBeam
+from ._xray._parallel_beam import ParallelBeam
 
 __all__ = ["CoilSeries", "shepp_logan", "shepp_logan_kspace", "shepp_logan_sinogram"]
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from linops_core import SliceableLinop, linear_function
 from nameddim import NamedDimension, NamedShape, as_dims
 
-from ._checks import check_number, check_real, sizes_of_grid
-from ._joseph import Beam, back_projected, projected
+from .._checks import check_number, check_real, sizes_of_grid
+from ._joseph import Beam
+from ._symmetry import back_projected, projected
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
 Names: TypeAlias = Sequence[NamedDimension | str]
@@ -31,10 +32,10 @@ class XRayTransform(SliceableLinop):
         angles: Tensor,
         n_detectors: int,
         grid_size: int | Sequence[int],
-        detector_spacing: float,
-        output_shape: Names,
-        input_shape: Names,
-        batch_shape: Names | None,
+        detector_spacing: float = 1.0,
+        output_shape: Names = ("A", "D"),
+        input_shape: Names = ("Nx", "Ny"),
+        batch_shape: Names | None = None,
     ) -> None:
         owner = type(self).__name__
         n_detectors = check_number(owner, "n_detectors", n_detectors, 1)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._checks import check_number
+from .._checks import check_number
 from ._coil_axes import Name, axes_of, coil_gram
 
 

@@ -11,6 +11,7 @@ from torch.nn.functional import pad
 
 from ._beams import FanRays
 from ._fan_beam import FanBeam
+from ._joseph import centred
 from ._parallel_beam import ParallelBeam
 
 # Of the frequency, 1 at the Nyquist frequency of the detectors.
@@ -129,7 +130,8 @@ def _of_fan(sinogram: Tensor, beam: FanRays, sizes: Sequence[int], window: str) 
     lines = _filtered(sinogram * beam.fan().cos().to(dtype) / 2, spacing, window)
     lines = pad(lines.reshape(-1, *lines.shape[-2:]), (1, 2))
     image = lines.new_zeros(len(lines), *sizes)
-    for line, (s, away) in zip(lines.unbind(1), beam.distances(sizes, dtype), strict=True):
+    x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
+    for line, (s, away) in zip(lines.unbind(1), beam.distances(x0, x1, dtype), strict=True):
         at = (beam.place(s, away) + 1).clamp(0, beam.n_detectors + 1)
         index = at.long().flatten()
         left, right = (line[:, k:].index_select(1, index).view_as(image) for k in (0, 1))

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from nameddim import as_dims
 
-from ._checks import check_number, check_real
+from .._checks import check_number, check_real
 from ._coil_axes import PIECE, Name, axes_of_images, coil_gram, eigenvectors, principal_component
 
 

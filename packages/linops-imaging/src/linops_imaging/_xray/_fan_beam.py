@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from .._checks import check_real
 from ._beams import FanRays
-from ._checks import check_real
 from ._xray_transform import Names, XRayTransform
 
 
@@ -19,18 +19,13 @@ class FanBeam(XRayTransform):
         S = -R \, e_t, \quad D_u = u \, e_s + R_D \, e_t,
 
     with :math:`e_s = (\cos \phi, \sin \phi)` and :math:`e_t = (-\sin \phi, \cos \phi)`: that of
-    :class:`ParallelBeam`, by the same method, as R becomes large. Lengths are in pixels, coordinate
-    0 is that of image axis 0, and the origin is the middle of the image, index (N - 1) / 2, and of
-    the detectors. The adjoint is matched: it is the transpose of the same matrix.
+    :class:`ParallelBeam`, by the same method, as R becomes large. Units, coordinates and the origin
+    are as there, and the adjoint is matched.
 
     Parameters
     ----------
-    angles : Tensor
-        Real, (A,), in radians: a dimension of the output that can be sliced. Gradients reach them.
-    n_detectors : int
-        D, at least 1.
-    grid_size : (int, int)
-        Of the image.
+    angles, n_detectors, grid_size
+        As in :class:`ParallelBeam`.
     source_distance : float
         R, from the source to the origin. The source must be outside of a circle about the image,
         with a pixel between.
@@ -53,11 +48,6 @@ class FanBeam(XRayTransform):
     -----
     As in :class:`ParallelBeam`. The adjoint takes time in proportion to how many rays cross a pixel
     near the source.
-
-    References
-    ----------
-    P. M. Joseph, "An improved algorithm for reprojecting rays through pixel images", IEEE
-    Transactions on Medical Imaging 1 (1982).
 
     Examples
     --------

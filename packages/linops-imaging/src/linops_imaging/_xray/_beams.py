@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._joseph import Near, Rays, centred
+from ._joseph import Near, Rays, centred, hat
 
 _VIEWS = 16
 """So many have a table at a time, which has float64 for each ray."""
@@ -27,10 +27,9 @@ class ParallelRays(NamedTuple):
     n_detectors: int
     spacing: float
 
-    @property
-    def n_views(self) -> int:
-        """Return A."""
-        return len(self.angles)
+    def at_angles(self, angles: Tensor) -> ParallelRays:
+        """Return the same beam at other angles."""
+        return self._replace(angles=angles)
 
     def reach(self, sizes: Sequence[int]) -> int:
         """Return how many rays to each side are less than a pixel away from any pixel, at most."""
@@ -42,37 +41,29 @@ class ParallelRays(NamedTuple):
             offset = (centred(self.n_detectors, angles) * self.spacing).unsqueeze(0)
             yield Rays(angles.cos(), angles.sin(), offset)
 
-    def near(self, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[Near]:
-        """Yield the rays near each pixel of an image, for each view."""
-        angles, reach = self.angles.double().unsqueeze(1), self.reach(sizes)
+    def near(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Iterator[Near]:
+        """Yield the rays near pixels, of each view."""
+        angles, middle = self.angles.double().unsqueeze(1), (self.n_detectors - 1) / 2
         cosine, sine = angles.cos(), angles.sin()
         main = torch.maximum(cosine.abs(), sine.abs())
-        x0, x1 = (centred(n, main) * own for n, own in zip(sizes, (cosine, sine), strict=True))
-        # Distances are divided by m^2 before: the weights are max(0, 1 / |m| - distance / m^2).
-        square = main.square()
+        s0, s1 = x0 * cosine, x1 * sine
         tables = (
             # An angle that is NaN has no place; the length of its rays is NaN already.
-            (x0 / self.spacing).nan_to_num(),
-            (x1 / self.spacing).nan_to_num() + (self.n_detectors - 1) / 2,
-            x0 / square,
-            x1 / square,
-            self.spacing / square,
-            1 / main,
+            (s0 / self.spacing).nan_to_num(),
+            (s1 / self.spacing).nan_to_num() + middle,
+            s0 / main,
+            s1 / main,
+            self.spacing / main,
         )
-        for p0, p1, s0, s1, step, length in zip(
-            *(table.to(dtype) for table in tables), strict=True
-        ):
-            place = p0.unsqueeze(1) + p1
-            at = s0.unsqueeze(1) + s1
-            yield Near(place, partial(self._weights, reach, at, step, length))
+        for p0, p1, t0, t1, step in zip(*(table.to(dtype) for table in tables), strict=True):
+            before = _before(p0.unsqueeze(1) + p1, self.n_detectors)
+            at = t0.unsqueeze(1) + t1
+            yield Near(before, partial(self._weight, reach, at, step))
 
-    def _weights(
-        self, reach: int, at: Tensor, step: Tensor, length: Tensor, below: Tensor, index: Tensor
-    ) -> Iterator[Tensor]:
-        # From the pixel, and not from its place, which has few digits where rays are far apart.
-        away = torch.addcmul(at, below - (self.n_detectors - 1) / 2, step, value=-1)
-        for k in range(1 - reach, reach + 1):
-            yield torch.sub(length, (away - k * step).abs_()).relu_()
+    def _weight(self, reach: int, at: Tensor, step: Tensor, ray: Tensor, _: Tensor) -> Tensor:
+        # Not from the place, which has few digits where rays are far apart.
+        number = ray - ((self.n_detectors - 1) / 2 + reach)
+        return hat(torch.addcmul(at, number, step, value=-1))
 
 
 class FanRays(NamedTuple):
@@ -88,10 +79,9 @@ class FanRays(NamedTuple):
     source: float
     detector: float
 
-    @property
-    def n_views(self) -> int:
-        """Return A."""
-        return len(self.angles)
+    def at_angles(self, angles: Tensor) -> FanRays:
+        """Return the same beam at other angles."""
+        return self._replace(angles=angles)
 
     def reach(self, sizes: Sequence[int]) -> int:
         """Return how many rays to each side are less than a pixel away from any pixel, at most.
@@ -117,11 +107,10 @@ class FanRays(NamedTuple):
             yield Rays(theta.cos(), theta.sin(), (self.source * fan.sin()).unsqueeze(0))
 
     def distances(
-        self, sizes: Sequence[int], dtype: torch.dtype
+        self, x0: Tensor, x1: Tensor, dtype: torch.dtype
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield s and the distance from the source along t of each pixel, for each view."""
         angles = self.angles.double().unsqueeze(1)
-        x0, x1 = (centred(size, angles) for size in sizes)
         # An angle that is NaN has no place; the length of its rays is NaN already.
         cosine, sine = angles.cos().nan_to_num(), angles.sin().nan_to_num()
         tables = (x0 * cosine, x1 * sine, self.source - x0 * sine, x1 * cosine)
@@ -133,21 +122,26 @@ class FanRays(NamedTuple):
         step = (self.source + self.detector) / self.spacing
         return s / away * step + (self.n_detectors - 1) / 2
 
-    def near(self, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[Near]:
-        """Yield the rays near each pixel of an image, for each view."""
-        reach, fan = self.reach(sizes), self.fan()
-        for angle, (s, away) in zip(
-            self.angles.double(), self.distances(sizes, dtype), strict=True
-        ):
-            main = torch.maximum((angle - fan).cos().abs(), (angle - fan).sin().abs())
-            # The distance of a point from a ray, divided by m^2, is s cosine - away sine.
-            tables = (1 / main, fan.cos() / main.square(), fan.sin() / main.square())
-            rays = [pad(table.to(dtype), (reach, reach)) for table in tables]
-            yield Near(self.place(s, away), partial(self._weights, reach, s, away, rays))
+    def near(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Iterator[Near]:
+        """Yield the rays near pixels, of each view."""
+        fan, angles = self.fan(), self.angles.double().unsqueeze(1)
+        main = torch.maximum((angles - fan).cos().abs(), (angles - fan).sin().abs())
+        shares = pad((fan.cos() / main).to(dtype), (reach, reach))
+        views = self.distances(x0, x1, dtype)
+        for share, (s, away) in zip(shares, views, strict=True):
+            before = _before(self.place(s, away), self.n_detectors)
+            yield Near(before, partial(self._weight, reach, share, s, away))
 
-    def _weights(
-        self, reach: int, s: Tensor, away: Tensor, rays: Sequence[Tensor], _: Tensor, index: Tensor
-    ) -> Iterator[Tensor]:
-        for k in range(1, 2 * reach + 1):
-            length, cosine, sine = (table[k:].index_select(0, index).view_as(s) for table in rays)
-            yield torch.sub(length, torch.addcmul(s * cosine, away, sine, value=-1).abs()).relu()
+    def _weight(
+        self, reach: int, share: Tensor, s: Tensor, away: Tensor, ray: Tensor, index: Tensor
+    ) -> Tensor:
+        # Along s, the ray is away * tangent from the middle one.
+        step = self.spacing / (self.source + self.detector)
+        tangent = (ray - ((self.n_detectors - 1) / 2 + reach)) * step
+        across = torch.addcmul(s, away, tangent, value=-1)
+        return hat(across * share.index_select(0, index.flatten()).view_as(s))
+
+
+def _before(place: Tensor, n_detectors: int) -> Tensor:
+    """Return a place among the detectors, from 0 on, rounded down to one that there is."""
+    return place.detach().clamp(0, n_detectors - 1).floor_()

@@ -9,7 +9,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from ._checks import check_number
+from .._checks import check_number
 from ._coil_axes import PIECE, Name, axes_of_images, coil_gram, eigenvectors, principal_component
 
 

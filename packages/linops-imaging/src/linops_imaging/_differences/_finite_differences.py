@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
 
-import torch
-from torch import Tensor
-from torch.compiler import is_dynamo_compiling
+from nameddim import as_dims
 
-from linops_core import GridNames, GridOperator, NamedLinop, Role, linear_function
-from nameddim import ND, NamedDimension, NamedShape, as_dims
-
-from ._checks import counts, sizes_of_grid
-from ._stencil import BOUNDARIES, Part, Plan, Run, Stencil, Term, applied, planned, runs_of
-
-Dim: TypeAlias = NamedDimension | str
+from .._checks import counts
+from ._stencil import Stencil, Term
+from ._stencil_sums import Dim, StencilSums
 
 _SCHEMES: dict[str, Stencil] = {
     "forward": {1: 1, 0: -1},
@@ -26,142 +19,13 @@ _SCHEMES: dict[str, Stencil] = {
 _SECOND: Stencil = {1: 1, 0: -2, -1: 1}
 
 
-class _Differences(GridOperator[Part]):
-    """The base: sums of stencils along the axes of a grid, of components and to components."""
-
-    _is_real = True
-    _grids = ("grid", "result")
-
-    def __init__(
-        self,
-        dims: Sequence[Dim],
-        sizes: Sequence[int],
-        stencil: Stencil,
-        boundary: str,
-        shape: Sequence[Dim] | None,
-        to: Sequence[Dim] | None,
-        terms: Sequence[Term],
-        of: Dim | None = None,
-        into: Dim | None = None,
-    ) -> None:
-        owner = type(self).__name__
-        if boundary not in BOUNDARIES:
-            raise ValueError(f"{owner}: boundary must be one of {[*BOUNDARIES]}, got {boundary!r}")
-        names = GridNames.along(owner, dims, shape, to)
-        lengths = sizes_of_grid(owner, sizes, len(names.grid), name="sizes")
-        sides = as_dims(() if of is None else (of,)), as_dims(() if into is None else (into,))
-        if of is not None and sides[0] == sides[1]:
-            raise ValueError(f"{owner}: in_dim and out_dim must differ, got {of!r} for both")
-        whole = NamedShape(
-            (*sides[0], *names.names),
-            (*sides[1], *names.output),
-            batch_shape=names.batch,
-            grid=names.grid,
-            result=names.result,
-            in_component=sides[0],
-            out_component=sides[1],
-        )
-        n_inputs = 1 + max(term.input for term in terms)
-        n_outputs = 1 + max(term.output for term in terms)
-        parts = [Part(range(n), range(n)) for n in lengths]
-        axes = [*parts, Part(range(n_inputs), range(n_outputs))]
-        super().__init__(whole, axes, names.is_free)
-        self._runs: list[Sequence[Run]] = [runs_of(stencil, n, boundary) for n in lengths]
-        self._terms = tuple(terms)
-        factors = (*stencil.values(), *(term.factor for term in terms))
-        self._keeps_integers = all(isinstance(factor, int) for factor in factors)
-
-    @staticmethod
-    def fn(linop: _Differences, x: Tensor, /) -> Tensor:
-        """Return the differences."""
-        return linear_function(linop._there, linop._back, linop._countable(x))
-
-    @staticmethod
-    def adj_fn(linop: _Differences, x: Tensor, /) -> Tensor:
-        """Return the adjoint of the differences."""
-        return linear_function(linop._back, linop._there, linop._countable(x))
-
-    def _countable(self, x: Tensor) -> Tensor:
-        """Return x in a dtype that can hold the result; what is lazy is done once, here."""
-        if x.is_floating_point() or x.is_complex():
-            return x.resolve_conj().resolve_neg()
-        return x.long() if self._keeps_integers else x.to(torch.get_default_dtype())
-
-    @property
-    def _numbers(self) -> list[int]:
-        """The axes of the grid, behind that of the components."""
-        shift = not self.shape.other_shapes["in_component"]
-        return [axis + shift if axis >= 0 else axis for axis in self._places[0]]
-
-    def _there(self, x: Tensor) -> Tensor:
-        of, into = self.axis_dims[-1]
-        x = x if of else x.unsqueeze(0)
-        y = applied(x, self._plan("there"), self._numbers)
-        return y if into else y.squeeze(0)
-
-    def _back(self, y: Tensor) -> Tensor:
-        of, into = self.axis_dims[-1]
-        y = y if into else y.unsqueeze(0)
-        x = applied(y, self._plan("back"), self._numbers)
-        return x if of else x.squeeze(0)
-
-    def _plan(self, way: str) -> Plan:
-        """Return what to do there or back, which is found out once."""
-        plan = self._found.get(way)
-        if not isinstance(plan, Plan):
-            terms, parts, runs = self._terms, self._axes, self._runs
-            if way == "back":
-                terms = tuple([term.reverse for term in terms])
-                parts = tuple([part.reverse for part in parts])
-                runs = [[run.reverse for run in each] for each in runs]
-            plan = planned(terms, parts, runs)
-            if not is_dynamo_compiling():
-                self._found[way] = plan
-        return plan
-
-    @property
-    def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
-        """The dimensions of each axis of the grid, and those of the components."""
-        shapes = self.shape.other_shapes
-        of, into = ((*shapes[name], None)[0] for name in ("in_component", "out_component"))
-        return [*zip(shapes["grid"], shapes["result"], strict=True), (of, into)]
-
-    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the same operator for an input with these dimensions; see :class:`NamedLinop`."""
-        own = self.shape.other_shapes
-        of, into = own["in_component"], own["out_component"]
-        if self.is_adjoint:
-            of, into = into, of
-        if not self._is_free or dims[: len(of)] != of:
-            return None
-        return self._fitted_by_name(dims[len(of) :], (of, into))
-
-    def support(self, dim: Dim) -> slice | None:
-        """Return what a tile reads or writes along the grid; see :meth:`NamedLinop.support`."""
-        dim = ND.infer(dim)
-        places = [axis for axis, dims in enumerate(self.axis_dims) if dim in dims]
-        if not places or self.role(dim) is Role.OPAQUE:
-            return None
-        (axis,) = places
-        is_output = self.axis_dims[axis].index(dim) == 1
-        pieces = []
-        for step in self._plan("there").steps:
-            if axis == len(self._runs):
-                number = step.output if is_output else step.input
-                pieces.append(slice(number, number + 1))
-            else:
-                pieces += [run.written if is_output else run.read for run in step.runs(axis)]
-        starts, stops = [piece.start for piece in pieces], [piece.stop for piece in pieces]
-        return slice(min(starts, default=0), max(stops, default=0))
-
-
 def _first_differences(owner: str, scheme: str) -> Stencil:
     if scheme not in _SCHEMES:
         raise ValueError(f"{owner}: scheme must be one of {[*_SCHEMES]}, got {scheme!r}")
     return _SCHEMES[scheme]
 
 
-class FiniteDifference(_Differences):
+class FiniteDifference(StencilSums):
     r"""The differences of neighbours along one dimension of N points.
 
     ==========  =======================================
@@ -248,7 +112,7 @@ class FiniteDifference(_Differences):
         super().__init__((dim,), (size,), stencil, boundary, shape, result, [Term(0, 0, 0, 1)])
 
 
-class Gradient(_Differences):
+class Gradient(StencilSums):
     r"""The differences along each dimension of a grid, one after the other: a vector field.
 
     .. math:: y_{d, n} = (\Delta_d x)_n
@@ -265,16 +129,11 @@ class Gradient(_Differences):
         Of the grid.
     out_dim : dimension
         Of the components; it can be sliced.
-    scheme : {"forward", "backward", "central"}
-    boundary : {"zeros", "circular", "replicate"}
-        What is outside of the grid, see :class:`FiniteDifference`. Total variation is commonly
-        that of "replicate", which does not punish what touches the border.
-    shape : sequence of dimensions, optional
-        All dimensions of the input, the grid among them, in any places; ``("...", *dims)`` by
-        default. The others can be sliced.
-    to : sequence of dimensions, optional
-        The names of the grid in the output; by default they stay, so that ``G.N`` can be added to
-        other operators of the image. Where they are others, the grid can be sliced on both sides.
+    scheme, boundary
+        As for :class:`FiniteDifference`. Total variation is commonly that of "replicate", which
+        does not punish what touches the border.
+    shape, to : sequences of dimensions, optional
+        As for :class:`FiniteDifference`, of all dimensions of the grid.
 
     Raises
     ------
@@ -319,7 +178,7 @@ class Gradient(_Differences):
         super().__init__(dims, sizes, stencil, boundary, shape, to, terms, into=out_dim)
 
 
-class SymmetrizedGradient(_Differences):
+class SymmetrizedGradient(StencilSums):
     r"""The symmetric part of the Jacobian of a vector field v on a grid,
 
     .. math:: E_{ab} = \frac12 (\Delta_a v_b + \Delta_b v_a),
@@ -341,9 +200,7 @@ class SymmetrizedGradient(_Differences):
         Of the n (n + 1) / 2 entries, the first of the output; it can be sliced.
     scheme : {"backward", "forward", "central"}
         Backward differences of the forward differences of an image are its central second ones.
-    boundary : {"zeros", "circular", "replicate"}
-        What is outside of the grid.
-    shape, to : sequences of dimensions, optional
+    boundary, shape, to
         As for :class:`Gradient`; ``shape`` is without ``in_dim``.
 
     Raises
@@ -395,7 +252,7 @@ class SymmetrizedGradient(_Differences):
         super().__init__(dims, sizes, stencil, boundary, shape, to, terms, in_dim, out_dim)
 
 
-class Laplacian(_Differences):
+class Laplacian(StencilSums):
     r"""The sum of second differences along the dimensions of a grid,
 
     .. math:: y_n = \sum_d (x_{n + e_d} - 2 x_n + x_{n - e_d}),
@@ -413,7 +270,7 @@ class Laplacian(_Differences):
         Of the grid.
     boundary : {"zeros", "circular", "replicate"}
         "zeros" is Dirichlet's boundary condition, "replicate" Neumann's.
-    shape, to : sequences of dimensions, optional
+    shape, to
         As for :class:`Gradient`.
 
     Raises

@@ -1,0 +1,1 @@
+"""Sensitivities of receiver coils, and matrices that mix the coils."""

@@ -1,0 +1,1 @@
+"""Finite differences along named dimensions, as sums of stencils."""

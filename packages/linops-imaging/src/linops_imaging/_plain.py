@@ -1,0 +1,22 @@
+"""Whether the values of tensors may be looked at."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
+
+from linops_core import writing_is_safe
+
+_KINDS = (Tensor, torch.nn.Parameter)
+
+
+def is_plain(*tensors: Tensor) -> bool:
+    """Return whether they have values, and nobody but autograd follows what is done with them."""
+    return writing_is_safe() and all(
+        type(tensor) in _KINDS
+        and not tensor.is_meta
+        and torch._C._has_storage(tensor)  # which a batch of gradients has not
+        and unpack_dual(tensor).tangent is None
+        for tensor in tensors
+    )

@@ -1,0 +1,144 @@
+r"""Views that are mirror images of each other share their rays and weights.
+
+With T the turn of an image by 90 degrees, and M its mirror image along axis 0, a view at the angle
+:math:`\theta` of a square image x is
+
+.. math:: p_{\theta + \pi / 2}(x) = p_\theta(T x), \qquad
+    p_{-\theta}(x)_d = p_\theta(M x)_{D - 1 - d}.
+
+So each view is one at an angle between 0 and 45 degrees (90 degrees, where images are not square)
+of the image in one of 8 (4) poses. Equally spaced angles have few of those, and to compute
+one view of several images takes less time than several views of one.
+
+A views of D detectors, S shared views, P poses, B images.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._joseph import MOST_IMAGES, Beam, back_projection, is_constant, line_integrals
+
+# Bytes of the images, in all poses, of which views are computed at a time.
+_BYTES = 2**24
+
+
+def projected(x: Tensor, beam: Beam) -> Tensor:
+    """Return the line integrals of real images (B, N0, N1), (B, A, D)."""
+    shared = _shared_views(beam, x, x.shape[1:])
+    if shared is None:
+        return line_integrals(x, beam)
+    few = beam.at_angles(shared.angles)
+    parts = []
+    for images in x.split(shared.n_images):
+        posed = torch.stack([pose.of(images) for pose in shared.poses], 1)
+        found = line_integrals(posed.flatten(0, 1), few).unflatten(0, posed.shape[:2])
+        found = found.flatten(1, 2).index_select(1, shared.place)
+        parts.append(torch.where(shared.is_mirrored, found.flip(2), found))
+    return torch.cat(parts)
+
+
+def back_projected(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
+    """Return the adjoint of :func:`projected` applied to (B, A, D): images (B, *sizes)."""
+    shared = _shared_views(beam, y, sizes)
+    if shared is None:
+        return back_projection(y, beam, sizes)
+    few, n_poses = beam.at_angles(shared.angles), len(shared.poses)
+    parts = []
+    for lines in y.split(shared.n_images):
+        given = torch.where(shared.is_mirrored, lines.flip(2), lines)
+        found = y.new_zeros(len(lines), n_poses * len(shared.angles), y.shape[2])
+        found = found.index_add_(1, shared.place, given).view(-1, len(shared.angles), y.shape[2])
+        posed = back_projection(found, few, sizes).unflatten(0, (-1, n_poses))
+        images = y.new_zeros(len(lines), *sizes)
+        for pose, own in zip(shared.poses, posed.unbind(1), strict=True):
+            images += pose.back(own)
+        parts.append(images)
+    return torch.cat(parts)
+
+
+class Pose(NamedTuple):
+    """A turn of images by quarters, after which they may be mirrored."""
+
+    n_quarters: int
+    is_mirrored: bool
+
+    def of(self, images: Tensor) -> Tensor:
+        """Return images (B, N0, N1) in this pose."""
+        turned = images.rot90(-self.n_quarters, (1, 2))
+        return turned.flip(1) if self.is_mirrored else turned
+
+    def back(self, images: Tensor) -> Tensor:
+        """Return images of this pose as they were before."""
+        upright = images.flip(1) if self.is_mirrored else images
+        return upright.rot90(self.n_quarters, (1, 2))
+
+
+class SharedViews(NamedTuple):
+    """The views that are computed, and where in them those of a beam are."""
+
+    angles: Tensor
+    """(S,), float64."""
+    poses: Sequence[Pose]
+    place: Tensor
+    """Number of the pose, times S, plus the number of the shared view, (A,)."""
+    is_mirrored: Tensor
+    """(A, 1)."""
+    n_images: int
+    """How many images to take at a time."""
+
+
+def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedViews | None:
+    """Return the views that are shared, or None where that does not save time."""
+    if not len(values) or not is_constant(values, beam):
+        return None
+    found = _grouped(beam.angles, sizes[0] == sizes[1], torch.finfo(values.dtype).eps)
+    if found is None:
+        return None
+    angles, poses, place, is_mirrored = found
+    n_angles, n_poses, n_images = len(beam.angles), len(poses), len(values)
+    most = min(MOST_IMAGES, _BYTES // (math.prod(sizes) * values.itemsize))
+    # Each step computes the rays of one view for at most so many images.
+    n_at_once = most // n_poses
+    if not n_at_once:
+        return None
+    n_steps = len(angles) * math.ceil(n_images / n_at_once)
+    if n_steps >= n_angles * math.ceil(n_images / MOST_IMAGES):
+        return None
+    device = values.device
+    return SharedViews(
+        angles.to(device), poses, place.to(device), is_mirrored.to(device), n_at_once
+    )
+
+
+def _grouped(
+    angles: Tensor, is_square: bool, accuracy: float
+) -> tuple[Tensor, list[Pose], Tensor, Tensor] | None:
+    """Return the shared angles, the poses, and the place and mirroring of each view.
+
+    None where angles are not finite, or so large that their rest has few digits.
+    """
+    theta, digits = angles.detach().double().cpu(), torch.finfo(torch.float64).eps
+    closest = 4 * (accuracy + digits)
+    if not len(theta) or not theta.abs().max() * digits <= closest:
+        return None
+    n_quarters = 1 if is_square else 2
+    turns = (theta / (n_quarters * math.pi / 2)).round()
+    rest = theta - turns * (n_quarters * math.pi / 2)
+    is_mirrored = rest < 0
+    # Angles that differ by what rounding makes of them are one, of their mean.
+    ordered, order = rest.abs().sort()
+    group = (ordered.diff(prepend=ordered[:1]) > closest).cumsum(0)
+    n = int(group[-1]) + 1
+    means = theta.new_zeros(n).index_add_(0, group, ordered) / group.bincount()
+    if (ordered - means[group]).abs().max() > closest:
+        return None
+    view = torch.empty_like(order).index_copy_(0, order, group)
+    codes, pose = (turns.long() * n_quarters % 4 * 2 + is_mirrored).unique(return_inverse=True)
+    poses = [Pose(code // 2, bool(code % 2)) for code in codes.tolist()]
+    return means, poses, pose * n + view, is_mirrored.unsqueeze(1)

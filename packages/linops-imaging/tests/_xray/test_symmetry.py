@@ -1,0 +1,159 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_imaging import FanBeam, ParallelBeam
+from linops_imaging._xray._joseph import Beam, back_projection, line_integrals
+from linops_imaging._xray._symmetry import _shared_views, back_projected, projected
+
+Sizes = tuple[int, int]
+TURNS = torch.arange(4, dtype=torch.float64) * math.pi / 2
+
+
+def beam_of(angles: Tensor, is_fan: bool, sizes: Sizes) -> Beam:
+    if is_fan:
+        return FanBeam(angles, 7, sizes, 9.0, 4.0, 1.1).beam()
+    return ParallelBeam(angles, 7, sizes, 0.9).beam()
+
+
+def n_shared(beam: Beam, n_images: int, sizes: Sizes, dtype: torch.dtype) -> int | None:
+    """Return how many views are computed instead of all, None where all are."""
+    shared = _shared_views(beam, torch.zeros(n_images, 1, dtype=dtype), sizes)
+    return None if shared is None else len(shared.angles)
+
+
+def there_one_by_one(x: Tensor, beam: Beam) -> Tensor:
+    """Return the line integrals of each image at each angle by itself."""
+    views = [beam.at_angles(angle) for angle in beam.angles.split(1)]
+    return torch.cat([torch.cat([line_integrals(one, v) for v in views], 1) for one in x.split(1)])
+
+
+def back_one_by_one(y: Tensor, beam: Beam, sizes: Sizes) -> Tensor:
+    """Return the back projection for each image, added up over each angle by itself."""
+    images = y.new_zeros(len(y), *sizes)
+    for number, angle in enumerate(beam.angles.split(1)):
+        line = y[:, number : number + 1]
+        view = beam.at_angles(angle)
+        images += torch.cat([back_projection(one, view, sizes) for one in line.split(1)])
+    return images
+
+
+@given(
+    first=st.lists(st.floats(0, math.pi / 2), min_size=1, max_size=3),
+    is_fan=st.booleans(),
+    sizes=st.sampled_from([(5, 5), (4, 4), (4, 5), (6, 3)]),
+    n_images=st.sampled_from([1, 2, 3, 5]),
+    order=st.permutations(range(8)),
+)
+def test_shared_views_are_those_computed_one_by_one(
+    first: list[float], is_fan: bool, sizes: Sizes, n_images: int, order: list[int]
+) -> None:
+    theta = torch.tensor(first, dtype=torch.float64).unsqueeze(1)
+    angles = torch.cat([TURNS + theta, TURNS - theta], 1)[:, order].flatten()
+    beam = beam_of(angles, is_fan, sizes)
+    x = torch.randn(n_images, *sizes, dtype=torch.float64)
+    y = torch.randn(n_images, len(angles), 7, dtype=torch.float64)
+    n = n_shared(beam, n_images, sizes, torch.float64)
+    assert n is not None and n <= len(first) * (1 if sizes[0] == sizes[1] else 2)
+    torch.testing.assert_close(projected(x, beam), there_one_by_one(x, beam), atol=1e-12, rtol=0)
+    expected = back_one_by_one(y, beam, sizes)
+    torch.testing.assert_close(back_projected(y, beam, sizes), expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("is_fan", [False, True])
+@pytest.mark.parametrize("n_images", [3, 4, 16, 19])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_images_are_those_computed_one_by_one(
+    is_fan: bool, n_images: int, dtype: torch.dtype
+) -> None:
+    sizes = (6, 7)
+    beam = beam_of(torch.tensor([0.3, 1.1, 2.0], dtype=dtype), is_fan, sizes)
+    x, y = torch.randn(n_images, *sizes, dtype=dtype), torch.randn(n_images, 3, 7, dtype=dtype)
+    assert n_shared(beam, n_images, sizes, dtype) is None
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-12
+    for found, expected in (
+        (projected(x, beam), there_one_by_one(x, beam)),
+        (back_projected(y, beam, sizes), back_one_by_one(y, beam, sizes)),
+    ):
+        torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equally_spaced_angles_have_few_views(dtype: torch.dtype) -> None:
+    half = torch.arange(180, dtype=dtype) * math.pi / 180
+    whole = torch.linspace(0, 2 * math.pi, 361, dtype=dtype)  # both ends are one view
+    for angles, square, others in ((half, 46, 91), (whole, 46, 91)):
+        for sizes, n in (((8, 8), square), ((8, 9), others)):
+            assert n_shared(beam_of(angles, False, sizes), 1, sizes, dtype) == n
+
+
+def test_views_are_shared_where_that_saves_steps_and_memory() -> None:
+    angles = torch.rand(200, generator=torch.Generator().manual_seed(0)) * 2 * math.pi
+    assert n_shared(beam_of(angles, False, (8, 8)), 1, (8, 8), torch.float32) is None
+    # Of each pair of angles 8 poses would be computed, and 2 used.
+    angles = angles.double()
+    pairs = torch.cat([angles, angles + math.pi / 2])
+    assert n_shared(beam_of(pairs, False, (8, 8)), 1, (8, 8), torch.float64) is not None
+    assert n_shared(beam_of(pairs, False, (8, 8)), 16, (8, 8), torch.float64) is None
+    even = ParallelBeam(torch.arange(180) * math.pi / 180, 7, 4096).beam()
+    assert n_shared(even, 1, (4096, 4096), torch.float32) is None
+
+
+def test_angles_are_one_up_to_rounding_of_the_result() -> None:
+    exact = math.pi / 2 - 0.3
+    for other, dtype, n in (
+        (exact, torch.float64, 1),
+        (exact + 1e-13, torch.float64, None),
+        (exact + 1e-7, torch.float32, 1),
+        (exact + 1e-5, torch.float32, None),
+        (exact + 2e6 * math.pi, torch.float64, None),  # whose rest has few digits
+        (math.nan, torch.float64, None),
+    ):
+        angles = torch.tensor([0.3, other], dtype=torch.float64)
+        assert n_shared(beam_of(angles, False, (5, 5)), 1, (5, 5), dtype) == n
+    # A chain of neighbours is not one angle.
+    chain = 0.3 + torch.arange(50, dtype=torch.float64) * 3e-7
+    assert n_shared(beam_of(chain, False, (5, 5)), 1, (5, 5), torch.float32) is None
+
+
+def test_images_of_double_precision_have_the_angles_as_they_are() -> None:
+    angles = torch.arange(1, 9) * math.pi / 9
+    x = torch.randn(5, 5, dtype=torch.float64)
+    A = ParallelBeam(angles, 7, 5, 0.9)
+    expected = there_one_by_one(x[None], A.beam().at_angles(angles.double()))[0]
+    torch.testing.assert_close(A(x), expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_gradients_of_shared_views_are_the_adjoint(dtype: torch.dtype) -> None:
+    A = ParallelBeam(torch.arange(8, dtype=torch.float64) * math.pi / 8, 5, 3)
+    x = torch.randn(2, 3, 3, dtype=dtype, requires_grad=True)
+    assert torch.autograd.gradcheck(A, x) and torch.autograd.gradgradcheck(A, x)
+    rows = torch.autograd.functional.jacobian(A, x.detach().real, vectorize=True)
+    torch.testing.assert_close(rows.sum((0, 1, 2)), A.H(torch.ones(2, 8, 5, dtype=torch.float64)))
+
+
+def test_gradients_reach_the_angles_of_shared_views() -> None:
+    angles = (torch.arange(4, dtype=torch.float64) * math.pi / 2 + 0.4).requires_grad_()
+    x, y = torch.randn(2, 5, 3, 3, dtype=torch.float64)[0], torch.randn(5, 4, 5).double()
+
+    def both(angles: Tensor) -> tuple[Tensor, Tensor]:
+        A = ParallelBeam(angles, 5, 3, 0.9)
+        return A(x), A.H(y)
+
+    assert torch.autograd.gradcheck(both, angles)
+    with torch.no_grad():
+        found = both(angles)
+    for one, other in zip(both(angles), found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_transforms_and_compilers_compute_all_views() -> None:
+    A = ParallelBeam(torch.arange(8, dtype=torch.float64) * math.pi / 8, 5, 3)
+    x = torch.randn(5, 3, 3, dtype=torch.float64)
+    torch.testing.assert_close(torch.func.vmap(A)(x), A(x))
+    torch.testing.assert_close(torch.compile(A, backend="eager", fullgraph=True)(x), A(x))
