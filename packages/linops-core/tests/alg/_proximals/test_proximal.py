@@ -112,6 +112,32 @@ def test_weights_may_differ_from_entry_to_entry() -> None:
     )
 
 
+WEIGHTED = [soft_threshold, group_soft_threshold, l2_squared]
+
+
+@pytest.mark.parametrize("penalty", WEIGHTED)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.float64])
+def test_weights_of_any_precision_keep_the_dtype(penalty: Any, dtype: torch.dtype) -> None:
+    z = torch.tensor([[3.0, -2.0]]).to(dtype)
+    weights = [0.5, torch.tensor(0.5), torch.tensor([[0.5, 0.5]], dtype=torch.float64)]
+    first, *others = (penalty(weight)(z, 1.0) for weight in weights)
+    assert first.dtype == dtype
+    for found in others:
+        torch.testing.assert_close(found, first)
+
+
+@pytest.mark.parametrize("penalty", WEIGHTED)
+def test_integers_and_weights_that_do_not_fit_are_refused(penalty: Any) -> None:
+    name = penalty.__name__
+    with pytest.raises(TypeError, match=rf"^{name}: x must have floating-point .*, got torch.int"):
+        penalty()(torch.tensor([[3, 4]]), 1.0)
+    for shape in ((3,), (1, 1, 2)):
+        with pytest.raises(
+            ValueError, match=rf"^{name}: weight must be broadcast to \(1, 2\), got"
+        ):
+            penalty(torch.ones(shape))(torch.ones(1, 2), 1.0)
+
+
 def test_groups_are_those_along_the_axes() -> None:
     z = torch.randn(3, 4, 5, dtype=torch.complex128)
     for dim in (0, 1, -1, (0, 2), (2, 0), (-3, -2, -1)):

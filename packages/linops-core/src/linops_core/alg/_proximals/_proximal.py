@@ -44,3 +44,25 @@ def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
     if weight.is_complex() or not bool(((weight >= 0) & weight.isfinite()).all()):
         raise ValueError(f"{owner}: weight must be at least 0 and finite, got {weight}")
     return widened(weight)
+
+
+def check_argument(owner: str, z: Tensor) -> None:
+    """Refuse an argument of a proximal map that cannot hold the result."""
+    if not (z.is_floating_point() or z.is_complex()):
+        raise TypeError(
+            f"{owner}: x must have floating-point or complex numbers, got {z.dtype}; convert it by "
+            "x.float()"
+        )
+
+
+def fitted_weight(owner: str, weight: float | Tensor, x: Tensor) -> float | Tensor:
+    """Return a weight in the precision of x; refuse one that is not broadcast to its shape."""
+    if not isinstance(weight, Tensor):
+        return weight
+    lengths = zip(reversed(weight.shape), reversed(x.shape), strict=False)
+    if weight.ndim > x.ndim or any(own not in (1, length) for own, length in lengths):
+        raise ValueError(
+            f"{owner}: weight must be broadcast to {tuple(x.shape)}, got shape "
+            f"{tuple(weight.shape)}"
+        )
+    return weight.to(x.dtype.to_real())

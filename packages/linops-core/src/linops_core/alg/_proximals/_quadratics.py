@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from .._shared._precision import narrowed, widened
-from ._proximal import Proximal, checked_weight
+from ._proximal import Proximal, check_argument, checked_weight, fitted_weight
 
 
 def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Proximal:
@@ -23,7 +23,8 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
     weight = checked_weight("l2_squared", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        scaled = step * weight
+        check_argument("l2_squared", z)
+        scaled = step * fitted_weight("l2_squared", weight, widened(z))
         return narrowed((widened(z) + scaled * center) / (1 + scaled), z.dtype)
 
     return proximal

@@ -10,14 +10,25 @@ from torch import Tensor
 from ..._kernels._tracing import is_recorded
 from .._shared._precision import narrowed, widened
 from .._shared._vectors import BatchedVectors
-from ._proximal import Proximal, checked_weight
+from ._proximal import Proximal, check_argument, checked_weight, fitted_weight
 
 
 def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
     r"""The proximal map of :math:`g(x) = \sum_n w_n |x_n|`, for real and complex x.
 
-    Magnitudes shrink by t w, down to 0; signs and phases stay. The weight w may be a tensor
-    that is broadcast to x; one below 0 raises a ValueError.
+    Magnitudes shrink by t w, down to 0; signs and phases stay, and so does the dtype of x.
+
+    Parameters
+    ----------
+    weight : float or Tensor
+        w, broadcast to x.
+
+    Raises
+    ------
+    TypeError
+        In a step, if x has integers.
+    ValueError
+        If a weight is below 0; in a step, if it does not fit.
 
     References
     ----------
@@ -32,12 +43,15 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
     >>> soft_threshold()(torch.tensor([3 + 4j]), 2.5)
     tensor([1.5000+2.j])
     """
-    weight = checked_weight("soft_threshold", weight)
+    owner = "soft_threshold"
+    weight = checked_weight(owner, weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
+        check_argument(owner, z)
         wide = widened(z)
         size = wide.abs()
-        rest, tiny = size - step * weight, torch.finfo(size.dtype).tiny
+        rest = size - step * fitted_weight(owner, weight, size)
+        tiny = torch.finfo(size.dtype).tiny
         if is_recorded(rest):
             return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
         return narrowed(wide * rest.clamp_(min=0).div_(size.clamp_(min=tiny)), z.dtype)
@@ -50,7 +64,7 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
 
     The entries of a group are those along ``dim``: with 0, the axis of the components of a
     gradient, this is isotropic total variation. Norms shrink by t w, down to 0; directions stay.
-    x is real or complex.
+    x is real or complex, and its dtype stays.
 
     Parameters
     ----------
@@ -62,7 +76,7 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
     Raises
     ------
     TypeError
-        If an axis is no integer.
+        If an axis is no integer; in a step, if x has integers.
     ValueError
         If a weight is below 0; in a step, if x has no such axes or the weight does not fit.
 
@@ -84,6 +98,7 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
         raise TypeError(f"{owner}: dim must be one or several integers, got {dim!r}")
 
     def proximal(z: Tensor, step: float) -> Tensor:
+        check_argument(owner, z)
         wide = widened(z)
         axes = {each + z.ndim * (each < 0) for each in dims}
         if len(axes) < len(dims) or not axes <= set(range(z.ndim)):
@@ -91,13 +106,8 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
                 f"{owner}: dim must be different axes of x, got {dim!r} for shape {tuple(z.shape)}"
             )
         size = _norms_along(wide, sorted(axes))
-        given = tuple(weight.shape) if isinstance(weight, Tensor) else ()
-        pairs = zip(given[::-1], reversed(size.shape), strict=False)
-        if len(given) > size.ndim or any(own not in (1, length) for own, length in pairs):
-            raise ValueError(
-                f"{owner}: weight must be broadcast to {tuple(size.shape)}, got shape {given}"
-            )
-        rest, tiny = size - step * weight, torch.finfo(size.dtype).tiny
+        rest = size - step * fitted_weight(owner, weight, size)
+        tiny = torch.finfo(size.dtype).tiny
         return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
 
     return proximal
