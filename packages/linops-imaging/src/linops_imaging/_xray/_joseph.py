@@ -184,7 +184,8 @@ def _many_images(lines: Tensor, beam: Beam, sizes: Sequence[int], reach: int) ->
             ray = near.before + (pair + k)
             index = ray.int()
             images += _summed(line, index.view(-1, 2), near.weight(ray, index).view(-1, 2))
-    return images.T.unflatten(1, sizes)
+    result: Tensor = images.T.unflatten(1, sizes)
+    return result
 
 
 def is_constant(images: Tensor, beam: Beam) -> bool:

@@ -44,12 +44,12 @@ class ParallelBeam(XRayTransform):
 
     Notes
     -----
-    Nothing is kept between calls: the weights of one angle are computed at a time. Angles of which
-    one is the other turned by 90 degrees or mirrored share their weights, where images are square;
-    others share those of angles mirrored or turned by 180 degrees. So angles that divide half a
-    circle equally, from 0 on, take half the time of others. They are compared up to rounding, 4
-    times the machine epsilon. Images of a batch share weights, too: 16 at once take a fifth of the
-    time. Where gradients to the angles are recorded, and under transforms, nothing is shared.
+    Nothing is kept between calls: the weights of one angle are computed at a time. Angles share
+    them where one is the other mirrored or turned by 90 degrees (by 180, if the image is not
+    square), up to 4 times the machine epsilon of the result. So angles that divide a half circle
+    equally, beginning at 0, take about half the time of others. Images of a batch share them, too:
+    16 at once take a quarter to a third of the time of 16 one by one. Where gradients to the angles
+    are recorded, and under transforms, nothing is shared.
 
     The result has the dtype to which those of the input and of the angles promote; half precision
     is computed in float32. An angle that is NaN or infinite makes its projection NaN. The adjoint
