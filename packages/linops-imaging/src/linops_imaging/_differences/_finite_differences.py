@@ -86,6 +86,7 @@ class FiniteDifference(StencilSums):
 
     Examples
     --------
+    >>> import torch
     >>> D = FiniteDifference("N", 4, boundary="replicate")
     >>> D(torch.tensor([1.0, 4.0, 9.0, 16.0]))
     tensor([3., 5., 7., 0.])
@@ -151,6 +152,7 @@ class Gradient(StencilSums):
 
     Examples
     --------
+    >>> import torch
     >>> G = Gradient(("Nx", "Ny"), [2, 2], boundary="replicate")
     >>> G
     Gradient (..., Nx, Ny) -> (D, ..., Nx, Ny)
@@ -220,6 +222,7 @@ class SymmetrizedGradient(StencilSums):
 
     Examples
     --------
+    >>> import torch
     >>> E = SymmetrizedGradient(("Nx", "Ny"), [2, 2], boundary="replicate")
     >>> E
     SymmetrizedGradient (D, ..., Nx, Ny) -> (S, ..., Nx, Ny)
@@ -288,6 +291,7 @@ class Laplacian(StencilSums):
 
     Examples
     --------
+    >>> import torch
     >>> L = Laplacian(("N",), [4])
     >>> L(torch.tensor([0.0, 1.0, 4.0, 9.0]))
     tensor([  1.,   2.,   2., -14.])
