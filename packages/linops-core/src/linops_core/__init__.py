@@ -36,6 +36,7 @@ from ._operators._grid_names import GridNames as GridNames
 from ._operators._grid_operator import AxisMap as AxisMap
 from ._operators._grid_operator import GridOperator as GridOperator
 from ._operators._interpolate import Interpolate as Interpolate
+from ._operators._kronecker import Kronecker as Kronecker
 from ._operators._pad import Crop as Crop
 from ._operators._pad import Pad as Pad
 from ._operators._pad import PadDim as PadDim
@@ -71,6 +72,7 @@ __all__ = [
     "HStack",
     "Identity",
     "Interpolate",
+    "Kronecker",
     "NamedLinop",
     "Normal",
     "Pad",

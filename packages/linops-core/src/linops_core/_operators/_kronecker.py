@@ -1,0 +1,85 @@
+"""The Kronecker product of two operators."""
+
+from __future__ import annotations
+
+from nameddim import ELLIPSES, NamedDimension
+
+from .._algebra._chain import Chain
+from .._algebra._same_space import check_operands
+from .._base._linop import NamedLinop
+from ._rearrange import Rearrange
+
+
+class Kronecker(Chain):
+    r"""The Kronecker product :math:`A \otimes B`: A along some dimensions, B along the others.
+
+    Its input has the dimensions of A's and then those of B's, and so has its output; its matrix is
+    the Kronecker product of the matrices. It is the composition of B, for which the dimensions of
+    A are a batch, and of A, for which those of B are. It can be sliced where they can.
+
+    Parameters
+    ----------
+    A, B : NamedLinop
+        With a leading ``...`` in input and output, which stands for a batch: the same operator for
+        any number of vectors. They have no dimension in common.
+    name : str, optional
+
+    Raises
+    ------
+    TypeError
+        If one is no operator.
+    ValueError
+        If one has no leading ``...`` that is a batch, or both have a dimension of one name.
+
+    References
+    ----------
+    C. F. Van Loan, "The ubiquitous Kronecker product", Journal of Computational and Applied
+    Mathematics 123 (2000), 85-100.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Dense
+    >>> A = Dense(torch.tensor([[1.0, 1.0]]), ("P", "Nx"), ("...", "Nx"), ("...", "P"))
+    >>> B = Dense(torch.tensor([[1.0, 10.0]]), ("Q", "Ny"), ("...", "Ny"), ("...", "Q"))
+    >>> K = Kronecker(A, B)
+    >>> K.shape
+    (..., Nx, Ny) -> (..., P, Q)
+    >>> K(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[64.]])
+    """
+
+    def __init__(self, A: NamedLinop, B: NamedLinop, name: str | None = None) -> None:
+        check_operands("Kronecker", (A, B))
+        for linop in (A, B):
+            is_batch = linop.ishape[:1] == linop.oshape[:1] == (ELLIPSES,)
+            if not is_batch or (0, 0) not in linop.linked_positions():
+                raise ValueError(
+                    f"Kronecker: an operand must have a leading '...' that is a batch in input and "
+                    f"output, got {linop.signature}; make it with one, as in "
+                    'Dense(w, ("M", "N"), ("...", "N"), ("...", "M"))'
+                )
+        for dim in sorted(A.dims & B.dims, key=str):
+            raise ValueError(
+                f"Kronecker: the operands must have no dimension in common, got {dim} in "
+                f"{A.signature} and in {B.signature}; rename one, as by B.renamed"
+            )
+        here, there = A.ishape[1:], B.oshape[1:]
+        run = A.ishape[:1]
+        inner = B.resolved(ishape=(*run, *here, *B.ishape[1:]))
+        outer = A.resolved(ishape=(*run, *there, *here))
+        super().__init__(
+            inner, _swapped(here, there), outer, _swapped(there, A.oshape[1:]), name=name
+        )
+
+
+def _swapped(first: tuple[NamedDimension, ...], then: tuple[NamedDimension, ...]) -> Rearrange:
+    """Return what puts the first dimensions behind the others."""
+    axes = [f"axis{number}" for number in range(len(first) + len(then))]
+    count = len(first)
+    return Rearrange(
+        " ".join(["...", *axes]),
+        " ".join(["...", *axes[count:], *axes[:count]]),
+        (ELLIPSES, *first, *then),
+        (ELLIPSES, *then, *first),
+    )
