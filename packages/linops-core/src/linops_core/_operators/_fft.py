@@ -114,7 +114,7 @@ class FFT(GridOperator[AxisMap]):
     @staticmethod
     def normal_fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return s^2 N x."""
-        points = math.prod(x.shape[axis] for axis in linop._places[0])
+        points = math.prod([x.shape[axis] for axis in linop._places[0]])  # which a compiler follows
         scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]
         return multiplied(scale, x)
 
