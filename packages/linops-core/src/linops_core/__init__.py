@@ -42,10 +42,17 @@ from ._operators._pad import Pad as Pad
 from ._operators._pad import PadDim as PadDim
 from ._operators._pad import PadLast as PadLast
 from ._operators._pad import Truncate as Truncate
+from ._operators._picks import Downsample as Downsample
+from ._operators._picks import Embed as Embed
+from ._operators._picks import Flip as Flip
+from ._operators._picks import Slice as Slice
+from ._operators._picks import Upsample as Upsample
 from ._operators._rearrange import Rearrange as Rearrange
 from ._operators._repeat import Repeat as Repeat
 from ._operators._repeat import SumReduce as SumReduce
 from ._operators._sampling import Sampling as Sampling
+from ._operators._shifts import FourierShift as FourierShift
+from ._operators._shifts import Roll as Roll
 from ._operators._simple import SimpleLinop as SimpleLinop
 from ._operators._stacks._concat import Concat as Concat
 from ._operators._stacks._stack import Stack as Stack
@@ -67,6 +74,10 @@ __all__ = [
     "Crop",
     "Dense",
     "Diagonal",
+    "Downsample",
+    "Embed",
+    "Flip",
+    "FourierShift",
     "GridNames",
     "GridOperator",
     "HStack",
@@ -81,16 +92,19 @@ __all__ = [
     "Rearrange",
     "Repeat",
     "Role",
+    "Roll",
     "Sampling",
     "Scalar",
     "Side",
     "SimpleLinop",
+    "Slice",
     "SliceableLinop",
     "SplitError",
     "Stack",
     "SumReduce",
     "TensorState",
     "Truncate",
+    "Upsample",
     "VStack",
     "Window",
     "Wrapper",

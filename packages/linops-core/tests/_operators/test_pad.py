@@ -243,3 +243,16 @@ def test_nothing_is_copied_where_nothing_is_filled_in() -> None:
     x = torch.arange(16.0).reshape(4, 4)
     for linop in (Crop([2, 2], [4, 4]), PadLast([4, 4], [2, 2]).H, Truncate(0, 4, 3, "AB", "CB")):
         assert linop(x).untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
+def test_zeros_may_go_before_the_first_element() -> None:
+    A = PadDim("T", 2, 5, ("...", "T"), ("...", "T1"), before=1)
+    assert A(torch.tensor([1.0, 2.0])).tolist() == [0, 1, 2, 0, 0]
+    B = Truncate("T1", 5, 2, ("...", "T1"), ("...", "T"), before=1)
+    assert B(torch.arange(5.0)).tolist() == [1, 2]
+    assert torch.equal(B.to_dense(), A.H.to_dense())
+    for before in (-1, 4, 0.5):
+        with pytest.raises(ValueError, match=rf"before must .* from 0 to 3, .* got {before}"):
+            PadDim("T", 2, 5, ("T",), ("T1",), before=before)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Truncate: before must .* as 5 become 2, got 4"):
+        Truncate("T", 5, 2, ("T",), ("T1",), before=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 
 from torch import Tensor
 
@@ -212,6 +213,8 @@ class AtTheEnd(Placement):
         to_length: int,
         ishape: Dims,
         oshape: Dims,
+        *,
+        before: int = 0,
     ) -> None:
         pads = isinstance(self, PadDim)
         owner = "PadDim" if pads else "Truncate"
@@ -239,12 +242,18 @@ class AtTheEnd(Placement):
             raise ValueError(f"{owner}: oshape must be ishape but for {name}, got {shape}")
         if not shape.dims >= {name, *changed}:
             raise ValueError(f"{owner}: the dimension must have a name on both sides, got {shape}")
-        axis = Axis(int(from_length), int(to_length), 1, 0)
-        super().__init__(shape, [axis])
+        most = abs(to_length - from_length)
+        if not isinstance(before, Integral) or not 0 <= before <= most:
+            raise ValueError(
+                f"{owner}: before must be an integer from 0 to {most}, as {from_length} become "
+                f"{to_length}, got {before!r}"
+            )
+        shift = int(before) if pads else -int(before)
+        super().__init__(shape, [Axis(int(from_length), int(to_length), 1, shift)])
 
 
 class PadDim(AtTheEnd):
-    r"""Zeros behind the last element of one dimension; the adjoint of :class:`Truncate`.
+    r"""Zeros behind, and before, the elements of one dimension; the adjoint of :class:`Truncate`.
 
     Parameters
     ----------
@@ -255,12 +264,15 @@ class PadDim(AtTheEnd):
     ishape, oshape : sequence of dimensions
         The same but for that dimension, which is at the same place in both and may have another
         name in the output. Where the name stays, the dimension cannot be sliced.
+    before : int, optional
+        How many of the zeros go before the first element (for Truncate: how many elements are cut
+        off there); none by default.
 
     Raises
     ------
     ValueError
         If the lengths are not positive and rising (falling for Truncate), the dimension is not in
-        the input, or the shapes differ in another one.
+        the input, the shapes differ in another one, or ``before`` is more than all.
 
     Examples
     --------
@@ -270,11 +282,13 @@ class PadDim(AtTheEnd):
     tensor([1., 2., 0., 0.])
     >>> A.H(torch.arange(4.0))
     tensor([0., 1.])
+    >>> PadDim("T", 2, 4, ("T",), ("T1",), before=1)(torch.tensor([1.0, 2.0]))
+    tensor([0., 1., 2., 0.])
     """
 
 
 class Truncate(AtTheEnd):
-    r"""The first elements of one dimension, as a view; the adjoint of :class:`PadDim`.
+    r"""Successive elements of one dimension, as a view; the adjoint of :class:`PadDim`.
 
     The parameters are those of :class:`PadDim`. The normal operator multiplies what is cut off
     with zero.

@@ -25,6 +25,9 @@ from ._matrices import opaque_operators as opaque_operators
 from ._matrices import plain_functions as plain_functions
 from ._matrices import scalars as scalars
 from ._matrices import zeros as zeros
+from ._moves import fourier_shifts as fourier_shifts
+from ._moves import picks as picks
+from ._moves import rolls as rolls
 from ._shape_operators import end_pads as end_pads
 from ._shape_operators import rearrangements as rearrangements
 from ._shape_operators import repeats as repeats
@@ -50,13 +53,16 @@ __all__ = [
     "diagonals",
     "end_pads",
     "flat_stacks",
+    "fourier_shifts",
     "identities",
     "interpolations",
     "leaves",
     "opaque_operators",
+    "picks",
     "plain_functions",
     "rearrangements",
     "repeats",
+    "rolls",
     "samplings",
     "scalars",
     "spaces",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from . import _blocks, _flat_stacks, _grid_operators, _matrices, _shape_operators
+from . import _blocks, _flat_stacks, _grid_operators, _matrices, _moves, _shape_operators
 from ._known import Known, Leaf
 from ._spaces import Spaces
 
@@ -28,6 +28,9 @@ LEAVES: tuple[Leaf, ...] = (
     _grid_operators.convolutions,
     _grid_operators.interpolations,
     _flat_stacks.flat_stacks,
+    _moves.picks,
+    _moves.rolls,
+    _moves.fourier_shifts,
 )
 """A strategy for each operator of the package; called with :class:`Spaces` it stays between."""
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ... import PadDim, Rearrange, Repeat, SumReduce, Truncate
 from ..._kernels._pattern import Item
-from ._known import Known, between, leaf, matrix_of_ones, matrix_of_picks
-from ._spaces import Space, Spaces, hidden
+from ._known import Known, between, leaf, matrix_of, matrix_of_ones, matrix_of_picks
+from ._spaces import Index, Space, Spaces, hidden
 
 
 def is_one_renamed(where: Spaces) -> bool:
@@ -31,8 +31,14 @@ def end_pads(draw: st.DrawFn, where: Spaces) -> Known:
     ishape = hidden(draw, where.ishape, [here])
     oshape = tuple(there if dim == here else dim for dim in ishape)
     dim: str | int = draw(st.just(here) | st.just(ishape.index(here)))
-    linop = (PadDim if n <= m else Truncate)(dim, n, m, ishape, oshape)
-    return Known(linop, matrix_of_ones(where.ishape, where.oshape, where), where)
+    before = draw(st.integers(0, abs(n - m)))
+    linop = (PadDim if n <= m else Truncate)(dim, n, m, ishape, oshape, before=before)
+    shift = before if n <= m else -before
+
+    def entry(o: Index, i: Index) -> complex:
+        return o[there] == i[here] + shift and all(o[dim] == i[dim] for dim in where.both)
+
+    return Known(linop, matrix_of(entry, where), where)
 
 
 def is_widened(where: Spaces) -> bool:

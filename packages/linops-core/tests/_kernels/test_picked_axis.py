@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_core._kernels._picks import PickedAxis, picked, put_back
+from linops_core._kernels._picked_axis import PickedAxis, picked, put_back
 
 AXES = st.builds(
     PickedAxis,

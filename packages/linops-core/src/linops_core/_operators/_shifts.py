@@ -1,0 +1,259 @@
+"""Shifts along a ring: by whole elements, and by any distance through the Fourier transform."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from numbers import Integral, Real
+
+import torch
+from torch import Tensor
+
+from nameddim import AnyDim, NamedDimension
+
+from .._algebra._identity import Identity
+from .._base._linop import NamedLinop
+from .._base._sizes import per_axis
+from .._kernels._halo import Axis
+from .._kernels._shift import moved
+from ._grid_names import Dims, GridNames
+from ._grid_operator import GridOperator
+from ._picks import Sizes, sizes_of, why_not_cut
+
+
+class Roll(GridOperator[Axis]):
+    r"""A circular shift along some dimensions, :math:`y_n = x_{(n - s) \bmod N}`.
+
+    It is :func:`torch.roll`. The adjoint shifts back, the normal operator is the identity.
+
+    Parameters
+    ----------
+    dims : sequence of dimensions
+    shifts : sequence of int
+        s, of any sign and size, for each dimension; :class:`FourierShift` shifts by fractions.
+    sizes : sequence of int, or mapping of dimension to int, optional
+        Their lengths. Without them they may be any, and the dimensions cannot be cut.
+    shape : sequence of dimensions, optional
+        All dimensions of the input, in their order; by default ``("...", *dims)``, or what a
+        neighbour in a composition returns.
+    to : sequence of dimensions, optional
+        What the dimensions are called in the output. By default they keep their names, and cannot
+        be cut. With other names, a slice of the output reads the shifted slice of the input.
+
+    Raises
+    ------
+    TypeError
+        If shifts or sizes are no sequences.
+    ValueError
+        If they are not such numbers, one for each dimension.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Roll(("N",), [1])(torch.tensor([1.0, 2.0, 3.0]))
+    tensor([3., 1., 2.])
+    >>> A = Roll(("N",), [1], [8], to=("M",))
+    >>> A.split(A, {"M": slice(4, 6)}).support("N")
+    slice(3, 5, None)
+    """
+
+    _is_real = True
+    _takes_any_batch = True
+
+    def __init__(
+        self,
+        dims: Dims,
+        shifts: Sequence[int],
+        sizes: Sizes | None = None,
+        *,
+        shape: Dims | None = None,
+        to: Dims | None = None,
+    ) -> None:
+        names = GridNames.along("Roll", dims, shape, to)
+        found = per_axis("Roll", "shifts", shifts)
+        if len(found) != len(names.grid) or not all(isinstance(s, Integral) for s in found):
+            raise ValueError(
+                f"Roll: shifts must be integers, one for each of {names.grid}, got {found}; "
+                "FourierShift shifts by fractions"
+            )
+        self._shifts = [int(shift) for shift in found]
+        lengths = () if sizes is None else sizes_of("Roll", names.grid, sizes)
+        own = names.shape(from_grid=names.grid, to_grid=names.result)
+        super().__init__(own, self._whole(lengths) if lengths else (), names.is_free)
+
+    @staticmethod
+    def fn(linop: Roll, x: Tensor, /) -> Tensor:
+        """Return x shifted."""
+        x = linop.gathered(x)
+        return linop.scattered(_rolled(x, linop._axes_for(x)))
+
+    @staticmethod
+    def adj_fn(linop: Roll, x: Tensor, /) -> Tensor:
+        """Return x shifted back."""
+        x = linop.gathered_back(x)
+        return linop.scattered_back(_rolled(x, [axis.reverse for axis in linop._axes_for(x)]))
+
+    def own_normal(self) -> NamedLinop:
+        """Return the identity; of a tile, the tile and its adjoint."""
+        if all(axis.is_ring for axis in self._axes):
+            return Identity(self.ishape)
+        return super().own_normal()
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it needs another name in the output, or a size."""
+        return why_not_cut(self, dim)
+
+    def _axes_for(self, x: Tensor) -> Sequence[Axis]:
+        return self._axes or self._whole(x.shape[x.ndim - len(self._shifts) :])
+
+    def _whole(self, sizes: Sequence[int]) -> list[Axis]:
+        pairs = zip(sizes, self._shifts, strict=True)
+        return [Axis(size, size, 1, shift % max(size, 1), size) for size, shift in pairs]
+
+
+class FourierShift(GridOperator[Axis]):
+    r"""A circular shift along some dimensions by any distance, through the Fourier transform,
+
+    .. math:: y = F^H \operatorname{diag}(e^{-2 \pi i k s / N}) F x,
+
+    with the unitary transform F along a dimension of N points and the frequencies
+    :math:`k = -\lfloor N / 2 \rfloor, \dots, \lceil N / 2 \rceil - 1`. It is the trigonometric
+    interpolation of x at n - s. For whole numbers it is :class:`Roll`. It is unitary: the adjoint
+    shifts by -s, and the normal operator is the identity.
+
+    Parameters
+    ----------
+    dims : sequence of dimensions
+        They cannot be cut.
+    shifts : sequence of float, or Tensor
+        s, for each dimension, in elements. A real tensor of shape (D,) is a weight: it is read when
+        the operator is called, and gradients reach it. A Parameter stays that Parameter.
+    shape : sequence of dimensions, optional
+        All dimensions of the input, in their order; by default ``("...", *dims)``, or what a
+        neighbour in a composition returns.
+    to : sequence of dimensions, optional
+        What the dimensions are called in the output; by default they keep their names.
+
+    Raises
+    ------
+    TypeError
+        If the shifts are neither a sequence nor a tensor of real numbers.
+    ValueError
+        If there is not one finite shift for each dimension.
+
+    Notes
+    -----
+    The result is complex. For odd N a real signal stays real but for rounding. For even N the
+    frequency -N / 2 has no partner N / 2: its phase is :math:`e^{\pi i s}`, as in SciPy's
+    ``fourier_shift``, so that a shift by s and one by t are one by s + t. What a real signal has
+    there becomes complex; programs that return real signals multiply it with :math:`\cos \pi s`,
+    which is the real part of this result.
+
+    Examples
+    --------
+    >>> import torch
+    >>> t = 2 * torch.pi * torch.arange(5) / 5
+    >>> y = FourierShift(("N",), [0.25])(torch.cos(t))
+    >>> torch.allclose(y.real, torch.cos(t - 0.25 * 2 * torch.pi / 5), atol=1e-6)
+    True
+    """
+
+    _takes_any_batch = True
+
+    def __init__(
+        self,
+        dims: Dims,
+        shifts: Sequence[float] | Tensor,
+        *,
+        shape: Dims | None = None,
+        to: Dims | None = None,
+    ) -> None:
+        names = GridNames.along("FourierShift", dims, shape, to)
+        n_dims = len(names.grid)
+        if isinstance(shifts, Tensor):
+            if not shifts.is_floating_point():
+                raise TypeError(
+                    f"FourierShift: shifts must be a tensor of real numbers, got {shifts.dtype}"
+                )
+            if shifts.shape != (n_dims,):
+                raise ValueError(
+                    f"FourierShift: shifts must have the shape ({n_dims},) for {names.grid}, got "
+                    f"{tuple(shifts.shape)}"
+                )
+            numbers = None
+        else:
+            numbers = per_axis("FourierShift", "shifts", shifts)
+            if len(numbers) != n_dims or not all(
+                isinstance(s, Real) and math.isfinite(s) for s in numbers
+            ):
+                raise ValueError(
+                    f"FourierShift: shifts must be finite real numbers, one for each of "
+                    f"{names.grid}, got {numbers}"
+                )
+        axis_of_shifts = next(
+            dim for dim in map(AnyDim, range(99)) if dim not in {*names.names, *names.output}
+        )
+        own = names.shape(from_grid=names.grid, to_grid=names.result, shifts=(axis_of_shifts,))
+        super().__init__(own, (), names.is_free)
+        self._numbers = None if numbers is None else tuple(map(float, numbers))
+        if isinstance(shifts, Tensor):
+            self.register_weight("shifts", shifts, "shifts")
+
+    @staticmethod
+    def fn(linop: FourierShift, x: Tensor, /) -> Tensor:
+        """Return x shifted."""
+        return linop.scattered(linop._shifted(linop.gathered(x), 1))
+
+    @staticmethod
+    def adj_fn(linop: FourierShift, x: Tensor, /) -> Tensor:
+        """Return x shifted back."""
+        return linop.scattered_back(linop._shifted(linop.gathered_back(x), -1))
+
+    def _shifted(self, x: Tensor, sign: int) -> Tensor:
+        dtype = torch.promote_types(x.dtype, torch.complex64)
+        shifts: Sequence[float] | Sequence[Tensor]
+        if self._numbers is not None:
+            shifts = self._numbers
+        else:
+            weight = self.weight_part("shifts")
+            dtype = torch.promote_types(dtype, weight.dtype)
+            shifts = weight.double().unbind()
+        x = x.to(dtype)
+        if not x.numel():  # an empty batch, which not every library of transforms accepts
+            return x
+        axes = tuple(range(-len(shifts), 0))
+        spectrum = torch.fft.fftn(x, dim=axes)
+        for axis, shift in zip(axes, shifts, strict=True):
+            size = x.shape[axis]
+            # In double precision: the angles are large, and there are few of them.
+            turns = torch.fft.fftfreq(size, dtype=torch.float64, device=x.device) * shift
+            angle = -2 * torch.pi * sign * turns
+            phase = torch.complex(angle.cos(), angle.sin()).to(dtype)
+            spectrum = spectrum * phase.reshape(-1, *[1] * (-1 - axis))
+        result: Tensor = torch.fft.ifftn(spectrum, dim=axes)
+        return result
+
+    def own_normal(self) -> NamedLinop:
+        """Return the identity."""
+        return Identity(self.ishape)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
+        if any(dim in dims for dims in self.axis_dims):
+            return "a shift through the Fourier transform mixes all of the dimension"
+        return None
+
+
+def _rolled(x: Tensor, axes: Sequence[Axis]) -> Tensor:
+    """Return x, whose last axes these are, shifted along them; parts of rings as well."""
+    rings = {number: axis.before for number, axis in enumerate(axes, -len(axes)) if axis.is_ring}
+    if rings:
+        x = x.roll([*rings.values()], [*rings])
+    for number, axis in enumerate(axes, -len(axes)):
+        if number not in rings:
+            # Where nothing touches, what is moved out of the output.
+            images = axis.images or [axis.n_output]
+            parts = [moved(x, [Axis(*axis[:3], shift)], [number]) for shift in images]
+            x = reduce(torch.add, parts)
+    return x
