@@ -1,9 +1,21 @@
-"""Differences are those of PyLops where both define them: everywhere but, for some, at the ends."""
+"""Operators that PyLops has too: differences but, for some, at the ends; convolutions and moves."""
+
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from linops_core import (
+    Convolution,
+    Flip,
+    FourierShift,
+    Interpolate,
+    NamedLinop,
+    PadDim,
+    Roll,
+    Slice,
+)
 from linops_imaging import FiniteDifference, Gradient, Laplacian
 
 pylops = pytest.importorskip("pylops")
@@ -45,3 +57,45 @@ def test_the_laplacian_inside_of_the_grid() -> None:
     inside = (slice(1, -1),) * 3
     found = ours(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(found[inside], (theirs @ x)[inside], atol=1e-14)
+
+
+def agree(ours: NamedLinop, theirs: Any) -> None:
+    """Check both ways of an operator from one array to another."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(theirs.dims), rng.standard_normal(theirs.dimsd)
+    found, back = ours(torch.from_numpy(x)), ours.H(torch.from_numpy(y))
+    np.testing.assert_allclose(found.numpy(), theirs @ x, atol=1e-12)
+    np.testing.assert_allclose(back.numpy(), (theirs.H @ y.ravel()).reshape(x.shape), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_taps", [1, 3, 4])
+def test_convolutions_with_an_offset(n_taps: int) -> None:
+    kernel = np.random.default_rng(1).standard_normal((n_taps, 3))
+    for offset in range(n_taps):
+        A = Convolution(torch.from_numpy(kernel[:, 0].copy()), offset=[offset])
+        agree(A, pylops.signalprocessing.Convolve1D((4, 9), kernel[:, 0], offset, axis=-1))
+        B = Convolution(torch.from_numpy(kernel), offset=[offset, 2])
+        agree(B, pylops.signalprocessing.Convolve2D((7, 9), kernel, (offset, 2)))
+
+
+def test_what_moves_elements() -> None:
+    names = ("A", "B", "C")
+    agree(Flip(("B",), shape=names), pylops.Flip(SIZES, axis=1))
+    agree(Roll(("B",), [2], shape=names), pylops.Roll(SIZES, axis=1, shift=2))
+    agree(Slice({"B": slice(1, 5, 2)}, [5], shape=names), pylops.Restriction(SIZES, [1, 3], axis=1))
+    agree(PadDim("C", 4, 7, names, names, before=2), pylops.Pad(SIZES, ((0, 0), (0, 0), (2, 1))))
+
+
+def test_shifts_by_fractions_of_an_odd_number_of_points() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 9))
+    theirs = pylops.signalprocessing.Shift((3, 9), 1.3, axis=1)
+    found = FourierShift(("N",), [1.3])(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(found.imag, 0, atol=1e-14)
+    np.testing.assert_allclose(found.real, theirs @ x, atol=1e-12)
+
+
+def test_bilinear_interpolation() -> None:
+    at = np.random.default_rng(0).uniform(0, [6, 8], size=(20, 2))
+    theirs = pylops.signalprocessing.Bilinear(at.T, (7, 9))
+    ours = Interpolate(torch.from_numpy(at), [7, 9], width=2, kernel="linear", pad_mode="zeros")
+    agree(ours, theirs)
