@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError
@@ -142,7 +143,7 @@ def test_other_inputs_on_one_rank(two: Ranked, what: str) -> None:
 def test_another_dtype_of_results_on_one_rank(two: Ranked) -> None:
     class Odd(Diagonal):
         @staticmethod
-        def fn(linop: Any, x: torch.Tensor, /) -> torch.Tensor:
+        def fn(linop: Any, x: Tensor, /, out: Tensor | None = None) -> Tensor:
             return Diagonal.fn(linop, x).to(torch.float64 if dist.get_rank() else x.dtype)
 
     def program(rank: int) -> None:
@@ -155,7 +156,7 @@ def test_another_dtype_of_results_on_one_rank(two: Ranked) -> None:
 def test_an_error_in_a_part_is_one_on_all_ranks(two: Ranked) -> None:
     class Fails(Diagonal):
         @staticmethod
-        def fn(linop: Any, x: torch.Tensor, /) -> torch.Tensor:
+        def fn(linop: Any, x: Tensor, /, out: Tensor | None = None) -> Tensor:
             if dist.get_rank():
                 raise KeyError("planted")
             return Diagonal.fn(linop, x)

@@ -22,6 +22,7 @@ from ._base._sides import Side as Side
 from ._base._sliceable import SliceableLinop as SliceableLinop
 from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
+from ._base._totals import Totals as Totals
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._changes import TensorState as TensorState
 from ._kernels._linear_function import linear_function as linear_function
@@ -103,6 +104,7 @@ __all__ = [
     "Stack",
     "SumReduce",
     "TensorState",
+    "Totals",
     "Truncate",
     "Upsample",
     "VStack",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from linops_core import NamedLinop, SplitError, Zero, tile_of
+from linops_core import NamedLinop
 from linops_multigpu import BatchSpec, create_batched_linop
-from linops_split import tile_grid
-from nameddim import ND, NamedDimension
+from nameddim import ND, NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
 from ._ranks import Ranks
-from ._sharding import Cut, Sharding
+from ._sharding import Sharding
+from ._shares import Loader, loaded, scattered, shared
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -21,13 +21,14 @@ _NAME = "distribute_linop"
 
 
 def distribute_linop(
-    linop: NamedLinop,
+    linop: NamedLinop | Loader | None,
     mesh: DeviceMesh,
     placement: Mapping[str, str] | Mapping[NamedDimension, str],
     *,
     batch_specs: BatchSpec | Sequence[BatchSpec] | None = None,
     ordered: bool = False,
     sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
+    scatter_from: int | None = None,
 ) -> DistributedLinop:
     """Return the operator of which each rank of a mesh computes its share.
 
@@ -37,11 +38,14 @@ def distribute_linop(
     sum, and the output is summed over that dimension of the mesh; where only the output has it,
     that holds for the adjoint. All else is replicated.
 
-    Every rank calls it with the same operator, and holds no copies: its part has views.
+    Every rank calls it. Where all have the operator, nothing is copied: a part has views.
 
     Parameters
     ----------
-    linop : NamedLinop
+    linop : NamedLinop, function or None
+        The same on all ranks; or with ``scatter_from`` that of one rank, and None on the others; or
+        a function that returns the part of the operator between slices, which are given for each
+        dimension that is placed. Then a rank holds no more than its share.
     mesh : DeviceMesh
         With names for its dimensions.
     placement : mapping of dimension to str
@@ -52,7 +56,12 @@ def distribute_linop(
         Sum in the order of the ranks, whatever the backend and the length of a message: the same
         bits for the same shares, at 1.6 to 1.9 times the time of a sum.
     sizes : mapping of dimension to int, optional
-        Of dimensions that the operator does not know, such as the batch of an FFT.
+        Of dimensions that the operator does not know, such as the batch of an FFT; of all that are
+        placed where a function makes the shares.
+    scatter_from : int, optional
+        The rank that has the operator. It sends each rank the bytes of its share, one tensor after
+        the other, and keeps a copy of its own; of its own memory it needs those, and one tensor of
+        a share at a time. Weights that are sent or loaded are not trained.
 
     Raises
     ------
@@ -64,6 +73,8 @@ def distribute_linop(
     ValueError
         If the mesh has no names, or not that dimension, or one is given to two dimensions; or if
         the ranks do not have the same operator, placement and sizes.
+    NotImplementedError
+        If weights that are sent or loaded require gradients.
     RuntimeError
         If a rank does not answer before the timeout of the process group.
 
@@ -76,24 +87,39 @@ def distribute_linop(
         y = A(image)  # k-space of the coils of this rank
         x = A.H(y)  # the image, summed over coils, on every rank
     """
-    if not isinstance(linop, NamedLinop):
-        raise TypeError(f"{_NAME}: linop must be a NamedLinop, got {type(linop)}")
     ranks = _ranks_of(mesh, ordered)
     pairs = _checked_placement(placement, ranks)
     specs = _checked_specs(batch_specs)
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    sharding = _sharding_of(linop, ranks, pairs, known)
-    owner = f"{_NAME}: {linop.signature}"
-    idle = _idle(linop, sharding) if sharding.leaves_some_idle else None
-    tile = idle if sharding.is_empty and idle is not None else _tile(linop, sharding)
-    _prepare(ranks, sharding, linop)
-    facts = _signature(linop), pairs, {dim: cut.length for dim, cut in sharding.cuts.items()}
-    ranks.agree((*facts, known, ordered, _of_specs(specs)), owner, "operator and placement")
-    lengths = {dim: size for dim, size in known.items() if dim not in sharding.cuts}
+    if scatter_from is not None:
+        if scatter_from not in ranks.members():
+            raise ValueError(
+                f"{_NAME}: scatter_from must be a rank of the mesh, one of {ranks.members()}, "
+                f"got {scatter_from!r}"
+            )
+        share = scattered(linop, scatter_from, ranks, pairs, known, _NAME)  # type: ignore[arg-type]
+    elif isinstance(linop, NamedLinop):
+        share = shared(linop, ranks, pairs, known)
+    elif callable(linop):
+        share = loaded(linop, ranks, pairs, known, _NAME)
+    else:
+        raise TypeError(
+            f"{_NAME}: linop must be a NamedLinop, or a function that makes shares, "
+            f"got {type(linop)}"
+        )
+    sharding, tile = share.sharding, share.tile
+    _prepare(ranks, sharding, share.shape)
+    is_whole = scatter_from is None and isinstance(linop, NamedLinop)
+    facts = _signature(share.source) if is_whole else [share.shape.ishape, share.shape.oshape]
+    lengths = {dim: cut.length for dim, cut in sharding.cuts.items()}
+    owner = f"{_NAME}: {share.source.signature}"
+    options = known, ordered, [dict(spec.batch_sizes) for spec in specs]
+    ranks.agree((facts, pairs, lengths, *options), owner, "operator and placement")
     if specs and not sharding.is_empty:
         tile = create_batched_linop(tile, specs, sizes=_sizes_inside(tile, known, sharding))
-    whole = DistributedLinop(tile, linop.shape, sharding, ranks, linop, lengths)
-    return cast(DistributedLinop, whole.as_endomorphism()) if linop.is_endomorphism else whole
+    given = {dim: size for dim, size in known.items() if dim not in sharding.cuts}
+    whole = DistributedLinop(tile, share.shape, sharding, ranks, share.source, given)
+    return cast(DistributedLinop, whole.as_endomorphism()) if share.is_endomorphism else whole
 
 
 def _ranks_of(mesh: DeviceMesh, ordered: bool) -> Ranks:
@@ -142,52 +168,11 @@ def _checked_specs(specs: BatchSpec | Sequence[BatchSpec] | None) -> list[BatchS
     return found
 
 
-def _sharding_of(
-    linop: NamedLinop,
-    ranks: Ranks,
-    placement: Mapping[NamedDimension, str],
-    sizes: Mapping[NamedDimension, int],
-) -> Sharding:
-    """Return the cuts; refused where the operator cannot be cut so, before anything is sent."""
-    mesh = dict(zip(ranks.names, ranks.mesh.shape, strict=True))
-    # One tile for each: what is wrong with a dimension is found without making the table.
-    tile_grid(linop, {dim: _length(linop, dim, sizes) or 1 for dim in placement}, sizes=sizes)
-    cuts = {
-        dim: Cut(name, mesh[name], _length(linop, dim, sizes)) for dim, name in placement.items()
-    }
-    at = dict(zip(ranks.names, ranks.mesh.get_coordinate() or (), strict=True))
-    return Sharding(mesh, at, cuts)
-
-
-def _length(linop: NamedLinop, dim: NamedDimension, sizes: Mapping[NamedDimension, int]) -> int:
-    known = linop.size(dim) if linop.role(dim) is not None else None
-    return int(known or sizes.get(dim, 0))
-
-
-def _tile(linop: NamedLinop, sharding: Sharding) -> NamedLinop:
-    """Return the share of this rank, cut along one dimension after the other."""
-    for dim, piece in sharding.window.items():
-        if piece.stop - piece.start < sharding.cuts[dim].length:
-            linop = tile_of(linop, {dim: piece})
-    return linop
-
-
-def _idle(linop: NamedLinop, sharding: Sharding) -> NamedLinop:
-    """Return what stands for the share of a rank without work."""
-    zero = Zero.like(linop)
-    if zero is None:
-        raise SplitError(
-            f"{linop.signature}: each rank must have work where wildcards of input and output are "
-            f"not the same dimensions, got {sharding.mesh} ranks for lengths "
-            f"{ ({str(dim): cut.length for dim, cut in sharding.cuts.items()}) }"
-        )
-    return zero._with_lengths(sharding.lengths)
-
-
-def _prepare(ranks: Ranks, sharding: Sharding, linop: NamedLinop) -> None:
+def _prepare(ranks: Ranks, sharding: Sharding, shape: NamedShape) -> None:
     """Make the groups of ranks that will talk, in the same order on all of them."""
-    for names in (linop.ishape, linop.oshape, ()):
+    for names in (shape.ishape, shape.oshape, ()):
         ranks.prepare(sharding.absent_from(names))
+        ranks.prepare(sharding.present_in(names))
     for cut in sharding.cuts.values():
         ranks.prepare((cut.mesh_dim,))
     ranks.prepare(ranks.names)
@@ -212,11 +197,6 @@ def _signature(linop: NamedLinop) -> list[object]:
             sizes = module.sizes("input"), module.sizes("output")
             found.append((type(module).__name__, module.signature, sizes, weights, options))
     return found
-
-
-def _of_specs(specs: Sequence[BatchSpec]) -> list[object]:
-    """Return what two ranks must have alike of their specs: not the devices."""
-    return [dict(spec.batch_sizes) for spec in specs]
 
 
 def _sizes_inside(

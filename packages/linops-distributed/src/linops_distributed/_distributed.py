@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from linops_core import NamedLinop, SplitError, Window, writing_is_safe
+from linops_core import NamedLinop, Side, SplitError, Totals, Window, writing_is_safe
 from linops_split import Part, Tiled, Tiles
 from linops_split.execution import (
     Backward,
@@ -218,6 +218,23 @@ class DistributedLinop(Tiled):
             f"dtype and shape of {what}",
         )
         return found or (torch.float32, ())
+
+    def totals(self, side: Side) -> Totals:
+        """Return how numbers of the shares of a vector are added up over the ranks."""
+        names = self.ishape if side == "input" else self.oshape
+        dims = self.sharding.present_in(names)
+        if self.ranks.size(dims) == 1:
+            return Totals()
+
+        def add(numbers: Tensor) -> Tensor:
+            if numbers.requires_grad:
+                raise NotImplementedError(
+                    f"{self.signature}: gradients must not flow through the steps of a solver over "
+                    "ranks; give implicit=True, or use torch.no_grad()"
+                )
+            return self.ranks.sum(numbers, dims, self.signature, "inner products")
+
+        return Totals(add)
 
     # Weights
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -136,6 +137,11 @@ class Ranks:
         """Return the numbers of all ranks of the mesh, in the order of :meth:`told`."""
         numbers: list[int] = self.mesh.mesh.flatten().tolist()
         return numbers
+
+    def coordinates(self) -> list[dict[str, int]]:
+        """Return where in the mesh each of them is."""
+        places = product(*map(range, self.mesh.shape))
+        return [dict(zip(self.names, place, strict=True)) for place in places]
 
     def agree(self, value: object, owner: str, what: str) -> None:
         """Refuse, on all ranks with the same words, what is not the same on all."""

@@ -86,6 +86,11 @@ class Sharding:
         cut = {cut.mesh_dim for dim, cut in self.cuts.items() if dim not in present}
         return tuple(name for name in self.mesh if name in cut)
 
+    def present_in(self, names: Iterable[NamedDimension]) -> tuple[str, ...]:
+        """Return the dimensions of the mesh along which a vector with these names is cut."""
+        absent = self.absent_from(names)
+        return tuple(name for name in self.used if name not in absent)
+
     @property
     def used(self) -> tuple[str, ...]:
         """The dimensions of the mesh along which anything is cut."""

@@ -17,6 +17,7 @@ from .._base._dimensions import Source, length_of
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Place, Seam, alike_in_name, joints, side_by_side
 from .._base._sides import Side, dims_of
+from .._base._totals import Totals
 from .._kernels._tracing import constant_when_compiled
 
 
@@ -99,6 +100,15 @@ class Composite(NamedLinop):
     def dims(self) -> frozenset[NamedDimension]:
         """All dimensions that have a name here, those inside of the composition too."""
         return self._shape.dims | self._numbers_by_dim().keys()
+
+    def totals(self, side: Side) -> Totals | None:
+        """Return how numbers of parts of a vector are added up.
+
+        As the first operand says that does: one before it leaves each part where it is.
+        """
+        order = reversed(self.linops) if side == "output" else self.linops
+        found = (linop.totals(side) for linop in order)
+        return next((totals for totals in found if totals is not None), None)
 
     def extra_repr(self) -> str:
         """Return what ``repr`` says of all weights inside: their bytes, shared ones once."""

@@ -21,8 +21,9 @@ from ._description import tensor_text
 from ._inheritance import forget_what_no_longer_holds
 from ._late_hooks import is_hooked
 from ._rules import rules
-from ._sides import with_dims_in_front
+from ._sides import Side, with_dims_in_front
 from ._tile import SplitError, Window
+from ._totals import Totals
 
 Result = TypeVar("Result")
 
@@ -341,6 +342,13 @@ class NamedLinop(Arithmetic, Conversions):
         if not self._is_renamed_by(names):
             return self
         return linked(self, self._shape.rename(names))
+
+    def totals(self, side: Side) -> Totals | None:
+        """Return how numbers of parts of a vector of that side are added up; None if it says not.
+
+        To be overridden by an operator whose vectors are spread over several processes.
+        """
+        return None
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` in the place of every tensor w that it reads.

@@ -237,10 +237,10 @@ class Run:
             image = self.forward(direction)
             if iteration == 1:
                 image = self.in_chosen_unit(image)
-            cross = [batch.inner(searched, image)] if check.n_steps < N_CHECKED else []
-            curvature, length, image_length = self.scalars(
-                batch.inner(direction, image), batch.norm(direction), batch.norm(image)
-            )
+            pairs = [(direction, image), (searched, image)][: 1 + (check.n_steps < N_CHECKED)]
+            *products, length, image_length = batch.measured(pairs, (direction, image))
+            cross = products[1:]
+            curvature, length, image_length = self.scalars(products[0], length, image_length)
             norm_of_A = largest_ratio(norm_of_A, image_length, length)
             floor = check.noise * norm_of_A * length * length
             step = self.ratio(energy, curvature, curvature.real > floor)
@@ -248,13 +248,10 @@ class Run:
             self.residual = add_scaled(self.residual, -step, image)
             del image  # or it would still be there when the next one comes
             searched = self.searched()
-            previous, energy = energy, batch.inner(self.residual, searched)
-            if self.preconditioner is None:
-                (energy,) = self.scalars(energy)
-                norms = [energy.real**0.5] * 2
-            else:
-                norms = [batch.norm(self.residual), batch.norm(searched)]
-                energy, *norms = self.scalars(energy, *norms)
+            previous, vectors = energy, (self.residual, searched)
+            measured = batch.measured([vectors], vectors if self.preconditioner else ())
+            energy, *norms = self.scalars(*measured)
+            norms = norms or [energy.real**0.5] * 2
             numbers = (step, length, image_length, norm_of_A, *norms)
             curved, left, *found = on_host(curvature, energy, *numbers, *cross)
             check.step(Measured(curved, left, *(each.real for each in found[:6]), *found[6:]))

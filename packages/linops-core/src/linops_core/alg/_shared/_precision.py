@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..._base._linop import NamedLinop
-from ._checks import Operator, check_callable, check_scale
+from ._checks import Operator, check_callable, check_scale, refuse_parts
 from ._stacked import StackedOperators
 from ._vectors import is_moderate
 
@@ -25,6 +25,7 @@ class OperatorPair:
     def __init__(
         self, owner: str, A: Operator, adjoint: Operator | None, dtype: torch.dtype, name: str = "A"
     ) -> None:
+        refuse_parts(owner, A, "input", "output")
         self.owner, self.dtype, self.name = owner, dtype, name
         self.forward = applied_in_half(owner, A, dtype, name)
         self.has_normal = adjoint is None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._base._linop import NamedLinop
-from ._checks import Operator, check_callable, check_vector
+from ._checks import Operator, check_callable, check_vector, refuse_parts
 
 Item = TypeVar("Item")
 
@@ -31,6 +31,7 @@ class StackedOperators(nn.Module):
             raise ValueError(f"{owner}: {name} must hold at least one operator, got none")
         for number, A in enumerate(operators):
             check_callable(owner, f"{name}[{number}]", A)
+            refuse_parts(owner, A, "input", "output")
             if isinstance(A, nn.Module):
                 self.add_module(str(number), A)
         self.operators = list(operators)

@@ -16,8 +16,9 @@ from nameddim import ELLIPSES, ND, NamedDimension
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
 from ..._base._sizes import input_space
+from ..._base._totals import WHOLE, Totals
 from ..._kernels._tracing import is_recorded
-from ._checks import Operator, check_vector, finite
+from ._checks import Operator, check_vector, finite, refuse_parts
 
 BatchDims: TypeAlias = int | str | NamedDimension | Iterable[NamedDimension | str]
 
@@ -124,6 +125,7 @@ def input_or_random(
     """
     if not isinstance(seed, Integral) or isinstance(seed, bool):
         raise TypeError(f"{owner}: seed must be an integer, got {seed!r}")
+    refuse_parts(owner, A, "input")
     generator = Generator().manual_seed(int(seed) % 2**63)
     given = [
         key for key, value in ((name, x), ("like", like), ("sizes", sizes)) if value is not None
@@ -149,6 +151,8 @@ class BatchedVectors:
 
     axes: tuple[int, ...] = ()
     """The axes that number them; none where the tensor is one vector."""
+    totals: Totals = WHOLE
+    """How numbers of parts of a vector are added up, if the tensor is a part of it."""
 
     def scalars_shape(self, x: Tensor) -> list[int]:
         """Return the shape of one number for each, to be multiplied with x."""
@@ -158,14 +162,35 @@ class BatchedVectors:
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
         """Return x^H z of each, in ``scalars_shape``; no product of the size of x is made."""
         if not self.axes:
-            return inner(x, z)
+            return self.summed(inner(x, z))[0]
         rows, columns = self._rows(x), self._rows(z)
         products = torch.matmul(rows.conj().unsqueeze(-2), columns.unsqueeze(-1))
         return products.reshape(self.scalars_shape(x))
 
     def norm(self, x: Tensor) -> Tensor:
         """Return the norm of each, in ``scalars_shape``."""
+        if self.totals.add is not None:
+            return self.summed(norm(x) ** 2)[0].sqrt()
         return norm(x, self._others(x), keepdim=True) if self.axes else norm(x)
+
+    def summed(self, *numbers: Tensor) -> Sequence[Tensor]:
+        """Return numbers of the whole vectors, given those of a part; added up all at once."""
+        if self.totals.add is None:
+            return numbers
+        dtype = torch.promote_types(numbers[0].dtype, numbers[-1].dtype)
+        found = self.totals.add(torch.stack([number.to(dtype) for number in numbers]))
+        pairs = zip(found.unbind(), numbers, strict=True)
+        return [one if like.is_complex() else one.real for one, like in pairs]
+
+    def measured(
+        self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return the inner products of pairs, and the norms of vectors; added up all at once."""
+        if self.totals.add is None:
+            return [*(self.inner(*pair) for pair in pairs), *map(self.norm, vectors)]
+        products = [inner(*pair) for pair in pairs]
+        found = self.summed(*products, *(norm(vector) ** 2 for vector in vectors))
+        return [*found[: len(pairs)], *(square.sqrt() for square in found[len(pairs) :])]
 
     def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the norm of each, whatever its scale, and the same on the host in float64."""
@@ -180,9 +205,13 @@ class BatchedVectors:
 
     def unit(self, y: Tensor, of_zeros: float = 1.0) -> Tensor:
         """Return the power of two below the largest part of each, as :func:`unit_of` does."""
-        if not y.numel():
+        if not y.numel() and self.totals.add is None:
             return y.detach().abs().new_full(self.scalars_shape(y), of_zeros)
-        largest = largest_part(y, self._others(y), keepdim=bool(self.axes))
+        if self.totals.add is not None:  # of the sum of the largest of each part
+            part = largest_part(y) if y.numel() else y.detach().abs().new_zeros(())
+            (largest,) = self.summed(part)
+        else:
+            largest = largest_part(y, self._others(y), keepdim=bool(self.axes))
         unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
         unit = unit.clamp(min=torch.finfo(unit.dtype).tiny)
         return torch.where(largest > 0, unit, of_zeros)
@@ -197,6 +226,14 @@ class BatchedVectors:
 
 def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> BatchedVectors:
     """Return which axes of y, which is like the input of A, number independent systems."""
+    totals = A.totals("input") if isinstance(A, NamedLinop) else None
+    if totals is not None and totals.add is not None:
+        if batch_dims != 0:
+            raise NotImplementedError(
+                f"{owner}: batch_dims must be 0 where several processes have a part of each "
+                f"vector, got {batch_dims!r}"
+            )
+        return BatchedVectors(totals=totals)
     if isinstance(batch_dims, int):
         if not 0 <= batch_dims <= y.ndim:
             raise ValueError(

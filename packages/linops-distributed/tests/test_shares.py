@@ -1,0 +1,110 @@
+"""Shares of an operator that one rank has, or that a function makes."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError, Window
+from linops_core.testing.strategies import trees
+from linops_distributed import DistributedLinop, distribute_linop
+from linops_distributed.testing import Ranked
+from linops_split.execution import read_by
+from linops_split.testing import cuttable_dims
+
+MAPS = torch.randn(5, 8, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
+X = torch.randn(8, dtype=torch.complex128, generator=torch.Generator().manual_seed(2))
+
+
+def sense(maps: torch.Tensor) -> NamedLinop:
+    return FFT(1, batch_shape=("C",)) @ Dense(maps, ("C", "Nx"), ("Nx",), ("C", "Nx"))
+
+
+def check(A: DistributedLinop) -> None:
+    whole = sense(MAPS)
+    torch.testing.assert_close(A.full_output(A(X)), whole(X))
+    torch.testing.assert_close(A.N(X), whole.N(X))
+    # No more than the maps of the coils of this rank, in memory of their own.
+    stored = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in read_by(A)}
+    assert sum(stored.values()) == A.sharding.lengths["C"] * 8 * 16  # type: ignore[index]
+
+
+@pytest.mark.parametrize("source", [0, -1])
+def test_of_an_operator_that_one_rank_has(ranks: Ranked, source: int) -> None:
+    def program(rank: int) -> None:
+        mesh, root = ranks.mesh(r=ranks.n_ranks), source % ranks.n_ranks
+        linop = sense(MAPS) if rank == root else None
+        check(distribute_linop(linop, mesh, {"C": "r"}, scatter_from=root))
+
+    ranks.run(program)
+
+
+def test_of_a_function(ranks: Ranked) -> None:
+    asked: list[slice] = []
+
+    def load(share: Window) -> NamedLinop:
+        asked.append(share["C"])  # type: ignore[index]
+        return sense(MAPS[share["C"]].clone())  # type: ignore[index]
+
+    def program(rank: int) -> None:
+        check(distribute_linop(load, ranks.mesh(r=ranks.n_ranks), {"C": "r"}, sizes={"C": 5}))
+
+    ranks.run(program)
+    step = -(-5 // ranks.n_ranks)
+    wanted = [slice(start, min(start + step, 5)) for start in range(0, 5, step)]
+    assert sorted(asked, key=lambda piece: piece.start) == wanted
+
+
+@given(st.data())
+def test_of_any_operator(two: Ranked, data: st.DataObject) -> None:
+    known = data.draw(trees(depth=1))
+    dims = cuttable_dims(known.linop)
+    placement = {str(dim): "r" for dim in dims[:1]}
+    lengths = [known.spaces.sizes[str(dim)] for dim in known.linop.ishape]
+    x = torch.randn(lengths, dtype=torch.complex128)
+
+    def program(rank: int) -> None:
+        linop = None if rank else known.linop.with_weights(torch.Tensor.detach)
+        try:
+            A = distribute_linop(linop, two.mesh(r=2), placement, scatter_from=0)
+        except Exception as error:  # a function that cannot be sent
+            assert "pickle" in str(error), error
+            return
+        torch.testing.assert_close(
+            A.full_output(A(A.local_input(x))).flatten(), known.matrix @ x.flatten()
+        )
+
+    two.run(program)
+
+
+def refused(two: Ranked, made: object, match: str, **kwargs: object) -> None:
+    def program(rank: int) -> None:
+        with pytest.raises(
+            (NotImplementedError, SplitError, TypeError, ValueError, RuntimeError)
+        ) as e:
+            distribute_linop(made, two.mesh(r=2), {"C": "r"}, **kwargs)  # type: ignore[arg-type]
+        assert match in str(e.value)
+
+    two.run(program)
+
+
+def test_what_is_refused(two: Ranked) -> None:
+    trained = sense(MAPS.clone().requires_grad_())
+    refused(two, trained, "must not require gradients", scatter_from=0)
+    refused(two, lambda share: trained, "must not require gradients", sizes={"C": 5})
+    refused(two, None, "linop must be a NamedLinop on rank 0", scatter_from=0)
+    refused(two, sense(MAPS), "scatter_from must be a rank of the mesh", scatter_from=2)
+    refused(two, Diagonal(torch.ones(3), ("N",)), "must be one of", scatter_from=0)
+    refused(two, lambda share: sense(MAPS), "the size of C must be given")
+    refused(two, lambda share: sense(MAPS), "C must have size", sizes={"C": 5})
+    refused(two, lambda share: 3, "must return a NamedLinop", sizes={"C": 5})
+    refused(two, lambda share: FFT(dims=("C",)), "C cannot be split", sizes={"C": 5})
+    refused(
+        two,
+        lambda share: Diagonal(
+            torch.ones(1 + share["C"].start, 3)[:1].expand(share["C"].stop - share["C"].start, 3),
+            ("C", "N" if share["C"].start else "M"),
+        ),
+        "the shape must be the same on all ranks",
+        sizes={"C": 4},
+    )

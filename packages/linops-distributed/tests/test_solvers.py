@@ -1,0 +1,106 @@
+"""Solvers on operators over ranks: vectors that are sharded, with inner products over all ranks."""
+
+import pytest
+import torch
+
+from linops_core import Dense, Identity
+from linops_core.alg import conjugate_gradients, lsqr, power_method
+from linops_distributed import DistributedLinop, distribute_linop
+from linops_distributed.testing import Ranked
+
+GENERATOR = torch.Generator().manual_seed(3)
+W = torch.randn(7, 3, dtype=torch.complex128, generator=GENERATOR)
+V = torch.randn(3, 5, dtype=torch.complex128, generator=GENERATOR)
+Y = torch.randn(7, dtype=torch.complex128, generator=GENERATOR)
+M = W @ V
+
+
+def made(ranks: Ranked, dim: str) -> DistributedLinop:
+    A = Dense(W, ("M", "L"), ("L",), ("M",)) @ Dense(V, ("L", "N"), ("N",), ("L",))
+    return distribute_linop(A, ranks.mesh(r=ranks.n_ranks), {dim: "r"})
+
+
+@pytest.mark.parametrize("dim", ["M", "N", "L"])
+@pytest.mark.parametrize("is_guessed", [False, True])
+def test_conjugate_gradients(ranks: Ranked, dim: str, is_guessed: bool) -> None:
+    wanted = torch.linalg.solve(M.mH @ M + torch.eye(5), M.mH @ Y)
+
+    def program(rank: int) -> None:
+        A = made(ranks, dim)
+        B = A.H
+        assert isinstance(B, DistributedLinop)
+        y = B(A.local_output(Y))
+        x0 = torch.ones_like(y) if is_guessed else None
+        x = conjugate_gradients(A.N + Identity(A.ishape), y, x0, gtol=1e-10, ltol=0.0)
+        torch.testing.assert_close(B.full_output(x), wanted, rtol=1e-6, atol=1e-8)
+
+    ranks.run(program)
+
+
+@pytest.mark.parametrize(("dim", "n_sums"), [("M", 1), ("N", 3)])
+def test_sums_of_a_step(ranks: Ranked, dim: str, n_sums: int) -> None:
+    """One for the operator, and where vectors are sharded two for inner products."""
+
+    def program(rank: int) -> None:
+        A = made(ranks, dim)
+        x, normal = A.local_input(torch.ones(5, dtype=torch.complex128)), A.N
+        normal(x)
+        counts = []
+        for n_steps in (2, 3):
+            A.ranks.log = []
+            conjugate_gradients(
+                normal + Identity(A.ishape), x, max_num_iters=n_steps, gtol=0.0, ltol=0.0
+            )
+            counts.append(len(A.ranks.log))
+        assert counts[1] - counts[0] == (n_sums if ranks.n_ranks > 1 else 0)
+
+    ranks.run(program)
+
+
+@pytest.mark.parametrize("dim", ["M", "N", "L"])
+def test_power_method(ranks: Ranked, dim: str) -> None:
+    wanted = torch.linalg.matrix_norm(M, 2) ** 2
+
+    def program(rank: int) -> None:
+        A = made(ranks, dim)
+        x = A.local_input(torch.arange(1.0, 6).to(torch.complex128))
+        _, found = power_method(A.N, x, max_iters=200, tol=1e-9)
+        torch.testing.assert_close(found.real, wanted, rtol=1e-6, atol=0.0)
+
+    ranks.run(program)
+
+
+def test_implicit_gradients_of_a_solution(ranks: Ranked) -> None:
+    y = Y.clone().requires_grad_()
+    x = torch.linalg.solve(M.mH @ M + torch.eye(5), M.mH @ y)
+    (wanted,) = torch.autograd.grad(x.abs().square().sum(), y)
+
+    def program(rank: int) -> None:
+        A = made(ranks, "N")
+        mine = Y.clone().requires_grad_()
+        right, normal = A.H(mine), A.N + Identity(A.ishape)
+        options = {"gtol": 1e-11, "ltol": 0.0, "max_num_iters": 40}
+        x = conjugate_gradients(normal, right, implicit=True, **options)  # type: ignore[arg-type]
+        (found,) = torch.autograd.grad(x.abs().square().sum(), mine)
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-7)
+        if ranks.n_ranks > 1:
+            with pytest.raises(NotImplementedError, match="must not flow through the steps"):
+                conjugate_gradients(normal, A.H(mine))
+
+    ranks.run(program)
+
+
+@pytest.mark.parametrize("dim", ["M", "N"])
+def test_solvers_that_would_take_a_part_for_the_whole_are_refused(two: Ranked, dim: str) -> None:
+    def program(rank: int) -> None:
+        A = made(two, dim)
+        with pytest.raises(NotImplementedError, match="each tensor must be a whole vector"):
+            lsqr(A, A.local_output(Y))
+        with pytest.raises(NotImplementedError, match="each tensor must be a whole vector"):
+            lsqr([A], [A.local_output(Y)])
+        if dim == "N":
+            x = A.local_input(torch.ones(5, dtype=torch.complex128))
+            with pytest.raises(NotImplementedError, match="batch_dims must be 0"):
+                conjugate_gradients(A.N, x, batch_dims=1)
+
+    two.run(program)
