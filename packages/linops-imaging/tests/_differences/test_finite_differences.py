@@ -284,6 +284,7 @@ def test_the_input_is_not_written_to_and_nothing_is_shared() -> None:
         assert torch.equal(x, before)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
 def test_dual_numbers_without_a_transform() -> None:
     G = Gradient(GRID, [3, 4])
     x, v = torch.randn(2, 3, 4)
