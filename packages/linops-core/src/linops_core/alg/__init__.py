@@ -24,17 +24,27 @@ What holds for all of them:
 """
 
 from ._krylov._conjugate_gradients import conjugate_gradients as conjugate_gradients
+from ._krylov._gmres import gmres as gmres
 from ._krylov._lsmr import lsmr as lsmr
 from ._krylov._lsqr import lsqr as lsqr
+from ._krylov._minres import minres as minres
 from ._proximals._composed import conjugate as conjugate
 from ._proximals._composed import in_basis as in_basis
 from ._proximals._projections import box as box
+from ._proximals._projections import l1_ball as l1_ball
 from ._proximals._projections import l2_ball as l2_ball
+from ._proximals._projections import simplex as simplex
 from ._proximals._proximal import Proximal as Proximal
 from ._proximals._quadratics import l2_squared as l2_squared
 from ._proximals._quadratics import no_penalty as no_penalty
 from ._proximals._shrinkage import group_soft_threshold as group_soft_threshold
+from ._proximals._shrinkage import huber as huber
+from ._proximals._shrinkage import l0 as l0
+from ._proximals._shrinkage import nuclear_norm as nuclear_norm
 from ._proximals._shrinkage import soft_threshold as soft_threshold
+from ._regression._irls import irls as irls
+from ._regression._lbfgs import lbfgs as lbfgs
+from ._regression._omp import omp as omp
 from ._shared._progress import ConvergenceWarning as ConvergenceWarning
 from ._shared._progress import Record as Record
 from ._shared._progress import Step as Step
@@ -48,8 +58,11 @@ from ._spectral._power_method import power_method as power_method
 from ._spectral._svd import SVD as SVD
 from ._spectral._svd import svd as svd
 from ._splitting._admm import admm as admm
+from ._splitting._douglas_rachford import douglas_rachford as douglas_rachford
 from ._splitting._fista import fista as fista
 from ._splitting._pdhg import pdhg as pdhg
+from ._splitting._proximal_gradient import proximal_gradient as proximal_gradient
+from ._splitting._split_bregman import split_bregman as split_bregman
 
 __all__ = [
     "SVD",
@@ -63,20 +76,33 @@ __all__ = [
     "box",
     "conjugate",
     "conjugate_gradients",
+    "douglas_rachford",
     "estimate_diagonal",
     "estimate_trace",
     "fista",
+    "gmres",
     "group_soft_threshold",
+    "huber",
     "in_basis",
+    "irls",
+    "l0",
+    "l1_ball",
     "l2_ball",
     "l2_squared",
+    "lbfgs",
     "lsmr",
     "lsqr",
+    "minres",
     "no_penalty",
+    "nuclear_norm",
+    "omp",
     "operator_norm",
     "pdhg",
     "polynomial_preconditioner",
     "power_method",
+    "proximal_gradient",
+    "simplex",
     "soft_threshold",
+    "split_bregman",
     "svd",
 ]

@@ -14,11 +14,16 @@ from linops_core.alg import (
     conjugate,
     fista,
     group_soft_threshold,
+    huber,
     in_basis,
+    l0,
+    l1_ball,
     l2_ball,
     l2_squared,
     no_penalty,
+    nuclear_norm,
     pdhg,
+    simplex,
     soft_threshold,
 )
 
@@ -58,7 +63,45 @@ def of_waves(x: Tensor) -> float:
     return l1(torch.fft.fft(x, norm="ortho"))
 
 
+def within_l1(x: Tensor) -> float:
+    return 0.0 if l1(x) <= 1 + 1e-9 else float("inf")
+
+
+def in_the_simplex(x: Tensor) -> float:
+    """Return 0 there; a sum that is near 1 has a cost that draws random points onto it."""
+    if bool((x < 0).any()):
+        return float("inf")
+    return 1e3 * abs(float(x.sum()) - 1)
+
+
+def of_huber(x: Tensor) -> float:
+    size = x.abs()
+    return 1.5 * float(torch.where(size <= 0.5, size**2 / 2, 0.5 * (size - 0.25)).sum())
+
+
+def of_rows(x: Tensor) -> float:
+    """Return 0.7 times the sum of the singular values of two rows; zeros fill them up."""
+    return 0.7 * float(torch.linalg.svdvals(in_rows(x)).sum())
+
+
+def in_rows(x: Tensor) -> Tensor:
+    return torch.cat([x, x.new_zeros(len(x) % 2)]).view(2, -1)
+
+
+def of_low_rank(z: Tensor, step: float) -> Tensor:
+    return nuclear_norm(0.7)(in_rows(z), step).flatten()[: len(z)]
+
+
+def count_nonzero(x: Tensor) -> float:
+    return 0.3 * float(x.count_nonzero())
+
+
 FUNCTIONS = [
+    (l1_ball(1.0), within_l1, torch.complex128),
+    (l1_ball(1.0), within_l1, torch.float64),
+    (simplex(), in_the_simplex, torch.float64),
+    (huber(1.5, 0.5), of_huber, torch.complex128),
+    (huber(1.5, 0.5), of_huber, torch.float64),
     (by_parity, in_groups, torch.complex128),
     (by_parity, in_groups, torch.float64),
     (in_basis(FFT(1), soft_threshold()), of_waves, torch.complex128),
@@ -100,6 +143,103 @@ def test_a_map_and_that_of_the_conjugate_are_the_identity_of_moreau(
     torch.testing.assert_close(parts, z)
     twice = conjugate(conjugate(proximal))
     torch.testing.assert_close(twice(z, step), proximal(z, step))
+
+
+@given(seed=seeds, step=steps, dtype=st.sampled_from([torch.float64, torch.complex128]))
+def test_singular_values_shrink_and_no_other_matrix_is_better(
+    seed: int, step: float, dtype: torch.dtype
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(4, dtype=dtype, generator=generator)
+    found = of_low_rank(z, step)
+    for scale in (1.0, 1e-1, 1e-2, 1e-3):
+        for other in found + scale * torch.randn(20, 4, dtype=dtype, generator=generator):
+            costs = [
+                of_rows(x) + float((x - z).abs().square().sum()) / (2 * step)
+                for x in (found, other)
+            ]
+            assert costs[0] <= costs[1] + 1e-12
+
+
+@given(seed=seeds, step=steps, dtype=st.sampled_from([torch.float64, torch.complex128]))
+def test_fewest_nonzeros_are_the_best_of_all_supports(
+    seed: int, step: float, dtype: torch.dtype
+) -> None:
+    z = torch.randn(3, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+    def cost(x: Tensor) -> float:
+        return count_nonzero(x) + float((x - z).abs().square().sum()) / (2 * step)
+
+    supports = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 3)
+    best = min(cost(z * support) for support in supports)
+    assert cost(l0(0.3)(z, step)) == pytest.approx(best)
+
+
+@given(seed=seeds, dim=st.sampled_from([0, -1, (0, 2), (2, 0), (1, 2), None]))
+def test_sums_are_those_along_the_axes(seed: int, dim: int | tuple[int, ...] | None) -> None:
+    z = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    axes = (0, 1, 2) if dim is None else dim
+    within = l1_ball(2.5, dim)(z, 1.0)
+    sums = z.abs().sum(axes)
+    torch.testing.assert_close(within.abs().sum(axes), sums.clamp(max=2.5))
+    found = simplex(2.5, dim)(z, 1.0)
+    torch.testing.assert_close(found.sum(axes), torch.full_like(sums, 2.5))
+    assert bool((found >= 0).all())
+    # One slice by itself.
+    if dim == 0:
+        alone = simplex(2.5)(z[:, 1, 2], 1.0)
+        torch.testing.assert_close(found[:, 1, 2], alone)
+        torch.testing.assert_close(within[:, 1, 2], l1_ball(2.5)(z[:, 1, 2], 1.0))
+
+
+def test_matrices_are_those_of_the_axes() -> None:
+    z = torch.randn(3, 4, 5, dtype=torch.complex128)
+    for dim in ((0, 2), (2, 0), (-1, 0), (-2, -1)):
+        found = nuclear_norm(0.7, dim)(z, 2.0).movedim(dim, (-2, -1))
+        before = torch.linalg.svdvals(z.movedim(dim, (-2, -1)))
+        torch.testing.assert_close(torch.linalg.svdvals(found), (before - 1.4).clamp(min=0))
+
+
+def test_projections_of_what_is_inside_far_and_large() -> None:
+    z = torch.tensor([0.25, -0.5])
+    assert torch.equal(l1_ball(1.0)(z, 1.0), z)
+    assert torch.equal(l1_ball(float("inf"))(1e9 * z, 1.0), 1e9 * z)
+    assert torch.equal(l1_ball(0.0)(z, 1.0), torch.zeros(2))
+    # Sums of large numbers would lose what is projected.
+    far = torch.tensor([1e6, 1e6 + 0.5, 0.0])
+    assert torch.equal(simplex()(far, 1.0), torch.tensor([0.25, 0.75, 0.0]))
+    half = torch.tensor([3.0, 1.0], dtype=torch.float16)
+    for found in (l1_ball(2.0)(half, 1.0), simplex(2.0)(half, 1.0)):
+        assert found.tolist() == [2.0, 0.0] and found.dtype == torch.float16
+    assert huber(1.0, 1.0)(half, 1.0).dtype == torch.float16
+    assert nuclear_norm()(half.view(1, 2), 1.0).dtype == torch.float16
+    assert l0()(half, 1.0).tolist() == [3.0, 0.0]
+
+
+def test_what_has_no_conjugate_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got that of l0"):
+        conjugate(l0())
+    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got that of l0"):
+        conjugate(in_basis(FFT(1), l0()))
+
+
+def test_options_of_projections_out_of_range_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"l1_ball: radius must be at least 0, got -1"):
+        l1_ball(-1.0)
+    with pytest.raises(ValueError, match=r"simplex: total must be positive and finite, got 0"):
+        simplex(0.0)
+    with pytest.raises(TypeError, match=r"simplex: x must be real, got torch.complex64"):
+        simplex()(torch.ones(1, dtype=torch.complex64), 1.0)
+    with pytest.raises(ValueError, match=r"huber: delta must be positive and finite, got 0"):
+        huber(1.0, 0.0)
+    with pytest.raises(ValueError, match=r"nuclear_norm: dim must be two axes, .*, got \(0,\)"):
+        nuclear_norm(1.0, (0,))
+    with pytest.raises(ValueError, match=r"nuclear_norm: dim must be different axes of x, got"):
+        nuclear_norm()(torch.ones(3), 1.0)
+    with pytest.raises(ValueError, match=r"l1_ball: dim must be different axes of x, got 3 for"):
+        l1_ball(1.0, 3)(torch.ones(3), 1.0)
+    with pytest.raises(TypeError, match=r"simplex: dim must be one or several integers, got 1.5"):
+        simplex(1.0, 1.5)  # type: ignore[arg-type]
 
 
 def test_weights_may_differ_from_entry_to_entry() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from ..._algebra._identity import Identity
 from ..._base._linop import NamedLinop
-from ._proximal import Proximal, checked_proximal
+from ._proximal import Nonconvex, Proximal, checked_proximal
 
 
 def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
@@ -46,13 +47,18 @@ def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
         raise ValueError(
             f"in_basis: W must be unitary, with identities as W.N and W.H.N, got {W.signature}"
         )
-    return lambda z, step: W.H(of_coefficients(W(z), step))
+
+    def in_own_basis(z: Tensor, step: float) -> Tensor:
+        return W.H(of_coefficients(W(z), step))
+
+    return Nonconvex(in_own_basis) if isinstance(proximal, Nonconvex) else in_own_basis
 
 
 def conjugate(proximal: Proximal) -> Proximal:
     r"""The proximal map of the convex conjugate :math:`g^*`, by the identity of Moreau.
 
-    It is made of that of g; see section 2.5 of the reference of :func:`box`.
+    It is made of that of g; see section 2.5 of the reference of :func:`box`. A map of which the
+    function is not convex, :func:`l0`, raises a ValueError.
 
     Examples
     --------
@@ -62,4 +68,6 @@ def conjugate(proximal: Proximal) -> Proximal:
     >>> conjugate(soft_threshold())(torch.tensor([3.0, -0.5]), 7.0)
     tensor([ 1.0000, -0.5000])
     """
+    if isinstance(proximal, Nonconvex):
+        raise ValueError("conjugate: the function must be convex, got that of l0")
     return lambda z, step: torch.sub(z, proximal(z / step, 1 / step), alpha=step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -10,7 +11,8 @@ from torch import Tensor
 from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
 from .._shared._vectors import BatchedVectors, norm
-from ._proximal import Proximal
+from ._proximal import Proximal, axes_of, checked_axes
+from ._quadratics import no_penalty
 
 
 def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
@@ -65,3 +67,75 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
         return narrowed(found, z.dtype)
 
     return proximal
+
+
+def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
+    r"""The nearest point with :math:`\sum_n |x_n|` at most a radius, for real and complex x.
+
+    Magnitudes shrink by the same number, down to 0, so that their sum is the radius; signs and
+    phases stay. With ``dim``, one axis or several, the sum over them is bounded for each index into
+    the others. A radius below 0 raises a ValueError, in a step also axes that x does not have.
+
+    References
+    ----------
+    J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto the l1-ball
+    for learning in high dimensions", ICML (2008), figure 1.
+
+    Examples
+    --------
+    >>> l1_ball(2.0)(torch.tensor([3.0, -2.0, 0.5]), 1.0)
+    tensor([ 1.5000, -0.5000,  0.0000])
+    """
+    radius = checked_number("l1_ball", "radius", radius, may_be_inf=True)
+    dims = checked_axes("l1_ball", dim)
+    if radius == math.inf:
+        return no_penalty()
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        wide = widened(z)
+        size = wide.abs()
+        axes = axes_of("l1_ball", dims, size)
+        is_inside = size.sum(axes, keepdim=True) <= radius
+        rest = (size - _level(size, radius, axes)).clamp(min=0)
+        shrunk = wide * (rest / size.clamp(min=torch.finfo(size.dtype).tiny))
+        return narrowed(torch.where(is_inside, wide, shrunk), z.dtype)
+
+    return proximal
+
+
+def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
+    """The nearest point of which the entries are at least 0 and have a given sum; x is real.
+
+    With ``dim``, one axis or several, the sum over them is the total for each index into the
+    others. A total that is not positive raises a ValueError, in a step also axes that x does not
+    have; complex x raises a TypeError. See the reference of :func:`l1_ball`.
+
+    Examples
+    --------
+    >>> simplex()(torch.tensor([1.0, 0.5, -3.0]), 1.0)
+    tensor([0.7500, 0.2500, 0.0000])
+    """
+    total = checked_number("simplex", "total", total, is_positive=True)
+    dims = checked_axes("simplex", dim)
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        if z.is_complex():
+            raise TypeError(f"simplex: x must be real, got {z.dtype}")
+        wide = widened(z)
+        axes = axes_of("simplex", dims, wide)
+        return narrowed((wide - _level(wide, total, axes)).clamp(min=0), z.dtype)
+
+    return proximal
+
+
+def _level(x: Tensor, total: float, axes: tuple[int, ...]) -> Tensor:
+    """Return the level above which the entries of x, along some axes, have a given sum."""
+    moved = x.movedim(axes, tuple(range(-len(axes), 0))) if axes else x.unsqueeze(-1)
+    flat = moved.flatten(-max(len(axes), 1))
+    highest = flat.amax(-1, keepdim=True)
+    falling = (flat - highest).sort(-1, descending=True).values  # from 0 on, which cancels less
+    counts = torch.arange(1, flat.shape[-1] + 1, device=x.device)
+    levels = (falling.cumsum(-1) - total) / counts
+    last = (falling > levels).sum(-1, keepdim=True).clamp(min=1) - 1
+    level = highest + levels.gather(-1, last)
+    return level.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])

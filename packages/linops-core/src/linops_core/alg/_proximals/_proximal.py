@@ -3,7 +3,8 @@ r"""Proximal maps :math:`\mathrm{prox}_{t g}(z) = \arg\min_x g(x) + |x - z|^2 / 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
@@ -14,6 +15,17 @@ from .._shared._precision import applied_in_half, widened
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
+
+
+@dataclass(frozen=True)
+class Nonconvex:
+    """A proximal map of a function that is not convex: it has no conjugate to speak of."""
+
+    proximal: Proximal
+
+    def __call__(self, z: Tensor, step: float) -> Tensor:
+        """Return what the map returns."""
+        return self.proximal(z, step)
 
 
 def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dtype) -> Proximal:
@@ -66,3 +78,26 @@ def fitted_weight(owner: str, weight: float | Tensor, x: Tensor) -> float | Tens
             f"{tuple(weight.shape)}"
         )
     return weight.to(x.dtype.to_real())
+
+
+def checked_axes(owner: str, dim: int | Sequence[int] | None) -> tuple[int, ...] | None:
+    """Return the axes that are given, or None for all of them."""
+    if dim is None:
+        return None
+    dims = tuple(dim) if isinstance(dim, Iterable) else (dim,)
+    if not dims or not all(isinstance(each, int) and not isinstance(each, bool) for each in dims):
+        raise TypeError(f"{owner}: dim must be one or several integers, got {dim!r}")
+    return dims
+
+
+def axes_of(owner: str, dims: Sequence[int] | None, x: Tensor) -> tuple[int, ...]:
+    """Return the axes of x that are meant, from 0 on and in order."""
+    if dims is None:
+        return tuple(range(x.ndim))
+    axes = {each + x.ndim * (each < 0) for each in dims}
+    if len(axes) < len(dims) or not axes <= set(range(x.ndim)):
+        given = dims[0] if len(dims) == 1 else tuple(dims)
+        raise ValueError(
+            f"{owner}: dim must be different axes of x, got {given!r} for shape {tuple(x.shape)}"
+        )
+    return tuple(sorted(axes))

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from ..._kernels._tracing import is_recorded
+from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
 from .._shared._vectors import BatchedVectors
-from ._proximal import Proximal, check_argument, checked_weight, fitted_weight
+from ._proximal import (
+    Nonconvex,
+    Proximal,
+    axes_of,
+    check_argument,
+    checked_axes,
+    checked_weight,
+    fitted_weight,
+)
 
 
 def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
@@ -93,22 +102,123 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
     """
     owner = "group_soft_threshold"
     weight = checked_weight(owner, weight)
-    dims = tuple(dim) if isinstance(dim, Iterable) else (dim,)
-    if not dims or not all(isinstance(each, int) and not isinstance(each, bool) for each in dims):
-        raise TypeError(f"{owner}: dim must be one or several integers, got {dim!r}")
+    dims = checked_axes(owner, dim)
 
     def proximal(z: Tensor, step: float) -> Tensor:
         check_argument(owner, z)
         wide = widened(z)
-        axes = {each + z.ndim * (each < 0) for each in dims}
-        if len(axes) < len(dims) or not axes <= set(range(z.ndim)):
-            raise ValueError(
-                f"{owner}: dim must be different axes of x, got {dim!r} for shape {tuple(z.shape)}"
-            )
-        size = _norms_along(wide, sorted(axes))
+        size = _norms_along(wide, axes_of(owner, dims, wide))
         rest = size - step * fitted_weight(owner, weight, size)
         tiny = torch.finfo(size.dtype).tiny
         return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
+
+    return proximal
+
+
+def l0(weight: float | Tensor = 1.0) -> Proximal:
+    r"""The proximal map of :math:`g(x) = \sum_n w_n [x_n \ne 0]`: of real and complex x.
+
+    Entries of magnitude :math:`\sqrt{2 t w}` or less become 0, the others stay. g is not convex:
+    ``proximal_gradient`` then finds a local minimum (iterative hard thresholding), and
+    :func:`conjugate` refuses it. The weight w may be a tensor that is broadcast to x; one below 0
+    raises a ValueError.
+
+    References
+    ----------
+    T. Blumensath and M. E. Davies, "Iterative thresholding for sparse approximations", Journal of
+    Fourier Analysis and Applications 14 (2008), 629-654.
+
+    Examples
+    --------
+    >>> l0(0.5)(torch.tensor([3.0, -0.9, 1.1]), 1.0)
+    tensor([3.0000, 0.0000, 1.1000])
+    """
+    weight = checked_weight("l0", weight)
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        check_argument("l0", z)
+        own = fitted_weight("l0", weight, z)
+        lowest = torch.as_tensor(2 * step * own, device=z.device).sqrt()
+        return torch.where(widened(z).abs() > lowest, z, 0)
+
+    return Nonconvex(proximal)
+
+
+def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
+    r"""The proximal map of :math:`g(x) = \sum_n w_n h(|x_n|)`, for real and complex x.
+
+    h is the function of Huber, :math:`h(s) = s^2 / 2` up to :math:`\delta` and
+    :math:`\delta s - \delta^2 / 2` above: small entries shrink as by :func:`l2_squared`, large ones
+    by :math:`t w \delta`. The weight w may be a tensor that is broadcast to x; a weight below 0, or
+    a delta that is not positive, raises a ValueError.
+
+    References
+    ----------
+    P. J. Huber, "Robust estimation of a location parameter", Annals of Mathematical Statistics 35
+    (1964), 73-101.
+
+    Examples
+    --------
+    >>> huber(1.0, delta=2.0)(torch.tensor([3.0, -10.0]), 1.0)
+    tensor([ 1.5000, -8.0000])
+    """
+    weight = checked_weight("huber", weight)
+    delta = checked_number("huber", "delta", delta, is_positive=True)
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        check_argument("huber", z)
+        wide = widened(z)
+        scaled = step * fitted_weight("huber", weight, wide)
+        size = wide.abs().clamp(min=torch.finfo(wide.dtype).tiny)
+        shrunk = (scaled * delta / size).minimum(
+            torch.as_tensor(scaled / (1 + scaled), device=size.device).to(size)
+        )
+        return narrowed(wide * (1 - shrunk), z.dtype)
+
+    return proximal
+
+
+def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal:
+    r"""The proximal map of the sum of the singular values of matrices, times a weight.
+
+    Singular values shrink by t w, down to 0; singular vectors stay. x is real or complex.
+
+    Parameters
+    ----------
+    weight : float
+    dim : two integers
+        The axes of the rows and of the columns; each index into the others is a matrix.
+
+    Raises
+    ------
+    TypeError
+        If an axis is no integer.
+    ValueError
+        If the weight is below 0 or there are not two axes; in a step, if x does not have them.
+
+    References
+    ----------
+    J.-F. Cai, E. J. Candes and Z. Shen, "A singular value thresholding algorithm for matrix
+    completion", SIAM Journal on Optimization 20 (2010), theorem 2.1.
+
+    Examples
+    --------
+    >>> torch.round(nuclear_norm(1.0)(torch.diag(torch.tensor([3.0, 0.5])), 1.0), decimals=4)
+    tensor([[2., 0.],
+            [0., 0.]])
+    """
+    owner = "nuclear_norm"
+    weight = checked_number(owner, "weight", weight)
+    dims = checked_axes(owner, dim)
+    if dims is None or len(dims) != 2:
+        raise ValueError(f"{owner}: dim must be two axes, of rows and of columns, got {dim!r}")
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        wide = widened(z)
+        axes = axes_of(owner, dims, wide)
+        U, S, Vh = torch.linalg.svd(wide.movedim(axes, (-2, -1)), full_matrices=False)
+        shrunk = (U * (S - step * weight).clamp(min=0).unsqueeze(-2)) @ Vh
+        return narrowed(shrunk.movedim((-2, -1), axes), z.dtype)
 
     return proximal
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
-from ..._kernels._tracing import is_recorded
 from .._proximals._proximal import Proximal
-from .._shared._checks import check_count, check_like, checked_number
-from .._shared._precision import OperatorPair, rounding_of
-from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._progress import Callback
 from .._shared._stacked import Operators, Vectors
-from .._shared._vectors import inner, magnitudes, random_like
-from ._problem import PenalizedProblem
-
-_NAME = "fista"
+from ._forward_backward import forward_backward
 
 
 def fista(
@@ -70,6 +62,7 @@ def fista(
 
     Examples
     --------
+    >>> import torch
     >>> from linops_core import Diagonal
     >>> from linops_core.alg import soft_threshold
     >>> A = Diagonal(torch.tensor([1.0, 2.0]), ("N",))
@@ -77,85 +70,6 @@ def fista(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    check_count(_NAME, "max_num_iters", max_num_iters)
-    tol = checked_number(_NAME, "tol", tol)
-    if step is not None:
-        step = checked_number(_NAME, "step", step, is_positive=True)
-    given, problem = step, PenalizedProblem(_NAME, A, adjoint, y, proximal, x0)
-    pair, y = problem.A, problem.y
-    precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-
-    def steps() -> Iterator[Iterate[Tensor]]:
-        x = torch.zeros_like(pair.adjoint(y)) if problem.x0 is None else problem.x0
-        image = pair.forward(x)
-        check_like(_NAME, "the output of A", image, "y", y)
-        step = _first_step(pair, image - y) if given is None else given
-        step = checked_number(_NAME, "step", step, is_positive=True)
-        z, z_image, age = x.clone(), image.clone(), 1.0
-        yield x, {"change": math.inf, "residual": _residual(image, y), "step": step}, None
-        while True:
-            misfit = z_image - y
-            gradient = pair.adjoint(misfit)
-            check_like(_NAME, "the output of the adjoint", gradient, "x", x)
-            while True:
-                found = problem.proximal(torch.sub(z, gradient, alpha=step), step)
-                check_like(_NAME, "what the proximal map returns", found, "x", x)
-                found_image = pair.forward(found)
-                move = found - z
-                vectors = (move, found_image - z_image, found, z)
-                along = inner(move, found - x).real
-                length, bent, size, z_size, slope = magnitudes(_NAME, *vectors, numbers=[along])
-                # The curvature is known to the rounding of both images.
-                known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
-                if known**2 <= length**2 * (1 + 1e-3):
-                    break
-                if given is not None:
-                    raise ValueError(
-                        f"{_NAME}: step must be at most 1 / |A|^2, got {step:.6g} where the "
-                        f"curvature is {(bent / length) ** 2:.6g}"
-                    )
-                step = 0.9 * (length / bent) ** 2
-            reason, size = None, max(size, z_size)
-            if length <= max(tol, precision) * size:
-                (misfit_size,) = magnitudes(_NAME, misfit)
-                # That of the proximal map and its argument, and of A, of which the norm is such.
-                noise = rounding * (size + math.sqrt(step) * misfit_size)
-                if length + noise <= tol * size:
-                    reason = StopReason.CONVERGED
-                elif length <= max(noise, precision * size):
-                    reason = StopReason.ROUNDING
-            if restart and slope < 0:
-                age = 1.0
-            before, age = age, (1 + math.sqrt(1 + 4 * age**2)) / 2
-            momentum = 1 + (before - 1) / age
-            z = _extrapolated(x, found, momentum, into=z)
-            z_image = _extrapolated(image, found_image, momentum, into=z_image)
-            x, image = found, found_image
-            del found, found_image, gradient, misfit, move, vectors, along  # before others are made
-            residual = _residual(image, y) if progress.is_watched else math.nan
-            values = {"change": length / (size or 1.0), "residual": residual, "step": step}
-            yield x, values, reason
-
-    return problem.solve(steps(), progress)
-
-
-def _extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
-    return torch.lerp(x, z, factor, out=None if is_recorded(x, z) else into)
-
-
-def _residual(image: Tensor, y: Tensor) -> float:
-    residual, size = magnitudes(_NAME, image - y, y)
-    return residual / (size or 1.0)
-
-
-@torch.no_grad()
-def _first_step(A: OperatorPair, residual: Tensor) -> float:
-    """Return the inverse curvature along the gradient; along a random vector if it is zero."""
-    direction = A.adjoint(residual)
-    (size,) = magnitudes(_NAME, direction)
-    if not size:
-        direction = random_like(direction)
-        (size,) = magnitudes(_NAME, direction)
-    (bent,) = magnitudes(_NAME, A.forward(direction))
-    return (size / bent) ** 2 if bent else 1.0
+    watchers = (tqdm_kwargs, callback)
+    options = (x0, max_num_iters, tol, step, adjoint, *watchers)
+    return forward_backward("fista", A, y, proximal, *options, has_momentum=True, restart=restart)

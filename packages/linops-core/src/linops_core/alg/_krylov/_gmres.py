@@ -1,0 +1,156 @@
+"""GMRES: square systems of any kind, with the smallest residual in a Krylov space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._shared._checks import Operator, check_count, in_own_space
+from .._shared._precision import applied_in_half
+from .._shared._progress import Callback, Iterate
+from ._square_system import SquareSystem, solved
+
+
+def gmres(
+    A: Operator,
+    y: Tensor,
+    x0: Tensor | None = None,
+    max_num_iters: int = 200,
+    tol: float = 1e-5,
+    *,
+    restart: int = 30,
+    preconditioner: Operator | None = None,
+    adjoint: Operator | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""Solve :math:`A x = y` for a square A, which need be neither Hermitian nor definite.
+
+    A step applies A once, and x has the smallest residual :math:`|A x - y|` of the Krylov space of
+    the residual of the last restart. It stops where the residual, computed anew, is at most
+    :math:`\mathrm{tol} \, |y|`. Where a whole cycle does not make it smaller, it stops as well,
+    with the reason ``STALLED``.
+
+    It keeps ``restart`` + 5 vectors, and waits for the device once in a step. Gradients are those
+    of the exact solution: the backward pass solves with the adjoint of A.
+
+    Parameters
+    ----------
+    tol : float
+        How small the residual must be, relative to y (to that of x0 where y is zero).
+    restart : int
+        Number of steps after which the Krylov space begins anew. More are better and take memory.
+    preconditioner : NamedLinop or function, optional
+        M, close to the inverse of A and of any kind: :math:`A M u = y` is solved, and
+        :math:`x = M u`, so that the residual is that of A. The backward pass does without.
+    adjoint : function, optional
+        That of A, for gradients through a function.
+    A, y, x0, max_num_iters, tqdm_kwargs, callback
+        See :mod:`linops_core.alg`. The ``values`` of a step are "residual",
+        :math:`|A x - y| / |y|`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the residual is above the tolerance and more steps would not help.
+
+    References
+    ----------
+    Y. Saad and M. H. Schultz, "GMRES: a generalized minimal residual algorithm for solving
+    nonsymmetric linear systems", SIAM Journal on Scientific and Statistical Computing 7 (1986),
+    856-869.
+
+    Examples
+    --------
+    >>> A = torch.tensor([[0.0, 2.0], [-1.0, 1.0]])
+    >>> torch.round(gmres(A.mv, torch.tensor([2.0, 0.0])), decimals=4)
+    tensor([1., 1.])
+    """
+    check_count("gmres", "restart", restart, 1)
+
+    def method(system: SquareSystem, M: Operator | None) -> tuple[Iterator[Iterate[Any]], Any]:
+        return _steps(system, M, restart), Cycle.solution
+
+    watchers = (tqdm_kwargs, callback)
+    return solved("gmres", method, A, adjoint, preconditioner, y, x0, max_num_iters, tol, *watchers)
+
+
+def _steps(
+    system: SquareSystem, preconditioner: Operator | None, restart: int
+) -> Iterator[Iterate[Cycle]]:
+    cycle = Cycle(system, preconditioner, restart)
+    yield cycle, system.values(system.length), system.reason_at_start()
+    while True:
+        said, is_whole = cycle.step()
+        reason = None
+        if said <= system.goal or is_whole:
+            reason = system.moved_to(cycle.solution(), said)
+            said = system.length
+            cycle = Cycle(system, preconditioner, restart)
+        yield cycle, system.values(said), reason
+
+
+class Cycle:
+    """The process of Arnoldi from the residual on, of at most ``restart`` steps."""
+
+    def __init__(self, system: SquareSystem, preconditioner: Operator | None, restart: int) -> None:
+        self.system, self.restart = system, min(restart, system.y.numel())
+        self.preconditioner = preconditioner
+        if preconditioner is not None:
+            self.preconditioner = applied_in_half(system.owner, preconditioner, system.dtype)
+        self.basis = [system.residual.flatten() / (system.length or 1.0)]
+        self.columns: list[list[complex]] = []
+
+    def step(self) -> tuple[float, bool]:
+        """Add a direction; return the smallest residual, and whether there is none to add."""
+        system = self.system
+        image = system.forward(self.applied(self.basis[-1])).flatten()
+        before = torch.linalg.vector_norm(image)
+        basis = torch.stack(self.basis)
+        found = torch.zeros(len(basis), dtype=image.dtype, device=image.device)
+        for _ in range(2):  # the second time for what the first left by rounding
+            parts = basis.conj() @ image
+            image, found = image - parts @ basis, found + parts
+        length = torch.linalg.vector_norm(image)
+        *column, size, norm = torch.cat([found, torch.stack([length, before])]).tolist()
+        size, norm = complex(size).real, complex(norm).real
+        system.note_norm(norm)
+        is_last = size <= 4 * torch.finfo(image.real.dtype).eps * norm
+        self.columns.append([*column, 0.0 if is_last else size])
+        if not is_last:
+            self.basis.append(image / length)
+        _, said = self.coefficients()
+        return said, is_last or len(self.columns) == self.restart
+
+    def coefficients(self) -> tuple[Tensor, float]:
+        """Return the sum of directions with the smallest residual, and that."""
+        count = len(self.columns)
+        hessenberg = torch.zeros(count + 1, count, dtype=torch.complex128, device="cpu")
+        for index, column in enumerate(self.columns):
+            hessenberg[: index + 2, index] = torch.tensor(
+                column, dtype=torch.complex128, device="cpu"
+            )
+        right = hessenberg.new_zeros(count + 1)
+        right[0] = self.system.length
+        found = torch.linalg.lstsq(hessenberg, right.unsqueeze(-1), driver="gelsd").solution
+        misfit = torch.linalg.vector_norm(right - hessenberg @ found.squeeze(-1))
+        return found.squeeze(-1), float(misfit)
+
+    def applied(self, direction: Tensor) -> Tensor:
+        """Return M times a direction."""
+        shaped = direction.reshape(self.system.y.shape)
+        if self.preconditioner is None:
+            return shaped
+        return in_own_space(self.system.owner, self.preconditioner, shaped, "the preconditioner")
+
+    def solution(self) -> Tensor:
+        """Return the x with the smallest residual so far."""
+        if not self.columns:
+            return self.system.x
+        factors, _ = self.coefficients()
+        basis = torch.stack(self.basis[: len(self.columns)])
+        factors = (factors if basis.is_complex() else factors.real).to(basis)
+        return self.system.x + self.applied(factors @ basis)

@@ -1,0 +1,152 @@
+"""What GMRES and MINRES share: the residual computed anew, why to stop, and the gradients."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._shared._checks import (
+    Operator,
+    check_count,
+    check_like,
+    check_vector,
+    checked_number,
+    finite,
+    in_own_space,
+)
+from .._shared._precision import (
+    OperatorPair,
+    applied_in_half,
+    in_given_precision,
+    rounding_of,
+    widened,
+)
+from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
+from .._shared._vectors import magnitudes, unit_of
+from ._implicit import attach
+
+
+class SquareSystem:
+    """A x = y in a unit in which y is near 1; the residual of x is kept, as computed anew."""
+
+    def __init__(self, owner: str, A: Operator, y: Tensor, x0: Tensor | None, tol: float) -> None:
+        self.owner, self.tol, self.dtype = owner, tol, y.dtype
+        self.A = applied_in_half(owner, A, y.dtype)
+        residual = widened(y) if x0 is None else widened(y) - self.A(widened(x0))
+        check_like(owner, "the output of A", residual, "y", widened(y))
+        self.unit = max(unit_of(owner, widened(y)), unit_of(owner, residual))
+        self.y, self.residual = widened(y) / self.unit, residual / self.unit
+        self.x = torch.zeros_like(self.y) if x0 is None else widened(x0) / self.unit
+        self.size, self.length = magnitudes(owner, self.y, self.residual)
+        self.size = self.size or self.length
+        self.norm = 0.0
+        """The largest |A v| / |v| so far."""
+        self.complaint: str | None = None
+
+    def forward(self, v: Tensor) -> Tensor:
+        """Return A v."""
+        return in_own_space(self.owner, self.A, v)
+
+    def note_norm(self, norm: float) -> None:
+        """Take a length of A v, of a unit vector v, for the norm of A if it is larger."""
+        self.norm = max(self.norm, finite(self.owner, norm, self.dtype))
+
+    def values(self, length: float) -> dict[str, float]:
+        """Return what a step says for a length of the residual."""
+        return {"residual": length / (self.size or 1.0)}
+
+    def reason_at_start(self) -> StopReason | None:
+        """Return why there is nothing to do, if there is not."""
+        return StopReason.CONVERGED if self.length <= self.tol * self.size else None
+
+    @property
+    def goal(self) -> float:
+        """The length of a residual that is worth to be computed anew."""
+        goal = self.tol * self.size
+        return max(goal - self.noise(self.x), 0.5 * goal)
+
+    def noise(self, x: Tensor) -> float:
+        """Return how much the residual of x may be rounded."""
+        (length,) = magnitudes(self.owner, x)
+        return rounding_of(self.dtype) * (self.norm * length + self.size)
+
+    def moved_to(self, x: Tensor, said: float) -> StopReason | None:
+        """Take x with its residual; return why to stop. The recurrence said how long that is."""
+        self.x, self.residual = x, self.y - self.forward(x)
+        before = self.length
+        (self.length,) = magnitudes(self.owner, self.residual)
+        noise = self.noise(x)
+        if self.length + noise <= self.tol * self.size:
+            return StopReason.CONVERGED
+        if self.length <= noise:
+            return StopReason.ROUNDING
+        if self.length < (1 - 1e-6) * before:
+            return None
+        self.complaint = (
+            f"{self.owner}: the residual |A x - y| must fall to tol |y|, {self.tol:.2g} |y|, got "
+            f"{self.length / self.size:.2g} |y|, and more steps do not help in {self.dtype}: A may "
+            "be singular and y out of its range, or restart too low; lsqr solves least squares"
+        )
+        return StopReason.ROUNDING if said < 0.5 * self.length else StopReason.STALLED
+
+    def settled(self, x: Tensor, said: float) -> StopReason | None:
+        """Take x of a Hermitian A, and return why to stop: it may solve the least squares alone."""
+        reason = self.moved_to(x, said)
+        if reason is StopReason.CONVERGED:
+            return reason
+        (slope,) = magnitudes(self.owner, self.forward(self.residual))
+        if slope + self.norm * self.noise(x) <= self.tol * self.norm * self.length:
+            self.complaint, reason = None, StopReason.LEAST_SQUARES
+        return reason
+
+    def result(self, x: Tensor) -> Tensor:
+        """Return x in the unit and dtype of the caller."""
+        return in_given_precision(self.owner, x * self.unit, self.dtype)
+
+
+Method = Callable[[SquareSystem, "Operator | None"], tuple[Iterator[Iterate[Any]], Any]]
+"""From a system and a preconditioner to the steps, and how their states become x."""
+
+
+def solved(
+    owner: str,
+    method: Method,
+    A: Operator,
+    adjoint: Operator | None,
+    preconditioner: Operator | None,
+    y: Tensor,
+    x0: Tensor | None,
+    max_num_iters: int,
+    tol: float,
+    tqdm_kwargs: Mapping[str, object] | None,
+    callback: Callback | None,
+) -> Tensor:
+    """Return the solution, with the gradients that the exact one has."""
+    check_vector(owner, "y", y)
+    check_count(owner, "max_num_iters", max_num_iters)
+    tol = checked_number(owner, "tol", tol)
+    if x0 is not None:
+        check_like(owner, "x0", x0, "y", y)
+
+    def solve(A: Operator, y: Tensor, x0: Tensor | None, M: Any, *watchers: Any) -> Tensor:
+        system = SquareSystem(owner, A, y, x0, tol)
+        steps, x_of = method(system, M)
+        progress = Progress(owner, max_num_iters, *watchers)
+        state = progress.follow(steps, lambda state: system.result(x_of(state)))
+        if system.complaint is not None:
+            warnings.warn(system.complaint, ConvergenceWarning, stacklevel=4)
+        return system.result(x_of(state)).clone()
+
+    with torch.no_grad():
+        x = solve(A, y, x0, preconditioner, tqdm_kwargs, callback)
+    if not torch.is_grad_enabled():
+        return x
+    defect = y - A(x)
+    if not defect.requires_grad:
+        return x
+    back = OperatorPair(owner, A, adjoint, y.dtype).given[1]
+    return attach(x, defect, lambda gradient: solve(back, gradient, None, None), owner, (A, back))

@@ -1,0 +1,1 @@
+"""Fits that are not least squares: sparse ones, robust ones, of any smooth function."""

@@ -1,0 +1,110 @@
+"""The splitting of Douglas and Rachford, of two proximal maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from .._proximals._proximal import Proximal, checked_proximal
+from .._shared._checks import check_count, check_like, check_vector, checked_number
+from .._shared._precision import in_given_precision, rounding_of, widened
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._vectors import add_scaled, magnitudes
+
+_NAME = "douglas_rachford"
+
+
+def douglas_rachford(
+    proximal_f: Proximal,
+    proximal_g: Proximal,
+    x0: Tensor,
+    max_num_iters: int = 500,
+    tol: float = 1e-5,
+    *,
+    step: float = 1.0,
+    relaxation: float = 1.0,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""The x that minimises :math:`f(x) + g(x)` for convex f and g with proximal maps.
+
+    A step is, from z = x0 on,
+
+    .. math:: x = \mathrm{prox}_{t f}(z), \quad w = \mathrm{prox}_{t g}(2 x - z), \quad
+              z' = z + r (w - x).
+
+    The result is the last x, so that it satisfies constraints that f is made of. It takes the
+    memory of four vectors, and waits for the device once in a step. Gradients flow through the
+    steps, all of which autograd keeps.
+
+    Parameters
+    ----------
+    proximal_f, proximal_g : function
+        The proximal maps of f and g: functions of z and t, such as :func:`l1_ball`.
+    x0 : Tensor
+        Where to begin; the result has its shape and dtype.
+    tol : float
+        Stop when :math:`|w - x|` is at most this times the longer of both; where it is 0, x is a
+        minimum.
+    step : float
+        t: the solution does not depend on it, and the speed does.
+    relaxation : float
+        r, between 0 and 2.
+    max_num_iters, tqdm_kwargs, callback
+        See :mod:`linops_core.alg`. The ``values`` of a step are "change", what ``tol`` is compared
+        with.
+
+    References
+    ----------
+    P. L. Combettes and J.-C. Pesquet, "A Douglas-Rachford splitting approach to nonsmooth convex
+    variational signal recovery", IEEE Journal of Selected Topics in Signal Processing 1 (2007),
+    564-574.
+
+    Examples
+    --------
+    >>> from linops_core.alg import box, l2_squared
+    >>> near = l2_squared(1.0, center=torch.tensor([3.0, 0.5]))
+    >>> torch.round(douglas_rachford(box(0, 1), near, torch.zeros(2)), decimals=3)
+    tensor([1.0000, 0.5000])
+    """
+    check_vector(_NAME, "x0", x0)
+    check_count(_NAME, "max_num_iters", max_num_iters)
+    tol = checked_number(_NAME, "tol", tol)
+    step = checked_number(_NAME, "step", step, is_positive=True)
+    relaxation = checked_number(_NAME, "relaxation", relaxation, is_positive=True)
+    if relaxation >= 2:
+        raise ValueError(f"{_NAME}: relaxation must be below 2, got {relaxation}")
+    dtype = x0.dtype
+    proximal_f = checked_proximal(_NAME, "proximal_f", proximal_f, dtype)
+    proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype)
+    rounding = rounding_of(dtype)
+
+    def steps(z: Tensor) -> Iterator[Iterate[Tensor]]:
+        x = proximal_f(z, step)
+        check_like(_NAME, "what the proximal map of f returns", x, "x0", z)
+        yield x, {"change": math.inf}, None
+        while True:
+            other = proximal_g(torch.sub(2 * x, z), step)
+            check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
+            move = other - x
+            length, *sizes, far = magnitudes(_NAME, move, x, other, z)
+            size, noise = max(sizes), rounding * max(*sizes, far)
+            reason = None
+            if length + noise <= tol * size:
+                reason = StopReason.CONVERGED
+            elif length <= noise:
+                reason = StopReason.ROUNDING
+            if reason is None:
+                z = add_scaled(z, relaxation, move)
+                x = proximal_f(z, step)
+            yield x, {"change": length / (size or 1.0)}, reason
+
+    def result(x: Tensor) -> Tensor:
+        return in_given_precision(_NAME, x, dtype)
+
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    start = widened(x0).clone()
+    return result(progress.follow(steps(start), lambda x: result(x).clone())).clone()

@@ -1,0 +1,119 @@
+"""Gradient steps and proximal maps in turn, with momentum or without."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from ..._kernels._tracing import is_recorded
+from .._proximals._proximal import Proximal
+from .._shared._checks import check_count, check_like, checked_number
+from .._shared._precision import OperatorPair, rounding_of
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._stacked import Operators, Vectors
+from .._shared._vectors import inner, magnitudes, random_like
+from ._problem import PenalizedProblem
+
+
+def forward_backward(
+    owner: str,
+    A: Operators,
+    y: Vectors,
+    proximal: Proximal,
+    x0: Tensor | None,
+    max_num_iters: int,
+    tol: float,
+    step: float | None,
+    adjoint: Operators | None,
+    tqdm_kwargs: Mapping[str, object] | None,
+    callback: Callback | None,
+    *,
+    has_momentum: bool,
+    restart: bool,
+) -> Tensor:
+    """Return the x that minimises |A x - y|^2 / 2 + g; the options are those of FISTA."""
+    check_count(owner, "max_num_iters", max_num_iters)
+    tol = checked_number(owner, "tol", tol)
+    if step is not None:
+        step = checked_number(owner, "step", step, is_positive=True)
+    given, problem = step, PenalizedProblem(owner, A, adjoint, y, proximal, x0)
+    pair, y = problem.A, problem.y
+    precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
+    progress = Progress(owner, max_num_iters, tqdm_kwargs, callback)
+
+    def steps() -> Iterator[Iterate[Tensor]]:
+        x = torch.zeros_like(pair.adjoint(y)) if problem.x0 is None else problem.x0
+        image = pair.forward(x)
+        check_like(owner, "the output of A", image, "y", y)
+        step = _first_step(pair, image - y) if given is None else given
+        step = checked_number(owner, "step", step, is_positive=True)
+        z, z_image, age = x.clone(), image.clone(), 1.0
+        yield x, {"change": math.inf, "residual": _residual(owner, image, y), "step": step}, None
+        while True:
+            misfit = z_image - y
+            gradient = pair.adjoint(misfit)
+            check_like(owner, "the output of the adjoint", gradient, "x", x)
+            while True:
+                found = problem.proximal(torch.sub(z, gradient, alpha=step), step)
+                check_like(owner, "what the proximal map returns", found, "x", x)
+                found_image = pair.forward(found)
+                move = found - z
+                vectors = (move, found_image - z_image, found, z)
+                along = inner(move, found - x).real
+                length, bent, size, z_size, slope = magnitudes(owner, *vectors, numbers=[along])
+                # The curvature is known to the rounding of both images.
+                known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
+                if known**2 <= length**2 * (1 + 1e-3):
+                    break
+                if given is not None:
+                    raise ValueError(
+                        f"{owner}: step must be at most 1 / |A|^2, got {step:.6g} where the "
+                        f"curvature is {(bent / length) ** 2:.6g}"
+                    )
+                step = 0.9 * (length / bent) ** 2
+            reason, size = None, max(size, z_size)
+            if length <= max(tol, precision) * size:
+                (misfit_size,) = magnitudes(owner, misfit)
+                # That of the proximal map and its argument, and of A, of which the norm is such.
+                noise = rounding * (size + math.sqrt(step) * misfit_size)
+                if length + noise <= tol * size:
+                    reason = StopReason.CONVERGED
+                elif length <= max(noise, precision * size):
+                    reason = StopReason.ROUNDING
+            if not has_momentum or (restart and slope < 0):
+                age = 1.0
+            before, age = age, (1 + math.sqrt(1 + 4 * age**2)) / 2
+            momentum = 1 + (before - 1) / age
+            z = _extrapolated(x, found, momentum, into=z)
+            z_image = _extrapolated(image, found_image, momentum, into=z_image)
+            x, image = found, found_image
+            del found, found_image, gradient, misfit, move, vectors, along  # before others are made
+            residual = _residual(owner, image, y) if progress.is_watched else math.nan
+            values = {"change": length / (size or 1.0), "residual": residual, "step": step}
+            yield x, values, reason
+
+    return problem.solve(steps(), progress)
+
+
+def _extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
+    return torch.lerp(x, z, factor, out=None if is_recorded(x, z) else into)
+
+
+def _residual(owner: str, image: Tensor, y: Tensor) -> float:
+    residual, size = magnitudes(owner, image - y, y)
+    return residual / (size or 1.0)
+
+
+@torch.no_grad()
+def _first_step(A: OperatorPair, residual: Tensor) -> float:
+    """Return the inverse curvature along the gradient; along a random vector if it is zero."""
+    direction = A.adjoint(residual)
+    (size,) = magnitudes(A.owner, direction)
+    if not size:
+        direction = random_like(direction)
+        (size,) = magnitudes(A.owner, direction)
+    (bent,) = magnitudes(A.owner, A.forward(direction))
+    return (size / bent) ** 2 if bent else 1.0
