@@ -411,10 +411,10 @@ def test_products_of_any_dtypes_are_those_of_the_whole(
 def test_an_operator_of_your_own_need_not_write_into_given_memory() -> None:
     class Negative(Diagonal):
         @staticmethod
-        def fn(linop: Any, x: Tensor, /) -> Tensor:  # type: ignore[override]
+        def fn(linop: Any, x: Tensor, /) -> Tensor:
             return -Diagonal.fn(linop, x)
 
-        adj_fn = fn  # type: ignore[assignment]
+        adj_fn = fn
 
     A, x = Negative(torch.rand(4, 3), ("C", "N")), torch.rand(4, 3)
     batched = batch_linop(A, {"C": 1})

@@ -14,7 +14,7 @@ from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal
 from .._base._copying import linked
-from .._base._linop import NamedLinop
+from .._base._linop import NamedLinop, overridable
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._accumulate import writing_is_safe
@@ -121,12 +121,12 @@ class Diagonal(SliceableLinop):
 
     _takes_out = True
 
-    @staticmethod
+    @overridable
     def fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
         """Return w x."""
         return multiplied(linop.aligned_weight(x.ndim), x, out)
 
-    @staticmethod
+    @overridable
     def adj_fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
         """Return conj(w) x."""
         return multiplied(linop.aligned_weight(x.ndim).conj(), x, out)
