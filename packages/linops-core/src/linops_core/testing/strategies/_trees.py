@@ -52,8 +52,8 @@ def _nested(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         builds += [_concatenation, _concatenation]
     if where.ishape or where.oshape:
         builds.append(_stack)
-    if len(where.oshape) == 1 and where.oshape[0] not in where.ishape:
-        builds.append(_flat_stack)
+    if len(where.oshape) == 1 and where.oshape[0] not in (*where.ishape, *"FG"):
+        builds.append(_flat_stack)  # within which F and G are merged
     if where.lengths(where.ishape) == where.lengths(where.oshape):
         builds.append(_normal)
     if where.ishape == where.oshape:
