@@ -40,6 +40,8 @@ class FlatSides:
 def flat_sides(where: Spaces) -> list[FlatSides]:
     """Return the ways of operators of any shapes to stand side by side."""
     here, there, both = where.ishape, where.oshape, tuple(where.both)
+    if {*here, *there} & {name for names in _NEW for name in names}:
+        return []  # they are within another one
     found = []
     if there[:-1] == both and there and there[-1] not in here:
         found.append(FlatSides(where, both, there[-1], None))
