@@ -93,3 +93,8 @@ class Identity(SliceableLinop):
 def is_identity(linop: NamedLinop) -> bool:
     """Whether ``linop`` is an Identity that renames nothing, which may be left out."""
     return isinstance(linop, Identity) and linop.ishape == linop.oshape
+
+
+def is_unitary(linop: NamedLinop) -> bool:
+    """Whether A^H A and A A^H are known to be identities."""
+    return isinstance(linop.N, Identity) and isinstance(linop.H.N, Identity)

@@ -21,6 +21,7 @@ from ._normal import Normal, fit_inner
 from ._normal_of import normal_of
 from ._same_space import same_space
 from ._scalar import Scalar, is_number, may_be_moved, number_of
+from ._shifted import solve_shifted
 from ._zero import Zero
 
 MANY = 2
@@ -144,4 +145,4 @@ def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
 
 
 rules.compose, rules.add, rules.scale, rules.power = composed, summed, scaled, power
-rules.conjugate, rules.normal = Conjugate, normal
+rules.conjugate, rules.normal, rules.solve_shifted = Conjugate, normal, solve_shifted

@@ -1,4 +1,4 @@
-"""What operators do with ``@ + - * / **``: each builds another operator."""
+"""What operators do with ``@ + - * / **``, each of which builds another operator; an inverse."""
 
 from __future__ import annotations
 
@@ -162,6 +162,49 @@ class Arithmetic(DimensionedModule):
         if not isinstance(exponent, Integral):
             return self._refused("**", exponent)
         return built(rules.power, self, int(exponent))
+
+    def solve_shifted(self, y: Tensor, lam: float | Tensor) -> Tensor:
+        r"""Return :math:`x = (A^H A + \lambda I)^{-1} y` in closed form, where it is known.
+
+        That is where ``A.N`` multiplies element by element (:class:`Diagonal`, :class:`Scalar`,
+        :class:`Sampling`, maps of coils), and where it does so between a unitary operator and its
+        adjoint, as for a mask after an orthonormal :class:`FFT`. Gradients with respect to y, lam
+        and the weights follow.
+
+        Parameters
+        ----------
+        y : Tensor
+            Of shape ``ishape``.
+        lam : float or Tensor
+            Not negative; a tensor must have no dimensions.
+
+        Returns
+        -------
+        Tensor
+            Of the shape of y; complex where a unitary operator makes it so.
+
+        Raises
+        ------
+        TypeError
+            If y is no tensor, or lam no real number.
+        ValueError
+            If no closed form is known: solve with :func:`linops_core.alg.conjugate_gradients` and
+            ``A.N + lam * Identity()``. Also if lam is negative or not finite, or is zero where A
+            maps something else than zero to zero.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from linops_core import FFT, Sampling
+        >>> mask = Sampling.from_mask(torch.tensor([True, False]), input_shape=("Kx",))
+        >>> A = mask @ FFT(1)
+        >>> x = A.solve_shifted(torch.tensor([1.0, 1.0]), 1.0)
+        >>> x
+        tensor([0.5000+0.j, 0.5000+0.j])
+        >>> torch.allclose(A.N(x) + 1.0 * x, torch.tensor([1.0 + 0j, 1.0]))
+        True
+        """
+        return rules.solve_shifted(self, y, lam)
 
     def _refused(self, sign: Sign, other: object, rule: str = "", advice: str = "") -> NamedLinop:
         """Refuse an operand that somebody may well write, and say what to write instead.

@@ -22,6 +22,8 @@ class Rules:
     conjugate: Callable[[NamedLinop], NamedLinop]
     normal: Callable[[NamedLinop, NamedLinop | None], NamedLinop]
     """Of an operator and what is between it and its adjoint, if anything."""
+    solve_shifted: Callable[..., Tensor]
+    """Of an operator A, y and lam: x with (A^H A + lam I) x = y."""
 
 
 rules = Rules()

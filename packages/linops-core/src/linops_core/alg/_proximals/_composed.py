@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..._algebra._identity import Identity
+from ..._algebra._identity import is_unitary
 from ..._base._linop import NamedLinop
 from ._proximal import Nonconvex, Proximal, checked_proximal
 
@@ -43,7 +43,7 @@ def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
     if not isinstance(W, NamedLinop):
         raise TypeError(f"in_basis: W must be a NamedLinop, got {type(W)}")
     of_coefficients = checked_proximal("in_basis", "proximal", proximal, torch.float32)
-    if not (isinstance(W.N, Identity) and isinstance(W.H.N, Identity)):
+    if not is_unitary(W):
         raise ValueError(
             f"in_basis: W must be unitary, with identities as W.N and W.H.N, got {W.signature}"
         )

@@ -1,0 +1,246 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from linops_core import (
+    FFT,
+    Chain,
+    Convolution,
+    Dense,
+    Diagonal,
+    FourierShift,
+    Identity,
+    NamedLinop,
+    Sampling,
+    Scalar,
+    VStack,
+    Zero,
+)
+from linops_core.alg import conjugate_gradients
+from linops_core.testing.strategies import Known, diagonals, leaves, samplings, scalars, trees
+from nameddim import NamedShape
+
+shifts = st.sampled_from([0.25, 1, 3.5])
+
+
+def values(*lengths: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(lengths, dtype=torch.complex128, generator=generator)
+
+
+def check_solution(known: Known, lam: float) -> None:
+    """Compare with the solution of the dense system."""
+    y = values(*known.spaces.lengths(known.spaces.ishape))
+    x = known.linop.solve_shifted(y, lam)
+    normal = known.matrix.mH @ known.matrix
+    expected = torch.linalg.solve(normal + lam * torch.eye(len(normal)), y.flatten())
+    assert x.shape == y.shape
+    torch.testing.assert_close(x.flatten(), expected, rtol=1e-9, atol=1e-9)
+
+
+@given(diagonals() | samplings() | scalars(), shifts)
+def test_multiplications_are_solved_as_the_dense_system(known: Known, lam: float) -> None:
+    check_solution(known, lam)
+
+
+@given(leaves() | trees(), shifts)
+def test_every_operator_is_solved_rightly_or_refused(known: Known, lam: float) -> None:
+    try:
+        check_solution(known, lam)
+    except ValueError as error:
+        assert "must have a closed form" in str(error)
+
+
+def chains() -> dict[str, NamedLinop]:
+    F = FFT(2, norm="ortho")
+    shift = FourierShift(["Nx"], [0.5])
+    weight = Diagonal(values(4, 3), ("Kx", "Ky"))
+    mask = Sampling.from_mask(values(4, 3).real > 0, input_shape=("Kx", "Ky"))
+    twice = Sampling(
+        [torch.tensor([0, 0, 3]), torch.tensor([2, 2, 1])], [4, 3], ("K",), ("Kx", "Ky")
+    )
+    coils = Dense(values(2, 4, 3), ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    return {
+        "mask": mask @ F,
+        "repetitions": twice @ F,
+        "weights and a mask": mask @ weight @ F,
+        "weights between": F.H @ weight @ F,
+        "centred": mask @ FFT(2, centered=True),
+        "numbers anywhere": 2j * (weight @ (3.0 * F @ Scalar(torch.tensor(0.5 + 1j)))),
+        "very small numbers": 1e-9 * (1e9 * (weight @ (1e-3 * F))),
+        "two unitary operators": weight @ F @ shift,
+        "unitary alone": F @ shift,
+        "unitary at the end": shift @ Diagonal(values(4, 3), ("Nx", "Ny")),
+        "coils": coils,
+        "coils and a transform": F @ coils,
+        "measured twice": VStack(mask, weight) @ F,
+        "conjugate": (weight @ F).conj(),
+        "batch": mask @ FFT(2, ("...",)),
+        "zero": Zero(("Kx", "Ky"), ("K",), sizes={"Kx": 4, "Ky": 3, "K": 2}) @ F,
+    }
+
+
+@pytest.mark.parametrize("name", chains())
+@pytest.mark.parametrize("lam", [0.5, torch.tensor(2.0)])
+def test_chains_with_unitary_operators_have_a_closed_form(name: str, lam: Any) -> None:
+    A, y = chains()[name], values(4, 3)
+    matrix = A.N.to_dense(like=y)
+    expected = torch.linalg.solve(matrix + lam * torch.eye(12), y.flatten())
+    torch.testing.assert_close(A.solve_shifted(y, lam).flatten(), expected)
+
+
+def test_it_is_what_conjugate_gradients_find() -> None:
+    A, y = chains()["mask"], values(4, 3)
+    found = conjugate_gradients(A.N + 0.5 * Identity(), y, gtol=1e-12, ltol=0)
+    torch.testing.assert_close(A.solve_shifted(y, 0.5), found)
+
+
+REFUSED: dict[str, tuple[Callable[[], NamedLinop], str]] = {
+    "a matrix": (
+        lambda: Dense(values(2, 3), ("M", "N"), ("N",), ("M",)),
+        r"closed form, got Dense .*not known to be unitary.* all elements along N meet each other; "
+        r"use .*conjugate_gradients\(A.N \+ lam \* Identity\(\), y\)",
+    ),
+    "a convolution": (
+        lambda: Convolution(values(3), dims=("N",)),
+        r"got Convolution .* not known to be unitary",
+    ),
+    "a scaled transform": (
+        lambda: FFT(dims=("N",), norm="backward"),
+        r'Nx?: a Fourier transform mixes all of its grid; .*norm="ortho"',
+    ),
+    "several coils": (
+        lambda: (
+            Sampling([torch.tensor([0])], [3], ("K",), ("Kx",))
+            @ FFT(1)
+            @ Dense(values(2, 3), ("C", "Nx"), ("Nx",), ("C", "Nx"))
+        ),
+        r"got Dense \(Nx\) -> \(C, Nx\), which is not known",
+    ),
+    "a unitary operator first": (
+        lambda: Dense(values(2, 3), ("M", "Kx"), ("Kx",), ("M",)) @ FFT(1),
+        r"^Chain .* got Dense .* the normal of Dense",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_others_are_refused_with_the_reason(name: str) -> None:
+    make, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        make().solve_shifted(values(3), 1.0)
+
+
+class RealPart(NamedLinop):
+    """The real part: its normal keeps elements apart, and is no multiplication."""
+
+    is_complex_linear = False
+
+    def __init__(self) -> None:
+        super().__init__(NamedShape(("N",)))
+
+    def why_opaque(self, dim: object) -> str | None:
+        return None
+
+    @staticmethod
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+        return x.real
+
+    adj_fn = fn
+
+
+def test_what_is_linear_over_the_reals_only_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"RealPart .* closed form, got an .* over the reals only"):
+        RealPart().solve_shifted(values(2), 1.0)
+
+
+def test_a_shift_of_zero_needs_an_inverse() -> None:
+    invertible = Diagonal(torch.tensor([2.0, 1j]), ("N",))
+    assert invertible.solve_shifted(torch.tensor([8.0, 3.0]), 0).tolist() == [2, 3]
+    A = Sampling.from_mask(torch.tensor([True, False]))
+    y = torch.ones(2)
+    for lam in (0, 0.0, torch.tensor(0.0), 1e-60):  # the last is zero in single precision
+        with pytest.raises(ValueError, match=r"Sampling .*: lam must be positive where A.N has no"):
+            A.solve_shifted(y, lam)
+    assert A.solve_shifted(y.double(), 1e-60).tolist() == [1, 1e60]
+
+
+@pytest.mark.parametrize("lam", [-1, -0.5, float("inf"), float("nan"), torch.tensor(-1.0)])
+def test_shifts_out_of_range_are_refused(lam: Any) -> None:
+    with pytest.raises(ValueError, match=r"Identity .*: lam must be finite and not negative, got"):
+        Identity(("N",)).solve_shifted(torch.ones(2), lam)
+
+
+@pytest.mark.parametrize("lam", [1j, "1", None, True, torch.ones(2), torch.tensor(1j)])
+def test_what_is_no_real_number_is_no_shift(lam: Any) -> None:
+    with pytest.raises(TypeError, match=r"Identity .*: lam must be a real number or a real tensor"):
+        Identity(("N",)).solve_shifted(torch.ones(2), lam)
+
+
+def test_what_is_no_tensor_or_of_another_shape_is_refused() -> None:
+    A: Any = Diagonal(torch.ones(3), ("N",))
+    with pytest.raises(TypeError, match=r"Diagonal .*: y must be a torch.Tensor"):
+        A.solve_shifted([1.0], 1.0)
+    with pytest.raises(ValueError, match=r"N must have size 3, got 2"):
+        A.solve_shifted(torch.ones(2), 1.0)
+
+
+def test_gradients_reach_the_weights_the_shift_and_the_right_hand_side() -> None:
+    def solve(weight: Tensor, lam: Tensor, y: Tensor) -> Tensor:
+        return (Diagonal(weight, ("Kx",)) @ FFT(1)).solve_shifted(y, lam)
+
+    inputs = values(3), torch.tensor(0.7, dtype=torch.float64), values(3, seed=1)
+    assert torch.autograd.gradcheck(solve, [x.requires_grad_() for x in inputs])
+
+
+def test_the_weights_are_read_at_each_call() -> None:
+    weight = nn.Parameter(torch.ones(2))
+    A = Diagonal(weight, ("Kx",)) @ FFT(1)
+    before = A.solve_shifted(torch.ones(2), 1.0)
+    with torch.no_grad():
+        weight.mul_(2.0)
+    torch.testing.assert_close(A.solve_shifted(torch.ones(2), 1.0), before * 2 / 5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        (torch.float16, torch.float16),
+        (torch.float32, torch.float32),
+        (torch.complex64, torch.complex64),
+        (torch.int64, torch.float32),
+    ],
+)
+def test_the_dtype_is_that_of_the_right_hand_side(
+    dtype: torch.dtype, expected: torch.dtype
+) -> None:
+    x = Sampling.from_mask(torch.tensor([True, False])).solve_shifted(
+        torch.tensor([3, 4]).to(dtype), np.float64(1.0)
+    )
+    assert x.dtype == expected
+    assert x.tolist() == [1.5, 4]
+
+
+def test_transforms_of_functions_go_through() -> None:
+    A, y = chains()["mask"], values(5, 4, 3)
+    found = torch.func.vmap(lambda row: A.solve_shifted(row, 0.5))(y)
+    torch.testing.assert_close(found[2], A.solve_shifted(y[2], 0.5))
+    lams = torch.tensor([0.5, 2.0])
+    found = torch.func.vmap(lambda lam: A.solve_shifted(y[0], lam))(lams)
+    torch.testing.assert_close(found[1], A.solve_shifted(y[0], 2.0))
+    of_shapes = Diagonal(torch.empty(3, device="meta"), ("N",))
+    assert of_shapes.solve_shifted(torch.empty(3, device="meta"), 0).is_meta
+    assert of_shapes.solve_shifted(torch.empty(3, device="meta"), lams[0].to("meta")).is_meta
+
+
+def test_chains_that_are_no_composition_by_rules_are_solved_alike() -> None:
+    A = Chain(Scalar(2.0), FFT(1), Identity(("...", "Kx")), Diagonal(values(3), ("Kx",)))
+    y = values(3)
+    x = A.solve_shifted(y, 0.5)
+    torch.testing.assert_close(A.N(x) + 0.5 * x, y)
