@@ -5,6 +5,7 @@ import math
 import pickle
 import sys
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,9 +14,10 @@ from torch import Tensor
 from linops_core import SplitError
 from linops_core.testing import dottest
 from linops_imaging import NUFFT
+from linops_imaging._non_uniform._finufft_plan import planned
 from nameddim import ND
 
-pytest.importorskip("finufft")
+finufft = pytest.importorskip("finufft")
 
 LOCS = torch.zeros(3, 2)
 
@@ -103,3 +105,62 @@ def test_it_takes_tol_alone() -> None:
         ValueError, match=r'method="finufft" chooses .* got oversamp=2\.0, width=8\.0'
     ):
         NUFFT(LOCS, (4, 4), ("K",), oversamp=2.0, width=8.0, method="finufft")
+
+
+class GpuPlan:
+    """Stands for cufinufft's Plan: the same arguments, computed by finufft on a CPU."""
+
+    def __init__(
+        self,
+        kind: int,
+        n_modes: tuple[int, ...],
+        n_trans: int,
+        eps: float,
+        isign: int,
+        dtype: str,
+        gpu_device_id: int,
+        gpu_stream: int,
+    ) -> None:
+        assert (gpu_device_id, gpu_stream) == (3, 17)
+        self.shapes = [(n_trans, *n_modes)]
+        self.kind = kind
+        self.plan = finufft.Plan(kind, n_modes, n_trans, eps, isign, dtype=dtype)
+
+    def setpts(self, *axes: Tensor) -> None:
+        assert all(at.is_contiguous() for at in axes)
+        self.shapes.append((self.shapes[0][0], len(axes[0])))
+        self.plan.setpts(*(at.numpy() for at in axes))
+
+    def execute(self, data: Tensor, out: Tensor) -> None:
+        shapes = self.shapes[:: -1 if self.kind == 1 else 1]
+        assert [data.shape, out.shape] == shapes
+        assert data.is_contiguous()
+        assert data.dtype == out.dtype
+        out.copy_(torch.from_numpy(self.plan.execute(data.numpy()).reshape(out.shape)))
+
+
+class OnGpu(Tensor):
+    """Locations that say that they are on a GPU."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return torch.device("cuda", 3)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_plan_of_cufinufft_is_asked_for_the_same(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU was not at hand: what its library is asked for is computed by finufft."""
+    sizes, made = (5, 4), torch.tensor
+    locs = locations(6, sizes=sizes)
+    monkeypatch.setitem(sys.modules, "cufinufft", SimpleNamespace(Plan=GpuPlan))
+    monkeypatch.setattr(
+        torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=17)
+    )
+    monkeypatch.setattr(torch, "tensor", lambda *args, device, **kwargs: made(*args, **kwargs))
+    for is_back, shape in ((False, (n, *sizes)), (True, (n, 6))):
+        data = torch.randn(shape, dtype=torch.complex128)
+        found, expected = (
+            planned(at, sizes, n, data.dtype, 1e-9, is_back=is_back)(data)
+            for at in (locs.as_subclass(OnGpu), locs)
+        )
+        torch.testing.assert_close(found.as_subclass(Tensor), expected.reshape(found.shape))

@@ -1,4 +1,4 @@
-"""The non-uniform Fourier transform of the library finufft."""
+"""The non-uniform Fourier transform of the libraries finufft and cufinufft."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import Tensor
 from linops_core import Interpolate
 from nameddim import NamedDimension
 
-from .._extras import needed
+from ._finufft_plan import LIBRARIES, Execute, library_for, planned
 from ._kept import Kept, may_be_kept, place_of
 
 
 class FinufftTransform(Interpolate):
-    """A NUFFT as trigonometric interpolation of the image itself, by plans of finufft on a CPU.
+    """A NUFFT as trigonometric interpolation of the image itself, by plans of finufft or cufinufft.
 
     A plan is kept for each frame, direction, precision and number of images, and made anew once the
     locations have changed. ``locs`` and ``grid_size`` are those of the NUFFT.
@@ -33,10 +33,11 @@ class FinufftTransform(Interpolate):
         image: Sequence[NamedDimension],
         batch: Sequence[NamedDimension],
     ) -> None:
-        needed("finufft", "NUFFT", "finufft")  # what is missing is said at once
+        if locs.device.type in LIBRARIES:
+            library_for(locs.device.type)  # what is missing is said at once
         super().__init__(locs, sizes, batch, points, image, table_budget=0)
         self.eps = eps
-        self._plans: Kept[Any] = Kept()
+        self._plans: Kept[Execute] = Kept()
 
     @staticmethod
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
@@ -54,9 +55,10 @@ class FinufftTransform(Interpolate):
     def _executed(self, x: Tensor, n_own: int, *, is_back: bool) -> Tensor:
         """Return the transform of x, whose last ``n_own`` axes are of the image or the points."""
         locs = self.weight_part("locs")
-        if not may_be_kept(x, [self.locs]) or x.device.type != "cpu":
+        if not may_be_kept(x, [self.locs]) or x.device.type not in LIBRARIES:
             raise RuntimeError(
-                f'{self.name}: method="finufft" must have tensors on a CPU that nobody traces, and '
+                f'{self.name}: method="finufft" must have tensors on a CPU or a CUDA device that '
+                "nobody traces, and "
                 "locations without gradients that were not made in inference mode, got others; use "
                 'method="auto"'
             )
@@ -73,34 +75,21 @@ class FinufftTransform(Interpolate):
             part = values[:, number].contiguous().resolve_conj().resolve_neg()
             if is_back:
                 part = part.flatten(1)
-            plan = self._plan(locs[index], len(part), part.dtype, is_back=is_back)
-            found = torch.from_numpy(plan.execute(part.numpy()))
-            result[:, number] = found.reshape(result[:, number].shape)
+            execute = self._plan(locs[index], len(part), part.dtype, is_back=is_back)
+            result[:, number] = execute(part).reshape(result[:, number].shape)
         result *= 1 / math.sqrt(math.prod(self.grid_size))
         return result.reshape(*batch, *frames, *own).movedim(last, at)
 
-    def _plan(self, locs: Tensor, n: int, dtype: torch.dtype, *, is_back: bool) -> Any:
+    def _plan(self, locs: Tensor, n: int, dtype: torch.dtype, *, is_back: bool) -> Execute:
         """Return the plan for ``n`` images or sets of values of one frame."""
-
-        def made() -> Any:
-            name = str(dtype).removeprefix("torch.")
-            eps = max(self.eps, torch.finfo(dtype).eps)
-            plan = needed("finufft", "NUFFT", "finufft").Plan(
-                1 if is_back else 2,
-                self.grid_size,
-                n,
-                eps,
-                1 if is_back else -1,
-                dtype=name,
-                nthreads=torch.get_num_threads(),
-            )
-            turns = 2 * math.pi / torch.tensor(self.grid_size, dtype=torch.float64)
-            angles = (locs.reshape(-1, len(self.grid_size)).double() * turns).to(dtype.to_real())
-            plan.setpts(*(at.contiguous().numpy() for at in angles.unbind(-1)))
-            return plan
-
-        place = (*place_of(locs), n, dtype, is_back, torch.get_num_threads())
-        return self._plans.of([self.locs], place, made)
+        is_gpu = locs.device.type == "cuda"
+        runs_on = torch.cuda.current_stream(locs.device) if is_gpu else torch.get_num_threads()
+        place = (*place_of(locs), n, dtype, is_back, runs_on)
+        return self._plans.of(
+            [self.locs],
+            place,
+            lambda: planned(locs, self.grid_size, n, dtype, self.eps, is_back=is_back),
+        )
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: all of the image is mixed."""

@@ -75,7 +75,8 @@ class NUFFT(Wrapper):
         integer of ``width`` to the power of D, in a table that follows the locations; refused where
         it does not fit in the budget. "interpolate": they are computed in each call. "auto": a
         table where it fits, and where no gradients to the locations are asked for. "finufft": by
-        that library (the extra ``finufft``), on a CPU and without gradients to the locations,
+        that library (the extra ``finufft``) on a CPU and by cufinufft (the extra ``cufinufft``,
+        which was never run on a GPU by us) on a CUDA device, without gradients to the locations,
         to ``tol`` or 1e-6; without ``oversamp`` and ``width``.
     toeplitz : bool
         Whether the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, convolves
