@@ -17,6 +17,7 @@ from linops_core import (
     FourierShift,
     Identity,
     NamedLinop,
+    PadDim,
     Sampling,
     Scalar,
     VStack,
@@ -122,6 +123,10 @@ REFUSED: dict[str, tuple[Callable[[], NamedLinop], str]] = {
             @ Dense(values(2, 3), ("C", "Nx"), ("Nx",), ("C", "Nx"))
         ),
         r"got Dense \(Nx\) -> \(C, Nx\), which is not known",
+    ),
+    "an isometry that is not unitary": (
+        lambda: Diagonal(values(5), ("Kx",)) @ FFT(1) @ PadDim("Nx", 3, 5, ("Nx",), ("Nx",)),
+        r"got PadDim .* not known to be unitary",
     ),
     "a unitary operator first": (
         lambda: Dense(values(2, 3), ("M", "Kx"), ("Kx",), ("M",)) @ FFT(1),
