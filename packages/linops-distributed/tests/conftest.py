@@ -6,6 +6,8 @@ import pytest
 
 from linops_distributed.testing import Ranked, ranks_in_threads
 
+collect_ignore = ["programs"]  # they are run by test_processes.py, not imported
+
 
 @pytest.fixture(scope="session", params=[1, 2, 3, 4])
 def ranks(request: pytest.FixtureRequest) -> Iterator[Ranked]:

@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 _isolate = _distributed_c10d._set_thread_isolation_mode  # type: ignore[attr-defined]  # not in stubs
 
+# What all threads shared before there were ranks, once for each ranks_in_threads that goes on.
+_before: list[Any] = []
+
 
 class Ranked:
     """Ranks that wait for functions to call; see :func:`ranks_in_threads`."""
@@ -119,8 +122,8 @@ def ranks_in_threads(n_ranks: int, timeout: float = 300.0) -> Iterator[Ranked]:
     """
     from torch.testing._internal.distributed.multi_threaded_pg import ThreadLocalWorld
 
-    before = distributed_c10d._world
-    if not isinstance(before, ThreadLocalWorld):  # others in this process have their own in it
+    _before.append(_before[0] if _before else distributed_c10d._world)
+    if len(_before) == 1:  # others in this process are in the same one
         distributed_c10d._world = ThreadLocalWorld()  # type: ignore[assignment]  # it acts as one
         _isolate(True)
     ranked = Ranked(n_ranks, timeout)
@@ -134,6 +137,7 @@ def ranks_in_threads(n_ranks: int, timeout: float = 300.0) -> Iterator[Ranked]:
             queue.put(None)
         for thread in threads:
             thread.join()
-        if not isinstance(before, ThreadLocalWorld):
+        before = _before.pop()
+        if not _before:  # whoever ends last, puts it back
             _isolate(False)
             distributed_c10d._world = before

@@ -1,0 +1,43 @@
+"""An MRI scanner over the ranks that torchrun starts: values, gradients and a reconstruction."""
+
+import os
+import signal
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+from linops_core import FFT, Dense, Identity
+from linops_core.alg import conjugate_gradients
+from linops_distributed import DistributedLinop, distribute_linop
+
+signal.alarm(int(sys.argv[1]))  # it ends the process, in whatever it waits
+dist.init_process_group("gloo", timeout=timedelta(seconds=int(sys.argv[1])))
+n_ranks = int(os.environ["WORLD_SIZE"])
+mesh = init_device_mesh("cpu", (n_ranks,), mesh_dim_names=("r",))
+generator = torch.Generator().manual_seed(0)
+maps = torch.randn(5, 6, 4, dtype=torch.complex128, generator=generator).requires_grad_()
+x = torch.randn(7, 6, 4, dtype=torch.complex128, generator=generator)
+dims = ("C", "Nx", "Ny"), ("B", "Nx", "Ny"), ("B", "C", "Nx", "Ny")
+A = FFT(2, batch_shape=("B", "C")) @ Dense(maps, *dims)
+y = A(x)
+(wanted,) = torch.autograd.grad(y.abs().square().sum(), maps)
+for placement in ({"C": "r"}, {"B": "r"}):
+    B = distribute_linop(A, mesh, placement, sizes={"B": 7})
+    mine = B.local_input(x)
+    z = B(mine)
+    torch.testing.assert_close(B.full_output(z.detach()), y.detach())
+    (found,) = torch.autograd.grad(z.abs().square().sum(), maps)
+    torch.testing.assert_close(found, wanted)
+    back = B.H
+    assert isinstance(back, DistributedLinop)
+    with torch.no_grad():
+        right = B.N(mine) + mine
+        solution = conjugate_gradients(
+            B.N + Identity(B.ishape), right, gtol=1e-10, ltol=0.0, max_num_iters=60
+        )
+    torch.testing.assert_close(back.full_output(solution), x, rtol=1e-6, atol=1e-8)
+print(f"rank {dist.get_rank()} of {n_ranks} is done", flush=True)
+dist.destroy_process_group()
