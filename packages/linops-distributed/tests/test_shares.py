@@ -70,9 +70,8 @@ def test_of_any_operator(two: Ranked, data: st.DataObject) -> None:
         except Exception as error:  # a function that cannot be sent
             assert "pickle" in str(error), error
             return
-        torch.testing.assert_close(
-            A.full_output(A(A.local_input(x))).flatten(), known.matrix @ x.flatten()
-        )
+        found = A.full_output(A(A.local_input(x))).flatten()
+        torch.testing.assert_close(found + 0j, known.product(x))
 
     two.run(program)
 

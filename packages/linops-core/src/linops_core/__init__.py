@@ -11,6 +11,7 @@ from ._algebra._chain import Chain as Chain
 from ._algebra._composite import Composite as Composite
 from ._algebra._identity import Identity as Identity
 from ._algebra._normal import Normal as Normal
+from ._algebra._real_form import RealForm as RealForm
 from ._algebra._same_space import same_space as same_space
 from ._algebra._scalar import Scalar as Scalar
 from ._algebra._wrapper import Wrapper as Wrapper
@@ -27,15 +28,18 @@ from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._changes import TensorState as TensorState
 from ._kernels._linear_function import linear_function as linear_function
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
+from ._operators._as_complex import AsComplex as AsComplex
 from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
 from ._operators._blocks import BlocksToArray as BlocksToArray
 from ._operators._convolution import Convolution as Convolution
+from ._operators._dct import DCT as DCT
 from ._operators._dense import Dense as Dense
 from ._operators._diagonal import Diagonal as Diagonal
 from ._operators._fft import FFT as FFT
 from ._operators._grid_names import GridNames as GridNames
 from ._operators._grid_operator import AxisMap as AxisMap
 from ._operators._grid_operator import GridOperator as GridOperator
+from ._operators._imag_part import ImagPart as ImagPart
 from ._operators._interpolate import Interpolate as Interpolate
 from ._operators._kronecker import Kronecker as Kronecker
 from ._operators._pad import Crop as Crop
@@ -48,6 +52,8 @@ from ._operators._picks import Embed as Embed
 from ._operators._picks import Flip as Flip
 from ._operators._picks import Slice as Slice
 from ._operators._picks import Upsample as Upsample
+from ._operators._real_fft import RealFFT as RealFFT
+from ._operators._real_part import RealPart as RealPart
 from ._operators._rearrange import Rearrange as Rearrange
 from ._operators._repeat import Repeat as Repeat
 from ._operators._repeat import SumReduce as SumReduce
@@ -62,9 +68,11 @@ from ._operators._stacks._vstack import HStack as HStack
 from ._operators._stacks._vstack import VStack as VStack
 
 __all__ = [
+    "DCT",
     "FFT",
     "Add",
     "ArrayToBlocks",
+    "AsComplex",
     "AxisMap",
     "BlockDiag",
     "BlocksToArray",
@@ -83,6 +91,7 @@ __all__ = [
     "GridOperator",
     "HStack",
     "Identity",
+    "ImagPart",
     "Interpolate",
     "Kronecker",
     "NamedLinop",
@@ -90,6 +99,9 @@ __all__ = [
     "Pad",
     "PadDim",
     "PadLast",
+    "RealFFT",
+    "RealForm",
+    "RealPart",
     "Rearrange",
     "Repeat",
     "Role",

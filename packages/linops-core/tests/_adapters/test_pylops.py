@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop, from_pylops, to_pylops
-from linops_core.testing import BaseNamedLinopTests
+from linops_core import FFT, Dense, Diagonal, NamedLinop, RealFFT, from_pylops, to_pylops
+from linops_core.testing import BaseNamedLinopTests, dottest
 
 pylops = pytest.importorskip("pylops", reason="PyLops is not installed")
 W = torch.randn(4, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
@@ -78,9 +78,31 @@ def test_an_operator_without_a_dtype_is_refused() -> None:
         from_pylops(operator, ("N",), ("M",))
 
 
-def test_what_is_not_linear_over_complex_numbers_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"must be linear over complex numbers \(clinear\), got <"):
-        from_pylops(pylops.Real(3, dtype="complex128"), ("N",), ("M",))
+class TestRealFFTFromPylops(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        operator = pylops.signalprocessing.FFT(5, real=True)
+        return from_pylops(operator, ("...", "N"), ("...", "M"))
+
+
+def test_a_complex_one_that_is_linear_over_the_reals_only_stays_so() -> None:
+    A = from_pylops(pylops.Real(3, dtype="complex128"), ("N",), ("M",))
+    x = torch.tensor([1 + 2j, 3j, 4], dtype=torch.complex128)
+    assert not A.is_complex_linear and torch.equal(A(x), x.real + 0j)
+    dottest(A)
+    assert not pickle.loads(pickle.dumps(A)).is_complex_linear
+    with pytest.raises(ValueError, match="must be linear over complex numbers for to_dense"):
+        A.to_dense()
+    real = from_pylops(pylops.Real(3, dtype="float64"), ("N",), ("M",))
+    assert real.is_complex_linear and torch.equal(real(x), x)  # of real vectors: the identity
+
+
+def test_ours_that_are_linear_over_the_reals_only_say_so_in_pylops() -> None:
+    A = RealFFT(("N",), 4)
+    theirs = to_pylops(A)
+    assert not theirs.clinear and to_pylops(Dense(W)).clinear
+    x, y = np.array([1.0, 2.0, 0.0, -1.0]), np.array([1j, 2.0, 1.0])
+    np.testing.assert_allclose(theirs @ x, A(torch.from_numpy(x)).numpy())
+    assert abs(np.vdot(theirs @ x, y).real - np.vdot(x, theirs.H @ y).real) < 1e-12
 
 
 def test_only_operators_of_pylops_are_taken() -> None:

@@ -21,6 +21,7 @@ from linops_core import (
     Zero,
 )
 from linops_core._algebra._rules import composed, summed
+from linops_core.testing._real_matrices import scaled
 from linops_core.testing.strategies import Known, trees
 from nameddim import ND
 
@@ -249,17 +250,18 @@ def test_any_expression_is_its_matrix(known: Known, data: st.DataObject) -> None
     A, a = known.linop, known.matrix
     number = data.draw(st.sampled_from([2, -1.5, 1j, 2j]))
     in_tensor = torch.tensor(number, dtype=torch.complex128)
+    multiple = scaled(number, torch.eye(a.shape[1], dtype=a.dtype))
     two: complex | Tensor = in_tensor if data.draw(st.booleans()) else number
     for linop, expected in (
-        (two * A - A, (number - 1) * a),
-        (A.N + two * Identity(), a.mH @ a + number * torch.eye(a.shape[1])),
-        (two * Identity() + A.N, a.mH @ a + number * torch.eye(a.shape[1])),
+        (two * A - A, scaled(number - 1, a)),
+        (A.N + two * Identity(), a.mH @ a + multiple),
+        (two * Identity() + A.N, a.mH @ a + multiple),
         ((A.N + Identity()) @ A.N, a.mH @ a @ a.mH @ a + a.mH @ a),
         (A.N**2, torch.linalg.matrix_power(a.mH @ a, 2)),
         (A @ A.N, a @ a.mH @ a),
         ((two * A).N, abs(number) ** 2 * a.mH @ a),
     ):
-        torch.testing.assert_close(dense(linop, known), expected.to(torch.complex128))
+        torch.testing.assert_close(known.dense(linop), expected)
 
 
 @pytest.mark.parametrize("other", ["2", b"2", None, {"N": 2}, {2}])

@@ -317,7 +317,7 @@ def test_no_more_operands_are_at_work_or_waiting_than_asked_for(width: int) -> N
             lead[0] = max(lead[0], started[0] - taken)
         return torch.tensor(taken)
 
-    pairs = [(SimpleLinop(count, None), torch.ones(1))] * 8
+    pairs = [(SimpleLinop(count, count), torch.ones(1))] * 8
     assert combined(slowly, pairs, threaded=True, num_workers=width) == 8
     assert started == [8] and lead[0] == width
 
@@ -337,7 +337,7 @@ def test_no_result_is_kept_longer_than_it_is_needed() -> None:
             alive.append(sum(ref() is not None for ref in made))
         return torch.tensor(0)
 
-    pairs = [(SimpleLinop(make, None), torch.ones(1))] * 5
+    pairs = [(SimpleLinop(make, make), torch.ones(1))] * 5
     combined(look, pairs, threaded=True, num_workers=2)
     assert max(alive) == 2 and alive[-1] == 0
 
@@ -407,7 +407,7 @@ def test_operands_after_an_error_are_not_begun() -> None:
 
 
 def test_threads_end_when_the_results_do_not_fit() -> None:
-    pairs = [(SimpleLinop(lambda x: x, None), torch.ones(n)) for n in (1, 2, 3, 4)]
+    pairs = [(SimpleLinop(torch.clone, torch.clone), torch.ones(n)) for n in (1, 2, 3, 4)]
     with pytest.raises(ValueError, match=r"all terms must return one shape"):
         combined(accumulate, pairs, threaded=True, num_workers=4)
     assert n_threads_of_ours() == 0

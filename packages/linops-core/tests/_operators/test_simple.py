@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from linops_core import NamedLinop, Role, SimpleLinop
+from linops_core import Diagonal, NamedLinop, RealForm, Role, SimpleLinop, SplitError
 from linops_core.testing import AdjointError, BaseNamedLinopTests
+from nameddim import ND
 
 
 def backwards_sum(y: Tensor) -> Tensor:
@@ -67,24 +68,6 @@ def test_a_normal_that_was_given_is_the_one_that_is_used() -> None:
     assert torch.equal(A.N(x), both_sums(x)) and calls == ["normal"]
     assert torch.equal(A.H.H.N(x), both_sums(x)) and calls == ["normal"] * 2
     assert torch.equal(A.H.N(x), forwards_sum(backwards_sum(x))) and calls == ["normal"] * 2
-
-
-def test_without_an_adjoint_there_is_none() -> None:
-    A = SimpleLinop(forwards_sum, None, name="Sum")
-    assert A(torch.ones(2)).tolist() == [1, 2]
-    asked: list[Callable[[], NamedLinop]] = [
-        lambda: A.H,
-        lambda: A.N,
-        lambda: (A @ A).H,
-        lambda: A + A.H,
-    ]
-    for ask in asked:
-        with pytest.raises(
-            NotImplementedError, match=r"^Sum \(\.\.\.\) -> .*: there is no adjoint"
-        ):
-            ask()
-    B = SimpleLinop(forwards_sum, None, both_sums)
-    assert torch.equal(B.N(torch.ones(2)), both_sums(torch.ones(2)))
 
 
 def test_an_operator_without_adj_fn_raises_when_its_adjoint_is_asked_for() -> None:
@@ -214,6 +197,167 @@ def test_what_cannot_be_called_is_refused(arguments: Any, message: str) -> None:
         SimpleLinop(*arguments)
 
 
-def test_there_is_no_check_without_an_adjoint() -> None:
-    with pytest.raises(ValueError, match=r"SimpleLinop: there must be an adjoint to be checked"):
-        SimpleLinop(forwards_sum, None, check=True)
+class Product(nn.Module):
+    """The product with a matrix, and that of conj(x) with another one if there are two."""
+
+    def __init__(self, *matrices: Tensor) -> None:
+        super().__init__()
+        self.matrices = nn.ParameterList(nn.Parameter(matrix) for matrix in matrices)
+
+    def forward(self, x: Tensor) -> Tensor:
+        vectors = zip(self.matrices, (x, x.conj()), strict=False)
+        total = None
+        for matrix, v in vectors:
+            dtype = torch.promote_types(matrix.dtype, x.dtype)
+            y = (matrix.to(dtype) @ v.to(dtype)[..., None]).squeeze(-1)
+            total = y if total is None else total + y
+        assert isinstance(total, Tensor)
+        return total
+
+
+def values(*lengths: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(lengths, dtype=torch.complex128, generator=generator)
+
+
+OF_3_TO_2: dict[str, Any] = {
+    "ishape": ("...", "N"),
+    "oshape": ("...", "M"),
+    "sizes": {"N": 3},
+    "batch_dims": ("...",),
+}
+
+
+class TestAdjointOfAutograd(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return SimpleLinop(Product(values(2, 3)), **OF_3_TO_2)
+
+    def sizes(self) -> dict[str, int]:
+        return {"N": 3, "M": 2}
+
+
+class TestRealLinearAdjointOfAutograd(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        product = Product(values(2, 3), values(2, 3, seed=1))
+        return SimpleLinop(product, **OF_3_TO_2, is_complex_linear=False)
+
+    def sizes(self) -> dict[str, int]:
+        return {"N": 3, "M": 2}
+
+
+@pytest.mark.parametrize("matrix", [values(2, 3), values(2, 3).real.clone()])
+@pytest.mark.parametrize("y", [values(2), values(2).real.clone()])
+def test_the_adjoint_of_autograd_is_that_of_the_matrix(matrix: Tensor, y: Tensor) -> None:
+    A = SimpleLinop(Product(matrix), **OF_3_TO_2)
+    found = A.H(y)
+    assert found.is_complex() == (matrix.is_complex() or y.is_complex())
+    expected = matrix.mH.to(torch.complex128) @ y.to(torch.complex128)
+    torch.testing.assert_close(found.to(torch.complex128), expected)
+
+
+def test_the_adjoint_of_autograd_of_a_real_transform_is_that_of_real_products() -> None:
+    A = SimpleLinop(torch.fft.rfft, ishape="N", oshape="K", sizes={"N": 5}, is_complex_linear=False)
+    matrix = torch.fft.fft(torch.eye(5, dtype=torch.float64))[:3]
+    y = values(3)
+    torch.testing.assert_close(A.H(y), (matrix.mH @ y).real)
+    assert not A.is_complex_linear and not A.H.is_complex_linear and not A.N.is_complex_linear
+
+
+def test_functions_between_real_and_complex_vectors_have_their_real_form() -> None:
+    A = SimpleLinop(torch.real, ishape="N", is_complex_linear=False)
+    assert RealForm(A).to_dense({"N": 1}).tolist() == [[1, 0], [0, 0]]
+    assert A.H(torch.ones(2)).tolist() == [1, 1] and A.H(torch.ones(2)).is_complex()
+    torch.testing.assert_close(RealForm(A.H).to_dense({"N": 2}), RealForm(A).to_dense({"N": 2}).mT)
+
+
+@pytest.mark.parametrize("use", [uses[0], uses[1], uses[2]])
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x + 1, r"^Own .* forward must be linear, got f\(0\) of norm .* leave out"),
+        (lambda x: x**2 - x, r"^Own .* forward must be linear, got f\(2 x\) not 2 f\(x\)"),
+        (lambda x: x.real, r"^Own .* must be linear over complex numbers, got f\(i x\) not i f"),
+        (torch.conj, r"^Own .* must be linear over complex numbers, .* is_complex_linear=False"),
+        (torch.fft.rfft, r"^Own .* must take complex vectors .* give is_complex_linear=False"),
+        (torch.detach, r"^Own .* got 0 times the adjoint; of autograd, so that forward is not"),
+    ],
+)
+def test_what_is_not_linear_is_refused_and_said_why(
+    use: Callable[[NamedLinop, Tensor], Tensor], function: Any, message: str
+) -> None:
+    A = SimpleLinop(function, name="Own")
+    if function is torch.fft.rfft and use is not uses[0]:
+        return  # the size of the output is another one
+    with pytest.raises(ValueError, match=message):
+        use(A, torch.rand(4, dtype=torch.float64))
+
+
+def test_an_operator_that_needs_complex_vectors_tells_that_it_is_one_of_the_reals() -> None:
+    assert SimpleLinop(torch.conj, is_complex_linear=False)(torch.tensor([1j])).tolist() == [-1j]
+
+
+def test_the_adjoint_of_autograd_needs_the_size_of_what_only_the_input_has() -> None:
+    A = SimpleLinop(lambda x: x.sum(-1), ishape=("B", "N"), oshape=("B",))
+    with pytest.raises(ValueError, match=r"by autograd must know .*, got no size of N; give"):
+        A.H(torch.ones(2))
+    A = SimpleLinop(lambda x: x.sum(-1), ishape=("B", "N"), oshape=("B",), sizes={"N": 3})
+    assert A.H(torch.ones(2)).tolist() == [[1, 1, 1]] * 2
+    assert A.size("N") == 3 and A.size("B") is None and A.N.to_dense({"B": 1}).shape == (3, 3)
+    with pytest.raises(ValueError, match="N must have size 3, got 2"):
+        A(torch.ones(2, 2))
+    short = SimpleLinop(lambda x: x[:1], ishape=("N",))
+    with pytest.raises(ValueError, match=r"got an output of shape \(1,\) for an input of shape"):
+        short.H(torch.ones(2))
+
+
+def test_batch_dimensions_can_be_sliced() -> None:
+    A = SimpleLinop(forwards_sum, ishape=("B", "N"), batch_dims=("B",), sizes={"B": 3, "N": 2})
+    assert A.role("B") is Role.BATCH and A.role("N") is Role.OPAQUE
+    tile = A.split(A, {"B": slice(1, 3)})
+    assert tile.size("B") == 2 and tile.H.size("B") == 2
+    assert tile.H(torch.ones(2, 2)).tolist() == [[2, 1], [2, 1]]
+    renamed = A.renamed({ND("B"): ND("C")})
+    assert renamed.role("C") is Role.BATCH and renamed.size("C") == 3
+    with pytest.raises(SplitError, match=r"N cannot be split: .* batch_dims= says what can be"):
+        A.split(A, {"N": slice(0, 1)})
+
+
+@pytest.mark.parametrize("use", [uses[0], uses[1]])
+def test_batch_dimensions_that_are_mixed_are_refused(
+    use: Callable[[NamedLinop, Tensor], Tensor],
+) -> None:
+    A = SimpleLinop(lambda x: x.cumsum(0), ishape=("B", "N"), batch_dims=("B",))
+    with pytest.raises(ValueError, match="must do the same to all slices of B, one of batch_dims"):
+        use(A, torch.ones(2, 3))
+
+
+def test_a_batch_dimension_of_one_side_and_a_size_that_is_none_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"batch_dims must be in the input and in the output, got"):
+        SimpleLinop(forwards_sum, ishape=("N",), oshape=("M",), batch_dims=("N",))
+    for sizes in ({"N": -1}, {"K": 3}):
+        with pytest.raises(ValueError, match=r"sizes must be integers from 0 of dimensions of"):
+            SimpleLinop(forwards_sum, ishape=("N",), sizes=sizes)
+
+
+def test_second_derivatives_go_through_the_adjoint_of_autograd() -> None:
+    matrix = nn.Parameter(values(2, 3))
+    A = SimpleLinop(lambda x: x @ matrix.mT, ishape="N", oshape="M", sizes={"N": 3})
+    y = values(2).requires_grad_()
+    (found,) = torch.autograd.grad(A.H(y).abs().square().sum(), y)
+    torch.testing.assert_close(found, 2 * matrix @ (matrix.mH @ y))
+    (of_matrix,) = torch.autograd.grad(A.H(y).real.sum(), matrix)
+    assert of_matrix.abs().sum() > 0
+
+
+def test_the_check_of_autograd_s_adjoint_is_made_once() -> None:
+    calls: list[int] = []
+
+    def counted(x: Tensor) -> Tensor:
+        calls.append(1)
+        return 2 * x
+
+    A = SimpleLinop(counted)
+    A.H(torch.ones(2))
+    calls.clear()
+    A(torch.ones(2)), A.H(torch.ones(2)), (A @ Diagonal(torch.ones(2), ("N",)))(torch.ones(2))
+    assert len(calls) == 3

@@ -39,7 +39,7 @@ def vector(known: Known, side: str, seed: int = 0) -> Tensor:
 
 def dense(linop: NamedLinop, known: Known) -> Tensor:
     with torch.no_grad():
-        return linop.to_dense(known.sizes_of(linop), torch.complex128)
+        return known.dense(linop)
 
 
 @settings(max_examples=2 * settings().max_examples)
@@ -85,8 +85,7 @@ def test_tiles_in_a_row_are_those_that_are_cut_one_by_one(known: Known, length: 
                 known_sizes = {**sizes, dim: other.size(dim) or sizes[dim]}
                 with torch.no_grad():
                     torch.testing.assert_close(
-                        tile.to_dense(known_sizes, torch.complex128),
-                        other.to_dense(known_sizes, torch.complex128),
+                        known.dense(tile, known_sizes), known.dense(other, known_sizes)
                     )
 
 
@@ -151,7 +150,7 @@ def test_gradients_to_the_input_are_those_of_the_matrix(known: Known) -> None:
         value = torch.vdot(y.flatten(), linop(x).flatten()).real
         if value.requires_grad:  # it does not for Zero, whose output depends on nothing
             torch.autograd.backward(value)
-        expected = dense(linop, known).mH @ y.flatten()
+        expected = known.product(y, dense(linop, known).mH)
         found = torch.zeros_like(x) if x.grad is None else x.grad
         torch.testing.assert_close(found.flatten(), expected)
 
@@ -276,13 +275,12 @@ def test_a_deep_copy_and_its_derived_operators_are_independent_of_the_first(know
 @given(known=trees())
 def test_modes_without_gradients_change_no_value(mode: type, known: Known) -> None:
     with mode():
-        torch.testing.assert_close(
-            known.linop.to_dense(known.sizes_of(known.linop), torch.complex128), known.matrix
-        )
+        torch.testing.assert_close(known.dense(known.linop), known.matrix)
         x = vector(known, "ishape")
         y = known.linop.N(x)
         assert not y.requires_grad
-    torch.testing.assert_close(y.flatten(), known.matrix.mH @ known.matrix @ x.flatten())
+    expected = known.product(x, known.matrix.mH @ known.matrix)
+    torch.testing.assert_close(y.flatten().to(expected.dtype), expected)
 
 
 @given(trees())
@@ -290,9 +288,7 @@ def test_real_inputs_and_single_precision_are_what_their_values_say(known: Known
     A = known.linop
     x = vector(known, "ishape").real
     with torch.no_grad():
-        torch.testing.assert_close(
-            A(x).flatten().to(torch.complex128), known.matrix @ x.flatten().to(torch.complex128)
-        )
+        torch.testing.assert_close(A(x).flatten().to(torch.complex128), known.product(x))
         y = A(x.to(torch.float32))
         torch.testing.assert_close(
             y.to(torch.complex128), A(x).to(torch.complex128), rtol=1e-4, atol=1e-4

@@ -122,11 +122,9 @@ def test_whatever_is_placed_computes_what_it_did(data: st.DataObject) -> None:
     placed = DeviceReplica(known.linop, CPU)
     sizes = known.spaces.sizes
     with torch.set_grad_enabled(data.draw(st.booleans())):
-        torch.testing.assert_close(placed.to_dense(sizes, torch.complex128), known.matrix)
-        torch.testing.assert_close(placed.H.to_dense(sizes, torch.complex128), known.matrix.mH)
-        torch.testing.assert_close(
-            placed.N.to_dense(sizes, torch.complex128), known.matrix.mH @ known.matrix
-        )
+        torch.testing.assert_close(known.dense(placed, sizes), known.matrix)
+        torch.testing.assert_close(known.dense(placed.H, sizes), known.matrix.mH)
+        torch.testing.assert_close(known.dense(placed.N, sizes), known.matrix.mH @ known.matrix)
 
 
 @given(st.data())

@@ -22,7 +22,10 @@ __all__ = ["assert_tiles_make_the_whole", "batch_sizes", "cuttable_dims", "dense
 
 
 def dense_blocks(
-    linop: NamedLinop, lengths: Sequence[int], dtype: torch.dtype = torch.complex128
+    linop: NamedLinop,
+    lengths: Sequence[int],
+    dtype: torch.dtype = torch.complex128,
+    unit: complex = 1.0,
 ) -> Tensor:
     """Return what an operator does to each unit vector: its matrix, with both sides' dimensions.
 
@@ -33,6 +36,8 @@ def dense_blocks(
         Of the dimensions of its input.
     dtype : torch.dtype
         Of the unit vectors.
+    unit : complex
+        Their length: 1j shows the rest of an operator that is linear over the reals only.
 
     Returns
     -------
@@ -46,7 +51,7 @@ def dense_blocks(
     tensor([[2., 0.],
             [0., 3.]], dtype=torch.float64)
     """
-    basis = torch.eye(int(np.prod(lengths)), dtype=dtype)
+    basis = torch.eye(int(np.prod(lengths)), dtype=dtype) * unit
     columns = torch.stack([linop(vector.reshape(tuple(lengths))) for vector in basis], dim=-1)
     return columns.reshape((*columns.shape[:-1], *lengths))
 
@@ -115,28 +120,37 @@ def assert_tiles_make_the_whole(
     ilengths = [known.get(dim, linop.size(dim)) for dim in linop.ishape]
     lengths = [length for length in ilengths if length is not None]
     assert len(lengths) == len(ilengths), f"give the sizes of {linop.ishape}, got {ilengths}"
-    whole = dense_blocks(linop, lengths)
-    total = torch.zeros_like(whole)
-    for tile, ibatch, obatch in zip(
-        *(a.flat for a in split_linop(linop, batch_sizes)), strict=True
-    ):
-        pieces = [piece.indices(length) for piece, length in zip(ibatch, lengths, strict=True)]
-        block = dense_blocks(tile, [stop - start for start, stop, _ in pieces])
-        if window := _supports(tile):
-            narrow = _narrow_blocks(tile, window, block)
-            _assert_close(narrow, block, f"{tile.signature} within its supports {dict(window)}")
-        total[(*obatch, *ibatch)] += block
     where = f"{linop.signature} cut by {dict(batch_sizes)}"
-    _assert_close(total, whole, f"the tiles of {where}")
     batched = batch_linop(linop, batch_sizes)
-    _assert_close(dense_blocks(batched, lengths), whole, where)
-    n_outputs = whole.ndim - len(lengths)
-    matrix = whole.reshape(int(np.prod(whole.shape[:n_outputs])), -1)
-    adjoint = dense_blocks(batched.H, whole.shape[:n_outputs])
-    _assert_close(adjoint.reshape(matrix.mH.shape), matrix.mH, f"the adjoint of {where}")
-    normal = dense_blocks(batched.N, lengths)
-    normal_matrix = normal.reshape(matrix.shape[1], matrix.shape[1])
-    _assert_close(normal_matrix, matrix.mH @ matrix, f"the normal of {where}")
+    units = (1.0,) if linop.is_complex_linear else (1.0, 1j)
+    for unit in units:
+        whole = dense_blocks(linop, lengths, unit=unit) + 0j
+        total = torch.zeros_like(whole)
+        for tile, ibatch, obatch in zip(
+            *(a.flat for a in split_linop(linop, batch_sizes)), strict=True
+        ):
+            pieces = [piece.indices(length) for piece, length in zip(ibatch, lengths, strict=True)]
+            block = dense_blocks(tile, [stop - start for start, stop, _ in pieces], unit=unit) + 0j
+            if window := _supports(tile):
+                narrow = _narrow_blocks(tile, window, block, unit)
+                _assert_close(narrow, block, f"{tile.signature} within its supports {dict(window)}")
+            total[(*obatch, *ibatch)] += block
+        _assert_close(total, whole, f"the tiles of {where}")
+        _assert_close(dense_blocks(batched, lengths, unit=unit) + 0j, whole, where)
+    olengths = whole.shape[: whole.ndim - len(lengths)]
+    matrix = _matrix(linop, lengths)
+    _assert_close(_matrix(batched.H, olengths), matrix.mH, f"the adjoint of {where}")
+    _assert_close(_matrix(batched.N, lengths), matrix.mH @ matrix, f"the normal of {where}")
+
+
+def _matrix(linop: NamedLinop, lengths: Sequence[int]) -> Tensor:
+    """Return the matrix; that over real and imaginary parts where there is no complex one."""
+    n_columns = int(np.prod(lengths))
+    if linop.is_complex_linear:
+        return dense_blocks(linop, lengths).reshape(-1, n_columns)
+    both = [dense_blocks(linop, lengths, unit=unit).reshape(-1, n_columns) for unit in (1.0, 1j)]
+    columns = torch.cat(both, dim=1) + 0j
+    return torch.cat([columns.real, columns.imag])
 
 
 def _supports(tile: NamedLinop) -> Window:
@@ -144,7 +158,7 @@ def _supports(tile: NamedLinop) -> Window:
     return {dim: piece for dim, piece in supports.items() if piece is not None}
 
 
-def _narrow_blocks(tile: NamedLinop, window: Window, blocks: Tensor) -> Tensor:
+def _narrow_blocks(tile: NamedLinop, window: Window, blocks: Tensor, unit: complex) -> Tensor:
     """Return the matrix of what is within ``window``, with zeros around, as large as ``blocks``."""
     found = torch.zeros_like(blocks)
     if any(piece.start >= piece.stop for piece in window.values()):
@@ -153,7 +167,7 @@ def _narrow_blocks(tile: NamedLinop, window: Window, blocks: Tensor) -> Tensor:
     reads = [window.get(dim, slice(0, n)) for dim, n in zip(tile.ishape, lengths, strict=True)]
     writes = [window.get(dim, slice(None)) for dim in tile.oshape]
     found[(*writes, *reads)] = dense_blocks(
-        tile.split(tile, window), [piece.stop - piece.start for piece in reads]
+        tile.split(tile, window), [piece.stop - piece.start for piece in reads], unit=unit
     )
     return found
 

@@ -26,6 +26,8 @@ class ExternalMatrix:
     """An operator of another library, with functions that multiply the rows of NumPy arrays.
 
     ``forward`` and ``adjoint`` get it and (B, N) or (B, M): complex where it is complex, else real.
+    ``is_complex_linear`` is False for a complex one that is linear over the reals only; one between
+    real vectors is a real matrix.
     """
 
     def __init__(
@@ -36,7 +38,9 @@ class ExternalMatrix:
         is_complex: bool,
         forward: RowProduct,
         adjoint: RowProduct,
+        is_complex_linear: bool = True,
     ) -> None:
+        self.is_complex_linear = is_complex_linear or not is_complex
         self.library, self.operator, self.is_complex = library, operator, is_complex
         self.shape = (int(shape[0]), int(shape[1]))
         self.forward, self.adjoint = forward, adjoint
@@ -72,7 +76,7 @@ class ExternalMatrix:
     def __reduce__(self) -> Any:
         """Have copies made anew, so that each gets a key of its own."""
         given = self.library, self.operator, self.shape, self.is_complex, self.forward, self.adjoint
-        return ExternalMatrix, given
+        return ExternalMatrix, (*given, self.is_complex_linear)
 
 
 # By a key, because a graph keeps no Python objects. A graph is alive no longer than the operator

@@ -63,6 +63,11 @@ class ExternalOperator(SliceableLinop):
                 f"got {of_sides[1]} x {of_sides[0]} for {shape}"
             )
 
+    @property
+    def is_complex_linear(self) -> bool:
+        """Whether the library says that it is linear over complex numbers."""
+        return self.matrix.is_complex_linear
+
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None where it is of the batch."""
         for side, lengths in self.lengths.items():

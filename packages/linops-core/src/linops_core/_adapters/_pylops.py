@@ -31,7 +31,8 @@ def to_pylops(
     Returns
     -------
     pylops.LinearOperator
-        Its ``dims`` and ``dimsd`` are the sizes of input and output.
+        Its ``dims`` and ``dimsd`` are the sizes of input and output, its ``clinear`` is
+        ``linop.is_complex_linear``.
     """
     base = needed("pylops", "to_pylops").LinearOperator
     functions = ArrayFunctions(linop, sizes, dtype, device)
@@ -41,6 +42,7 @@ def to_pylops(
         dimsd=functions.olengths or (1,),
         name=linop.name,
     )
+    operator.clinear = linop.is_complex_linear
     # Those of PyLops take one column after the other.
     operator._matmat, operator._rmatmat = functions.matmat, functions.rmatmat
     return operator
@@ -51,7 +53,10 @@ def from_pylops(
 ) -> NamedLinop:
     """Return an operator that calls a PyLops ``LinearOperator``.
 
-    It computes as one of :func:`from_scipy` does: on the CPU, with gradients to the input.
+    It computes as one of :func:`from_scipy` does: on the CPU, with gradients to the input. Where
+    PyLops says that it is complex and not linear over complex numbers (``clinear``; a real FFT is
+    not), it is linear over the reals only here, too (:attr:`NamedLinop.is_complex_linear`). One of
+    a real dtype is a real matrix: it is applied to real and imaginary parts.
 
     Parameters
     ----------
@@ -69,18 +74,12 @@ def from_pylops(
     TypeError
         If ``operator`` is no PyLops operator.
     ValueError
-        If it is not linear over complex numbers (``clinear``; taking the real part is not), it
-        has no dtype, or the names do not fit its shapes.
+        If it has no dtype, or the names do not fit its shapes.
     """
     kind = needed("pylops", "from_pylops").LinearOperator
     if not isinstance(operator, kind):
         raise TypeError(
             f"from_pylops: the operator must be a PyLops LinearOperator, got {type(operator)}"
-        )
-    if not operator.clinear:
-        raise ValueError(
-            "from_pylops: the operator must be linear over complex numbers (clinear), "
-            f"got {operator!r}"
         )
     if getattr(operator, "dtype", None) is None:
         raise ValueError(

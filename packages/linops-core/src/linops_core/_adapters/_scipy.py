@@ -129,7 +129,10 @@ def matrix_free(operator: Any, library: str) -> ExternalMatrix:
     """Return a LinearOperator of SciPy, or of PyLops, as a matrix that multiplies rows."""
     # PyLops keeps the dtype as it was given: it may be a string or a type.
     is_complex = needed("numpy", f"from_{library.lower()}").dtype(operator.dtype).kind == "c"
-    return ExternalMatrix(library, operator, operator.shape, is_complex, _applied, _applied_adjoint)
+    is_linear = getattr(operator, "clinear", True)  # which those of PyLops have
+    return ExternalMatrix(
+        library, operator, operator.shape, is_complex, _applied, _applied_adjoint, is_linear
+    )
 
 
 def _applied(A: Any, X: NDArray[Any]) -> Any:

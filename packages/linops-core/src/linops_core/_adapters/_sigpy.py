@@ -28,14 +28,15 @@ def to_sigpy(
 ) -> Linop:
     """Return the operator as a sigpy ``Linop`` on NumPy arrays.
 
-    The parameters are those of :meth:`NamedLinop.to_scipy`, and so are the errors; sigpy is the
-    extra ``sigpy``.
+    The parameters are those of :meth:`NamedLinop.to_scipy`, and so are the errors (an operator
+    that is linear over the reals only is refused); sigpy is the extra ``sigpy``.
 
     Returns
     -------
     sigpy.linop.Linop
         Its ``H`` is the adjoint, and its ``N`` the normal operator in closed form if there is one.
     """
+    linop._check_complex_linear("to_sigpy")
     return _linop(ArrayFunctions(linop, sizes, dtype, device))
 
 

@@ -20,7 +20,7 @@ from ._fitting import fitted_input, fitted_neighbours, why_not_neighbours
 from ._identity import Identity
 from ._normal import fit_inner
 from ._normal_of import normal_of_chain
-from ._scalar import Scalar, is_number
+from ._scalar import Scalar, is_number, is_real_number
 from ._supports import supports_along
 
 
@@ -108,12 +108,18 @@ class Chain(Composite):
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.
 
-        Numbers commute with everything: they are taken out first, so that they hide none.
+        Numbers that commute with everything are taken out first, so that they hide none.
         """
         if inner is not None:  # names and sizes fit all along, or the message names the chain
             _, inner = fit_inner(self, inner)
-        numbers = [linop.anywhere() for linop in self.linops if isinstance(linop, Scalar)]
-        others = [linop for linop in self.linops if not isinstance(linop, Scalar)]
+        parts = self.linops if inner is None else (*self.linops, inner)
+        all_commute = all([part.is_complex_linear for part in parts])
+        numbers, others = list[Scalar](), list[NamedLinop]()
+        for linop in self.linops:
+            if isinstance(linop, Scalar) and (all_commute or is_real_number(linop)):
+                numbers.append(linop.anywhere())
+            else:
+                others.append(linop)
         result = _surrounded(others, inner) or Identity(self.ishape)
         return _multiplied(result, numbers).as_endomorphism()
 

@@ -97,6 +97,11 @@ class Composite(NamedLinop):
         return tuple(dict.fromkeys(d for linop in self.linops for d in linop.input_devices))
 
     @property
+    def is_complex_linear(self) -> bool:
+        """Whether all operands are linear over complex numbers."""
+        return all([linop.is_complex_linear for linop in self.linops])
+
+    @property
     def dims(self) -> frozenset[NamedDimension]:
         """All dimensions that have a name here, those inside of the composition too."""
         return self._shape.dims | self._numbers_by_dim().keys()

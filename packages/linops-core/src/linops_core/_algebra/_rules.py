@@ -20,7 +20,7 @@ from ._identity import Identity, is_identity
 from ._normal import Normal, fit_inner
 from ._normal_of import normal_of
 from ._same_space import same_space
-from ._scalar import Scalar, is_number, may_be_moved, number_of
+from ._scalar import Scalar, commutes, is_number, may_be_moved, number_of
 from ._shifted import solve_shifted
 from ._zero import Zero
 
@@ -75,13 +75,14 @@ def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
 def _with_few_numbers(parts: Sequence[NamedLinop]) -> list[NamedLinop]:
     """Return the operators with Python's numbers multiplied into the last of them.
 
-    Those that are very large or small, or would be, stay: what is between may make up for it.
+    Those that are very large or small, or would be, stay: what is between may make up for it. A
+    complex number stays before what is linear over the reals alone.
     """
     kept: dict[int, NamedLinop] = {}
     last = None
     for place, part in enumerate(parts):
         if is_number(part) and may_be_moved(number_of(part)):
-            if last is not None:
+            if last is not None and commutes(number_of(kept[last]), parts[last + 1 : place]):
                 product = number_of(kept[last]) * number_of(part)
                 if may_be_moved(product):
                     del kept[last]

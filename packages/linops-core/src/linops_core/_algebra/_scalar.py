@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeGuard, cast
 
@@ -114,7 +114,7 @@ class Scalar(SliceableLinop):
         return super().own_normal()
 
     def anywhere(self) -> Scalar:
-        """Return the multiplication by w of any tensor: numbers commute with all operators."""
+        """Return the multiplication by w of any tensor, for where it commutes with operators."""
         return linked(self, NamedShape(("...",), weight_shape=()))
 
 
@@ -123,9 +123,19 @@ def may_be_moved(number: complex) -> bool:
     return number == 0 or 1e-6 <= abs(number) <= 1e6
 
 
+def commutes(number: complex, linops: Iterable[NamedLinop]) -> bool:
+    """Whether a number may be moved past operators: a real one may, past each."""
+    return not isinstance(number, complex) or all([linop.is_complex_linear for linop in linops])
+
+
 def is_number(linop: object) -> TypeGuard[Scalar]:
     """Whether ``linop`` is the multiplication by a number of Python's."""
     return isinstance(linop, Scalar) and not isinstance(linop.weight, Tensor)
+
+
+def is_real_number(linop: object) -> bool:
+    """Whether ``linop`` is the multiplication by a real number of Python's."""
+    return is_number(linop) and not isinstance(linop.weight, complex)
 
 
 def number_of(linop: NamedLinop) -> complex:

@@ -20,6 +20,20 @@ class Conversions(DimensionedModule):
 
     _as_scipy: ClassVar[Callable[..., LinearOperator]]
     """Which the adapters fill in."""
+    _is_real: ClassVar[bool] = False
+    """Whether the operator is its own complex conjugate."""
+
+    @property
+    def is_complex_linear(self) -> bool:
+        """Whether A(c x) is c A(x) for complex c too, or for real c alone.
+
+        A real part is linear over the reals only. Spaces are then seen as real ones of twice the
+        dimension, with the inner product Re<x, y>: the adjoint, ``dottest`` and solvers use it, and
+        :class:`RealForm` has the matrix. Complex numbers do not commute with such an operator:
+        ``c * A`` and ``A * c`` both are x -> c A(x). A class that is not complex linear overrides
+        this with ``is_complex_linear = False``; compositions derive it from their parts.
+        """
+        return True
 
     def to_dense(
         self,
@@ -55,7 +69,8 @@ class Conversions(DimensionedModule):
         TypeError
             If ``sizes`` is no mapping, or ``like`` no tensor.
         ValueError
-            If the size of an input dimension is not known, or both are given.
+            If the size of an input dimension is not known, both are given, or the operator is
+            linear over the reals only: take the matrix of its :class:`RealForm`.
 
         Examples
         --------
@@ -66,12 +81,25 @@ class Conversions(DimensionedModule):
         >>> FFT(1).to_dense({"Nx": 2}).dtype
         torch.complex128
         """
-        lengths, dtype, device = input_space(self, sizes, like, dtype, device)
+        self._check_complex_linear("to_dense")
+        lengths, own_dtype, device = input_space(self, sizes, like, dtype, device)
+        # The default is that of the weights, of which only the real form returns real matrices.
+        is_given = dtype is not None or like is not None or not self._is_real
+        dtype = own_dtype if is_given else own_dtype.to_real()
         n_columns = torch.Size(lengths).numel()
         # Where there are no columns, one empty vector tells the number and the dtype of the rows.
         basis = torch.eye(max(n_columns, 1), n_columns, dtype=dtype, device=device)
         columns = [self(row.reshape(lengths)).flatten() for row in basis]
         return torch.stack(columns, dim=1)[:, :n_columns]
+
+    def _check_complex_linear(self, what: str) -> None:
+        """Refuse what supposes a matrix where there is none over complex numbers."""
+        if not self.is_complex_linear:
+            raise ValueError(
+                f"{self.signature}: the operator must be linear over complex numbers for {what}, "
+                "got one that is linear over the reals only; take its RealForm, which acts on "
+                "real and imaginary parts"
+            )
 
     def to_scipy(
         self,
@@ -112,7 +140,8 @@ class Conversions(DimensionedModule):
         TypeError
             If dtype is not one of float32, float64, complex64 and complex128.
         ValueError
-            If the size of a dimension is not known, or weights are on several devices.
+            If the size of a dimension is not known, weights are on several devices, or the operator
+            is linear over the reals only; take its :class:`RealForm`.
 
         Examples
         --------
@@ -121,4 +150,5 @@ class Conversions(DimensionedModule):
         >>> A.shape, A.dtype
         ((2, 2), dtype('float32'))
         """
+        self._check_complex_linear("to_scipy")
         return self._as_scipy(self, sizes, dtype, device, like)

@@ -66,8 +66,6 @@ class NamedLinop(Arithmetic, Conversions):
     tensor([1., 2.])
     """
 
-    _is_real: ClassVar[bool] = False
-    """Whether the operator is its own complex conjugate."""
     _takes_out: ClassVar[bool] = False
     """Whether ``fn`` and ``adj_fn`` take ``out=``, memory that they may write the result into."""
     _is_checked_by_shapes: ClassVar[bool] = False

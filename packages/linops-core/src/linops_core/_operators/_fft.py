@@ -20,7 +20,7 @@ from .._kernels._dtype import multiplied
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator
 
-_ADJOINT_NORM = {"ortho": "ortho", "backward": "forward", "forward": "backward"}
+ADJOINT_NORM = {"ortho": "ortho", "backward": "forward", "forward": "backward"}
 
 
 class FFT(GridOperator[AxisMap]):
@@ -92,8 +92,8 @@ class FFT(GridOperator[AxisMap]):
         shape: Dims | None = None,
         to: Dims | None = None,
     ) -> None:
-        if norm not in _ADJOINT_NORM:
-            raise ValueError(f"FFT: norm must be one of {[*_ADJOINT_NORM]}, got {norm!r}")
+        if norm not in ADJOINT_NORM:
+            raise ValueError(f"FFT: norm must be one of {[*ADJOINT_NORM]}, got {norm!r}")
         positional = {"ndim": ndim, "batch_shape": batch_shape, "grid_shapes": grid_shapes}
         names = GridNames.given("FFT", dims, shape, to, instead=positional)
         names = names or _of_last_dims(ndim, batch_shape, grid_shapes)
@@ -109,7 +109,7 @@ class FFT(GridOperator[AxisMap]):
     @staticmethod
     def adj_fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return the adjoint transform of x: the inverse, scaled as the forward one is."""
-        return linop.transform(torch.fft.ifftn, x, _ADJOINT_NORM[linop.norm])
+        return linop.transform(torch.fft.ifftn, x, ADJOINT_NORM[linop.norm])
 
     @staticmethod
     def normal_fn(linop: FFT, x: Tensor, /) -> Tensor:
@@ -165,15 +165,17 @@ class FFT(GridOperator[AxisMap]):
         r"""Return A^H A, or A^H inner A; of a centred transform without its shifts where it can.
 
         With Q the shift of k-space, F the plain transform and phases D for the shift of the image,
-        A is :math:`Q D F`. Where M = ``inner`` treats each point of k-space by itself, D cancels:
-        :math:`F^H D^H Q^H M Q D F = F^H (Q^H M Q) F`, so weights are shifted and not the data.
+        A is :math:`Q D F`. Where M = ``inner`` treats each point of k-space by itself, and complex
+        numbers commute with it, D cancels: :math:`F^H D^H Q^H M Q D F = F^H (Q^H M Q) F`, so
+        weights are shifted and not the data.
         """
         if inner is not None and self.centered:
             linop, fitted = fit_inner(self, inner)
             assert isinstance(linop, FFT)
             grid = linop.shape.other_shapes["image_shape" if self.is_adjoint else "kspace_shape"]
             stays = all(fitted.oshape[at] == linop.oshape[at] for at in axes_of(grid, linop.oshape))
-            if stays and all(fitted.role(dim) is Role.BATCH for dim in grid):
+            commutes = stays and fitted.is_complex_linear
+            if commutes and all(fitted.role(dim) is Role.BATCH for dim in grid):
                 shifted = fitted.without_fftshift(grid)
                 if shifted is not None:
                     return normal_of(linked(linop, centered=False), shifted)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from nameddim import AnyDim, NamedShape
+from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal
 from .._algebra._normal_of import normal_of
 from .._algebra._threads import is_portable
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._sides import Side, dims_of
+from .._base._sizes import by_dimension
+from .._base._tile import Window
+from .._kernels._complex import as_complex
+from .._kernels._tracing import constant_when_compiled
+from .._kernels._transposed import accepts_complex, transposed
 from ._grid_names import Dims
 
 Function = Callable[[Tensor], Tensor]
@@ -22,16 +29,19 @@ Function = Callable[[Tensor], Tensor]
 class SimpleLinop(NamedLinop):
     r"""An operator of plain functions: one for :math:`Ax`, one for :math:`A^H y`.
 
-    None of its dimensions can be sliced; an operator that is to be cut is a class of its own, see
+    Without the second, the adjoint is what autograd finds: the vector-Jacobian product of
+    ``forward``, which has to be made of differentiable operations of torch.
+
+    An operator that is to be cut in more ways than ``batch_dims`` is a class of its own, see
     :class:`NamedLinop`. Functions that are modules are parts of the operator: their weights move,
     are saved and are copied with it. To be pickled it needs functions that can be.
 
     Parameters
     ----------
     forward : callable
-        Returns A x; linear over complex numbers too where there are any.
-    adjoint : callable or None
-        Returns A^H y. Without it there is no adjoint, and a normal only with ``normal``.
+        Returns A x; linear, over complex numbers too unless ``is_complex_linear`` is False.
+    adjoint : callable, optional
+        Returns A^H y. Without it the functions are always checked.
     normal : callable, optional
         Returns A^H A x, where there is a faster way than the adjoint of the forward.
     ishape, oshape : sequence of dimensions
@@ -41,23 +51,35 @@ class SimpleLinop(NamedLinop):
         Whether the functions have to pass the dot test, :math:`\langle A x, y \rangle = \langle x,
         A^H y \rangle`, on random vectors like the first input, and ``normal`` has to be the adjoint
         after the forward. It costs some calls, once, at the first use of the operator, its adjoint
-        or its normal, and is put off while torch compiles or transforms.
+        or its normal, and is put off while torch compiles or transforms. The dot test with the
+        adjoint of autograd proves that ``forward`` is linear. A check also compares a slice along
+        each of ``batch_dims`` with that of the whole.
+    sizes : mapping of dimension to int, optional
+        Sizes that the operator is to know. The adjoint of autograd needs those of the dimensions
+        that only the input has; others have the size that they have in the output.
+    batch_dims : sequence of dimensions
+        Those of input and output that can be sliced: the functions do the same to all slices.
+    is_complex_linear : bool
+        False if the functions are linear over the reals only, as a real part is: the adjoint is
+        then that with respect to :math:`\mathrm{Re} \langle x, y \rangle`.
 
     Raises
     ------
     TypeError
         If what is given is not callable.
     ValueError
-        If there is to be a check and there is no adjoint; at each use, if ``normal`` is wrong.
+        If batch dimensions are not in both shapes, or a size is none; at each use, if ``normal`` is
+        wrong, ``forward`` is not linear as it is said to be, or mixes slices of ``batch_dims``, or
+        a size is missing.
     AdjointError
         At each use, if the adjoint is wrong; the message says by which factor.
-    NotImplementedError
-        If the adjoint is asked for and was not given.
 
     Examples
     --------
     >>> A = SimpleLinop(lambda x: x.cumsum(-1), lambda y: y.flip(-1).cumsum(-1).flip(-1))
     >>> A.H(torch.ones(3))
+    tensor([3., 2., 1.])
+    >>> SimpleLinop(lambda x: x.cumsum(-1)).H(torch.ones(3))
     tensor([3., 2., 1.])
     >>> wrong = SimpleLinop(lambda x: 2 * x, lambda y: y / 2, name="Twice", check=True)
     >>> try:
@@ -70,24 +92,46 @@ class SimpleLinop(NamedLinop):
     def __init__(
         self,
         forward: Function,
-        adjoint: Function | None,
+        adjoint: Function | None = None,
         normal: Function | None = None,
         ishape: Dims = ("...",),
         oshape: Dims | None = None,
         name: str | None = None,
         *,
         check: bool = False,
+        sizes: Mapping[str, int] | None = None,
+        batch_dims: Dims = (),
+        is_complex_linear: bool = True,
     ) -> None:
-        super().__init__(NamedShape(ishape, oshape), name)
+        shape = NamedShape(ishape, oshape)
+        batch = as_dims(batch_dims)
+        super().__init__(NamedShape(shape.ishape, shape.oshape, batch_dims=batch), name)
         for which, function in (("forward", forward), ("adjoint", adjoint), ("normal", normal)):
             if not callable(function) and (which == "forward" or function is not None):
                 raise TypeError(f"{self.name}: {which} must be callable, got {function!r}")
-        if check and adjoint is None:
-            raise ValueError(f"{self.name}: there must be an adjoint to be checked, got None")
+        for dim in batch:
+            if dim not in self.ishape or dim not in self.oshape:
+                raise ValueError(
+                    f"{self.name}: batch_dims must be in the input and in the output, got {dim} "
+                    f"for {shape}"
+                )
         self.forward_function, self.adjoint_function = forward, adjoint
         self.normal_function = normal
+        self._is_complex_linear = is_complex_linear
+        self._lengths = by_dimension(self.name, sizes)
+        for dim, size in self._lengths.items():
+            if dim not in (*shape.ishape, *shape.oshape) or not isinstance(size, int) or size < 0:
+                raise ValueError(
+                    f"{self.name}: sizes must be integers from 0 of dimensions of {shape}, "
+                    f"got {size!r} for {dim}"
+                )
         # Shared with all that is made of this operator: checked once is checked.
-        self._to_check = {"functions": check}
+        self._to_check = {"functions": check or adjoint is None}
+
+    @property
+    def is_complex_linear(self) -> bool:
+        """Whether the functions were said to be linear over complex numbers."""
+        return self._is_complex_linear
 
     @staticmethod
     def fn(linop: SimpleLinop, x: Tensor, /) -> Tensor:
@@ -98,8 +142,7 @@ class SimpleLinop(NamedLinop):
     @staticmethod
     def adj_fn(linop: SimpleLinop, x: Tensor, /) -> Tensor:
         """Return A^H x."""
-        assert linop.adjoint_function is not None
-        result = linop.adjoint_function(x)
+        result = linop.applied_back(x)
         linop.check_once(result)
         return result
 
@@ -110,48 +153,181 @@ class SimpleLinop(NamedLinop):
         assert linop.normal_function is not None
         return linop.normal_function(x)
 
+    def applied_back(self, y: Tensor) -> Tensor:
+        """Return A^H y, by the function that was given for it or by autograd."""
+        if self.adjoint_function is not None:
+            return self.adjoint_function(y)
+        try:
+            return transposed(
+                self.forward_function, self._input_lengths(y), y, self.is_complex_linear
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"{self.signature}: the adjoint by autograd must know the input's size of each "
+                f"dimension, got {error}; give other names to what has another size in the output, "
+                "and sizes= of what only the input has"
+            ) from error
+
+    def _input_lengths(self, y: Tensor) -> list[int]:
+        """Return the shape of the input for that of an output."""
+        there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
+        n_run = y.ndim - (len(there) - (ELLIPSES in there))
+        places: dict[NamedDimension, list[int]] = {}
+        lengths = [*y.shape]
+        for dim in there:
+            count = n_run if dim == ELLIPSES else 1
+            places[dim], lengths = lengths[:count], lengths[count:]
+        found: list[int] = []
+        for dim in here:
+            own = self._lengths.get(dim)
+            if own is None and dim not in places:
+                raise ValueError(f"no size of {dim}")
+            found += places[dim] if own is None else [own]
+        return found
+
+    @property
+    def is_adjoint(self) -> bool:
+        """Whether this is the adjoint of an operator as its class makes them."""
+        return bool(self.fn is not type(self).fn)
+
+    # A compiler must not trace how this is found, only use it.
+    @constant_when_compiled
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths that were given, of the dimensions of one side."""
+        return tuple([self._lengths.get(dim) for dim in dims_of(self.shape, side)])
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim`` that was given."""
+        return self._lengths.get(cast(NamedDimension, dim))
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: nobody said that slices are treated alike."""
+        if dim in self.shape.other_shapes["batch_dims"]:
+            return None
+        return "a function may mix all of it; batch_dims= says what can be sliced"
+
+    def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
+        """Return the operator for slices of batch dimensions, which have other lengths."""
+        known = self._lengths
+        for window in windows:
+            cut = {d: piece.stop - piece.start for d, piece in window.items() if d in known}
+            yield linked(self, None, _lengths=known | cut)
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
+        """Return the operator with other names for its dimensions."""
+        other = cast(SimpleLinop, super().renamed(names))
+        if other is not self:
+            other._lengths = {names.get(dim, dim): n for dim, n in self._lengths.items()}
+        return other
+
     def check_once(self, x: Tensor) -> None:
         """Check the functions on vectors like the input ``x``, if that is still to be done."""
         if not self._to_check["functions"] or torch.compiler.is_compiling():
             return
         if x.is_meta or type(x) not in (Tensor, nn.Parameter) or not is_portable():
             return  # there may be no values to look at
-        self._check(x)
+        with torch.no_grad():
+            self._check(x)
         self._to_check["functions"] = False
 
     def _check(self, x: Tensor) -> None:
-        from ..testing import dottest
+        from ..testing import AdjointError, dottest
 
         dims = tuple(AnyDim(axis + 1) for axis in range(x.ndim))
+        sizes = {str(dim): length for dim, length in zip(dims, x.shape, strict=True)}
         functions = self.forward_function, self.adjoint_function
-        plain = SimpleLinop(*functions, None, dims, ("...",), self.name)
+        plain = SimpleLinop(
+            *functions,
+            ishape=dims,
+            oshape=("...",),
+            name=self.name,
+            sizes=sizes,
+            is_complex_linear=self.is_complex_linear,
+        )
+        plain._to_check["functions"] = False
         is_number = x.is_floating_point() or x.is_complex()
         dtype = x.dtype if is_number else torch.get_default_dtype()
-        sizes = {str(dim): length for dim, length in zip(dims, x.shape, strict=True)}
-        with torch.no_grad():
-            dottest(plain, sizes, dtypes=[dtype], trials=2, device=x.device)
-            if self.normal_function is None:
-                return
-            z = torch.randn(x.shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
-            z = z.to(x.device)
-            found, expected = self.normal_function(z), plain.H(plain(z))
-            bound = torch.finfo(expected.dtype).eps ** 0.5 * max(found.norm(), expected.norm())
-            if found.shape != x.shape or not (found - expected).norm() <= bound:
-                raise ValueError(
-                    f"{self.signature}: normal must be the adjoint after the forward, got another "
-                    f"result for a random vector of shape {tuple(x.shape)}"
-                )
-
-    def adjoint(self) -> NamedLinop:
-        """Return the adjoint; a NotImplementedError says that there is no function for it."""
-        if self.adjoint_function is None:
-            raise NotImplementedError(
-                f"{self.signature}: there is no adjoint; give a function for it"
+        z = torch.randn(x.shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
+        z = z.to(x.device)
+        by_autograd = self.adjoint_function is None
+        if by_autograd and (z.is_complex() or accepts_complex(self.forward_function, z)):
+            z = as_complex(z) * (1 - 0.5j)
+        elif by_autograd and self.is_complex_linear and plain.forward_function(z).is_complex():
+            raise ValueError(
+                f"{self.signature}: forward must take complex vectors to be linear over complex "
+                "numbers, got one that refuses them; give is_complex_linear=False"
             )
-        return super().adjoint()
+        try:
+            dottest(plain, sizes, dtypes=[z.dtype], trials=2, device=x.device)
+        except AdjointError as error:
+            if by_autograd:
+                self._check_linear(z)
+            raise AdjointError(f"{error}{by_autograd * _BY_AUTOGRAD}") from None
+        if by_autograd:
+            self._check_linear(z)
+        self._check_batch(z, x.ndim)
+        if self.normal_function is None:
+            return
+        found, expected = self.normal_function(z), plain.applied_back(plain(z))
+        if not _are_close(found, expected):
+            raise ValueError(
+                f"{self.signature}: normal must be the adjoint after the forward, got another "
+                f"result for a random vector of shape {tuple(x.shape)}"
+            )
+
+    def _check_linear(self, z: Tensor) -> None:
+        """Refuse a function that is not linear, and say why."""
+        f = self.forward_function
+        zero, y = f(torch.zeros_like(z)), f(z)
+        if not _are_close(zero, torch.zeros_like(zero), y):
+            raise ValueError(
+                f"{self.signature}: forward must be linear, got f(0) of norm "
+                f"{float(zero.norm()):.3g}; leave out what it adds"
+            )
+        if not _are_close(f(2 * z), 2 * y):
+            raise ValueError(f"{self.signature}: forward must be linear, got f(2 x) not 2 f(x)")
+        if z.is_complex() and self.is_complex_linear and not _are_close(f(1j * z), 1j * y):
+            raise ValueError(
+                f"{self.signature}: forward must be linear over complex numbers, got f(i x) not "
+                "i f(x); give is_complex_linear=False if it is linear over the reals"
+            )
+
+    def _check_batch(self, z: Tensor, ndim: int) -> None:
+        """Refuse batch dimensions of which a slice is not treated as it is in the whole."""
+        y = self.forward_function(z)
+        here, there = (self.ishape, self.oshape)[:: -1 if self.is_adjoint else 1]
+        for dim in self.shape.other_shapes["batch_dims"]:
+            if dim == ELLIPSES:
+                continue
+            axis, oaxis = (_axis(names, dim, v.ndim) for names, v in ((here, z), (there, y)))
+            for piece in range(min(z.shape[axis], 2)):
+                part = self.forward_function(z.narrow(axis, piece, 1))
+                if not _are_close(part, y.narrow(oaxis, piece, 1)):
+                    raise ValueError(
+                        f"{self.signature}: forward must do the same to all slices of {dim}, one "
+                        f"of batch_dims, got another result for slice {piece} alone"
+                    )
 
     def own_normal(self) -> NamedLinop:
         """Return A^H A: through the function that was given for it, if one was."""
         if self.normal_function is None or self.normal_fn is NamedLinop.normal_fn:
             return normal_of(self)
         return Normal(linked(self))
+
+
+_BY_AUTOGRAD = "; of autograd, so that forward is not linear, or has a derivative of its own"
+
+
+def _axis(names: tuple[NamedDimension, ...], dim: NamedDimension, ndim: int) -> int:
+    place = names.index(dim)
+    return place + (ndim - len(names) if ELLIPSES in names[:place] else 0)
+
+
+def _are_close(found: Tensor, expected: Tensor, scale: Tensor | None = None) -> bool:
+    """Whether two results are equal but for rounding, in the scale of the larger, or of another."""
+    if found.shape != expected.shape:
+        return False
+    found, expected = found.detach(), expected.detach()
+    size = max(float(v.norm()) for v in (found, expected, expected if scale is None else scale))
+    rounding: float = torch.finfo(expected.dtype).eps ** 0.5 * size
+    return float((found - expected).norm()) <= rounding

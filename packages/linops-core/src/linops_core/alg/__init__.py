@@ -7,6 +7,9 @@ What holds for all of them:
   of its shape, dtype and device. Otherwise ``sizes`` gives the sizes of those dimensions of the
   input that the operator does not know (a ``...`` that is not given stands for none), and vectors
   are random, from ``seed``.
+- Where ``A.is_complex_linear`` is False, products are Re<x, y>, and A is an operator between real
+  spaces of twice the dimension. A function is taken to be linear over complex numbers; wrap one
+  that is not in a ``SimpleLinop(..., is_complex_linear=False)``.
 - y is one vector, real or complex, of the shape of the output of A.
 - ``lsqr``, ``lsmr``, ``fista``, ``admm`` and ``pdhg`` take a list or tuple of operators of one
   input, then with lists of vectors y, of proximal maps and of adjoints, one for each.

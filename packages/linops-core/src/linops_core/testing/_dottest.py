@@ -10,16 +10,24 @@ from torch import Tensor
 
 from .._base._linop import NamedLinop
 from .._base._sizes import input_space
+from .._kernels._complex import real_part
 
 
 class AdjointError(ValueError):
     """An adjoint is not the adjoint; the message says by which factor it is off."""
 
 
-def inner(x: Tensor, y: Tensor) -> Tensor:
+def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
     r"""Return the inner product :math:`\langle x, y \rangle = \sum_n \bar x_n y_n`.
 
     It has no dimensions, and the dtype to which those of x and y promote.
+
+    Parameters
+    ----------
+    x, y : Tensor
+    is_complex_linear : bool
+        If False, its real part is returned: the inner product of spaces between which operators are
+        linear over the reals only, as ``A.is_complex_linear`` says.
 
     Raises
     ------
@@ -36,13 +44,16 @@ def inner(x: Tensor, y: Tensor) -> Tensor:
             f"inner: x and y must have one shape, got {tuple(x.shape)} and {tuple(y.shape)}"
         )
     dtype = torch.promote_types(x.dtype, y.dtype)
-    return torch.vdot(x.flatten().to(dtype), y.flatten().to(dtype))
+    product = torch.vdot(x.flatten().to(dtype), y.flatten().to(dtype))
+    return product if is_complex_linear else real_part(product)
 
 
 def is_adjoint(
     A: NamedLinop, x: Tensor, y: Tensor, rtol: float | None = None, atol: float = 0.0
 ) -> bool:
     r"""Whether :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` for these two vectors.
+
+    Of an operator that is linear over the reals only, the real parts are compared.
 
     Parameters
     ----------
@@ -61,7 +72,7 @@ def is_adjoint(
     """
     with torch.no_grad():
         there, back = A(x), A.H(y)
-        left, right = inner(there, y), inner(x, back)
+        left, right = _both(A, there, y, x, back)
         if rtol is None:
             rtol = torch.finfo(torch.promote_types(left.dtype, right.dtype)).eps ** 0.5
         scale = max(float(there.norm() * y.norm()), float(x.norm() * back.norm()))
@@ -81,7 +92,9 @@ def dottest(
 ) -> None:
     r"""Check :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` on random vectors.
 
-    The error says by which factor the adjoint is off, if it is the same for all vectors.
+    The error says by which factor the adjoint is off, if it is the same for all vectors. Of an
+    operator that is linear over the reals only (``A.is_complex_linear``), the real parts of the
+    products are compared.
 
     Parameters
     ----------
@@ -142,13 +155,27 @@ def dottest(
                 f"{tuple(x.shape)}, got {tuple(back.shape)}"
             )
         wrong |= not is_adjoint(A, x, y, rtol)
-        left, right = complex(inner(there, y)), complex(inner(x, back))
+        left, right = map(complex, _both(A, there, y, x, back))
         factors.append(right / left if left else complex("nan"))
     if wrong:
         raise AdjointError(
-            f"{A.signature}: the adjoint must satisfy <A x, y> = <x, A^H y>, "
-            f"got {_described(factors)}"
+            f"{A.signature}: the adjoint must satisfy {_equation(A)}, got {_described(factors)}"
         )
+
+
+def _both(
+    A: NamedLinop, there: Tensor, y: Tensor, x: Tensor, back: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return <A x, y> and <x, A^H y>."""
+    is_complex_linear = A.is_complex_linear
+    left = inner(there, y, is_complex_linear=is_complex_linear)
+    return left, inner(x, back, is_complex_linear=is_complex_linear)
+
+
+def _equation(A: NamedLinop) -> str:
+    if A.is_complex_linear:
+        return "<A x, y> = <x, A^H y>"
+    return "Re<A x, y> = Re<x, A^H y>, as it is linear over the reals only"
 
 
 def _described(factors: Sequence[complex]) -> str:

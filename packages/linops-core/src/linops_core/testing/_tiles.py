@@ -13,6 +13,7 @@ from nameddim import NamedDimension
 from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._base._tile import Window
+from ._real_matrices import dense
 
 Tiles: TypeAlias = Sequence[tuple[Window, NamedLinop]]
 Close: TypeAlias = Callable[[Tensor, Tensor], bool]
@@ -36,7 +37,8 @@ def check_cuts(
     accepts: Callable[[NamedDimension, str], bool],
 ) -> None:
     """Check the supports of ``linop`` and its tiles of every length along every dimension."""
-    check_supports(linop, sizes, close)
+    is_complex = matrix.is_complex()
+    check_supports(linop, sizes, close, is_complex)
     for dim in sorted(linop.dims):
         if linop.role(dim) is Role.OPAQUE:
             reason = linop.why_opaque(dim) or ""
@@ -48,19 +50,22 @@ def check_cuts(
         for length in range(1, sizes[dim] + 1):
             tiles = tiles_of(linop, dim, length, sizes)
             for window, tile in tiles:
-                check_supports(tile, {**sizes, dim: window[dim].stop - window[dim].start}, close)
-            whole = whole_of(tiles, linop, sizes)
+                own = {**sizes, str(dim): window[dim].stop - window[dim].start}
+                check_supports(tile, own, close, is_complex)
+            whole = whole_of(tiles, linop, sizes, is_complex)
             check_matrix(whole, matrix, close, f"{linop!r}\n{dim} in tiles of {length}")
 
 
-def check_supports(linop: NamedLinop, sizes: Mapping[str, int], close: Close) -> None:
+def check_supports(
+    linop: NamedLinop, sizes: Mapping[str, int], close: Close, is_complex: bool = True
+) -> None:
     """Check that ``linop`` is its part within the supports that it knows, with zeros around it."""
     window = {dim: piece for dim in linop.dims if (piece := linop.support(dim)) is not None}
     if not window:
         return
     is_empty = any(piece.start >= piece.stop for piece in window.values())
     part = [] if is_empty else [(window, linop.split(linop, window))]
-    found, matrix = whole_of(part, linop, sizes), linop.to_dense(sizes, torch.complex128)
+    found, matrix = whole_of(part, linop, sizes, is_complex), dense(linop, sizes, is_complex)
     check_matrix(found, matrix, close, f"{linop!r}\nthe part within {window}")
 
 
@@ -79,15 +84,23 @@ def tiles_of(
     return [(window, linop.split(linop, window)) for window in windows]
 
 
-def whole_of(tiles: Tiles, linop: NamedLinop, sizes: Mapping[str, int]) -> Tensor:
+def whole_of(
+    tiles: Tiles, linop: NamedLinop, sizes: Mapping[str, int], is_complex: bool = True
+) -> Tensor:
     """Return the sum of the matrices of parts of ``linop``, each with zeros around it."""
-    dims, n_rows = (*linop.oshape, *linop.ishape), len(linop.oshape)
-    lengths = torch.Size(sizes[dim] for dim in dims)
-    whole = torch.zeros(lengths, dtype=torch.complex128)
+    # Over the reals both sides begin with the real and the imaginary parts.
+    parts = [] if is_complex else [2]
+    rows, columns = (
+        [*parts, *(sizes[dim] for dim in side)] for side in (linop.oshape, linop.ishape)
+    )
+    dtype = torch.complex128 if is_complex else torch.float64
+    whole = torch.zeros([*rows, *columns], dtype=dtype)
+    all_parts = [slice(None)] * len(parts)
     for window, tile in tiles:
         if (tile.ishape, tile.oshape) != (linop.ishape, linop.oshape):
             raise ValueError(f"{linop.signature}: a tile must have that shape, got {tile.shape}")
         own = {str(dim): piece.stop - piece.start for dim, piece in window.items()}
-        part = whole[tuple(window.get(dim, slice(None)) for dim in dims)]
-        part += tile.to_dense({**sizes, **own}, whole.dtype).reshape(part.shape)
-    return whole.reshape(lengths[:n_rows].numel(), lengths[n_rows:].numel())
+        sides = ([window.get(dim, slice(None)) for dim in d] for d in (linop.oshape, linop.ishape))
+        part = whole[tuple(piece for side in sides for piece in (*all_parts, *side))]
+        part += dense(tile, {**sizes, **own}, is_complex).reshape(part.shape)
+    return whole.reshape(torch.Size(rows).numel(), torch.Size(columns).numel())

@@ -43,7 +43,8 @@ class Bidiagonalization:
 
     def _check_adjoint(self, image: Tensor) -> None:
         """Compare u^H A v with the length of A^H u: set alpha to 0 where that is but rounding."""
-        product = complex(inner(self.u, image).item())
+        along = inner(self.u, image)
+        product = complex((along if self.A.is_complex_linear else along.real).item())
         apart, length = abs(product - self.alpha), norm(image).item()
         precision = torch.finfo(self.dtype).eps
         noise = max(256 * torch.finfo(image.dtype).eps, 2 * precision)  # sums, and half precision

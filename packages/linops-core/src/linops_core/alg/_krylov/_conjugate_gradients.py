@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 import torch
@@ -19,6 +20,7 @@ from .._shared._checks import (
     check_vector,
     checked_number,
     in_own_space,
+    is_complex_linear,
 )
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
@@ -139,6 +141,8 @@ def conjugate_gradients(
     if x0 is not None:
         check_like(_NAME, "x0", x0, "y", y)
     batch = batched_vectors(_NAME, A, y, batch_dims)
+    if preconditioner is not None and not is_complex_linear(preconditioner):
+        batch = replace(batch, has_complex_products=False)
 
     def solve(y: Tensor, x0: Tensor | None, progress: Progress) -> Tensor:
         run = Run(A, preconditioner, batch, y, x0, (gtol, ltol))

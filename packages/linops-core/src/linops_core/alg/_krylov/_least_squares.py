@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from ..._kernels._complex import real_part
 from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
@@ -99,8 +100,10 @@ def least_squares(
 
     def normal_inverse(g: Tensor) -> Tensor:
         """Return (A^H A + damp^2)^-1 g: two least-squares solutions, as exact as the first."""
-        z = solve(_Run(OperatorPair(owner, back, forth, g.dtype), g, None, undamped))
-        return solve(_Run(OperatorPair(owner, forth, back, z.dtype), z, None, undamped))
+        there = OperatorPair(owner, back, forth, g.dtype, like=pair)
+        z = solve(_Run(there, g, None, undamped))
+        here = OperatorPair(owner, forth, back, z.dtype, like=pair)
+        return solve(_Run(here, z, None, undamped))
 
     return attach(x, gradient, normal_inverse, owner, pair.given)
 
@@ -115,7 +118,10 @@ def _augmented(
         return torch.cat([A(x).flatten(), damp * x.flatten()])
 
     def back(z: Tensor) -> Tensor:
-        return adjoint(z[:cut].reshape(y_shape)) + damp * z[cut:].reshape(x_shape)
+        # A, linear over the reals only, may be from real to complex vectors or the other way.
+        upper, lower = z[:cut].reshape(y_shape), z[cut:].reshape(x_shape)
+        upper = upper if y.is_complex() else real_part(upper)
+        return adjoint(upper) + damp * (lower if x.is_complex() else real_part(lower))
 
     return forth, back
 

@@ -32,6 +32,20 @@ def check_callable(owner: str, name: str, given: object) -> None:
         raise TypeError(f"{owner}: {name} must be an operator or a function, got {given!r}")
 
 
+def is_complex_linear(A: object) -> bool:
+    """Whether complex numbers commute with A; of a plain function it is supposed."""
+    return bool(getattr(A, "is_complex_linear", True))
+
+
+def check_complex_linear(owner: str, A: Operator, reason: str) -> None:
+    """Refuse an operator that is linear over the reals only."""
+    if not is_complex_linear(A):
+        raise ValueError(
+            f"{owner}: A must be linear over complex numbers, because {reason}, got "
+            f"{getattr(A, 'signature', A)}, which is linear over the reals only; take its RealForm"
+        )
+
+
 def check_count(owner: str, name: str, value: int, least: int = 0) -> None:
     """Refuse what is no number of steps or vectors, or one below ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool):

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from ..._base._linop import NamedLinop
-from ._checks import Operator, check_callable, check_scale, refuse_parts
+from ._checks import (
+    Operator,
+    check_callable,
+    check_scale,
+    is_complex_linear,
+    refuse_parts,
+)
 from ._stacked import StackedOperators
 from ._vectors import is_moderate
 
@@ -20,13 +26,25 @@ _WIDE = {
 
 
 class OperatorPair:
-    """An operator and its adjoint, for tensors in single precision where the dtype is half."""
+    """An operator and its adjoint, for tensors in single precision where the dtype is half.
+
+    Functions that are made of the operators of another pair say so by ``like``.
+    """
 
     def __init__(
-        self, owner: str, A: Operator, adjoint: Operator | None, dtype: torch.dtype, name: str = "A"
+        self,
+        owner: str,
+        A: Operator,
+        adjoint: Operator | None,
+        dtype: torch.dtype,
+        name: str = "A",
+        *,
+        like: OperatorPair | None = None,
     ) -> None:
         refuse_parts(owner, A, "input", "output")
         self.owner, self.dtype, self.name = owner, dtype, name
+        # Of functions that are made of an operator it is not seen.
+        self.is_complex_linear = is_complex_linear(A if like is None else like)
         self.forward = applied_in_half(owner, A, dtype, name)
         self.has_normal = adjoint is None
         if adjoint is None and isinstance(A, NamedLinop):
@@ -45,7 +63,7 @@ class OperatorPair:
             return self, 1.0
         forward, adjoint = lambda x: self.forward(x) / unit, lambda y: self.adjoint(y) / unit
         dtype = torch.float32 if self.dtype in _WIDE else self.dtype
-        return OperatorPair(self.owner, forward, adjoint, dtype), unit
+        return OperatorPair(self.owner, forward, adjoint, dtype, like=self), unit
 
     def normal(self) -> Operator:
         """Return A^H A: that of a NamedLinop, which may have a closed form, or the product."""

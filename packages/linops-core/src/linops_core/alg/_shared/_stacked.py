@@ -10,7 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from ..._base._linop import NamedLinop
-from ._checks import Operator, check_callable, check_vector, refuse_parts
+from ._checks import (
+    Operator,
+    check_callable,
+    check_vector,
+    is_complex_linear,
+    refuse_parts,
+)
 
 Item = TypeVar("Item")
 
@@ -54,6 +60,11 @@ class StackedOperators(nn.Module):
             )
         else:
             self.adjoints = list(adjoints)
+
+    @property
+    def is_complex_linear(self) -> bool:
+        """Whether complex numbers commute with all of them."""
+        return all([is_complex_linear(A) for A in self.operators])
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what all return, one after the other."""

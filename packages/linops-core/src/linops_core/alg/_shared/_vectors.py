@@ -18,7 +18,13 @@ from ..._base._roles import Role
 from ..._base._sizes import input_space
 from ..._base._totals import WHOLE, Totals
 from ..._kernels._tracing import is_recorded
-from ._checks import Operator, check_vector, finite, refuse_parts
+from ._checks import (
+    Operator,
+    check_vector,
+    finite,
+    is_complex_linear,
+    refuse_parts,
+)
 
 BatchDims: TypeAlias = int | str | NamedDimension | Iterable[NamedDimension | str]
 
@@ -141,6 +147,8 @@ def input_or_random(
     if not isinstance(A, NamedLinop):
         raise TypeError(f"{owner}: a function must come with a first vector, got {A!r} alone")
     shape, dtype, device = input_space(A, sizes, default=torch.get_default_dtype())
+    if not A.is_complex_linear:  # a real part and an imaginary part see other parts of x
+        dtype = dtype.to_complex()
     space = torch.empty(shape, dtype=dtype, device=device or "cpu")
     return random_like(space, generator), generator
 
@@ -153,6 +161,8 @@ class BatchedVectors:
     """The axes that number them; none where the tensor is one vector."""
     totals: Totals = WHOLE
     """How numbers of parts of a vector are added up, if the tensor is a part of it."""
+    has_complex_products: bool = True
+    """Whether inner products are x^H z; else Re x^H z, for operators linear over the reals only."""
 
     def scalars_shape(self, x: Tensor) -> list[int]:
         """Return the shape of one number for each, to be multiplied with x."""
@@ -161,6 +171,10 @@ class BatchedVectors:
 
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
         """Return x^H z of each, in ``scalars_shape``; no product of the size of x is made."""
+        products = self._inner(x, z)
+        return products if self.has_complex_products else products.real
+
+    def _inner(self, x: Tensor, z: Tensor) -> Tensor:
         if not self.axes:
             return self.summed(inner(x, z))[0]
         rows, columns = self._rows(x), self._rows(z)
@@ -233,14 +247,14 @@ def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -
                 f"{owner}: batch_dims must be 0 where several processes have a part of each "
                 f"vector, got {batch_dims!r}"
             )
-        return BatchedVectors(totals=totals)
+        return BatchedVectors(totals=totals, has_complex_products=is_complex_linear(A))
     if isinstance(batch_dims, int):
         if not 0 <= batch_dims <= y.ndim:
             raise ValueError(
                 f"{owner}: batch_dims must be between 0 and the {y.ndim} axes of the vectors, "
                 f"got {batch_dims}"
             )
-        return BatchedVectors(tuple(range(batch_dims)))
+        return BatchedVectors(tuple(range(batch_dims)), has_complex_products=is_complex_linear(A))
     if not isinstance(A, NamedLinop):
         raise TypeError(
             f"{owner}: batch_dims must be a number for a function, which has no names, "
@@ -249,7 +263,7 @@ def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -
     if isinstance(batch_dims, (str, NamedDimension)):
         batch_dims = [batch_dims]
     axes = sorted(_axis(owner, A, ND.infer(dim), y.ndim) for dim in batch_dims)
-    return BatchedVectors(tuple(axes))
+    return BatchedVectors(tuple(axes), has_complex_products=is_complex_linear(A))
 
 
 def _axis(owner: str, A: NamedLinop, dim: NamedDimension, ndim: int) -> int:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from .._shared._checks import Operator, check_count, finite, in_own_space
+from .._shared._checks import Operator, check_complex_linear, check_count, finite, in_own_space
 from .._shared._precision import applied_in_half, widened
 from .._shared._progress import Callback, Iterate, Progress
 from .._shared._vectors import BatchedVectors, inner, input_or_random, norm
@@ -77,6 +77,7 @@ def estimate_trace(
     if method not in ("hutchinson", "hutch++"):
         raise ValueError(f'{owner}: method must be "hutchinson" or "hutch++", got {method!r}')
     check_count(owner, "num_samples", num_samples, 2 if method == "hutchinson" else 6)
+    check_complex_linear(owner, A, "the trace is that of a matrix")
     mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
     basis = mean.like.new_zeros(0, mean.like.numel())
     if method == "hutch++":
@@ -126,6 +127,7 @@ def estimate_diagonal(
     """
     owner = "estimate_diagonal"
     check_count(owner, "num_samples", num_samples, 2)
+    check_complex_linear(owner, A, "the diagonal is that of a matrix")
     mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
 
     def sample() -> Tensor:

@@ -173,6 +173,8 @@ def operator_norm(
     back = pair.adjoint(image / size)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)
+    elif v.is_complex() and not back.is_complex():
+        v = v.real  # A, linear over the reals only, is as large as it is on real vectors
     pair, unit = pair.in_moderate_unit(unit, back)
     progress = Progress("power_method", max_iters, tqdm_kwargs, callback)
     steps = _steps(pair.normal(), v, tol, BatchedVectors(), dtype, unit)

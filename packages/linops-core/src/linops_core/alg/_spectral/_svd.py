@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..._kernels._complex import real_part
 from .._shared._checks import Operator, check_count, checked_number, finite
 from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason
@@ -52,6 +53,10 @@ def svd(
     within its square over g. Because the block has more than k vectors, equal singular values are
     all found, but for an accident of the random vectors.
 
+    Of an operator that is linear over the reals only, A x is the sum of :math:`s_i u_i \mathrm{Re}
+    \langle v_i, x \rangle`: vectors are orthonormal with respect to :math:`\mathrm{Re} \langle x, y
+    \rangle`, and a complex space of dimension n has 2n of them.
+
     Each iteration keeps b vectors of the input and b of the output, and applies A and its adjoint b
     times. No gradients are recorded. In half precision S is in single precision.
 
@@ -88,7 +93,16 @@ def svd(
     like, generator = input_or_random(_NAME, A, "like", like, sizes, seed)
     pair, dtype, like = OperatorPair(_NAME, A, adjoint, like.dtype), like.dtype, widened(like)
     output = pair.forward(random_like(like))
-    like = like.to(torch.promote_types(like.dtype, output.dtype))
+    if pair.is_complex_linear:
+        like = like.to(torch.promote_types(like.dtype, output.dtype))
+        has_parts = False, False
+    else:
+        back = pair.adjoint(output)
+        like = like.to(back.dtype) if back.is_complex() else real_part(like)
+        output = pair.forward(random_like(like))
+        has_parts = output.is_complex(), like.is_complex()
+        pair = on_parts(pair, *has_parts)
+        output, like = map(parts_of, (output, like))
     most = min(like.numel(), output.numel())
     if k > most:
         raise ValueError(
@@ -136,7 +150,30 @@ def svd(
     progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
     P, S, Qh = progress.follow(steps(), lambda found: found[1] * 1)
     U, V = left.combined(P[:, :k].mT), right.combined(Qh[:k].conj())
+    U, V = (of_parts(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
     return SVD(narrowed(U, dtype), S, narrowed(V, dtype))
+
+
+def parts_of(x: Tensor) -> Tensor:
+    """Return a complex tensor as a real one with an axis more; a real one as it is."""
+    return torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
+
+
+def of_parts(x: Tensor, has_parts: bool) -> Tensor:
+    """Return the tensor of which these are the parts."""
+    return torch.view_as_complex(x.contiguous()) if has_parts else x
+
+
+def on_parts(pair: OperatorPair, output_has: bool, input_has: bool) -> OperatorPair:
+    """Return the operators between real tensors, in which each real number is an entry."""
+
+    def forward(x: Tensor) -> Tensor:
+        return parts_of(pair.forward(of_parts(x, input_has)))
+
+    def adjoint(y: Tensor) -> Tensor:
+        return parts_of(pair.adjoint(of_parts(y, output_has)))
+
+    return OperatorPair(pair.owner, forward, adjoint, torch.float64)
 
 
 class _Basis:

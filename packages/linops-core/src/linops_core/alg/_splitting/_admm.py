@@ -115,6 +115,9 @@ def admm(
     pair, (y_size,) = problem.A, magnitudes(_NAME, problem.y)
     target, normal, normal_of_L = pair.adjoint(problem.y), pair.normal(), split.normal()
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
+    vectors = BatchedVectors(
+        has_complex_products=pair.is_complex_linear and split.is_complex_linear
+    )
 
     def steps(rho: float) -> Iterator[Iterate[Tensor]]:
         x = torch.zeros_like(target) if problem.x0 is None else problem.x0
@@ -131,7 +134,7 @@ def admm(
             right = torch.add(target, split.adjoint(z - u), alpha=rho)
             check_like(_NAME, "the output of the adjoint of L", right, "x", x)
             gtol = max(0.1 * min(1.0, primal, dual), precision)
-            run = Run(weighted, None, BatchedVectors(), right, x, (gtol, 0.0), pair.dtype)
+            run = Run(weighted, None, vectors, right, x, (gtol, 0.0), pair.dtype)
             x = run.solve(Progress(_NAME, max_cg_iters))
             norm = run.norm() or norm  # of what is solved, where a step has shown it
             del run  # because what follows needs the memory of its vectors

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..._base._linop import NamedLinop
 from ..._base._sizes import input_lengths
+from .._real_matrices import dense
 from .._tiles import sizes_of
 
 Applied: TypeAlias = tuple[NamedLinop, Tensor]
@@ -56,8 +57,12 @@ class LinopFactories:
         return x.shape == y.shape and bool(((x - y).abs() <= bound).all())
 
     def dense(self, linop: NamedLinop) -> Tensor:
-        """Return the matrix of an operator, which may be derived from the first."""
-        return linop.to_dense(self.all_sizes(linop), torch.complex128).detach()
+        """Return the matrix of an operator, which may be derived from the first.
+
+        It is that over real and imaginary parts where the first is linear over the reals only.
+        """
+        is_complex = self.make_linop().is_complex_linear
+        return dense(linop, self.all_sizes(linop), is_complex).detach()
 
     def all_sizes(self, linop: NamedLinop) -> dict[str, int]:
         """Return the size of each dimension of ``linop``, which may be derived from the first."""

@@ -23,11 +23,14 @@ from ._matrices import diagonals as diagonals
 from ._matrices import identities as identities
 from ._matrices import opaque_operators as opaque_operators
 from ._matrices import plain_functions as plain_functions
+from ._matrices import real_parts as real_parts
 from ._matrices import scalars as scalars
 from ._matrices import zeros as zeros
 from ._moves import fourier_shifts as fourier_shifts
 from ._moves import picks as picks
 from ._moves import rolls as rolls
+from ._real_transforms import cosine_transforms as cosine_transforms
+from ._real_transforms import half_spectra as half_spectra
 from ._shape_operators import end_pads as end_pads
 from ._shape_operators import rearrangements as rearrangements
 from ._shape_operators import repeats as repeats
@@ -48,18 +51,21 @@ __all__ = [
     "centred_pads",
     "check",
     "convolutions",
+    "cosine_transforms",
     "dense_operators",
     "diagonal_powers",
     "diagonals",
     "end_pads",
     "flat_stacks",
     "fourier_shifts",
+    "half_spectra",
     "identities",
     "interpolations",
     "leaves",
     "opaque_operators",
     "picks",
     "plain_functions",
+    "real_parts",
     "rearrangements",
     "repeats",
     "rolls",

@@ -16,6 +16,8 @@ from torch import Tensor
 from nameddim import ND, NamedDimension
 
 from ..._base._linop import NamedLinop
+from .._real_matrices import dense, real_matrix
+from .._real_matrices import product as matrix_product
 from .._tiles import check_cuts, check_matrix, sizes_of
 from ._spaces import Index, Spaces, small_spaces
 
@@ -31,7 +33,8 @@ class Known:
 
     linop: NamedLinop
     matrix: Tensor
-    """complex128, (product of output sizes, product of input sizes)."""
+    """complex128, (product of output sizes, product of input sizes). Of an operator that is linear
+    over the reals only: float64, over real and imaginary parts, twice as large; see RealForm."""
     spaces: Spaces
     opaque: frozenset[str] = frozenset()
     """Dimensions, without index, for which there is a reason why they cannot be sliced."""
@@ -45,6 +48,18 @@ class Known:
         """Return the size of each dimension of an operator that is derived from this one."""
         return sizes_of(linop, {**self.spaces.sizes, **self.inner})
 
+    def dense(self, linop: NamedLinop, sizes: Mapping[str, int] | None = None) -> Tensor:
+        """Return the matrix of an operator that is derived from this one, of the kind of its own.
+
+        ``sizes`` are those of :meth:`sizes_of` by default.
+        """
+        lengths = self.sizes_of(linop) if sizes is None else sizes
+        return dense(linop, lengths, self.matrix.is_complex())
+
+    def product(self, x: Tensor, matrix: Tensor | None = None) -> Tensor:
+        """Return the matrix, or one derived from it, times the entries of x: complex and flat."""
+        return matrix_product(self.matrix if matrix is None else matrix, x)
+
 
 def check(known: Known, rtol: float = 1e-9) -> None:
     """Check an operator, its adjoint and both normal operators, whole and cut in every way.
@@ -56,7 +71,8 @@ def check(known: Known, rtol: float = 1e-9) -> None:
     Raises
     ------
     LawError
-        If a matrix is another, or a dimension is opaque without a known reason.
+        If a matrix is another, a dimension is opaque without a known reason, or the operator
+        says to be linear over complex numbers where its matrix is not.
 
     Examples
     --------
@@ -76,10 +92,14 @@ def check(known: Known, rtol: float = 1e-9) -> None:
         return bool(reason) and (made_twice or dim.name in known.opaque | known.side_by_side)
 
     A, M = known.linop, known.matrix
+    if A.is_complex_linear and not M.is_complex():
+        turns = (real_matrix(1j * torch.eye(n // 2, dtype=torch.complex128)) for n in M.shape)
+        there, here = turns
+        check_matrix(there @ M, M @ here, close, f"{A!r}\nis_complex_linear must be False")
     with torch.no_grad():
         for linop, matrix in ((A, M), (A.H, M.mH), (A.N, M.mH @ M), (A.H.N, M @ M.mH)):
             sizes = known.sizes_of(linop)
-            whole = linop.to_dense(sizes, torch.complex128)
+            whole = known.dense(linop, sizes)
             check_matrix(whole, matrix, close, f"{linop!r}\nwhole")
             check_cuts(linop, matrix, sizes, close, accepts)
 

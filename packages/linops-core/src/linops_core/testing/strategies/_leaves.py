@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from . import _blocks, _flat_stacks, _grid_operators, _matrices, _moves, _shape_operators
+from . import (
+    _blocks,
+    _flat_stacks,
+    _grid_operators,
+    _matrices,
+    _moves,
+    _real_transforms,
+    _shape_operators,
+)
 from ._known import Known, Leaf
 from ._spaces import Spaces
 
@@ -16,6 +24,7 @@ LEAVES: tuple[Leaf, ...] = (
     _grid_operators.samplings,
     _matrices.scalars,
     _matrices.identities,
+    _matrices.real_parts,
     _matrices.zeros,
     _matrices.opaque_operators,
     _grid_operators.centred_pads,
@@ -27,6 +36,8 @@ LEAVES: tuple[Leaf, ...] = (
     _blocks.blocks,
     _grid_operators.convolutions,
     _grid_operators.interpolations,
+    _real_transforms.half_spectra,
+    _real_transforms.cosine_transforms,
     _flat_stacks.flat_stacks,
     _moves.picks,
     _moves.rolls,

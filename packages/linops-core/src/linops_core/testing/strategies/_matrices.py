@@ -13,8 +13,9 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from ... import Dense, Diagonal, Identity, Scalar, SimpleLinop, Zero
+from ... import AsComplex, Dense, Diagonal, Identity, ImagPart, RealPart, Scalar, SimpleLinop, Zero
 from ..._base._linop import NamedLinop
+from .._real_matrices import real_matrix
 from ._known import Known, between, complex_values, leaf, matrix_of, matrix_of_ones, tensors
 from ._spaces import Index, Spaces, hidden, same_space
 
@@ -78,6 +79,16 @@ def identities(draw: st.DrawFn, where: Spaces) -> Known:
     pairs = zip(where.ishape, where.oshape, strict=True)
     changed = frozenset(dim for pair in pairs if pair[0] != pair[1] for dim in pair)
     return Known(linop, matrix_of_ones(where.ishape, where.oshape, where), where, changed)
+
+
+@leaf(between(same_space))
+def real_parts(draw: st.DrawFn, where: Spaces) -> Known:
+    """RealPart, ImagPart and AsComplex, which are linear over the reals only."""
+    kind = draw(st.sampled_from([RealPart, ImagPart, AsComplex]))
+    half = matrix_of(lambda o, i: 0.5 * (o == i), where)
+    # Re x is x / 2 + conj(x) / 2, Im x is x / 2i - conj(x) / 2i.
+    pair = (-1j * half, 1j * half) if kind is ImagPart else (half, half)
+    return Known(kind(hidden(draw, where.ishape)), real_matrix(*pair), where)
 
 
 @leaf(lambda where: [where])

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from ... import Add, Chain, Concat, Identity, Stack, VStack
 from ..._base._linop import NamedLinop
+from .._real_matrices import alike, conjugated, scaled
 from ._blocks import blocks
-from ._flat_stacks import factors, flat_matrix, partitions
+from ._flat_stacks import factors, partitions
 from ._known import Known, named
 from ._leaves import leaves
 from ._matrices import dense_operators, identities
@@ -72,7 +73,8 @@ def _chain(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     A, B = first.linop, second.linop
     linop = draw(st.sampled_from([B @ A, Chain(A, B), B.compose(A)]))
     twice = (sizes_in(first).keys() & sizes_in(second).keys()) - {*middle}
-    return combined([first, second], linop, second.matrix @ first.matrix, where, twice)
+    matrix = product([second.matrix, first.matrix])
+    return combined([first, second], linop, matrix, where, twice)
 
 
 def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -80,7 +82,7 @@ def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
         terms = [_chain(draw, where, max(depth - 1, 0)), _leaf(draw, where, depth)]
     else:
         terms = [_nested(draw, where, depth) for _ in range(draw(st.integers(1, 3)))]
-    linops, matrices = [term.linop for term in terms], [term.matrix for term in terms]
+    linops, matrices = [term.linop for term in terms], alike(*(term.matrix for term in terms))
     if len(terms) == 2 and draw(st.booleans()):
         return combined(terms, linops[0] - linops[1], matrices[0] - matrices[1], where)
     in_one = draw(st.booleans())
@@ -99,7 +101,8 @@ def _multiple(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     A, M = known.linop, known.matrix
     value = draw(st.sampled_from([2, -1, 0.5, 2 - 1j]))
     n = torch.tensor(value, dtype=torch.complex128) if draw(st.booleans()) else value
-    multiples = [(n * A, value * M), (A * n, value * M), (A / n, M / value), (-A, -M)]
+    multiple = scaled(value, M)
+    multiples = [(n * A, multiple), (A * n, multiple), (A / n, scaled(1 / value, M)), (-A, -M)]
     linop, matrix = draw(st.sampled_from(multiples))
     return replace(known, linop=linop, matrix=matrix)
 
@@ -108,10 +111,11 @@ def _derived(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     attribute = draw(st.sampled_from(["H", "T", "conj"]))
     if attribute == "conj":
         known = _nested(draw, where, depth)
-        return replace(known, linop=known.linop.conj(), matrix=known.matrix.conj())
+        return replace(known, linop=known.linop.conj(), matrix=conjugated(known.matrix))
     known = _nested(draw, where.reverse, depth)
-    linop = getattr(known.linop, attribute)
-    return replace(known, linop=linop, matrix=getattr(known.matrix, f"m{attribute}"), spaces=where)
+    linop, matrix = getattr(known.linop, attribute), known.matrix.mH
+    matrix = conjugated(matrix) if attribute == "T" else matrix
+    return replace(known, linop=linop, matrix=matrix, spaces=where)
 
 
 def _power(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
@@ -130,7 +134,7 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     if draw(st.booleans()):
         inside = named(_nested(draw, Spaces(middle, middle, where.sizes), depth))
         linop = known.linop.normal(inside.linop)
-        parts, matrix = [known, inside], known.matrix.mH @ inside.matrix @ known.matrix
+        parts, matrix = [known, inside], product([known.matrix.mH, inside.matrix, known.matrix])
         twice |= (sizes_in(known).keys() & sizes_in(inside).keys()) - {*middle}
     else:
         linop = draw(st.sampled_from([known.linop.N, known.linop.gram, known.linop.normal()]))
@@ -200,7 +204,10 @@ def _flat_stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
             part = named(draw(dense_operators(inside)))
         parts.append(part)
     linop = VStack(*(part.linop for part in parts), odim=row, batch_dims=())
-    found = combined(parts, linop, flat_matrix(parts, where, (), row, None), where, "FG")
+    matrices = alike(*(part.matrix for part in parts))
+    n = 1 if matrices[0].is_complex() else 2  # real and imaginary parts come first
+    rows = [M.reshape(n, -1, M.shape[1]) for M in matrices]
+    found = combined(parts, linop, torch.cat(rows, dim=1).flatten(0, 1), where, ("F", "G", row))
     # Normals of operands may give different names to what they return.
     return replace(found, side_by_side=found.side_by_side.union(where.oshape, where.ishape))
 
@@ -226,19 +233,29 @@ def side_by_side(
 ) -> Known:
     """Return what is known of parts of these lengths along a dimension of input or output."""
     rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
-    whole = torch.zeros([*rows, *columns], dtype=torch.complex128)
+    matrices = alike(*(part.matrix for part in parts))
+    if not matrices[0].is_complex():  # real and imaginary parts come first
+        rows, columns = [2, *rows], [2, *columns]
+    first_row, first_column = len(rows) - len(where.oshape), len(columns) - len(where.ishape)
+    whole = torch.zeros([*rows, *columns], dtype=matrices[0].dtype)
     start = 0
-    for part, length in zip(parts, lengths, strict=True):
+    for matrix, length in zip(matrices, lengths, strict=True):
         there = whole
         if odim is not None:
-            there = there.narrow(where.oshape.index(odim), start, length)
+            there = there.narrow(first_row + where.oshape.index(odim), start, length)
         if idim is not None:
-            there = there.narrow(len(rows) + where.ishape.index(idim), start, length)
-        there += part.matrix.reshape(there.shape)
+            at = len(rows) + first_column + where.ishape.index(idim)
+            there = there.narrow(at, start, length)
+        there += matrix.reshape(there.shape)
         start += length
     found = combined(parts, linop, whole.reshape(math.prod(rows), math.prod(columns)), where)
     divided = {name for name in (idim, odim) if name is not None}
     return replace(found, side_by_side=found.side_by_side | divided)
+
+
+def product(matrices: Sequence[Tensor]) -> Tensor:
+    """Return the product of matrices, over the complex numbers where all are."""
+    return reduce(torch.matmul, alike(*matrices))
 
 
 def sizes_in(known: Known) -> dict[str, int]:

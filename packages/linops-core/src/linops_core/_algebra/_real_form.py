@@ -1,0 +1,101 @@
+"""Operators on real and imaginary parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import Tensor
+
+from nameddim import ND, NamedDimension, NamedShape
+
+from .._base._linop import NamedLinop
+from .._base._places import WHOLE, Seam
+from .._base._sides import SIDES, Side, dims_of
+from .._kernels._complex import as_parts, of_parts
+from ._composite import Composite
+
+
+class RealForm(Composite):
+    r"""An operator A on real and imaginary parts, :math:`(\mathrm{Re}\, x, \mathrm{Im}\, x)`.
+
+    It returns :math:`(\mathrm{Re}\, A x, \mathrm{Im}\, A x)`, and is linear over complex numbers
+    even where A is linear over the reals only: it has a matrix, a trace and whatever else takes
+    one. Of a complex matrix M it is
+    :math:`\begin{pmatrix} \mathrm{Re} M & -\mathrm{Im} M \\ \mathrm{Im} M & \mathrm{Re} M
+    \end{pmatrix}`. None of its dimensions can be sliced; slice A.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+        A.
+    dim : dimension
+        Name of the first dimension of input and output, the two parts; one that A does not have.
+
+    Raises
+    ------
+    TypeError
+        If ``linop`` is no operator.
+    ValueError
+        If A has a dimension ``dim``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import RealPart
+    >>> RealForm(RealPart(("N",))).to_dense({"N": 1})
+    tensor([[1., 0.],
+            [0., 0.]], dtype=torch.float64)
+    """
+
+    _is_real = True
+
+    def __init__(self, linop: NamedLinop, dim: NamedDimension | str = "Part") -> None:
+        if not isinstance(linop, NamedLinop):
+            raise TypeError(f"RealForm: the operand must be a NamedLinop, got {type(linop)}")
+        dim = ND.infer(dim)
+        if dim in linop.dims:
+            raise ValueError(
+                f"RealForm: dim must be a name that {linop.signature} does not have, got {dim}"
+            )
+        shape = NamedShape((dim, *linop.ishape), (dim, *linop.oshape))
+        super().__init__(shape, [linop])
+        self._is_endomorphism = linop.is_endomorphism
+
+    @property
+    def is_complex_linear(self) -> bool:
+        """True: complex parts are those of two vectors."""
+        return True
+
+    @staticmethod
+    def fn(linop: RealForm, x: Tensor, /) -> Tensor:
+        """Return the parts of A x."""
+        return applied_to_parts(linop.linops[0], x)
+
+    adj_fn = fn  # the operand of an adjoint is an adjoint
+    adjoint = Composite._adjoint_of_operands
+
+    def own_length(self, side: Side, position: int) -> int | None:
+        """Return 2 for the dimension of the parts."""
+        return None if position else 2
+
+    def _seams(self) -> Iterable[Seam]:
+        for side in SIDES:
+            for position in range(1, len(dims_of(self._shape, side))):
+                yield (WHOLE, side, position), (0, side, position - 1)
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced."""
+        return "the real form of an operator is one piece; slice the operator"
+
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the real form with ``shape``, of the operator with that behind the parts."""
+        operand = self.linops[0].resolved(ishape=shape.ishape[1:], oshape=shape.oshape[1:])
+        return self.with_operands([operand], shape)
+
+
+def applied_to_parts(linop: NamedLinop, x: Tensor) -> Tensor:
+    """Return the parts of A of parts; complex ones are those of two vectors."""
+    if x.is_complex():
+        real, imag = (applied_to_parts(linop, part) for part in (x.real, x.imag))
+        return real + 1j * imag
+    return as_parts(linop(of_parts(x)))

@@ -1,0 +1,42 @@
+"""Real and imaginary parts of tensors of any dtype, and complex tensors of real ones."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_COMPLEX = {
+    torch.float16: torch.complex32,
+    torch.bfloat16: torch.complex64,
+    torch.float32: torch.complex64,
+    torch.float64: torch.complex128,
+}
+
+
+def real_part(x: Tensor) -> Tensor:
+    """Return Re x in a real dtype: a view, x itself where it is real."""
+    return x.real if x.is_complex() else x
+
+
+def imag_part(x: Tensor) -> Tensor:
+    """Return Im x in a real dtype: a view, zeros where x is real."""
+    # Of what is real: the sum of no entries, of which autograd knows that it belongs to x.
+    return x.imag if x.is_complex() else x.unsqueeze(0)[:0].sum(0).to(x.dtype)
+
+
+def as_complex(x: Tensor) -> Tensor:
+    """Return x in the complex dtype of its precision, integers in that of torch's default dtype."""
+    # By a table, because no compiler traces dtype.to_complex().
+    is_number = x.is_floating_point() or x.is_complex()
+    dtype = x.dtype if is_number else torch.get_default_dtype()
+    return x.to(_COMPLEX.get(dtype, dtype))
+
+
+def as_parts(x: Tensor) -> Tensor:
+    """Return (2, ...): the real and the imaginary parts."""
+    return torch.stack([real_part(x), imag_part(x)])
+
+
+def of_parts(x: Tensor) -> Tensor:
+    """Return the complex tensor of (2, ...), its real and imaginary parts, which are real."""
+    return torch.complex(*(x if x.is_floating_point() else x.to(torch.get_default_dtype())))

@@ -1,0 +1,69 @@
+"""The adjoint of a linear function as autograd finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ._complex import as_complex, real_part
+
+Function = Callable[[Tensor], Tensor]
+
+REFUSALS = (RuntimeError, TypeError, ValueError)
+"""What functions raise for a dtype that they do not take."""
+
+
+def accepts_complex(function: Function, x: Tensor) -> bool:
+    """Whether a function takes the complex dtype of x, which is real."""
+    try:
+        with torch.no_grad():
+            function(as_complex(x))
+    except REFUSALS:
+        return False
+    return True
+
+
+def transposed(
+    function: Function, lengths: Sequence[int], y: Tensor, is_complex_linear: bool
+) -> Tensor:
+    """Return A^H y for a linear function, from its vector-Jacobian product at zero.
+
+    That is the adjoint with respect to Re<x, y>: of a function that is linear over complex numbers
+    the usual one, as long as it is given complex vectors. So is it here, but where y and what it
+    makes of real vectors are real, for which its matrix is, and where it takes no complex ones.
+    """
+    if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
+        with torch.inference_mode(False), torch.no_grad():  # in which nothing can be derived
+            return transposed(function, lengths, y.clone(), is_complex_linear)
+    is_number = y.is_floating_point() or y.is_complex()
+    dtype = real_part(y).dtype if is_number else torch.get_default_dtype()
+    x = torch.zeros(lengths, dtype=dtype, device=y.device)
+    image, back = _vector_jacobian_product(function, x, y, is_complex_linear)
+    if image.shape != y.shape:
+        raise ValueError(
+            f"an output of shape {tuple(image.shape)} for an input of shape {tuple(lengths)}, "
+            f"not of {tuple(y.shape)}"
+        )
+    gradient = as_complex(y) if image.is_complex() else real_part(y)
+    (found,) = back(gradient.to(image.dtype))
+    adjoint: Tensor = found
+    return adjoint
+
+
+def _vector_jacobian_product(
+    function: Function, x: Tensor, y: Tensor, is_complex_linear: bool
+) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]:
+    """Return what the function makes of zeros, and the product."""
+    vjp = torch.func.vjp
+    if not is_complex_linear:
+        try:
+            return vjp(function, as_complex(x))  # type: ignore[return-value] # two without aux
+        except REFUSALS:
+            return vjp(function, x)  # type: ignore[return-value]
+    if not y.is_complex():
+        found = vjp(function, x)
+        if not found[0].is_complex():
+            return found  # type: ignore[return-value]
+    return vjp(function, as_complex(x))  # type: ignore[return-value]

@@ -1,0 +1,168 @@
+"""The discrete Fourier transform of real signals."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Never
+
+import torch
+from torch import Tensor
+
+from nameddim import NamedDimension, NamedShape
+
+from .._algebra._normal import Normal
+from .._base._copying import linked
+from .._base._linop import NamedLinop
+from .._base._sizes import is_size
+from .._kernels._complex import as_complex, real_part
+from .._kernels._half_spectrum import normal_of_half, real_signal
+from ._fft import ADJOINT_NORM
+from ._grid_names import Dims, GridNames
+from ._grid_operator import GridOperator
+
+
+class WholeAxis(NamedTuple):
+    """An axis that cannot be cut."""
+
+    lengths: tuple[int | None, int | None]
+    """In the grid, and of what it becomes."""
+
+    @property
+    def supports(self) -> tuple[None, None]:
+        """All of it."""
+        return None, None
+
+    def cut(self, *pieces: slice | None) -> Never:
+        """Be never called: the dimension is opaque."""
+        raise AssertionError(f"{self} cannot be cut, got {pieces}")
+
+
+class RealFFT(GridOperator[WholeAxis]):
+    r"""The discrete Fourier transform of a real signal, of which half the spectrum is kept:
+
+    .. math:: y_k = s \sum_n x_n e^{-2 \pi i \, k \cdot n / N}, \quad k_d = 0, \dots, N_d // 2
+
+    in the last dimension d of ``dims``, and all k in the others; the values for other k are the
+    conjugates of these. s is that of :class:`FFT`. Of a complex input the real part is transformed:
+    the operator is linear over the reals only (:attr:`NamedLinop.is_complex_linear`).
+
+    The adjoint, with respect to :math:`\mathrm{Re} \langle x, y \rangle`, is :math:`x_n = s \,
+    \mathrm{Re} \sum_k y_k e^{2 \pi i k \cdot n / N}` over the k that are kept. That is not
+    ``irfft``, which counts all but the first (and, for even N, the last) twice. With norm "ortho"
+    ``A.N`` is half the identity, plus half the projection onto those.
+
+    Parameters
+    ----------
+    dims : sequence of dimensions
+        Those that are transformed, which cannot be sliced; of the last one half is kept.
+    size : int
+        Length of the last one, which the half does not tell.
+    norm, centered
+        As of :class:`FFT`. Along the last dimension k is not centred: it begins with 0.
+    shape : sequence of dimensions, optional
+        All dimensions of the input, ``dims`` among them, in any places; ``("...", *dims)`` by
+        default, or what a neighbour in a composition returns.
+    to : sequence of dimensions, optional
+        Names of ``dims`` in the output; they keep theirs by default, though the last has another
+        length.
+
+    Raises
+    ------
+    ValueError
+        If norm or size is not as said, or ``dims``, ``shape`` and ``to`` do not go together.
+    RuntimeError
+        When called, if torch does not transform the input's half precision on its device.
+
+    References
+    ----------
+    H. V. Sorensen, D. L. Jones, M. T. Heideman and C. S. Burrus, "Real-valued fast Fourier
+    transform algorithms", IEEE Transactions on Acoustics, Speech, and Signal Processing 35 (1987).
+
+    Examples
+    --------
+    >>> A = RealFFT(("Nx",), 4, norm="backward", to=("Kx",))
+    >>> A(torch.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([ 3.+0.j,  1.-2.j, -1.+0.j])
+    >>> A.H(torch.tensor([1.0, 1.0, 0.0]))
+    tensor([2., 1., 0., 1.])
+    """
+
+    is_complex_linear = False
+    _takes_any_batch = True
+
+    def __init__(
+        self,
+        dims: Dims,
+        size: int,
+        norm: str = "ortho",
+        centered: bool = False,
+        *,
+        shape: Dims | None = None,
+        to: Dims | None = None,
+    ) -> None:
+        if norm not in ADJOINT_NORM:
+            raise ValueError(f"RealFFT: norm must be one of {[*ADJOINT_NORM]}, got {norm!r}")
+        if not is_size(size):
+            raise ValueError(f"RealFFT: size must be a positive integer, got {size!r}")
+        names = GridNames.along("RealFFT", dims, shape, to)
+        own = names.shape(from_grid=names.grid, to_grid=names.result)
+        whole = [WholeAxis((None, None))] * (len(names.grid) - 1)
+        super().__init__(own, (*whole, WholeAxis((size, size // 2 + 1))), names.is_free)
+        self.norm, self.centered = norm, centered
+
+    @property
+    def n_points(self) -> int:
+        """Length of the dimension of which half the spectrum is kept."""
+        return int(self._axes[-1].lengths[0] or 0)
+
+    @staticmethod
+    def fn(linop: RealFFT, x: Tensor, /) -> Tensor:
+        """Return half the spectrum of Re x."""
+        axes, x = linop._places[0], _real_float(x)
+        if not x.numel():  # an empty batch, which not every library of transforms accepts
+            return as_complex(x.narrow(axes[-1], 0, linop.n_points // 2 + 1))
+        x = torch.fft.ifftshift(x, dim=axes) if linop.centered else x
+        y: Tensor = torch.fft.rfftn(x, dim=axes, norm=linop.norm)
+        others = axes[:-1] if linop.centered else ()
+        centred: Tensor = torch.fft.fftshift(y, dim=others) if others else y
+        return centred
+
+    @staticmethod
+    def adj_fn(linop: RealFFT, x: Tensor, /) -> Tensor:
+        """Return the real signal of which each k that is kept gives its part once."""
+        axes, n, norm = linop._places[1], linop.n_points, ADJOINT_NORM[linop.norm]
+        (*others, last), y = axes, as_complex(x)
+        if not y.numel():
+            return y.real.index_select(last, torch.zeros(n, dtype=torch.long, device=y.device))
+        if others:
+            y = torch.fft.ifftshift(y, dim=others) if linop.centered else y
+            y = torch.fft.ifftn(y, dim=others, norm=norm)
+        signal = real_signal(y.movedim(last, -1), n, norm).movedim(-1, last)
+        centred: Tensor = torch.fft.fftshift(signal, dim=axes) if linop.centered else signal
+        return centred
+
+    @staticmethod
+    def normal_fn(linop: RealFFT, x: Tensor, /) -> Tensor:
+        """Return s^2 N times half of Re x and of its parts of k = 0 and, for even N, k = N / 2."""
+        axes, x = linop._places[0], _real_float(x)
+        if not x.numel():
+            return x
+        points = torch.Size([x.shape[axis] for axis in axes]).numel()
+        scale = {"ortho": 1.0, "backward": points, "forward": 1 / points}[linop.norm]
+        return scale * normal_of_half(x.movedim(axes[-1], -1)).movedim(-1, axes[-1])
+
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
+        is_of_grid = any(dim in dims for dims in self.axis_dims)
+        return "a Fourier transform mixes all of its grid" if is_of_grid else None
+
+    def own_normal(self) -> NamedLinop:
+        """Return the normal operator in closed form."""
+        if self.normal_fn is NamedLinop.normal_fn:  # of the adjoint there is none
+            return super().own_normal()
+        return Normal(linked(self), NamedShape(self.ishape))
+
+
+def _real_float(x: Tensor) -> Tensor:
+    """Return Re x; integers in torch's default dtype."""
+    is_number = x.is_floating_point() or x.is_complex()
+    return real_part(x) if is_number else x.to(torch.get_default_dtype())
