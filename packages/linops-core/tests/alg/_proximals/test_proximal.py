@@ -407,3 +407,12 @@ def test_solvers_refuse_what_is_no_proximal_map(
 def test_solvers_take_maps_that_do_not_say_their_arguments() -> None:
     y = torch.ones(2)
     assert fista(Diagonal(y, ("N",)), y, lambda *given: given[0]).allclose(y)
+
+
+@pytest.mark.parametrize("large", [1e6, 3e7])
+@pytest.mark.parametrize("make", [simplex, l1_ball])
+def test_entries_may_be_large_against_their_sum(make: Any, large: float) -> None:
+    found = make(1.0)(torch.full((2, 4), large), 1.0)
+    torch.testing.assert_close(found, torch.full((2, 4), 0.125))
+    rows = make(1.0, dim=-1)(torch.full((2, 4), large), 1.0)
+    torch.testing.assert_close(rows, torch.full((2, 4), 0.25))

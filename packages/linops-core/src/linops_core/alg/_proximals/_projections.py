@@ -96,8 +96,8 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
         size = wide.abs()
         axes = axes_of("l1_ball", dims, size)
         is_inside = size.sum(axes, keepdim=True) <= radius
-        rest = (size - _level(size, radius, axes)).clamp(min=0)
-        shrunk = wide * (rest / size.clamp(min=torch.finfo(size.dtype).tiny))
+        rest = _above_level(size, radius, axes)
+        shrunk = wide / size.clamp(min=torch.finfo(size.dtype).tiny) * rest
         return narrowed(torch.where(is_inside, wide, shrunk), z.dtype)
 
     return proximal
@@ -123,19 +123,21 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
             raise TypeError(f"simplex: x must be real, got {z.dtype}")
         wide = widened(z)
         axes = axes_of("simplex", dims, wide)
-        return narrowed((wide - _level(wide, total, axes)).clamp(min=0), z.dtype)
+        return narrowed(_above_level(wide, total, axes), z.dtype)
 
     return proximal
 
 
-def _level(x: Tensor, total: float, axes: tuple[int, ...]) -> Tensor:
-    """Return the level above which the entries of x, along some axes, have a given sum."""
-    moved = x.movedim(axes, tuple(range(-len(axes), 0))) if axes else x.unsqueeze(-1)
+def _above_level(x: Tensor, total: float, axes: tuple[int, ...]) -> Tensor:
+    """Return how far entries are above a level: along some axes, that makes a given sum."""
+    last_axes = tuple(range(-len(axes), 0))
+    moved = x.movedim(axes, last_axes) if axes else x.unsqueeze(-1)
     flat = moved.flatten(-max(len(axes), 1))
-    highest = flat.amax(-1, keepdim=True)
-    falling = (flat - highest).sort(-1, descending=True).values  # from 0 on, which cancels less
+    # From the highest entry, which may be large against the total.
+    below = flat - flat.amax(-1, keepdim=True)
+    falling = below.sort(-1, descending=True).values
     counts = torch.arange(1, flat.shape[-1] + 1, device=x.device)
     levels = (falling.cumsum(-1) - total) / counts
     last = (falling > levels).sum(-1, keepdim=True).clamp(min=1) - 1
-    level = highest + levels.gather(-1, last)
-    return level.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])
+    above = (below - levels.gather(-1, last)).clamp(min=0).reshape(moved.shape)
+    return above.movedim(last_axes, axes) if axes else above.squeeze(-1)
