@@ -140,6 +140,12 @@ def test_sizes_may_be_of_any_integral_type() -> None:
     assert A(torch.ones(4, 4)).shape == (2, 3) and type(A.size("D")) is int
 
 
+def test_there_may_be_no_images() -> None:
+    A = ParallelBeam(torch.zeros(2), 3, (5, 4))
+    assert A(torch.ones(0, 5, 4)).shape == (0, 2, 3)
+    assert A.N(torch.ones(0, 5, 4)).shape == (0, 5, 4)
+
+
 def test_there_may_be_no_angles() -> None:
     A = ParallelBeam(torch.zeros(0), 3, (5, 4))
     assert A(torch.ones(2, 5, 4)).shape == (2, 0, 3)

@@ -89,6 +89,8 @@ class Beam(Protocol):
 
 def line_integrals(x: Tensor, beam: Beam) -> Tensor:
     """Return the line integrals of real images (B, N0, N1), (B, A, D)."""
+    if not x.numel():
+        return x.new_zeros(len(x), len(beam.angles), beam.n_detectors)
     size0, size1 = x.shape[1:]
     longest = max(size0, size1)
     width = longest + 3
@@ -116,7 +118,7 @@ def line_integrals(x: Tensor, beam: Beam) -> Tensor:
                 own = torch.stack([_interpolated(one, index, weight).sum(0) for one in values])
             sums.append((own * length).unsqueeze(1))
         parts.append(torch.cat(sums, 1))
-    return torch.cat(parts) if parts else x.new_zeros(0, len(beam.angles), beam.n_detectors)
+    return torch.cat(parts)
 
 
 def _paths(
