@@ -72,7 +72,8 @@ def assemble(
     if len(tiles) == 1:
         return tiles[0]
     grid = np.empty(linops.shape, dtype=object)
-    grid.flat[:] = tiles
+    for position, tile in zip(np.ndindex(linops.shape), tiles, strict=True):
+        grid[position] = tile  # one by one, as a composition is a sequence of operands
     pieces = {}
     for axis, dim in enumerate(dims):
         if grid.shape[axis] > 1 and (along := _slices(dim, grid, axis, (lengths or {}).get(dim))):

@@ -138,9 +138,12 @@ class InterpolationTable:
         with torch.inference_mode(False), torch.no_grad():
             points, sorted_weights = torch.empty_like(columns), torch.empty_like(weights)
             ends = begins.new_zeros(self._n + 1)
-            if not isinstance(columns, FakeTensor):  # which has no rows to be sorted by
-                self._sort(points, sorted_weights)
-                torch.cumsum(columns.bincount(minlength=self._n), 0, out=ends[1:])
+            self._sort(points, sorted_weights)
+            if isinstance(columns, FakeTensor):  # which has no values to be counted
+                counts = begins.new_empty(self._n, dtype=torch.int64)
+            else:
+                counts = columns.bincount(minlength=self._n)
+            torch.cumsum(counts, 0, out=ends[1:])
         _wait_for(weights)
         return Rows(points, sorted_weights, ends)
 
@@ -156,7 +159,10 @@ class InterpolationTable:
         block = n_last * max(1, n_rows * _STEP // columns.numel())
         blocks, runs = (columns[:, 0] // block).sort(stable=True)
         numbers = torch.arange(-(-self._n // block) + 1, dtype=blocks.dtype, device=blocks.device)
-        cuts = torch.searchsorted(blocks, numbers).tolist()
+        if isinstance(blocks, FakeTensor):  # as if points were spread evenly
+            cuts = [len(runs) * number // (len(numbers) - 1) for number in range(len(numbers))]
+        else:
+            cuts = torch.searchsorted(blocks, numbers).tolist()
         dtype = torch.int16 if block <= 2**15 else columns.dtype
         for number, (start, stop) in enumerate(pairwise(cuts)):
             some, at = runs[start:stop], slice(start * n_run, stop * n_run)
