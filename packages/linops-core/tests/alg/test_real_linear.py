@@ -24,9 +24,13 @@ from linops_core.alg import (
     estimate_diagonal,
     estimate_trace,
     fista,
+    gmres,
+    irls,
     l2_squared,
     lsmr,
     lsqr,
+    minres,
+    omp,
     operator_norm,
     pdhg,
     power_method,
@@ -189,6 +193,9 @@ def test_what_needs_a_complex_matrix_is_refused() -> None:
     for estimate in (estimate_trace, estimate_diagonal):
         with pytest.raises(ValueError, match="A must be linear over complex numbers, because the"):
             estimate(A)
+    for solve in (gmres, minres, omp):
+        with pytest.raises(ValueError, match=f"{solve.__name__}: A must be linear over complex"):
+            solve(A, values(3))
     found = estimate_trace(RealForm(A), 2000).value
     expected = RealForm(A).to_dense().trace()
     assert abs(found - expected) < 0.1 * expected
@@ -200,3 +207,10 @@ def test_a_function_says_by_a_simple_linop_that_it_is_linear_over_the_reals_only
     y = values(3)
     x = conjugate_gradients(function, y, gtol=1e-12, ltol=0.0, max_num_iters=100)
     torch.testing.assert_close(A(x) + x, y)
+
+
+def test_weighted_least_squares_are_those_of_the_real_matrix() -> None:
+    A, y = tall(), values(4)
+    options = {"p": 2.0, "tol": 1e-10, "max_cg_iters": 100}
+    found = irls(A, y, **options)  # type: ignore[arg-type]
+    torch.testing.assert_close(parts(found), torch.linalg.pinv(RealForm(A).to_dense()) @ parts(y))

@@ -37,7 +37,7 @@ def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
 
 def _diagonalised(linop: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
     """Return a unitary U and a D that multiplies element by element, where A^H A is U^H D U."""
-    if not getattr(linop, "is_complex_linear", True):
+    if not linop.is_complex_linear:
         raise ValueError(
             f"{linop.signature}: (A.N + lam I)^-1 must have a closed form, got an operator that is "
             "linear over the reals only, and may treat real and imaginary parts differently; use "

@@ -50,7 +50,7 @@ class DCT(GridOperator[AxisMap]):
     Examples
     --------
     >>> A = DCT(("Nx",))
-    >>> A(torch.ones(4))
+    >>> A(torch.ones(4)).round(decimals=5).abs()
     tensor([2., 0., 0., 0.])
     """
 

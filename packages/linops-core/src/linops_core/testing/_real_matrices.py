@@ -20,8 +20,8 @@ def real_matrix(M: Tensor, of_conjugate: Tensor | None = None) -> Tensor:
     Examples
     --------
     >>> real_matrix(torch.tensor([[2j]]))
-    tensor([[0., -2.],
-            [2., 0.]])
+    tensor([[ 0., -2.],
+            [ 2.,  0.]])
     """
     if not M.is_complex():
         return M

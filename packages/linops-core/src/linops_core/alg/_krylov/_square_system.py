@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._shared._checks import (
     Operator,
+    check_complex_linear,
     check_count,
     check_like,
     check_vector,
@@ -34,6 +35,7 @@ class SquareSystem:
     """A x = y in a unit in which y is near 1; the residual of x is kept, as computed anew."""
 
     def __init__(self, owner: str, A: Operator, y: Tensor, x0: Tensor | None, tol: float) -> None:
+        check_complex_linear(owner, A, "the basis of its powers is a complex one")
         self.owner, self.tol, self.dtype = owner, tol, y.dtype
         self.A = applied_in_half(owner, A, y.dtype)
         residual = widened(y) if x0 is None else widened(y) - self.A(widened(x0))

@@ -116,7 +116,8 @@ def irls(
         def normal(x: Tensor) -> Tensor:
             return torch.add(pair.adjoint(weights * pair.forward(x)), x, alpha=damping)
 
-        run = Run(normal, None, BatchedVectors(), target, x, (gtol, 0.0), pair.dtype)
+        vectors = BatchedVectors(has_complex_products=pair.is_complex_linear)
+        run = Run(normal, None, vectors, target, x, (gtol, 0.0), pair.dtype)
         return run.solve(Progress(_NAME, max_cg_iters))
 
     def result(x: Tensor) -> Tensor:

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
+from .._shared._checks import (
+    Operator,
+    check_complex_linear,
+    check_count,
+    check_like,
+    check_vector,
+    checked_number,
+)
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason
 from .._shared._vectors import inner, magnitudes, unit_of
@@ -67,6 +74,7 @@ def omp(
     check_vector(_NAME, "y", y)
     check_count(_NAME, "max_num_iters", max_num_iters)
     tol = checked_number(_NAME, "tol", tol)
+    check_complex_linear(_NAME, A, "entries of x are chosen with their phases")
     pair = OperatorPair(_NAME, A, adjoint, y.dtype)
     unit = unit_of(_NAME, widened(y))
     pursuit = Pursuit(pair, widened(y) / unit, tol, column_norms)
