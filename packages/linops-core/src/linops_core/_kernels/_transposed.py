@@ -56,14 +56,18 @@ def _vector_jacobian_product(
     function: Function, x: Tensor, y: Tensor, is_complex_linear: bool
 ) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]:
     """Return what the function makes of zeros, and the product."""
-    vjp = torch.func.vjp
     if not is_complex_linear:
         try:
-            return vjp(function, as_complex(x))  # type: ignore[return-value] # two without aux
+            return _vjp(function, as_complex(x))
         except REFUSALS:
-            return vjp(function, x)  # type: ignore[return-value]
+            return _vjp(function, x)
     if not y.is_complex():
-        found = vjp(function, x)
+        found = _vjp(function, x)
         if not found[0].is_complex():
-            return found  # type: ignore[return-value]
-    return vjp(function, as_complex(x))  # type: ignore[return-value]
+            return found
+    return _vjp(function, as_complex(x))
+
+
+def _vjp(function: Function, x: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]:
+    image, back = torch.func.vjp(function, x)[:2]
+    return image, back

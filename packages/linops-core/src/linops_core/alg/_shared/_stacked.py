@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -119,7 +119,7 @@ def stacked(
 def one_vector(owner: str, name: str, y: Vectors, A: Operator) -> Tensor:
     """Return an output of A as one vector: a sequence where A is several operators."""
     if not isinstance(A, StackedOperators):
-        return y  # type: ignore[return-value] # which is checked as one
+        return cast(Tensor, y)  # which is checked as one
     parts = of_each(owner, name, y, A, "tensor")
     for number, part in enumerate(parts):
         check_vector(owner, f"{name}[{number}]", part)
