@@ -81,4 +81,5 @@ OTHERS = [*dir(builtins), *sys.stdlib_module_names, "hypothesis", "numpy", "np",
 nitpick_ignore_regex = [
     (r"py:.*", rf"({'|'.join(OTHERS)})(\..*)?"),
     (r"py:class", rf"(?!({'|'.join(OURS)})\.).*"),
+    (r"py:class", r".*\.T"),  # a type variable
 ]

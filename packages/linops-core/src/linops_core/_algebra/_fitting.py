@@ -81,6 +81,12 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
             "Nothing says in which order these stand: give one of the operators shape=, all "
             "dimensions in their order."
         )
+    is_in_place = all(linop.ishape == linop.oshape for linop in (before, after))
+    if is_in_place and not {*returned} & {*expected}:
+        return (
+            "Nothing says in which order these stand: name all dimensions in both, or compose "
+            f"{before.name} with what comes before it first, as in A @ (B @ C)."
+        )
     if len(returned) == len(expected):
         names = {str(a): str(b) for a, b in zip(returned, expected, strict=True) if a != b}
         if names and not {*names.values()} & {*map(str, before.dims)}:
@@ -96,10 +102,18 @@ def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
     if others[len(others) - len(own) :] == own:
         return f"Did you mean {linop.name} with ({_quoted((ELLIPSES, *own))})?"
     more = [dim for dim in others if dim not in own]
-    return (
-        f"Did you mean {linop.name} with dims=({_quoted(own)}), or with ({_text(more)}) among its "
-        "dimensions?"
-    )
+    if hasattr(linop, "_is_free"):  # an operator on a grid, which takes dims=
+        return (
+            f"Did you mean {linop.name} with dims=({_quoted(own)}), or with ({_text(more)}) among "
+            "its dimensions?"
+        )
+    in_order = [dim for dim in others if dim in own]
+    if in_order != [*own]:
+        return (
+            f"There they stand in another order, ({_text(in_order)}): make {linop.name} with this "
+            "order, and permute its weight."
+        )
+    return f"Did you mean {linop.name} with ({_quoted(others)})?"
 
 
 def _is_free(linop: NamedLinop) -> bool:

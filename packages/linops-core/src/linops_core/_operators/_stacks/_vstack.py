@@ -109,8 +109,8 @@ class VStack(FlatSideBySide):
     The output is one tensor. Its first dimensions are those that are a batch in every operand, such
     as slices Nz; all others of each output are merged, in their order, and stand one after the
     other along the last dimension. So solvers and algebra work as on any operator.
-    :meth:`blocks` takes an output apart into views in the shapes that the operands return, and
-    :meth:`from_blocks` puts one together.
+    ``blocks`` takes an output apart into views in the shapes that the operands return, and
+    ``from_blocks`` puts one together.
 
     The normal is the sum :math:`\sum_k |w_k|^2 A_k^H A_k` of the normals of the operands, each in
     closed form where it has one. The operator can be sliced along the batch dimensions, along
@@ -178,7 +178,7 @@ class HStack(FlatSideBySide):
     r"""Operators with inputs of any shapes and one output: :math:`(x_k)_k \mapsto \sum_k w_k A_k x_k`.
 
     The adjoint is the :class:`VStack` of the adjoints: what is said there of the output holds here
-    of the input. :meth:`from_blocks` makes an input of those of the operands, and :meth:`blocks`
+    of the input. ``from_blocks`` makes an input of those of the operands, and ``blocks``
     takes one apart.
 
     Parameters
