@@ -25,5 +25,7 @@ def test_the_size_of_a_batch_compiles_nothing_anew(name: str) -> None:
         for n_batches in (3, 4, 7):
             x = torch.randn(n_batches, 8, 8)
             torch._dynamo.mark_dynamic(x, 0)
-            torch.testing.assert_close(graph(x), A(x), rtol=1e-4, atol=1e-4)
+            y = A(x)
+            rounding = 1e-5 * float(y.abs().max())
+            torch.testing.assert_close(graph(x), y, rtol=1e-4, atol=rounding)
     assert counter.frame_count == 1

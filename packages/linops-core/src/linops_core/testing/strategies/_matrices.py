@@ -43,10 +43,10 @@ def diagonals(draw: st.DrawFn, where: Spaces) -> Known:
 
 @leaf(between(same_space))
 def diagonal_powers(draw: st.DrawFn, where: Spaces) -> Known:
-    """Powers of a Diagonal, of real and complex weights, not negative real ones."""
+    """Powers of a Diagonal of complex weights, so that any others may be put in their place."""
     dims = draw(st.permutations(where.ishape))[: draw(st.integers(0, 3))]
     values = draw(complex_values(where.lengths(dims)))
-    weight = values.abs() + 1 if draw(st.booleans()) else values + 0.25
+    weight = values.abs() + (1 + 0j) if draw(st.booleans()) else values + 0.25
     exponents = draw(st.lists(st.sampled_from([0.5, 1.5, 0.3]), min_size=1, max_size=2))
     linop: NamedLinop = Diagonal.from_weight(weight, dims, hidden(draw, where.ishape, dims))
     for exponent in exponents:
