@@ -348,7 +348,8 @@ def test_a_neighbour_says_where_the_grid_stands() -> None:
         ),
     ]:
         A, B = free @ D, (D @ free.H).H
-        assert A.shape == B.shape == whole.shape
+        assert A.ishape == B.ishape == whole.ishape
+        assert A.oshape == B.oshape == whole.oshape
         torch.testing.assert_close(A(x), whole(x))
         torch.testing.assert_close(B(x), whole(x))
         torch.testing.assert_close(A.N(x), whole.H(whole(x)))
