@@ -19,3 +19,9 @@ def ranks(request: pytest.FixtureRequest) -> Iterator[Ranked]:
 def two() -> Iterator[Ranked]:
     with ranks_in_threads(2) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def four() -> Iterator[Ranked]:
+    with ranks_in_threads(4) as found:
+        yield found

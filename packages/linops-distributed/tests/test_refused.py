@@ -238,3 +238,52 @@ def test_a_copy_has_the_same_connections(two: Ranked) -> None:
         torch.testing.assert_close(A.full_output(A(torch.ones(2))), torch.arange(1.0, 5))
 
     two.run(program)
+
+
+def calls_in_another_order(ranks: Ranked, n_rows: int, ordered: bool, rank: int) -> None:
+    """Two operators whose sums have the same length, after both have been called in order."""
+    weights = torch.ones(n_rows, 4), 2 * torch.ones(n_rows, 4)
+    A, B = (
+        distribute_linop(
+            Dense(weight, ("M", "N"), ("N",), ("M",)), ranks.mesh(r=4), {"N": "r"}, ordered=ordered
+        )
+        for weight in weights
+    )
+    x = torch.ones(1)
+    for linop in (A, B):
+        linop(x)
+    for linop in (B, A) if rank == 2 else (A, B):
+        linop(x)
+
+
+# The mark of a step rides with the smaller one, and goes before the larger one.
+@pytest.mark.parametrize("n_rows", [3, 2**18 + 1])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_calls_in_another_order_on_one_rank(four: Ranked, n_rows: int, ordered: bool) -> None:
+    for error in errors(four, lambda rank: calls_in_another_order(four, n_rows, ordered, rank)):
+        assert "calls must be the same on all ranks, got the sum of the output of" in str(error)
+        assert "on rank 0, 1, 3" in str(error) and "on rank 2" in str(error)
+
+
+def test_an_adjoint_in_the_place_of_an_operator_with_the_same_names(two: Ranked) -> None:
+    def program(rank: int) -> None:
+        weight = torch.arange(4.0).reshape(2, 2)
+        inner = Dense(weight, ("N", "L"), ("L",), ("N",)) @ Dense(
+            weight, ("L", "N"), ("N",), ("L",)
+        )
+        A = distribute_linop(inner, two.mesh(r=2), {"L": "r"})
+        x = torch.ones(2)
+        A(x), A.H(x), A.conj()(x), A.N(x)
+        (A.H if rank else A)(x)
+
+    for error in errors(two, program):
+        assert "calls must be the same on all ranks" in str(error)
+
+
+def test_a_first_call_in_the_place_of_another(two: Ranked) -> None:
+    def program(rank: int) -> None:
+        A, B = made_by(two), made_by(two)
+        (B if rank else A)(torch.ones(2))
+
+    for error in errors(two, program):
+        assert "calls must be the same on all ranks, got dtype, shape and gradient" in str(error)

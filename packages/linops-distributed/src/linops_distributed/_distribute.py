@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, cast
 
 from linops_core import NamedLinop
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 _NAME = "distribute_linop"
+_SERIALS = count()  # of operators; the numbers of the first rank of their mesh count
 
 
 def distribute_linop(
@@ -92,9 +94,9 @@ def distribute_linop(
     specs = _checked_specs(batch_specs)
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if scatter_from is not None:
-        if scatter_from not in ranks.members():
+        if scatter_from not in ranks.numbers:
             raise ValueError(
-                f"{_NAME}: scatter_from must be a rank of the mesh, one of {ranks.members()}, "
+                f"{_NAME}: scatter_from must be a rank of the mesh, one of {[*ranks.numbers]}, "
                 f"got {scatter_from!r}"
             )
         share = scattered(linop, scatter_from, ranks, pairs, known, _NAME)  # type: ignore[arg-type]
@@ -114,7 +116,10 @@ def distribute_linop(
     lengths = {dim: cut.length for dim, cut in sharding.cuts.items()}
     owner = f"{_NAME}: {share.source.signature}"
     options = known, ordered, [dict(spec.batch_sizes) for spec in specs]
-    ranks.agree((facts, pairs, lengths, *options), owner, "operator and placement")
+    what = "operator and placement"
+    told = ranks.told((next(_SERIALS), (facts, pairs, lengths, *options)), _NAME, what)
+    ranks.check_same([one for _, one in told], owner, what)
+    ranks.serial = told[0][0]
     if specs and not sharding.is_empty:
         tile = create_batched_linop(tile, specs, sizes=_sizes_inside(tile, known, sharding))
     given = {dim: size for dim, size in known.items() if dim not in sharding.cuts}
@@ -134,7 +139,7 @@ def _ranks_of(mesh: DeviceMesh, ordered: bool) -> Ranks:
         )
     if mesh.get_coordinate() is None:
         raise ValueError(f"{_NAME}: this rank must be in the mesh, got {mesh}")
-    return Ranks(mesh, mesh.get_rank(), ordered)
+    return Ranks.of(mesh, ordered)
 
 
 def _checked_placement(

@@ -42,6 +42,7 @@ class DistributedLinop(Tiled):
     """
 
     _agreed: dict[object, tuple[torch.dtype, tuple[int, ...]]]
+    _derived = frozenset[str]()
 
     def __init__(
         self,
@@ -71,6 +72,11 @@ class DistributedLinop(Tiled):
         """Return what ``repr`` says: the rank and its share."""
         pieces = ", ".join(f"{dim} {p.start}:{p.stop}" for dim, p in self.window.items())
         return f"rank {self.ranks.rank} of {self.ranks.size(self.ranks.names)}: {pieces}"
+
+    @property
+    def step_owner(self) -> str:
+        """What is said of it where ranks meet: an adjoint may have the names of the operator."""
+        return ", ".join([self.signature, *sorted(self._derived)])
 
     # Whole vectors, and DTensors
 
@@ -124,9 +130,10 @@ class DistributedLinop(Tiled):
         from torch.distributed.tensor import DTensor
 
         wanted, given = _of_ndim(self.input_placements, x.ndim), _of_ndim(x.placements, x.ndim)
-        if x.device_mesh != self.ranks.mesh or given != wanted:
+        mesh = self.ranks.mesh
+        if mesh is None or x.device_mesh != mesh or given != wanted:
             raise ValueError(
-                f"{self.signature}: a DTensor must be on the mesh {self.ranks.mesh} with "
+                f"{self.signature}: a DTensor must be on the mesh {mesh} with "
                 f"placements {wanted}, got {x.device_mesh} with {given}; see redistribute"
             )
         y = self(x.to_local(grad_placements=wanted))
@@ -134,7 +141,7 @@ class DistributedLinop(Tiled):
         strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
         return DTensor.from_local(
             y,
-            self.ranks.mesh,
+            mesh,
             _of_ndim(self.output_placements, y.ndim),
             run_check=False,
             shape=torch.Size(shape),
@@ -152,7 +159,7 @@ class DistributedLinop(Tiled):
         shape = self.sharding.whole_shape(x.shape, self.ishape)
         call = str(x.dtype), shape, records and x.requires_grad, records
         if call not in self._calls:
-            self.ranks.agree(call, self.signature, "dtype, shape and gradient of the input")
+            self.ranks.agree(call, self.step_owner, "dtype, shape and gradient of the input")
             self._calls.add(call)
         try:
             return self._recorded(x) if records else self._written(x)
@@ -195,26 +202,26 @@ class DistributedLinop(Tiled):
         if key in self._agreed:
             y = compute()
         else:
-            y = self.ranks.attempted(compute, self.signature, what)
+            y = self.ranks.attempted(compute, self.step_owner, what)
             self._agreed[key] = self._agreement(key, y, names, what)
         if not work.collects:
             return None
         if y is None:
             dtype, whole = self._agreed[key]
             y = work.tensors[0].new_zeros(self.sharding.local_shape(whole, names), dtype=dtype)
-        return self.ranks.sum(y, dims, self.signature, what)
+        return self.ranks.sum(y, dims, self.step_owner, what)
 
     def _agreement(
         self, key: object, y: Tensor | None, names: tuple[NamedDimension, ...], what: str
     ) -> tuple[torch.dtype, tuple[int, ...]]:
         """Return the dtype and the whole shape of a result, which must be the same on all ranks."""
         own = None if y is None else (y.dtype, self.sharding.whole_shape(y.shape, names))
-        told = self.ranks.told((key, own), self.signature, what)
-        self.ranks.check_same([one for one, _ in told], self.signature, what)
+        told = self.ranks.told((key, own), self.step_owner, what)
+        self.ranks.check_same([one for one, _ in told], self.step_owner, what)
         found = next((result for _, result in told if result is not None), None)
         self.ranks.check_same(
             [found if result is None else result for _, result in told],
-            self.signature,
+            self.step_owner,
             f"dtype and shape of {what}",
         )
         return found or (torch.float32, ())
@@ -232,7 +239,7 @@ class DistributedLinop(Tiled):
                     f"{self.signature}: gradients must not flow through the steps of a solver over "
                     "ranks; give implicit=True, or use torch.no_grad()"
                 )
-            return self.ranks.sum(numbers, dims, self.signature, "inner products")
+            return self.ranks.sum(numbers, dims, self.step_owner, "inner products")
 
         return Totals(add)
 
@@ -248,7 +255,7 @@ class DistributedLinop(Tiled):
         dims = [self.sharding.used] * len(weights)
 
         def summed(x: Tensor, dims: Sequence[str], what: str) -> Tensor:
-            return self.ranks.sum(x, dims, self.signature, what)
+            return self.ranks.sum(x, dims, self.step_owner, what)
 
         return RankCopies(self.tiles, weights, dims, summed, self.signature)
 
@@ -265,13 +272,26 @@ class DistributedLinop(Tiled):
             other._sharding = self.sharding.renamed(names)
         return other
 
+    def adjoint(self) -> NamedLinop:
+        """Return the adjoint, part by part."""
+        return self._marked(super().adjoint(), "adjoint")
+
+    def conj(self) -> NamedLinop:
+        """Return the conjugate, part by part."""
+        return self._marked(super().conj(), "conjugate")
+
+    def _marked(self, other: NamedLinop, how: str) -> NamedLinop:
+        if isinstance(other, DistributedLinop):
+            other._derived = self._derived ^ {how}
+        return other
+
     def own_normal(self) -> NamedLinop:
         """Return the normal operator: of the normals of the parts, if outputs are not summed."""
         if self.sharding.absent_from(self.oshape):
             return NamedLinop.own_normal(self)
         # By the same names on all ranks, whatever their parts are.
         normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)
-        return self.with_tiles(normals)
+        return self._marked(self.with_tiles(normals), "normal")
 
     def without_fftshift(self, dims: object) -> NamedLinop | None:
         """Return None: what one rank can leave out another may not."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar
+from math import prod
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -16,6 +19,14 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 T = TypeVar("T")
+
+# A message of more bytes than this takes so long that one more, of a few numbers, does not matter;
+# to copy one of fewer bytes takes less time than one more message.
+_RIDES = 2**20
+
+
+class OrderError(RuntimeError):
+    """Ranks meet at different steps."""
 
 
 @dataclass(frozen=True)
@@ -32,37 +43,57 @@ class Sent:
 
 @dataclass(eq=False)
 class Ranks:
-    """A mesh, from the view of one rank.
+    """The ranks of a mesh, from the view of one of them.
 
     Every collective is within a step that has a name. An error of the transport says it, with the
     operator and the rank: a rank that does not come is an error after the timeout of the group.
+    Ranks that meet at different steps find out, and nothing is summed.
     """
 
-    mesh: DeviceMesh
-    rank: int
-    """The number of this rank, of all."""
+    sizes: Mapping[str, int]
+    """The dimensions of the mesh, and how many ranks there are along each."""
+    at: Mapping[str, int]
+    """The index of this rank along each of them."""
+    numbers: Sequence[int]
+    """The numbers of all ranks of the mesh, in its order."""
     ordered: bool = False
+    mesh: DeviceMesh | None = None
+    """What connects the ranks; without it, what would be sent is only noted."""
     log: list[Sent] | None = None
     """Where to write down what is sent, if anybody wants to know."""
+    serial: int = 0
+    """The number of the operator that was distributed; the same on all ranks."""
     _groups: dict[tuple[str, ...], dist.ProcessGroup] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, mesh: DeviceMesh, ordered: bool = False) -> Self:
+        """Return the ranks of a mesh with names, in which this process has a rank."""
+        names = mesh.mesh_dim_names or ()
+        sizes = dict(zip(names, mesh.shape, strict=True))
+        at = dict(zip(names, mesh.get_coordinate() or (), strict=True))
+        return cls(sizes, at, mesh.mesh.flatten().tolist(), ordered, mesh)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The dimensions of the mesh."""
-        return tuple(self.mesh.mesh_dim_names or ())
+        return tuple(self.sizes)
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank, of all."""
+        number = 0
+        for name, size in self.sizes.items():
+            number = number * size + self.at[name]
+        return self.numbers[number]
 
     def size(self, dims: Sequence[str]) -> int:
         """Return how many ranks differ along these dimensions."""
-        sizes = dict(zip(self.names, self.mesh.shape, strict=True))
-        found = 1
-        for dim in dims:
-            found *= sizes[dim]
-        return found
+        return prod(self.sizes[dim] for dim in dims)
 
     def prepare(self, dims: Sequence[str]) -> None:
         """Make the group of the ranks that differ along these dimensions; all ranks call it."""
         dims = tuple(dims)
-        if dims and dims not in self._groups:
+        if self.mesh is not None and dims and dims not in self._groups:
             if len(dims) == 1:
                 group = self.mesh.get_group(dims[0])
             else:
@@ -84,6 +115,8 @@ class Ranks:
         """Say the operator, the rank and the step in an error of the transport."""
         try:
             yield
+        except OrderError:
+            raise
         except (RuntimeError, EOFError, ValueError) as error:
             raise RuntimeError(
                 f"{owner}: {what} must be reached by all {self.size(dims)} ranks along "
@@ -97,13 +130,22 @@ class Ranks:
             return x
         x = x.resolve_conj().resolve_neg().contiguous()
         flat = (torch.view_as_real(x) if x.is_complex() else x).view(-1)
-        group, n_ranks = self._groups[tuple(dims)], self.size(dims)
-        self._note(what, "ordered sum" if self.ordered else "sum", dims, flat)
-        with self.step(owner, what, dims):
+        kind = "ordered sum" if self.ordered else "sum"
+        rides = flat.nbytes <= _RIDES
+
+        def send(group: dist.ProcessGroup) -> None:
+            mark = _mark(step, flat.device)
+            marked = torch.cat([flat, mark.to(flat.dtype)]) if rides else flat
             if self.ordered:
-                _ordered_sum(flat, n_ranks, group)
+                _ordered_sum(marked, self.size(dims), group)
             else:
-                dist.all_reduce(flat, group=group)
+                dist.all_reduce(marked, group=group)
+            if rides:
+                self._check_marks(marked[len(flat) :], mark, group, step, owner)
+                flat.copy_(marked[: len(flat)])
+
+        step = f"{self._step_name(owner, what)}: {kind} of {len(flat)} numbers of {flat.dtype}"
+        self.collective(send, flat, kind, dims, owner, what, step if not rides else None)
         return x
 
     def joined(
@@ -117,30 +159,88 @@ class Ranks:
         padded[: len(rows)] = rows
         found = padded.new_empty((len(lengths) * len(padded), *rows.shape[1:]))
         pair = [torch.view_as_real(t) if t.is_complex() else t for t in (found, padded)]
-        self._note(what, "gather", (dim,), pair[1])
-        with self.step(owner, what, (dim,)):
-            dist.all_gather_single(pair[0], pair[1], group=self._groups[(dim,)])
+
+        def send(group: dist.ProcessGroup) -> None:
+            dist.all_gather_single(pair[0], pair[1], group=group)
+
+        step = f"{self._step_name(owner, what)}: gather of {tuple(padded.shape)} of {padded.dtype}"
+        self.collective(send, pair[1], "gather", (dim,), owner, what, step)
         parts = found.split(len(padded))
         whole = torch.cat([part[:n] for part, n in zip(parts, lengths, strict=True)])
         return whole.movedim(0, axis)
 
+    def collective(
+        self,
+        send: Callable[[dist.ProcessGroup], object],
+        sent: Tensor,
+        kind: str,
+        dims: Sequence[str],
+        owner: str,
+        what: str,
+        step: str | None,
+    ) -> None:
+        """Have ranks send to each other, and note it: all that operators send goes through here.
+
+        Parameters
+        ----------
+        send : function of a process group
+            It calls torch.distributed; not called where ranks are not connected.
+        sent : Tensor
+            Whose bytes are counted.
+        kind, dims
+            What is done with it, and along which dimensions of the mesh.
+        owner, what : str
+            The operator and the step, for errors.
+        step : str or None
+            What must be the same on all ranks, which is looked at before; None where ``send`` does.
+        """
+        dims = tuple(dims)
+        if self.log is not None:
+            self.log.append(Sent(what, kind, dims, self.size(dims), sent.nbytes))
+        if self.mesh is None:
+            return
+        group = self._groups[dims]
+        with self.step(owner, what, dims):
+            if step is not None:
+                mark = _mark(step, sent.device)
+                marks = mark.clone()
+                dist.all_reduce(marks, group=group)
+                self._check_marks(marks, mark, group, step, owner)
+            send(group)
+
+    def _step_name(self, owner: str, what: str) -> str:
+        """Return what is the same on ranks that are at the same step, and only there."""
+        return f"{what} of {owner} (operator {self.serial})"
+
+    def _check_marks(
+        self, total: Tensor, mark: Tensor, group: dist.ProcessGroup, step: str, owner: str
+    ) -> None:
+        """Refuse a sum of marks to which another rank has added where this one has not."""
+        is_right = (total * (1 - mark) == 0).all()
+        if not is_right.is_cpu:
+            torch._assert_async(is_right, f"all ranks must be at the same step, got {step}")
+        elif not is_right:
+            found: list[str | None] = [None] * group.size()
+            dist.all_gather_object(found, step, group=group)
+            members = dist.get_process_group_ranks(group)
+            raise OrderError(_differing(members, found, f"{owner}: calls"))
+
     def told(self, value: T, owner: str, what: str) -> list[T]:
         """Return what every rank of the mesh says, in their order."""
-        found: list[T | None] = [None] * self.size(self.names)
-        if len(found) == 1:
-            return [value]
+        found: list[tuple[str, T] | None] = [None] * len(self.numbers)
+        if len(found) == 1 or self.mesh is None:
+            return [value] * len(found)
+        step = self._step_name(owner, what)
         with self.step(owner, what, self.names):
-            dist.all_gather_object(found, value, group=self._groups[self.names])
-        return found  # type: ignore[return-value]  # all are there now
-
-    def members(self) -> list[int]:
-        """Return the numbers of all ranks of the mesh, in the order of :meth:`told`."""
-        numbers: list[int] = self.mesh.mesh.flatten().tolist()
-        return numbers
+            dist.all_gather_object(found, (step, value), group=self._groups[self.names])
+        pairs = [pair for pair in found if pair is not None]
+        if text := _differing(self.numbers, [other for other, _ in pairs], f"{owner}: calls"):
+            raise OrderError(text)
+        return [one for _, one in pairs]
 
     def coordinates(self) -> list[dict[str, int]]:
-        """Return where in the mesh each of them is."""
-        places = product(*map(range, self.mesh.shape))
+        """Return where in the mesh each rank is."""
+        places = product(*map(range, self.sizes.values()))
         return [dict(zip(self.names, place, strict=True)) for place in places]
 
     def agree(self, value: object, owner: str, what: str) -> None:
@@ -149,12 +249,8 @@ class Ranks:
 
     def check_same(self, values: Sequence[object], owner: str, what: str) -> None:
         """Refuse what was told if it is not the same everywhere."""
-        by_text: dict[str, list[int]] = {}
-        for rank, text in zip(self.members(), map(str, values), strict=True):
-            by_text.setdefault(text, []).append(rank)
-        if len(by_text) > 1:
-            found = "; ".join(f"{text} on rank {_listed(ranks)}" for text, ranks in by_text.items())
-            raise ValueError(f"{owner}: {what} must be the same on all ranks, got {found}")
+        if text := _differing(self.numbers, values, f"{owner}: {what}"):
+            raise ValueError(text)
 
     def attempted(self, action: Callable[[], T], owner: str, what: str) -> T:
         """Return what an action returns; where it fails on one rank, raise an error on all."""
@@ -168,18 +264,13 @@ class Ranks:
         told = self.told(text, owner, what)
         if failure is not None:
             raise failure
-        failed = {rank: one for rank, one in zip(self.members(), told, strict=True) if one}
+        failed = {rank: one for rank, one in zip(self.numbers, told, strict=True) if one}
         if failed:
             rank, text = next(iter(failed.items()))
             raise RuntimeError(
                 f"{owner}: {what} must succeed on all ranks, got on rank {rank}: {text}"
             )
         return result  # type: ignore[return-value]  # it is there
-
-    def _note(self, what: str, kind: str, dims: Sequence[str], x: Tensor) -> None:
-        if self.log is not None:
-            n_bytes = x.numel() * x.element_size()
-            self.log.append(Sent(what, kind, tuple(dims), self.size(dims), n_bytes))
 
 
 def _ordered_sum(flat: Tensor, n_ranks: int, group: dist.ProcessGroup) -> None:
@@ -194,6 +285,29 @@ def _ordered_sum(flat: Tensor, n_ranks: int, group: dist.ProcessGroup) -> None:
         total += part
     dist.all_gather_single(mine, total.contiguous(), group=group)
     flat.copy_(mine[: len(flat)])
+
+
+@lru_cache(maxsize=1024)
+def _mark(text: str, device: torch.device) -> Tensor:
+    """Return 64 numbers for a text: the bits of a hash of it, and their complements.
+
+    In a sum over ranks with different texts, each rank finds that another one has added where its
+    own number is zero. No dtype rounds zeros and ones so that this is lost.
+    """
+    digest = blake2b(text.encode(), digest_size=4).digest()
+    bits = [byte >> place & 1 for byte in digest for place in range(8)]
+    return torch.tensor([*bits, *[1 - bit for bit in bits]], dtype=torch.float32, device=device)
+
+
+def _differing(ranks: Sequence[int], values: Sequence[object], subject: str) -> str:
+    """Return a message that says who has what, empty where all have the same."""
+    by_text: dict[str, list[int]] = {}
+    for rank, text in zip(ranks, map(str, values), strict=True):
+        by_text.setdefault(text, []).append(rank)
+    if len(by_text) == 1:
+        return ""
+    found = "; ".join(f"{text} on rank {_listed(ranks)}" for text, ranks in by_text.items())
+    return f"{subject} must be the same on all ranks, got {found}"
 
 
 def _listed(ranks: Sequence[int]) -> str:

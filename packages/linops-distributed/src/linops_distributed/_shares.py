@@ -102,7 +102,7 @@ def scattered(
 ) -> Share:
     """Return the share of an operator that one rank has, which sends each tensor of each share."""
     ranks.prepare(ranks.names)
-    members, is_source = ranks.members(), ranks.rank == source
+    members, is_source = ranks.numbers, ranks.rank == source
     parts: list[NamedLinop] = []
 
     def cut() -> tuple[bytes, list[bytes]]:
@@ -125,6 +125,7 @@ def scattered(
     ishape, oshape, cuts, is_endomorphism = pickle.loads(message[0])
     number = members.index(ranks.rank)
     own: list[Tensor] = []
+    device = ranks.mesh.device_type if ranks.mesh is not None else "cpu"
     with ranks.step(owner, f"the shares of rank {source}", ranks.names):
         for other, structure in zip(members, message[1], strict=True):
             if is_source:
@@ -136,9 +137,7 @@ def scattered(
                         dist.send(_flat(tensor.detach().contiguous()), other)
             elif other == ranks.rank:
                 for like in _distinct(pickle.loads(structure)):
-                    tensor = torch.empty(
-                        like.shape, dtype=like.dtype, device=ranks.mesh.device_type
-                    )
+                    tensor = torch.empty(like.shape, dtype=like.dtype, device=device)
                     dist.recv(_flat(tensor), source)
                     own.append(tensor)
     tile = _filled(pickle.loads(message[1][number]), own)
@@ -186,9 +185,7 @@ def _filled(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
 
 
 def _sharded(ranks: Ranks, cuts: Mapping[NamedDimension, Cut]) -> Sharding:
-    mesh = dict(zip(ranks.names, ranks.mesh.shape, strict=True))
-    at = dict(zip(ranks.names, ranks.mesh.get_coordinate() or (), strict=True))
-    return Sharding(mesh, at, cuts)
+    return Sharding(ranks.sizes, ranks.at, cuts)
 
 
 def _sharding_of(
