@@ -14,6 +14,7 @@ from ._distributed import DistributedLinop
 from ._ranks import Ranks
 from ._sharding import Sharding
 from ._shares import Loader, loaded, scattered, shared
+from ._tile import DistributedTile
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -123,7 +124,7 @@ def distribute_linop(
     if specs and not sharding.is_empty:
         tile = create_batched_linop(tile, specs, sizes=_sizes_inside(tile, known, sharding))
     given = {dim: size for dim, size in known.items() if dim not in sharding.cuts}
-    whole = DistributedLinop(tile, share.shape, sharding, ranks, share.source, given)
+    whole = DistributedTile(tile, share.shape, sharding, ranks, share.source, given)
     return cast(DistributedLinop, whole.as_endomorphism()) if share.is_endomorphism else whole
 
 

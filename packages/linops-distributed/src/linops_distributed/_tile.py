@@ -1,0 +1,148 @@
+"""An operator of which each rank computes one part, and the sum of what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from linops_core import NamedLinop
+from linops_split import Part, Tiled, Tiles
+from linops_split.execution import (
+    Backward,
+    PartCopies,
+    RecordedByAutograd,
+    Work,
+    sum_dtype,
+)
+from nameddim import NamedDimension, NamedShape
+
+from ._distributed import DistributedLinop
+from ._ranks import Ranks
+from ._sharding import Sharding
+from ._weights import RankCopies, trained_weights
+
+
+class DistributedTile(DistributedLinop, Tiled):
+    """An operator of which each rank computes one part; their results may have to be summed."""
+
+    _agreed: dict[object, tuple[torch.dtype, tuple[int, ...]]]
+
+    def __init__(
+        self,
+        tile: NamedLinop,
+        shape: NamedShape,
+        sharding: Sharding,
+        ranks: Ranks,
+        source: NamedLinop,
+        sizes: Mapping[NamedDimension, int],
+    ) -> None:
+        self._shardings, self.ranks = {"input": sharding, "output": sharding}, ranks
+        # In a tuple, or its weights would be this rank's as well.
+        self._weights_of = (source,)
+        super().__init__(Tiles(shape, [Part(tile)], {}), sizes={**sizes, **sharding.lengths})
+
+    @property
+    def name(self) -> str:
+        """The name given, else that of all operators over ranks."""
+        return self._name or DistributedLinop.__name__
+
+    # Calls
+
+    def run(self, x: Tensor) -> Tensor:
+        """Return A x for the share of this rank."""
+        self._refuse_what_follows(x)
+        records = torch.is_grad_enabled() and (x.requires_grad or self._is_trained())
+        shape = self.sharding.whole_shape(x.shape, self.ishape)
+        call = str(x.dtype), shape, records and x.requires_grad, records
+        if call not in self._calls:
+            self.ranks.agree(call, self.step_owner, "dtype, shape and gradient of the input")
+            self._calls.add(call)
+        try:
+            return self._recorded(x) if records else self._written(x)
+        except RecordedByAutograd:
+            self._refuse_transforms()
+
+    def out_of_place(self, x: Tensor, tiles: Tiles) -> Tensor:
+        """Refuse second derivatives: a sum over ranks is no function that torch knows."""
+        self._refuse_transforms()
+
+    def execute(self, work: Work) -> Tensor | None:
+        """Return what this rank computes, summed with what the others add to the same elements."""
+        is_backward = isinstance(work, Backward)
+        names = self.ishape if is_backward else self.oshape
+        sides = [self.oshape, self.ishape] if is_backward else [self.ishape]
+        what = "the gradient of the input" if is_backward else "the sum of the output"
+        dims = self.sharding.absent_from(names)
+
+        def compute() -> Tensor | None:
+            if self.sharding.is_empty:
+                return None
+            y = super(DistributedTile, self).execute(work)
+            return y.to(sum_dtype(y.dtype)) if dims and y is not None else y
+
+        key = (
+            is_backward,
+            work.collects,
+            *[
+                (str(x.dtype), self.sharding.whole_shape(x.shape, side))
+                for x, side in zip(work.tensors, sides, strict=True)
+            ],
+        )
+        if key in self._agreed:
+            y = compute()
+        else:
+            y = self.ranks.attempted(compute, self.step_owner, what)
+            self._agreed[key] = self._agreement(key, y, names, what)
+        if not work.collects:
+            return None
+        if y is None:
+            dtype, whole = self._agreed[key]
+            y = work.tensors[0].new_zeros(self.sharding.local_shape(whole, names), dtype=dtype)
+        return self.ranks.sum(y, dims, self.step_owner, what)
+
+    def _agreement(
+        self, key: object, y: Tensor | None, names: tuple[NamedDimension, ...], what: str
+    ) -> tuple[torch.dtype, tuple[int, ...]]:
+        """Return the dtype and the whole shape of a result, which must be the same on all ranks."""
+        own = None if y is None else (y.dtype, self.sharding.whole_shape(y.shape, names))
+        told = self.ranks.told((key, own), self.step_owner, what)
+        self.ranks.check_same([one for one, _ in told], self.step_owner, what)
+        found = next((result for _, result in told if result is not None), None)
+        self.ranks.check_same(
+            [found if result is None else result for _, result in told],
+            self.step_owner,
+            f"dtype and shape of {what}",
+        )
+        return found or (torch.float32, ())
+
+    # Weights
+
+    def _is_trained(self) -> bool:
+        return any(tensor.requires_grad for tensor in self._weights_of[0].parameters()) or any(
+            tensor.requires_grad for tensor in self._weights_of[0].buffers()
+        )
+
+    def _part_copies(self) -> PartCopies:
+        weights = trained_weights(self._weights_of[0])
+        dims = [self.sharding.used] * len(weights)
+
+        def summed(x: Tensor, dims: Sequence[str], what: str) -> Tensor:
+            return self.ranks.sum(x, dims, self.step_owner, what)
+
+        return RankCopies(self.tiles, weights, dims, summed, self.signature)
+
+    # Derived operators
+
+    def _lay_out(self, tiles: Tiles) -> None:
+        super()._lay_out(tiles)
+        self._agreed, self._calls = {}, set[object]()
+
+    def own_normal(self) -> NamedLinop:
+        """Return the normal operator: of the normals of the parts, if outputs are not summed."""
+        if self.sharding.absent_from(self.oshape):
+            return NamedLinop.own_normal(self)
+        # By the same names on all ranks, whatever their parts are.
+        normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)
+        return self._marked(self.with_tiles(normals), "normal")
