@@ -182,7 +182,8 @@ class Run:
         image = None if x0 is None else self.forward(x0)
         y = widened(y)
         residual = y if image is None else y - image
-        unit = batch.unit(y, 0.0).maximum(batch.unit(residual, 0.0))
+        unit = batch.unit(residual, 0.0)
+        unit = unit if image is None else unit.maximum(batch.unit(y, 0.0))
         self.unit = torch.where(unit > 0, unit, 1)
         self.residual = residual / self.unit
         self.x = torch.zeros_like(self.residual) if x0 is None else widened(x0) / self.unit
@@ -242,9 +243,8 @@ class Run:
             if iteration == 1:
                 image = self.in_chosen_unit(image)
             pairs = [(direction, image), (searched, image)][: 1 + (check.n_steps < N_CHECKED)]
-            *products, length, image_length = batch.measured(pairs, (direction, image))
-            cross = products[1:]
-            curvature, length, image_length = self.scalars(products[0], length, image_length)
+            measured = batch.measured(pairs, (direction, image))
+            curvature, *cross, length, image_length = self.scalars(*measured)
             norm_of_A = largest_ratio(norm_of_A, image_length, length)
             floor = check.noise * norm_of_A * length * length
             step = self.ratio(energy, curvature, curvature.real > floor)
@@ -256,9 +256,11 @@ class Run:
             measured = batch.measured([vectors], vectors if self.preconditioner else ())
             energy, *norms = self.scalars(*measured)
             norms = norms or [energy.real**0.5] * 2
-            numbers = (step, length, image_length, norm_of_A, *norms)
-            curved, left, *found = on_host(curvature, energy, *numbers, *cross)
-            check.step(Measured(curved, left, *(each.real for each in found[:6]), *found[6:]))
+            found = [curvature, energy, step, length, image_length, norm_of_A, *norms, *cross]
+            if isinstance(curvature, Tensor) or isinstance(energy, Tensor):
+                found = on_host(*found)
+                found[2:8] = [number.real for number in found[2:8]]
+            check.step(Measured(*found))
             if iteration == progress.limit:
                 check.stop(check.active, StopReason.MAX_ITERATIONS)
             factor = self.ratio(energy, previous, previous.real > 0)

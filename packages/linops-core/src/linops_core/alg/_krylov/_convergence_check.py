@@ -87,9 +87,9 @@ class ConvergenceCheck:
 
     def stop(self, which: Numbers, reason: StopReason) -> None:
         """Note the reason for those systems that are still active."""
-        which = which & self.active
         if not is_any(which):
             return
+        which = which & self.active
         self.active = self.active ^ which
         for index, stopped in enumerate(_list(which)):
             if stopped:
@@ -232,8 +232,7 @@ class ConvergenceCheck:
 
     def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
         """Raise an error with what was found of the first active system that is bad, if one is."""
-        bad = bad & self.active
-        if is_any(bad):
+        if is_any(bad) and is_any(bad := bad & self.active):
             systems = _list(bad)
             index = systems.index(True)
             which = f" of system {index}" if len(systems) > 1 else ""
@@ -258,7 +257,7 @@ def on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
         # Complex, because a real tensor has no imaginary part.
         stacked = torch.stack([tensor.detach() for tensor in tensors])
         return list(stacked.flatten(1).cpu().to(torch.complex128))
-    if tensors[0].device.type == "cpu":  # where one by one takes less
+    if tensors[0].is_cpu:  # where one by one takes less
         return [one.item() if isinstance(one, Tensor) else one for one in scalars]
     found = iter(torch.stack([tensor.detach() for tensor in tensors]).tolist())
     return [next(found) if isinstance(one, Tensor) else one for one in scalars]
@@ -279,6 +278,9 @@ def is_any(which: Numbers) -> bool:
 
 
 def _check_finite(*numbers: Numbers) -> None:
+    total = sum(numbers)  # not finite where one of them is not
+    if not isinstance(total, Tensor) and math.isfinite(abs(total)):
+        return
     for values in numbers:
         if isinstance(values, Tensor):
             if values.isfinite().all():

@@ -97,7 +97,7 @@ def applied_in_half(
 
 def widened(x: Tensor) -> Tensor:
     """Return x in single precision where it is in half precision, else x itself."""
-    return x.to(_WIDE.get(x.dtype, x.dtype))
+    return x.to(_WIDE[x.dtype]) if x.dtype in _WIDE else x
 
 
 def narrowed(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -5,7 +5,7 @@ A solver checks its options, and has a generator, which yields an :data:`Iterate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
@@ -119,7 +119,7 @@ class Record:
 
 
 State = TypeVar("State")
-Reasons: TypeAlias = Sequence[StopReason | None] | StopReason | None
+Reasons: TypeAlias = list[StopReason | None] | StopReason | None
 Iterate: TypeAlias = tuple[State, Mapping[str, float], Reasons]
 """Where a solver stands after a step: its state, what it measured, and why to stop, if at all."""
 
@@ -148,7 +148,7 @@ class Progress:
         with bar or nullcontext():
             for iteration in count():
                 state, values, reasons = next(steps)
-                each = [reasons] if isinstance(reasons, StopReason | None) else [*reasons]
+                each = [*reasons] if isinstance(reasons, list) else [reasons]
                 if iteration == self.limit:
                     each = [reason or StopReason.MAX_ITERATIONS for reason in each]
                 is_done = None not in each

@@ -176,7 +176,7 @@ class BatchedVectors:
 
     def _inner(self, x: Tensor, z: Tensor) -> Tensor:
         if not self.axes:
-            return self.summed(inner(x, z))[0]
+            return inner(x, z) if self.totals.add is None else self.summed(inner(x, z))[0]
         rows, columns = self._rows(x), self._rows(z)
         products = torch.matmul(rows.conj().unsqueeze(-2), columns.unsqueeze(-1))
         return products.reshape(self.scalars_shape(x))
@@ -201,7 +201,7 @@ class BatchedVectors:
     ) -> list[Tensor]:
         """Return the inner products of pairs, and the norms of vectors; added up all at once."""
         if self.totals.add is None:
-            return [*(self.inner(*pair) for pair in pairs), *map(self.norm, vectors)]
+            return [*[self.inner(*pair) for pair in pairs], *[self.norm(each) for each in vectors]]
         products = [inner(*pair) for pair in pairs]
         found = self.summed(*products, *(norm(vector) ** 2 for vector in vectors))
         return [*found[: len(pairs)], *(square.sqrt() for square in found[len(pairs) :])]
