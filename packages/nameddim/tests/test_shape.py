@@ -38,6 +38,30 @@ def test_none_is_any_shape() -> None:
     assert NS(None, ("A",)).ishape == ("...",)
 
 
+@given(shapes())
+def test_a_shape_of_a_shape_is_that_shape(shape: NamedShape) -> None:
+    assert NS(shape) is shape
+    for more in ({"oshape": ("A",)}, {"batch_shape": ()}):
+        with pytest.raises(TypeError, match="a shape must be given alone, got"):
+            NS(shape, **more)
+
+
+@given(sides("AB", 3, False), sides("CD", 3), sides("AB", 3), sides("CD", 3, False))
+def test_the_sum_of_shapes_has_the_dimensions_of_both(a: Dims, b: Dims, c: Dims, d: Dims) -> None:
+    left, right = NS(a, c, weight_shape=a), NS(b, d, batch_shape=b)
+    assert left + right == NS(a + b, c + d, weight_shape=a, batch_shape=b)
+    assert (left + right).H == left.H + right.H
+
+
+def test_shapes_that_cannot_be_added_are_refused() -> None:
+    with pytest.raises(ValueError, match="ishape must have different dimensions"):
+        NS(("A", "B")) + NS(("B",))
+    with pytest.raises(ValueError, match="must have different names, got 'w' in both"):
+        NS("A", v="A", w="A") + NS("B", w="B", x="B")
+    with pytest.raises(TypeError, match="unsupported operand"):
+        NS("A") + "B"  # type: ignore[operator]
+
+
 def test_plain_string_is_read_as_dimensions() -> None:
     assert NS("CNxNy", "...") == NS(("C", "Nx", "Ny"), ("...",))
     assert NS(ND("NxNy")).ishape == ("NxNy",)

@@ -25,7 +25,8 @@ class NamedShape:
     Parameters
     ----------
     ishape : iterable of str, or None
-        The input's dimensions, as for :func:`as_dims`. None means any shape: ``("...",)``.
+        The input's dimensions, as for :func:`as_dims`. None means any shape: ``("...",)``. A
+        NamedShape, given alone, is returned as it is.
     oshape : iterable of str, or None
         The output's dimensions. None means those of the input.
     **other_shapes : iterable of str
@@ -41,7 +42,8 @@ class NamedShape:
     ------
     TypeError, ValueError
         As :func:`as_dims`; and if within one tuple two dimensions have the same name or there are
-        two ellipses, or the name of another shape is that of an attribute.
+        two ellipses, the name of another shape is that of an attribute, or something is given
+        beside a NamedShape.
 
     Examples
     --------
@@ -63,10 +65,16 @@ class NamedShape:
 
     def __new__(
         cls,
-        ishape: Iterable[str] | None,
+        ishape: "Iterable[str] | NamedShape | None",
         oshape: Iterable[str] | None = None,
         **other_shapes: Iterable[str],
-    ) -> Self:
+    ) -> "NamedShape":
+        if isinstance(ishape, NamedShape):
+            if oshape is not None or other_shapes:
+                raise TypeError(
+                    f"NamedShape: a shape must be given alone, got {ishape!r} and further shapes"
+                )
+            return ishape
         own = as_dims((ELLIPSES,) if ishape is None else ishape)
         out = own if oshape is None else as_dims(oshape)
         others = {key: as_dims(dims) for key, dims in other_shapes.items()}
@@ -160,6 +168,30 @@ class NamedShape:
         (True, False)
         """
         return any(is_wildcard(dim) for dims in self._parts().values() for dim in dims)
+
+    def __add__(self, other: "NamedShape") -> "NamedShape":
+        """Return the shape whose input and output are those of both, one after the other.
+
+        Raises
+        ------
+        ValueError
+            As :class:`NamedShape`, or if both have another shape of the same name.
+
+        Examples
+        --------
+        >>> NamedShape(("C",)) + NamedShape(("Nx", "Ny"), ("Kx", "Ky"))
+        (C, Nx, Ny) -> (C, Kx, Ky)
+        """
+        if not isinstance(other, NamedShape):
+            return NotImplemented
+        both = sorted(self.other_shapes.keys() & other.other_shapes.keys())
+        if both:
+            raise ValueError(
+                f"NamedShape: the other shapes of {self!r} and {other!r} must have different "
+                f"names, got {both[0]!r} in both"
+            )
+        others = {**self.other_shapes, **other.other_shapes}
+        return NamedShape(self.ishape + other.ishape, self.oshape + other.oshape, **others)
 
     def adjoint(self) -> "NamedShape":
         """Return the shape with input and output swapped."""
