@@ -16,6 +16,27 @@ def test_known_products() -> None:
     assert A.N(torch.tensor([0.0, 1.0])).tolist() == [2j, 5]
 
 
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3), (1, 2, 3)])
+def test_the_dimensions_before_those_of_a_matrix_are_a_batch(batch: tuple[int, ...]) -> None:
+    weight = torch.randn(*batch, 4, 5, dtype=torch.complex128)
+    x = torch.randn(*batch, 5, dtype=torch.complex128)
+    A = Dense(weight)
+    torch.testing.assert_close(A(x), (weight @ x[..., None])[..., 0])
+    torch.testing.assert_close(A.H(A(x)), (weight.mH @ weight @ x[..., None])[..., 0])
+    assert A.shape == Dense(weight, (*A.ishape[:-1], "M", "N"), A.ishape, A.oshape).shape
+    assert A.ishape == (*("B", "B1", "B2")[: len(batch)], "N")
+    if batch:
+        part = A.split(A, {ND("B"): slice(0, 1)})
+        torch.testing.assert_close(part(x[:1]), A(x)[:1])
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_a_weight_that_is_no_matrix_needs_names(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"must have 2 dimensions for weightshape \(M, N\)"):
+        Dense(torch.ones(shape))
+    assert Dense(torch.ones(shape), "AB"[: len(shape)], (), "AB"[: len(shape)]).ishape == ()
+
+
 def test_coil_maps_are_batches_of_a_column() -> None:
     maps = torch.randn(2, 3, 4, dtype=torch.complex64)
     S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))

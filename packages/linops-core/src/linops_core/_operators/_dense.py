@@ -28,9 +28,11 @@ class Dense(SliceableLinop):
     weight : Tensor
         Real or complex; kept as it is, a Parameter stays that Parameter.
     weightshape : sequence of dimensions, optional
-        Of the weight. ``("M", "N")`` by default, for a matrix.
+        Of the weight. By default ``("M", "N")`` for a matrix, ``("B", "M", "N")`` for a batch of
+        matrices, ``("B", "B1", "M", "N")`` for a batch with two dimensions, and so on.
     ishape, oshape : sequences of dimensions, optional
-        By default the input has the last dimension of the weight and the output the others.
+        By default the input has the last dimension of the weight and the output the others; a batch
+        dimension ``B`` that has its name by default is in both.
         Along a ``...``, and dimensions of both that it does not have, the weight is the same.
     broadcast_dims : sequence of dimensions, optional
         Dimensions of input and output in which the weight has size 1 and stands for all.
@@ -49,6 +51,8 @@ class Dense(SliceableLinop):
     tensor([3., 7.])
     >>> A.H(torch.tensor([1.0, 1.0]))
     tensor([4., 6.])
+    >>> Dense(torch.ones(2, 3, 4)).shape  # the product of each matrix and a vector of its own
+    (B, N) -> (B, M), weightshape=(B, M, N)
     """
 
     weight: Tensor
@@ -62,8 +66,13 @@ class Dense(SliceableLinop):
         oshape: Dims | None = None,
         broadcast_dims: Dims | None = None,
     ) -> None:
-        weight_dims = as_dims(("M", "N") if weightshape is None else weightshape)
-        inputs = weight_dims[-1:] if ishape is None else as_dims(ishape)
+        batch: tuple[NamedDimension, ...] = ()
+        if weightshape is None:
+            count = weight.ndim - 2 if isinstance(weight, Tensor) else 0
+            batch = tuple(NamedDimension("B", axis) for axis in range(count))
+            weightshape = (*batch, "M", "N")
+        weight_dims = as_dims(weightshape)
+        inputs = (*batch, *weight_dims[-1:]) if ishape is None else as_dims(ishape)
         outputs = weight_dims[:-1] if oshape is None else as_dims(oshape)
         super().__init__(NamedShape(inputs, outputs, weightshape=weight_dims))
         broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
