@@ -5,6 +5,7 @@ import inspect
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -108,7 +109,7 @@ def test_star_import_gives_all_of_it() -> None:
 
 def test_the_paths_of_the_reference_library_work() -> None:
     from torchlinops.alg import conjugate_gradients
-    from torchlinops.linops.split import split_linop
+    from torchlinops.linops.split import BatchSpec, create_batched_linop, split_linop
     from torchlinops.nameddim import NamedDimension as ND
 
     A = tl.Diagonal(torch.rand(4), ("Nx",))
@@ -117,6 +118,7 @@ def test_the_paths_of_the_reference_library_work() -> None:
     x = torch.rand(2)
     assert torch.equal(linops[0](x), part(x))
     assert conjugate_gradients is tl.alg.conjugate_gradients
+    assert (BatchSpec, create_batched_linop) == (tl.BatchSpec, tl.create_batched_linop)
 
 
 def test_settings_take_effect_by_every_path_to_them() -> None:
@@ -172,6 +174,20 @@ def install_ours(folder: Path) -> None:
     installed(folder, "torchlinops", "0.1.0")
 
 
+def install_ours_editable(folder: Path) -> None:
+    """Write what an editable install has there; the other files stay where they are."""
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text("utf-8"))
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    (folder / "torchlinops").mkdir(exist_ok=True)
+    for source, target in included.items():
+        path = SOURCE.parents[1] / source
+        if path.is_dir():
+            shutil.copytree(path, folder / target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(path, folder / target)
+    installed(folder, "torchlinops", "0.1.0")
+
+
 def install_other(folder: Path) -> None:
     """Write the two files that decide; every release since 0.5 has them."""
     (folder / "torchlinops").mkdir(exist_ok=True)
@@ -188,20 +204,28 @@ def installed(folder: Path, distribution: str, version: str) -> None:
 
 
 def import_from(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Import it where an editable install has added its sources after the installed packages."""
     code = (
-        f"import sys; sys.path.insert(0, {str(folder)!r}); import torchlinops\n"
+        f"import sys; sys.path[:0] = [{str(folder)!r}, {str(SOURCE.parent)!r}]\n"
+        "import torchlinops\n"
         "print(torchlinops.__file__, getattr(torchlinops, '__version__', 'ours'))"
     )
     return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("order", [(install_ours, install_other), (install_other, install_ours)])
+@pytest.mark.parametrize("ours", [install_ours, install_ours_editable])
+@pytest.mark.parametrize("is_first", [True, False])
 def test_the_other_distribution_of_this_name_is_refused_in_both_orders(
-    tmp_path: Path, order: tuple[Callable[[Path], None], ...]
+    tmp_path: Path, ours: Callable[[Path], None], is_first: bool
 ) -> None:
-    for install in order:
+    for install in (ours, install_other) if is_first else (install_other, ours):
         install(tmp_path)
     assert import_from(tmp_path).stderr.splitlines()[-1] == REFUSED
+
+
+def test_an_editable_install_is_imported_from_its_sources(tmp_path: Path) -> None:
+    install_ours_editable(tmp_path)
+    assert import_from(tmp_path).stdout == f"{SOURCE / '__init__.py'} ours\n"
 
 
 @pytest.mark.parametrize(("install", "version"), [(install_ours, "ours"), (install_other, "0.8.3")])

@@ -1,4 +1,7 @@
 """The package ``linops_split`` under the umbrella."""
 
+# torch-named-linops has these two here, and its documentation imports them from here.
+from linops_multigpu import BatchSpec as BatchSpec
+from linops_multigpu import create_batched_linop as create_batched_linop
 from linops_split import *  # noqa: F403
 from linops_split import __all__ as __all__
