@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from linops_core import NamedLinop
 from linops_core.testing.strategies import Known, trees
-from linops_distributed import DistributedLinop, distribute_linop
+from linops_distributed import DistributedLinop, Sent, distribute_linop, plan_mesh
 from linops_distributed.testing import Ranked
 from linops_split.testing import cuttable_dims
 
@@ -100,5 +101,38 @@ def test_gradients_are_those_of_one_process(ranks: Ranked, data: st.DataObject) 
         for gradient, other in zip(found[1:], wanted[1:], strict=True):
             other = torch.zeros_like(gradient) if other is None else other
             torch.testing.assert_close(gradient, other)
+
+    ranks.run(program)
+
+
+def logged(A: DistributedLinop, linop: NamedLinop, x: Tensor) -> tuple[Sent, ...]:
+    A.ranks.log = []
+    linop(x)
+    return tuple(A.ranks.log)
+
+
+@settings(max_examples=15)  # each is run without data, and with data for what is sent
+@given(st.data())
+def test_a_plan_is_what_is_logged_and_needs_no_ranks(ranks: Ranked, data: st.DataObject) -> None:
+    case = data.draw(cases(ranks.n_ranks))
+    x, y = case.vector(case.known.linop.ishape), case.vector(case.known.linop.oshape, 1)
+    mesh = dict(zip(NAMES, case.mesh_shape, strict=False))
+    placed = plan_mesh(case.known.linop, mesh, case.placement, ordered=case.ordered, like=x)
+
+    def program(rank: int) -> None:
+        A = case.made(ranks)
+        mine, other = A.local_input(x), A.local_output(y)
+        with torch.no_grad():
+            plan = A.plan(like=mine)
+            A(mine), A.H(other), A.N(mine)
+            for work, found in (
+                ("forward", logged(A, A, mine)),
+                ("adjoint", logged(A, A.H, other)),
+                ("normal", logged(A, A.N, mine)),
+            ):
+                for planned in (plan, placed):
+                    assert planned.of_rank(rank).sent(work) == found
+                    assert planned.of_rank(rank).n_bytes(work) == sum(s.n_bytes for s in found)
+        assert sorted(rank for one in plan.plans for rank in one.ranks) == [*range(ranks.n_ranks)]
 
     ranks.run(program)

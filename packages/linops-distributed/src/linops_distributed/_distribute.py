@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
+from math import prod
 from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import Tensor
 
 from linops_core import NamedLinop
 from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
+from ._dry_run import dry_run
+from ._plan import MeshPlan, RankPlan, Step, merged
 from ._ranks import Ranks
-from ._sharding import Sharding
+from ._sharding import Cut, Sharding
 from ._shares import Loader, loaded, scattered, shared
 from ._tile import DistributedTile
 
@@ -94,6 +101,18 @@ def distribute_linop(
     pairs = _checked_placement(placement, ranks)
     specs = _checked_specs(batch_specs)
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    return _over(ranks, linop, pairs, specs, known, scatter_from)
+
+
+def _over(
+    ranks: Ranks,
+    linop: NamedLinop | Loader | None,
+    pairs: Mapping[NamedDimension, str],
+    specs: Sequence[BatchSpec],
+    known: Mapping[NamedDimension, int],
+    scatter_from: int | None = None,
+) -> DistributedLinop:
+    """Return the operator over ranks, given checked arguments."""
     if scatter_from is not None:
         if scatter_from not in ranks.numbers:
             raise ValueError(
@@ -116,7 +135,7 @@ def distribute_linop(
     facts = _signature(share.source) if is_whole else [share.shape.ishape, share.shape.oshape]
     lengths = {dim: cut.length for dim, cut in sharding.cuts.items()}
     owner = f"{_NAME}: {share.source.signature}"
-    options = known, ordered, [dict(spec.batch_sizes) for spec in specs]
+    options = known, ranks.ordered, [dict(spec.batch_sizes) for spec in specs]
     what = "operator and placement"
     told = ranks.told((next(_SERIALS), (facts, pairs, lengths, *options)), _NAME, what)
     ranks.check_same([one for _, one in told], owner, what)
@@ -126,6 +145,80 @@ def distribute_linop(
     given = {dim: size for dim, size in known.items() if dim not in sharding.cuts}
     whole = DistributedTile(tile, share.shape, sharding, ranks, share.source, given)
     return cast(DistributedLinop, whole.as_endomorphism()) if share.is_endomorphism else whole
+
+
+def plan_mesh(
+    linop: NamedLinop,
+    mesh: Mapping[str, int],
+    placement: Mapping[str, str] | Mapping[NamedDimension, str],
+    *,
+    ordered: bool = False,
+    sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
+    like: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+) -> MeshPlan:
+    """Return what the ranks of a mesh would send, without any: in one process, nothing computed.
+
+    Parameters
+    ----------
+    linop, placement, ordered, sizes
+        As for :func:`distribute_linop`.
+    mesh : mapping of str to int
+        How many ranks there would be along each dimension.
+    like : Tensor, optional
+        A whole input: of its size and dtype. By default of what the operator and ``sizes`` know.
+    dtype : torch.dtype, optional
+        Of the input; needed where no weight is complex. By default that of complex weights.
+
+    Raises
+    ------
+    SplitError, ValueError, TypeError
+        As by :func:`distribute_linop`; or if the input is not known.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Dense
+    >>> A = Dense(torch.zeros(5, 100), ("M", "N"), ("N",), ("M",))
+    >>> print(plan_mesh(A, {"nodes": 32}, {"N": "nodes"}, dtype=torch.float32))
+    Dense (N) -> (M) on a mesh of nodes 32
+      forward, ranks 0-31:
+        sum of 20 bytes along (nodes), 32 ranks: the sum of the output
+      adjoint, ranks 0-31: nothing
+      normal, ranks 0-31:
+        sum of 20 bytes along (nodes), 32 ranks: the sum of the output
+    """
+    owner = "plan_mesh"
+    if not isinstance(linop, NamedLinop):
+        raise TypeError(f"{owner}: linop must be a NamedLinop, got {type(linop)}")
+    if not isinstance(mesh, Mapping) or not all(
+        isinstance(size, int) and size > 0 for size in mesh.values()
+    ):
+        raise TypeError(
+            f"{owner}: mesh must be a mapping of names to positive numbers of ranks, got {mesh!r}"
+        )
+    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    everyone = range(prod(mesh.values()))
+    first = Ranks(mesh, dict.fromkeys(mesh, 0), everyone, ordered, is_dry=True)
+    pairs = _checked_placement(placement, first)
+    cuts: set[Cut] = set()
+    steps: dict[object, Mapping[str, tuple[Step, ...]]] = {}
+    plans: list[RankPlan] = []
+    for number, at in enumerate(first.coordinates()):
+        lengths = tuple(cut.lengths[at[cut.mesh_dim]] for cut in cuts)
+        if lengths not in steps:
+            heard = iter(first.said) if plans else None
+            ranks = replace(first, at=at, heard=heard, said=[] if plans else first.said)
+            A = _over(ranks, linop, pairs, (), known)
+            local = None if like is None else A.local_input(like.to("meta"))
+            found = dry_run(A, ranks, local, None, dtype).steps
+            if not plans:
+                parts = [part for part in A.modules() if isinstance(part, DistributedLinop)]
+                cuts = {cut for part in parts for cut in part.sharding.cuts.values()}
+                lengths = tuple(cut.lengths[at[cut.mesh_dim]] for cut in cuts)
+            steps[lengths] = found
+        plans.append(RankPlan((number,), steps[lengths]))
+    return merged(linop.signature, mesh, plans)
 
 
 def _ranks_of(mesh: DeviceMesh, ordered: bool) -> Ranks:

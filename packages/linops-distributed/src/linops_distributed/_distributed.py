@@ -15,6 +15,8 @@ from torch.autograd import forward_ad
 from linops_core import NamedLinop, Side, SplitError, Totals, Window, writing_is_safe
 from nameddim import NamedDimension
 
+from ._dry_run import dry_run
+from ._plan import MeshPlan, merged
 from ._ranks import Ranks
 from ._sharding import Sharding
 
@@ -129,6 +131,36 @@ class DistributedLinop(NamedLinop):
             stride=tuple(strides),
         )
 
+    def plan(
+        self,
+        *,
+        like: Tensor | None = None,
+        sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> MeshPlan:
+        """Return what the ranks send when A, A.H and A.N are called; all ranks call it.
+
+        Nothing is computed, and no vector is sent: the operators run without data.
+
+        Parameters
+        ----------
+        like : Tensor, optional
+            A share of an input: of its size, strides and dtype. Instead of it:
+        sizes : mapping of dimension to int, optional
+            Of the dimensions of the input that the operator does not know.
+        dtype : torch.dtype, optional
+            Of the input; needed where no weight is complex. By default that of complex weights.
+
+        Raises
+        ------
+        ValueError
+            If the input is not known, or the operator reads values.
+        """
+        plan = dry_run(self, self.ranks, like, sizes, dtype)
+        return merged(
+            self.signature, self.ranks.sizes, self.ranks.told(plan, self.step_owner, "plan")
+        )
+
     def totals(self, side: Side) -> Totals:
         """Return how numbers of the shares of a vector are added up over the ranks."""
         names = self.ishape if side == "input" else self.oshape
@@ -187,7 +219,7 @@ class DistributedLinop(NamedLinop):
 
     def _refuse_what_follows(self, x: Tensor) -> None:
         """Refuse a transform of torch that cannot follow what ranks send."""
-        is_plain = type(x) in (Tensor, torch.nn.Parameter)
+        is_plain = type(x) in (Tensor, torch.nn.Parameter) or self.ranks.is_dry
         if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
             self._refuse_transforms()
 

@@ -9,11 +9,12 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 # A message of more bytes than this takes so long that one more, of a few numbers, does not matter;
 # to copy one of fewer bytes takes less time than one more message.
-_RIDES = 2**20
+MARK_RIDES = 2**20
 
 
 class OrderError(RuntimeError):
@@ -58,7 +59,13 @@ class Ranks:
     """The numbers of all ranks of the mesh, in its order."""
     ordered: bool = False
     mesh: DeviceMesh | None = None
-    """What connects the ranks; without it, what would be sent is only noted."""
+    """What connects the ranks; there is none where a mesh is planned."""
+    is_dry: bool = False
+    """Whether what would be sent is only noted."""
+    heard: Iterator[object] | None = None
+    """Where a mesh is planned: what the first rank has told, for one that has no work."""
+    said: list[object] = field(default_factory=list)
+    """Where a mesh is planned: what this rank has told."""
     log: list[Sent] | None = None
     """Where to write down what is sent, if anybody wants to know."""
     serial: int = 0
@@ -131,7 +138,7 @@ class Ranks:
         x = x.resolve_conj().resolve_neg().contiguous()
         flat = (torch.view_as_real(x) if x.is_complex() else x).view(-1)
         kind = "ordered sum" if self.ordered else "sum"
-        rides = flat.nbytes <= _RIDES
+        rides = flat.nbytes <= MARK_RIDES
 
         def send(group: dist.ProcessGroup) -> None:
             mark = _mark(step, flat.device)
@@ -197,7 +204,7 @@ class Ranks:
         dims = tuple(dims)
         if self.log is not None:
             self.log.append(Sent(what, kind, dims, self.size(dims), sent.nbytes))
-        if self.mesh is None:
+        if self.is_dry:
             return
         group = self._groups[dims]
         with self.step(owner, what, dims):
@@ -228,10 +235,15 @@ class Ranks:
     def told(self, value: T, owner: str, what: str) -> list[T]:
         """Return what every rank of the mesh says, in their order."""
         found: list[tuple[str, T] | None] = [None] * len(self.numbers)
-        if len(found) == 1 or self.mesh is None:
-            return [value] * len(found)
+        if self.mesh is None:
+            self.said.append(value)
+            others = value if self.heard is None else cast(T, next(self.heard))
+            return [*[others] * (len(found) - 1), value]
+        if len(found) == 1:
+            return [value]
         step = self._step_name(owner, what)
-        with self.step(owner, what, self.names):
+        # What ranks compare are values, also where operators run without those of tensors.
+        with self.step(owner, what, self.names), _disable_current_modes():
             dist.all_gather_object(found, (step, value), group=self._groups[self.names])
         pairs = [pair for pair in found if pair is not None]
         if text := _differing(self.numbers, [other for other, _ in pairs], f"{owner}: calls"):

@@ -44,6 +44,12 @@ class Cut:
         start, stop = (min(number * self.step, self.length) for number in (index, index + 1))
         return slice(start, stop)
 
+    @property
+    def lengths(self) -> list[int]:
+        """How long the shares are."""
+        pieces = [self.piece(index) for index in range(self.n_shares)]
+        return [piece.stop - piece.start for piece in pieces]
+
 
 @dataclass(frozen=True)
 class Sharding:

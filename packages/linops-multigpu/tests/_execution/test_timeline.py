@@ -68,4 +68,4 @@ def test_nothing_takes_no_time() -> None:
     assert Timeline(()).makespan == 0 and not Timeline(()).busy
     (span,) = batched(1, ["cpu"], "cpu", 2).timeline(compute=3.0).spans
     assert isinstance(span, Span)
-    assert (span.engine, span.action.kind, span.start, span.end) == ("cpu", Kind.COMPUTE, 0, 3)
+    assert (span.engine, span.kind, span.start, span.end) == ("cpu", Kind.COMPUTE, 0, 3)

@@ -1,36 +1,36 @@
-"""A plan in time: when each action would run, and a picture of it."""
+"""A plan in time: when each of its steps would run, and a picture of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import cycle
 
 from ._plan import Action, Kind
 
-_COLOURS = {
-    Kind.SEND: "#6baed6",
-    Kind.COMPUTE: "#74c476",
-    Kind.COLLECT: "#fd8d3c",
-    Kind.ADD: "#9e9ac8",
-}
+# Of the kinds, in the order in which they come first.
+_COLOURS = ("#6baed6", "#74c476", "#fd8d3c", "#9e9ac8", "#fdd0a2", "#bdbdbd")
 _LEFT, _WIDTH, _ROW, _TOP = 130, 720, 26, 26  # pixels
 
 
 @dataclass(frozen=True)
 class Span:
-    """An action and when it would run, in the unit in which durations were given."""
+    """A step and when it would run, in the unit in which durations were given."""
 
     engine: str
     """A device, or the way from one to another: what does one thing at a time."""
-    action: Action
+    kind: str
+    """What is done; those of one kind have a colour of their own."""
+    label: str
+    """Of what, for instance the tile."""
     start: float
     end: float
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """When the actions of a plan would run, if all of one kind took the same time.
+    """When the steps of a plan would run.
 
     A notebook shows it as a picture.
     """
@@ -52,7 +52,7 @@ class Timeline:
         return busy
 
     def to_svg(self) -> str:
-        """Return the picture: a row for each engine, a bar for each action, with its tile.
+        """Return the picture: a row for each engine, a bar for each step, with its label.
 
         Examples
         --------
@@ -66,24 +66,27 @@ class Timeline:
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
             'font-family="sans-serif" font-size="11">'
         ]
-        for position, (kind, colour) in enumerate(_COLOURS.items()):
+        kinds = dict.fromkeys(span.kind for span in self.spans)
+        colours = dict(zip(kinds, cycle(_COLOURS), strict=False))
+        for position, (kind, colour) in enumerate(colours.items()):
             x = _LEFT + 90 * position
             parts.append(f'<rect x="{x}" y="4" width="12" height="12" fill="{colour}"/>')
-            parts.append(f'<text x="{x + 16}" y="14">{kind}</text>')
+            parts.append(f'<text x="{x + 16}" y="14">{escape(kind)}</text>')
         for engine, top in rows.items():
             parts.append(f'<text x="4" y="{top + _ROW * 0.65:.1f}">{escape(engine)}</text>')
         for span in self.spans:
             left, top = _LEFT + span.start * scale, rows[span.engine]
             width = (span.end - span.start) * scale
-            title = f"{span.action.kind} tile {span.action.tile}: {span.start:g} to {span.end:g}"
+            title = escape(f"{span.kind} {span.label}: {span.start:g} to {span.end:g}")
             parts.append(
                 f'<rect x="{left:.2f}" y="{top + 2}" width="{width:.2f}" height="{_ROW - 4}" '
-                f'fill="{_COLOURS[span.action.kind]}" stroke="white"><title>{title}</title></rect>'
+                f'fill="{colours[span.kind]}" stroke="white"><title>{title}</title></rect>'
             )
-            if width > 14:
+            label = span.label.removeprefix("tile ")
+            if width > 4 + 8 * len(label):
                 parts.append(
                     f'<text x="{left + width / 2:.2f}" y="{top + _ROW * 0.65:.1f}" '
-                    f'text-anchor="middle">{span.action.tile}</text>'
+                    f'text-anchor="middle">{escape(label)}</text>'
                 )
         return "\n".join([*parts, "</svg>"])
 
@@ -102,7 +105,7 @@ def timeline(actions: Sequence[Action], base: str, durations: Mapping[Kind, floa
         engine = _engine(action, base)
         start = max([free.get(engine, 0.0), *(spans[number].end for number in action.after)])
         free[engine] = start + durations[action.kind]
-        spans.append(Span(engine, action, start, free[engine]))
+        spans.append(Span(engine, action.kind, f"tile {action.tile}", start, free[engine]))
     return Timeline(tuple(spans))
 
 

@@ -72,13 +72,14 @@ def input_of(
     like: Tensor | None,
     sizes: Sizes | None,
     dtype: torch.dtype | None,
+    owner: str = "plan_batches",
 ) -> Tensor:
-    """Return an input without data, on the meta device."""
+    """Return an input without data, on the meta device; see :func:`plan_batches`."""
     if not isinstance(dtype, (torch.dtype, type(None))):
-        raise TypeError(f"plan_batches: dtype must be a torch.dtype, got {dtype!r}")
+        raise TypeError(f"{owner}: dtype must be a torch.dtype, got {dtype!r}")
     if like is not None:
         if sizes is not None or dtype is not None:
-            raise ValueError("plan_batches: either like or sizes and dtype must be given, got both")
+            raise ValueError(f"{owner}: either like or sizes and dtype must be given, got both")
         return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="meta")
     given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if strange := given.keys() - set(linop.ishape):

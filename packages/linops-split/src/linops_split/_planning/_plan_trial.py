@@ -24,6 +24,49 @@ WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
     "adjoint": lambda linop: linop.H,
     "normal": lambda linop: linop.N,
 }
+"""What can be planned, with the operator that is called for it."""
+
+
+class WithoutData:
+    """Operators by sizes and dtypes alone: within it, they run and compute nothing.
+
+    Parameters
+    ----------
+    signature : str
+        Of the operator that is planned, for errors.
+    """
+
+    def __init__(self, signature: str) -> None:
+        # Tensors that a plain function has for itself need no data either.
+        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._signature = signature
+
+    def of(self, linop: NamedLinop) -> NamedLinop:
+        """Return the operator with tensors that have no data."""
+        with self.running():
+            return linop.with_weights(self._of_no_data)
+
+    def _of_no_data(self, weight: Tensor) -> Tensor:
+        """Return what stands for a weight; what is trained is not what tables are kept of."""
+        return self._mode.from_tensor(weight.detach()).requires_grad_(weight.requires_grad)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run operators within this context.
+
+        Raises
+        ------
+        ValueError
+            If an operator reads values of tensors.
+        """
+        with torch.inference_mode(False), torch.no_grad(), self._mode:
+            try:
+                yield
+            except RuntimeError as error:
+                raise ValueError(
+                    f"{_culprit(error.__traceback__) or self._signature}: to be planned, an "
+                    f"operator must work without the values of its tensors, got {error}"
+                ) from error
 
 
 class Trial:
@@ -40,18 +83,17 @@ class Trial:
         works: Sequence[str],
         sizes: Sizes | None,
     ) -> None:
-        # Tensors that a plain function has for itself need no data either.
-        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._without_data = WithoutData(linop.signature)
         self._signature, self._device, self._sizes = linop.signature, device, sizes
-        with self._without_data():
-            self._linop = linop.with_weights(self._of_no_data)
+        self._linop = self._without_data.of(linop)
+        with self._without_data.running():
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
             y = torch.empty_like(self._linop(x)) if "adjoint" in works else x
         self._inputs = {work: y if work == "adjoint" else x for work in works}
 
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the bytes that the hungriest of the works allocates at a time, in these tiles."""
-        with self._without_data():
+        with self._without_data.running():
             peaks = [
                 peak_nbytes(partial(WORKS[work](self._fresh(batch_sizes)), x))
                 for work, x in self._inputs.items()
@@ -61,25 +103,10 @@ class Trial:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
         return max(peak.get(self._device, 0) for peak in peaks)
 
-    def _of_no_data(self, weight: Tensor) -> Tensor:
-        """Return what stands for a weight; what is trained is not what tables are kept of."""
-        return self._mode.from_tensor(weight.detach()).requires_grad_(weight.requires_grad)
-
     def _fresh(self, batch_sizes: Mapping[NamedDimension, int]) -> NamedLinop:
         """Return the operator in tiles, with nothing kept of other calls: the first one counts."""
         fresh = self._linop.with_weights(lambda w: w)
         return batch_linop(fresh, batch_sizes, sizes=self._sizes)
-
-    @contextmanager
-    def _without_data(self) -> Iterator[None]:
-        with torch.inference_mode(False), torch.no_grad(), self._mode:
-            try:
-                yield
-            except RuntimeError as error:
-                raise ValueError(
-                    f"{_culprit(error.__traceback__) or self._signature}: to be planned, an "
-                    f"operator must work without the values of its tensors, got {error}"
-                ) from error
 
 
 def _culprit(traceback: TracebackType | None) -> str | None:

@@ -1,0 +1,95 @@
+"""What a rank would send and compute, found by running its operator without data."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from linops_core import NamedLinop
+from linops_split.planning import WORKS, WithoutData, input_of
+from nameddim import NamedDimension
+
+from ._plan import Computed, RankPlan, Step
+from ._ranks import Ranks, Sent
+
+
+def dry_run(
+    linop: NamedLinop,
+    ranks: Ranks,
+    like: Tensor | None,
+    sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None,
+    dtype: torch.dtype | None,
+) -> RankPlan:
+    """Return what this rank sends and computes in a forward, an adjoint and a normal.
+
+    The ranks still tell each other what they compare in first calls: one without work knows from
+    them what it would return.
+    """
+    owner = f"{linop.signature}: plan"
+    if like is None and dtype is None:
+        found = ranks.told(_complex_dtype(linop), owner, "dtype of the input")
+        dtype = next((one for one in found if one is not None), None)
+    given = input_of(linop, like, sizes, dtype, owner)
+    without_data = WithoutData(linop.signature)
+    dry = without_data.of(linop)
+    ranks = replace(ranks, is_dry=True)
+    for part in dry.modules():
+        if isinstance(getattr(part, "ranks", None), Ranks):
+            part.ranks = ranks  # type: ignore[assignment]  # it is one
+    steps: dict[str, tuple[Step, ...]] = {}
+    with without_data.running():
+        x = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype)
+        y = torch.empty_like(dry(x))
+        for work, derived in WORKS.items():
+            called, ranks.log, counting = derived(dry), [], _Counting(ranks)
+            with counting:
+                called(y if work == "adjoint" else x)
+            steps[work] = counting.steps()
+    return RankPlan((ranks.rank,), steps)
+
+
+def _complex_dtype(linop: NamedLinop) -> torch.dtype | None:
+    """Return the dtype of complex weights, if there are any."""
+    weights = [*linop.parameters(), *linop.buffers()]
+    dtypes = [weight.dtype for weight in weights if weight.is_complex()]
+    return reduce(torch.promote_types, dtypes) if dtypes else None
+
+
+class _Counting(TorchDispatchMode):
+    """Counts the bytes that operations read and write before each time that something is sent."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._ranks = ranks
+        self._computed: dict[int, int] = defaultdict(int)
+
+    @property
+    def _sent(self) -> Sequence[Sent]:
+        return self._ranks.log or []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            tensors = [t for t in tree_leaves((args, kwargs, found)) if isinstance(t, Tensor)]
+            self._computed[len(self._sent)] += sum(t.nbytes for t in tensors)
+        return found
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return what was computed and sent, in its order."""
+        found: list[Step] = []
+        for number, sent in enumerate([*self._sent, None]):
+            if self._computed[number]:
+                found.append(Computed(self._computed[number]))
+            if sent is not None:
+                found.append(sent)
+        return tuple(found)
