@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import ClassVar, TypeVar
 
 import torch
@@ -13,7 +14,7 @@ from torch.compiler import is_dynamo_compiling
 from nameddim import NamedDimension, NamedShape
 
 from .. import config
-from .._kernels._tracing import built, may_be_remembered
+from .._kernels._tracing import built, constant_when_compiled, may_be_remembered
 from ._arithmetic import Arithmetic
 from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
@@ -175,6 +176,8 @@ class NamedLinop(Arithmetic, Conversions):
 
         It holds the same tensors.
         """
+        if is_dynamo_compiling():
+            self._make_derived()
         adjoint = self._found.get("adjoint")
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
@@ -190,12 +193,22 @@ class NamedLinop(Arithmetic, Conversions):
     @property
     def N(self) -> NamedLinop:
         """The normal operator A^H A; made once (:mod:`linops_core.config`)."""
+        if is_dynamo_compiling():
+            self._make_derived()
         normal = self._found.get("normal")
         if not isinstance(normal, NamedLinop):
             normal = built(self.normal)
             if config.cache_adjoint_normal:
                 self._found["normal"] = normal
         return normal
+
+    @constant_when_compiled
+    def _make_derived(self) -> None:
+        """Make the adjoint and the normal operator before a compiler looks for them."""
+        if config.cache_adjoint_normal:
+            for name in ("H", "N"):
+                with suppress(NotImplementedError, ValueError):
+                    getattr(self, name)
 
     @property
     def gram(self) -> NamedLinop:

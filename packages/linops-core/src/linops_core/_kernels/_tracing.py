@@ -13,6 +13,11 @@ from torch.compiler import is_dynamo_compiling
 Function = TypeVar("Function", bound=Callable[..., object])
 Built = TypeVar("Built")
 
+_NOT_IN_A_GRAPH = (
+    "operators are built outside of compiled graphs: build them in __init__ (they read weights "
+    "when they are called), or in a function that torch._dynamo.nonstrict_trace marks"
+)
+
 
 def may_be_remembered(shape: torch.Size) -> bool:
     """Whether a shape is made of numbers; for who traces it is made of what stands for others."""
@@ -36,5 +41,15 @@ def constant_when_compiled(function: Function) -> Function:
 
 def built(make: Callable[..., Built], *args: object) -> Built:
     """Return ``make(*args)``, an operator, in plain Python also where a compiler traces."""
+    return in_plain_python(lambda: make(*args), _NOT_IN_A_GRAPH)
+
+
+def in_plain_python(call: Callable[[], Built], why: str) -> Built:
+    """Return ``call()``, which no compiler traces; where one wants a single graph, it says why."""
     dynamo = sys.modules.get("torch._dynamo")  # whose import takes as long as all others
-    return make(*args) if dynamo is None else dynamo.disable(make)(*args)
+    if dynamo is None:
+        return call()
+    if is_dynamo_compiling():
+        dynamo.graph_break(msg=why)
+    result: Built = dynamo.disable(call)()
+    return result

@@ -22,6 +22,7 @@ from .._shared._checks import (
     in_own_space,
     is_complex_linear,
 )
+from .._shared._graphs import solved_in_steps
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._vectors import (
@@ -32,15 +33,9 @@ from .._shared._vectors import (
     is_moderate,
     random_like,
 )
-from ._convergence_check import (
-    N_CHECKED,
-    ConvergenceCheck,
-    Measured,
-    Numbers,
-    is_any,
-    on_host,
-    reals_on_host,
-)
+from ._convergence_check import ConvergenceCheck, is_any, on_host, reals_on_host
+from ._definiteness import N_CHECKED, Measured, Numbers
+from ._fixed_steps import fixed_steps
 from ._implicit import attach
 
 _NAME = "conjugate_gradients"
@@ -74,6 +69,13 @@ def conjugate_gradients(
 
     It keeps four vectors (x, residual, direction, and what A returns), a fifth with a
     preconditioner, and waits for the device once in a step.
+
+    **In a compiled graph** (``torch.compile``, ``torch.export``) no number may decide how often A
+    is applied. With ``gtol=0`` and ``ltol=0``, and without ``callback``, ``tqdm_kwargs`` and
+    ``implicit``, exactly ``max_num_iters`` steps are put into the graph. A system that is solved
+    to the precision stays as it is, and is NaN where an error would have been raised: A shows
+    itself not to be Hermitian positive definite, or a number is not finite. With other options
+    ``torch.compile`` leaves the graph for this call; ``fullgraph=True`` and an export refuse them.
 
     Parameters
     ----------
@@ -144,23 +146,33 @@ def conjugate_gradients(
     if preconditioner is not None and not is_complex_linear(preconditioner):
         batch = replace(batch, has_complex_products=False)
 
+    is_implicit = implicit and torch.is_grad_enabled()
+
     def solve(y: Tensor, x0: Tensor | None, progress: Progress) -> Tensor:
         run = Run(A, preconditioner, batch, y, x0, (gtol, ltol))
         x = run.solve(progress)
         run.check_underflow(x)
         if complaint := run.check.complaint():
-            warnings.warn(complaint, ConvergenceWarning, stacklevel=3)
+            warnings.warn(complaint, ConvergenceWarning, stacklevel=5)
         return x
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-    if not (implicit and torch.is_grad_enabled()):
-        return solve(y, x0, progress)
-    with torch.no_grad():
-        x = solve(y, x0, progress)
-    again = Progress(_NAME, max_num_iters)
-    operators = (A,) if preconditioner is None else (A, preconditioner)
-    defect = y - in_own_space(_NAME, A, x)
-    return attach(x, defect, lambda gradient: solve(gradient, None, again), _NAME, operators)
+    def solve_and_check() -> Tensor:
+        progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+        if not is_implicit:
+            return solve(y, x0, progress)
+        with torch.no_grad():
+            x = solve(y, x0, progress)
+        again = Progress(_NAME, max_num_iters)
+        operators = (A,) if preconditioner is None else (A, preconditioner)
+        defect = y - in_own_space(_NAME, A, x)
+        return attach(x, defect, lambda gradient: solve(gradient, None, again), _NAME, operators)
+
+    def solve_in_graph() -> Tensor:
+        return fixed_steps(A, preconditioner, batch, y, x0, max_num_iters)
+
+    numbers = {"gtol": gtol, "ltol": ltol, "implicit": is_implicit}
+    reading = {**numbers, "tqdm_kwargs": tqdm_kwargs, "callback": callback}
+    return solved_in_steps(_NAME, reading, solve_and_check, solve_in_graph)
 
 
 class Run:
@@ -246,7 +258,7 @@ class Run:
             measured = batch.measured(pairs, (direction, image))
             curvature, *cross, length, image_length = self.scalars(*measured)
             norm_of_A = largest_ratio(norm_of_A, image_length, length)
-            floor = check.noise * norm_of_A * length * length
+            floor = check.definite.floor(norm_of_A, length)
             step = self.ratio(energy, curvature, curvature.real > floor)
             self.x = add_scaled(self.x, step, direction)
             self.residual = add_scaled(self.residual, -step, image)

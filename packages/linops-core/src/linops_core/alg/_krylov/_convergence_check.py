@@ -6,33 +6,16 @@ Numbers are Python's own where there is one system, and else tensors on the host
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._shared._precision import rounding_of
 from .._shared._progress import StopReason
+from ._definiteness import N_CHECKED, Definiteness, Measured, Numbers, over
 
 _NAME = "conjugate_gradients"
-
-Numbers: TypeAlias = Any  # float or complex, or a Tensor of them
-N_CHECKED = 3
-"""The steps in which directions must be conjugate: later on rounding makes them less so."""
-
-
-class Measured(NamedTuple):
-    """Numbers of a step along p, with r the residual behind it and z the same preconditioned."""
-
-    curvature: Numbers  # p^H A p
-    energy: Numbers  # r^H z
-    step: Numbers  # length of the step along p; 0 where the curvature drowns in rounding
-    direction: Numbers  # |p|
-    image: Numbers  # |A p|
-    norm: Numbers  # largest |A p| / |p| so far
-    residual: Numbers  # |r|
-    searched: Numbers  # |z|
-    cross: Numbers | None = None  # z'^H A p for the z' before the step; in the first steps
 
 
 class ConvergenceCheck:
@@ -60,9 +43,7 @@ class ConvergenceCheck:
         (self.gtol, self.ltol), self.dtype = tolerances, dtype
         self.precision = precision = torch.finfo(dtype).eps
         self.rounding = rounding = rounding_of(dtype)
-        # How large p^H A p may be where it is 0, relative to |A| |p|^2: sums, and half precision.
-        sums = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
-        self.noise = max(64 * sums, 4 * precision)
+        self.definite = Definiteness(dtype)
         self.suspects = "A" if preconditioner is None else "A or the preconditioner"
         # Of A and of x, both at most; the steps tell the first, so until then it is in the second.
         self.norm, self.length = 1.0, image
@@ -70,8 +51,6 @@ class ConvergenceCheck:
         self.verified = math.inf + 0.0 * size
         self.goal = self._reachable(rounding * size, precision * size)
         self.energy = self.searched = residual
-        # What rounding leaves of p'^H A p times the factor of p' in p, of two directions.
-        self.unconjugate = 0.0 * size
         self.n_steps = 0
         self.reasons: list[StopReason | None] = [None] * len(_list(size))
         self.active: Numbers = size >= 0
@@ -126,7 +105,7 @@ class ConvergenceCheck:
         if is_any(self.active):
             self._check_energy(measured.energy, measured.searched)
         if self.n_steps <= N_CHECKED:
-            self._note_rounding(measured)
+            self.definite.note_rounding(measured, self.energy)
         self.energy, self.searched = measured.energy.real, measured.searched
 
     @property
@@ -151,13 +130,13 @@ class ConvergenceCheck:
         is_best = (residual <= self.goal) | (residual > 0.9 * self.verified)
         self.stop(is_best, StopReason.ROUNDING)
         self.verified = residual
-        self.unconjugate = 0.0 * self.size
+        self.definite.unconjugate = 0.0
 
     def complaint(self) -> str | None:
         """Return the warning where a residual is far from its tolerance for good, if one is."""
         root = math.sqrt(self.precision)
         tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, root)
-        growth = _over(self.norm * self.length, self.size)
+        growth = over(self.norm * self.length, self.size)
         systems = zip(self.reasons, *map(_list, (self.residual, self.size, growth)), strict=True)
         for index, (reason, residual, size, grown) in enumerate(systems):
             is_over = reason is StopReason.ROUNDING or grown * root > 1
@@ -190,44 +169,23 @@ class ConvergenceCheck:
     def _check_curvature(self, measured: Measured) -> None:
         curvature, cross = measured.curvature, measured.cross
         _check_finite(curvature, measured.direction, measured.image, self.length)
-        # The rounding of an inner product is far below the root of the precision.
         size = measured.direction * measured.image
-        root = self.precision**0.5
-        floor = self.noise * measured.norm * measured.direction**2
-        bad = (abs(curvature.imag) > root * size + floor) | (curvature.real < -floor)
-        # Of a semidefinite A, |A p|^2 is at most |A| p^H A p: both are small, or none is.
-        is_large = 2 * measured.image >= measured.norm * measured.direction
-        bad = bad | ((curvature.real <= floor) & is_large)
+        bad = self.definite.refutes_curvature(measured)
         found = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
-        self._refuse(bad | (size == 0), "A", found, curvature, size)
+        self._refuse(bad, "A", found, curvature, size)
         if cross is None:
             return
         _check_finite(cross)
-        length = measured.direction + self.searched
-        rounding = self.noise * measured.norm * length**2 + self.unconjugate
-        bad = abs(cross - curvature) > root * measured.image * length + rounding
-        apart = _over(abs(cross - curvature), measured.image * length)
+        apart = over(abs(cross - curvature), measured.image * (measured.direction + self.searched))
         found = (
             "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
             "apart by {} of (|p| + |z|) |A p|{which}"
         )
-        self._refuse(bad & (measured.step != 0), self.suspects, found, cross, curvature, apart)
-
-    def _note_rounding(self, measured: Measured) -> None:
-        """Note how far the next direction may be from conjugate to this one."""
-        # The residual is rounded as the larger of the two that it is the difference of; the length
-        # of the step is as the curvature is, in which larger terms may cancel.
-        curvature = abs(measured.curvature.real)
-        cancelled = 1 + _over(measured.norm * measured.direction**2, curvature)
-        scaling = _over(measured.searched, measured.residual)
-        rounded = self.searched + measured.step * measured.image * scaling * cancelled
-        factor = abs(_over(measured.energy.real, self.energy))
-        self.unconjugate = self.noise * factor * measured.image * rounded
+        bad = self.definite.refutes_conjugacy(measured, self.searched)
+        self._refuse(bad, self.suspects, found, cross, curvature, apart)
 
     def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
-        size = self.residual * searched
-        root = self.precision**0.5
-        bad = (abs(energy.imag) > root * size) | (energy.real <= self.precision * size)
+        bad = self.definite.refutes_energy(energy, self.residual, searched)
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
 
     def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
@@ -241,11 +199,6 @@ class ConvergenceCheck:
                 f"{_NAME}: {who} must be Hermitian and positive definite, got "
                 + found.format(*values, which=which)
             )
-
-
-def _over(numbers: Numbers, others: Numbers) -> Numbers:
-    """Return the ratio, 0 where the others are 0."""
-    return numbers / (others + (others == 0)) * (others != 0)
 
 
 def on_host(*scalars: Tensor | Numbers) -> list[Numbers]:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Generator, Tensor
+from torch.compiler import is_dynamo_compiling
 
 from nameddim import ELLIPSES, ND, NamedDimension
 
@@ -17,7 +18,7 @@ from ..._base._linop import NamedLinop
 from ..._base._roles import Role
 from ..._base._sizes import input_space
 from ..._base._totals import WHOLE, Totals
-from ..._kernels._tracing import is_recorded
+from ..._kernels._tracing import constant_when_compiled, is_recorded
 from ._checks import (
     Operator,
     check_vector,
@@ -76,7 +77,11 @@ def _reduced(
     dims = list(range(x.ndim) if dims is None else dims)
     if not x.is_complex():
         return reduce(x, dims) if dims else x.abs()
-    found = reduce(torch.view_as_real(x.conj() if x.is_conj() else x), [*dims, x.ndim])
+    if is_dynamo_compiling():  # which cannot ask whether it is conjugated, and needs no copy
+        x = x.resolve_conj()
+    else:
+        x = x.conj() if x.is_conj() else x
+    found = reduce(torch.view_as_real(x), [*dims, x.ndim])
     return found.squeeze(-1) if keepdim else found
 
 
@@ -235,35 +240,45 @@ class BatchedVectors:
 
     def _rows(self, x: Tensor) -> Tensor:
         first = x.movedim(self.axes, tuple(range(len(self.axes))))
-        return first.reshape(math.prod(x.shape[axis] for axis in self.axes), -1)
+        return first.reshape(math.prod([x.shape[axis] for axis in self.axes]), -1)
 
 
 def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> BatchedVectors:
     """Return which axes of y, which is like the input of A, number independent systems."""
-    totals = A.totals("input") if isinstance(A, NamedLinop) else None
-    if totals is not None and totals.add is not None:
+    # A compiler knows what is passed, but not what a dataclass has as its default.
+    totals = (A.totals("input") if isinstance(A, NamedLinop) else None) or WHOLE
+    is_complex = is_complex_linear(A)
+    if totals.add is not None:
         if batch_dims != 0:
             raise NotImplementedError(
                 f"{owner}: batch_dims must be 0 where several processes have a part of each "
                 f"vector, got {batch_dims!r}"
             )
-        return BatchedVectors(totals=totals, has_complex_products=is_complex_linear(A))
+        return BatchedVectors((), totals, is_complex)
     if isinstance(batch_dims, int):
         if not 0 <= batch_dims <= y.ndim:
             raise ValueError(
                 f"{owner}: batch_dims must be between 0 and the {y.ndim} axes of the vectors, "
                 f"got {batch_dims}"
             )
-        return BatchedVectors(tuple(range(batch_dims)), has_complex_products=is_complex_linear(A))
+        return BatchedVectors(tuple(range(batch_dims)), totals, is_complex)
     if not isinstance(A, NamedLinop):
         raise TypeError(
             f"{owner}: batch_dims must be a number for a function, which has no names, "
             f"got {batch_dims!r}"
         )
-    if isinstance(batch_dims, (str, NamedDimension)):
-        batch_dims = [batch_dims]
-    axes = sorted(_axis(owner, A, ND.infer(dim), y.ndim) for dim in batch_dims)
-    return BatchedVectors(tuple(axes), has_complex_products=is_complex_linear(A))
+    return BatchedVectors(_axes(owner, A, batch_dims, y.ndim), totals, is_complex)
+
+
+@constant_when_compiled
+def _axes(
+    owner: str,
+    A: NamedLinop,
+    dims: str | NamedDimension | Iterable[NamedDimension | str],
+    ndim: int,
+) -> tuple[int, ...]:
+    names = [dims] if isinstance(dims, (str, NamedDimension)) else dims
+    return tuple(sorted(_axis(owner, A, ND.infer(dim), ndim) for dim in names))
 
 
 def _axis(owner: str, A: NamedLinop, dim: NamedDimension, ndim: int) -> int:

@@ -15,6 +15,7 @@ from .._shared._checks import (
     finite,
     in_own_space,
 )
+from .._shared._graphs import solved_in_steps
 from .._shared._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason
 from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, input_or_random, unit_of
@@ -38,7 +39,8 @@ def power_method(
     Where several eigenvalues have this magnitude, v is in the span of their eigenvectors.
 
     It keeps v, the next one and what A returns, and waits for the device once in a step; gradients
-    flow through the steps.
+    flow through the steps. With ``tol=0`` and no callback it goes into a compiled or exported
+    graph, as :func:`conjugate_gradients` does: ``max_iters`` steps, and NaN where v_init is zero.
 
     Parameters
     ----------
@@ -78,10 +80,18 @@ def power_method(
     check_count(owner, "max_iters", max_iters, 1)
     tol = checked_number(owner, "tol", tol)
     batch = batched_vectors(owner, A, v_init, batch_dims)
-    dtype = v_init.dtype
-    progress = Progress(owner, max_iters, tqdm_kwargs, callback)
-    steps = _steps(applied_in_half(owner, A, dtype), widened(v_init), tol, batch, dtype)
-    v, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
+    dtype, wide = v_init.dtype, applied_in_half(owner, A, v_init.dtype)
+
+    def solve() -> tuple[Tensor, Tensor]:
+        progress = Progress(owner, max_iters, tqdm_kwargs, callback)
+        steps = _steps(wide, widened(v_init), tol, batch, dtype)
+        return progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
+
+    def solve_in_graph() -> tuple[Tensor, Tensor]:
+        return _fixed_steps(wide, widened(v_init), batch, max_iters)
+
+    reading = {"tol": tol, "tqdm_kwargs": tqdm_kwargs, "callback": callback}
+    v, eigenvalue = solved_in_steps(owner, reading, solve, solve_in_graph)
     return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.axes])
 
 
@@ -120,6 +130,24 @@ def _steps(
             "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
         }
         yield (v, eigenvalue), values, reasons
+
+
+def _fixed_steps(
+    A: Operator, v: Tensor, batch: BatchedVectors, n_steps: int
+) -> tuple[Tensor, Tensor]:
+    """Return v and the eigenvalue after as many steps, of which no number is read."""
+    unit = batch.unit(v)
+    v = v / unit
+    v = v / batch.norm(v)  # NaN if it is zero
+    eigenvalue = batch.norm(v)
+    for _ in range(n_steps):
+        image = in_own_space("power_method", A, v)
+        unit = batch.unit(image)
+        image = image / unit
+        size = batch.norm(image)
+        v = torch.where(size == 0, v, image / torch.where(size == 0, 1, size))
+        eigenvalue = size * unit
+    return v, eigenvalue
 
 
 def operator_norm(
