@@ -59,6 +59,7 @@ class Tiled(Composite):
     """
 
     _is_side_by_side = True
+    _runs_in_parts = True
 
     def __init__(
         self,

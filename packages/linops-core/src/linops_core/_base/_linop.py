@@ -74,6 +74,9 @@ class NamedLinop(Arithmetic, Conversions):
     _takes_any_batch: ClassVar[bool] = False
     """Whether ``fn`` does the same to all slices of further dimensions in front."""
 
+    _runs_in_parts: ClassVar[bool] = False
+    """Whether it cuts its input and keeps its own workspace small, so that no caller has to."""
+
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Keep no closed form of an operator whose ``fn`` or ``adj_fn`` the class overrides."""
         super().__init_subclass__(**kwargs)

@@ -33,6 +33,7 @@ from .._shared._vectors import (
     is_moderate,
     random_like,
 )
+from ._chunks import chunks_of
 from ._convergence_check import ConvergenceCheck, is_any, on_host, reals_on_host
 from ._definiteness import N_CHECKED, Measured, Numbers
 from ._fixed_steps import fixed_steps
@@ -95,7 +96,10 @@ def conjugate_gradients(
         Hermitian positive definite, close to the inverse of A; it is applied to residuals.
     batch_dims : int, or dimensions
         How many first dimensions of y, or the names of which of A, number independent systems.
-        Each stops by itself: then its x stays as it is, while A is still applied to all.
+        Each stops by itself: then its x stays as it is, while A is still applied to all. On a
+        CPU, vectors of more than 8 MiB are solved in chunks of systems if A (and the
+        preconditioner) can be cut along the first of these dimensions, and no callback and no
+        progress bar show all systems after each step: a chunk is done before the next begins.
     implicit : bool
         By default gradients flow through the steps, all of which autograd then keeps. If True, A
         is solved once more in the backward pass (the implicit function theorem), no step is kept,
@@ -149,12 +153,20 @@ def conjugate_gradients(
     is_implicit = implicit and torch.is_grad_enabled()
 
     def solve(y: Tensor, x0: Tensor | None, progress: Progress) -> Tensor:
-        run = Run(A, preconditioner, batch, y, x0, (gtol, ltol))
-        x = run.solve(progress)
-        run.check_underflow(x)
-        if complaint := run.check.complaint():
+        found, complaints, n_systems = [], [], 0
+        axes = () if progress.is_watched else batch.axes
+        for A_part, M_part, part in chunks_of(A, preconditioner, y, axes):
+            guess = None if x0 is None else x0[part]
+            first = n_systems if part else None
+            run = Run(A_part, M_part, batch, y[part], guess, (gtol, ltol), first_system=first)
+            x = run.solve(progress)
+            run.check_underflow(x)
+            found.append(x)
+            complaints.append(run.check.complaint())
+            n_systems += len(run.check.reasons)
+        if complaint := next(filter(None, complaints), None):
             warnings.warn(complaint, ConvergenceWarning, stacklevel=5)
-        return x
+        return torch.cat(found, axes[0]) if len(found) > 1 else x
 
     def solve_and_check() -> Tensor:
         progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
@@ -187,6 +199,7 @@ class Run:
         x0: Tensor | None,
         tolerances: tuple[float, float],
         dtype: torch.dtype | None = None,
+        first_system: int | None = None,
     ) -> None:
         self.A, self.preconditioner, self.batch, self.y = A, preconditioner, batch, y
         # That of A where its own would lead out of the range of the dtype.
@@ -210,7 +223,14 @@ class Run:
         if self.is_guessed and is_any(norm <= tolerances[0] * size):
             image_size = self.largest_image()
         self.check = ConvergenceCheck(
-            size, loss, norm, image_size, tolerances, dtype or self.y.dtype, preconditioner
+            size,
+            loss,
+            norm,
+            image_size,
+            tolerances,
+            dtype or self.y.dtype,
+            preconditioner,
+            first_system,
         )
 
     @torch.no_grad()

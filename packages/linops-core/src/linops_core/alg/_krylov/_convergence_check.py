@@ -35,7 +35,9 @@ class ConvergenceCheck:
         tolerances: tuple[float, float],
         dtype: torch.dtype,  # of what A returns
         preconditioner: object,
+        first_system: int | None = None,  # its number, where others are solved apart
     ) -> None:
+        self.first_system = first_system
         _check_finite(size, loss, residual, image)
         # Of a right-hand side of zero there is nothing else that the tolerance could be of.
         size = size + residual * (size == 0)
@@ -141,7 +143,7 @@ class ConvergenceCheck:
         for index, (reason, residual, size, grown) in enumerate(systems):
             is_over = reason is StopReason.ROUNDING or grown * root > 1
             if residual > tolerance * size and reason is not StopReason.CONVERGED and is_over:
-                which = f" of system {index}" if len(self.reasons) > 1 else ""
+                which = self._name_of(index)
                 return (
                     f"{_NAME}: the residual |A x - y|{which} must fall to gtol |y|, "
                     f"{self.gtol:.2g} |y|, got {residual / size:.2g} |y| and |A| |x| of up to "
@@ -150,6 +152,11 @@ class ConvergenceCheck:
                     "to A, take a wider dtype, or use lsqr"
                 )
         return None
+
+    def _name_of(self, index: int) -> str:
+        """Return which system that is, for messages; nothing where it is the only one."""
+        is_one = len(self.reasons) == 1 and self.first_system is None
+        return "" if is_one else f" of system {(self.first_system or 0) + index}"
 
     def _drift(self) -> Numbers:
         """Return how much the residual may be rounded; by the root, as roundings have all signs."""
@@ -193,7 +200,7 @@ class ConvergenceCheck:
         if is_any(bad) and is_any(bad := bad & self.active):
             systems = _list(bad)
             index = systems.index(True)
-            which = f" of system {index}" if len(systems) > 1 else ""
+            which = self._name_of(index)
             values = [f"{_list(each)[index]:.3g}" for each in numbers]
             raise ValueError(
                 f"{_NAME}: {who} must be Hermitian and positive definite, got "

@@ -1,0 +1,85 @@
+"""Independent systems, solved a few at a time where the vectors of all are large."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from nameddim import ELLIPSES, NamedDimension
+
+from ..._base._linop import NamedLinop, tile_of
+from ..._base._roles import Role
+from ..._base._tile import SplitError
+from .._shared._checks import Operator
+
+CHUNK_NBYTES = 2 * 2**20
+"""How large the right-hand sides of a chunk are, on a CPU.
+
+Vectors of this size, and what an operator computes from them, are allocated where memory is at
+hand; those past 32 MiB come in new pages from the system, whose zeroing takes longer than the
+arithmetic. Chunks of 1 to 8 MiB take about the same time.
+"""
+
+
+class Chunk(NamedTuple):
+    """Some of the systems, and what acts on them alone."""
+
+    A: Operator
+    preconditioner: Operator | None
+    part: tuple[slice, ...]
+    """Where they are in the vectors of all."""
+
+
+def chunks_of(
+    A: Operator, preconditioner: Operator | None, y: Tensor, axes: tuple[int, ...]
+) -> list[Chunk]:
+    """Return chunks along the first of the axes that number systems, or all systems as one.
+
+    They are one where the vectors are small or on another device than the CPU, and where an
+    operator cannot be cut there or is run in parts already.
+    """
+    whole = [Chunk(A, preconditioner, ())]
+    operators = [A] if preconditioner is None else [A, preconditioner]
+    nbytes = y.numel() * y.element_size()
+    if not axes or not y.is_cpu or nbytes <= 4 * CHUNK_NBYTES:
+        return whole
+    axis, length = axes[0], y.shape[axes[0]]
+    step = max(1, CHUNK_NBYTES * length // nbytes)
+    if step >= length:
+        return whole
+    along = [_batch_dim(operator, axis, y.ndim) for operator in operators]
+    chunks = []
+    try:
+        for start in range(0, length, step):
+            piece = slice(start, min(start + step, length))
+            tiles = [
+                tile_of(linop, {dim: piece})
+                for linop, dim in zip(operators, along, strict=True)
+                if isinstance(linop, NamedLinop) and dim is not None
+            ]
+            if len(tiles) < len(operators):
+                return whole
+            chunks.append(Chunk(tiles[0], [*tiles, None][1], (slice(None),) * axis + (piece,)))
+    except SplitError:
+        return whole
+    return chunks
+
+
+def _batch_dim(A: Operator, axis: int, ndim: int) -> NamedDimension | None:
+    """Return the dimension at an axis of the input and of the output, None if it cannot be cut."""
+    if not isinstance(A, NamedLinop) or any(
+        isinstance(part, NamedLinop) and part._runs_in_parts for part in A.modules()
+    ):
+        return None
+    names = [_name_at(dims, axis, ndim) for dims in (A.ishape, A.oshape)]
+    is_batch = names[0] == names[1] and names[0] is not None and A.role(names[0]) is Role.BATCH
+    return names[0] if is_batch else None
+
+
+def _name_at(dims: tuple[NamedDimension, ...], axis: int, ndim: int) -> NamedDimension | None:
+    """Return the name of an axis; None within the run of ``...``."""
+    if ELLIPSES not in dims or axis < dims.index(ELLIPSES):
+        return dims[axis]
+    place = axis - ndim + len(dims)
+    return dims[place] if place > dims.index(ELLIPSES) else None
