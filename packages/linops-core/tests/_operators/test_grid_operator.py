@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop, Role, SplitError
+from linops_core import DCT, FFT, Diagonal, NamedLinop, Role, SplitError
 from linops_core._operators._grid_operator import GridOperator, batched, checked_dims
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
@@ -95,3 +95,39 @@ def test_names_that_do_not_fit_the_grid_are_refused() -> None:
     with pytest.raises(ValueError, match=match):
         checked_dims("Halved", "in_shape", ("A", "B"), ("N",), "a line")
     assert checked_dims("Halved", "in_shape", None, ("N",), "a line") == ("N",)
+
+
+NAMES = "C", "Nx", "Ny", "Nz"
+
+
+@pytest.mark.parametrize("is_adjoint", [False, True])
+@pytest.mark.parametrize(
+    "A",
+    [
+        FFT(3, ("C",), norm="backward", centered=True),
+        FFT(dims=("Nz", "Nx", "Ny"), shape=NAMES),
+        DCT(("Nx", "Ny", "Nz"), NAMES),
+    ],
+)
+def test_an_operator_along_each_dimension_is_that_along_some_and_then_the_others(
+    A: NamedLinop, is_adjoint: bool
+) -> None:
+    x = torch.randn(2, 3, 4, 5, dtype=torch.complex128)
+    A = A.H if is_adjoint else A
+    for chosen in ({1}, {3, 1}):
+        first = A.along([A.ishape[at] for at in chosen], A.ishape)
+        assert first is not None
+        second = A.along([A.ishape[at] for at in {1, 2, 3} - chosen], first.oshape)
+        assert second is not None and second.oshape == A.oshape
+        torch.testing.assert_close(second(first(x)), A(x))
+        torch.testing.assert_close((second @ first).H(x), A.H(x))
+
+
+def test_only_operators_that_act_so_say_what_they_do_along_some_dimensions() -> None:
+    class Other(FFT):
+        @staticmethod
+        def fn(linop: FFT, x: Tensor, /) -> Tensor:
+            return x
+
+    for A in (Other(2), FFT(2) @ FFT(2).H, Diagonal(torch.ones(2), ("Nx",))):
+        assert A.along(A.ishape[-1:], A.ishape) is None

@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop
+from linops_core import Identity, NamedLinop, Role, Side, SplitError
 from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
 from ._dry_run import dry_run
+from ._exchange import Exchange
 from ._plan import MeshPlan, RankPlan, Step, merged
 from ._ranks import Ranks
+from ._route import Move, axis_pairs
 from ._sharding import Cut, Sharding
-from ._shares import Loader, loaded, scattered, shared
+from ._shares import Share, sharded
+from ._sources import Source, shares_made, shares_of_all, shares_of_one
+from ._steps import in_steps
 from ._tile import DistributedTile
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ _SERIALS = count()  # of operators; the numbers of the first rank of their mesh 
 
 
 def distribute_linop(
-    linop: NamedLinop | Loader | None,
+    linop: Source | Sequence[Source] | None,
     mesh: DeviceMesh,
     placement: Mapping[str, str] | Mapping[NamedDimension, str],
     *,
@@ -48,18 +52,25 @@ def distribute_linop(
     sum, and the output is summed over that dimension of the mesh; where only the output has it,
     that holds for the adjoint. All else is replicated.
 
+    The grid of an FFT or a DCT may be cut, too: along one dimension in its input, and another one
+    on the same dimension of the mesh in its output. Between the transforms of single dimensions
+    each rank sends each other one what this one lacks.
+
     Every rank calls it. Where all have the operator, nothing is copied: a part has views.
 
     Parameters
     ----------
-    linop : NamedLinop, function or None
+    linop : NamedLinop, function, sequence of them, or None
         The same on all ranks; or with ``scatter_from`` that of one rank, and None on the others; or
         a function that returns the part of the operator between slices, which are given for each
-        dimension that is placed. Then a rank holds no more than its share.
+        dimension that is placed. Then a rank holds no more than its share. A sequence of such
+        functions, and of operators that all ranks have, is their composition, first one first.
     mesh : DeviceMesh
         With names for its dimensions.
     placement : mapping of dimension to str
-        The dimensions to cut, each with a dimension of the mesh of its own.
+        The dimensions to cut, each with a dimension of the mesh; two dimensions with one, where no
+        vector has both. What is left out of one grid of a transform is chosen: the first dimension
+        that is free and not the one that is cut in the other grid.
     batch_specs : BatchSpec or sequence of BatchSpec, optional
         How each rank cuts its share again, for :func:`linops_multigpu.create_batched_linop`.
     ordered : bool
@@ -81,8 +92,8 @@ def distribute_linop(
         If the operator does not have the dimension, cannot be cut along it, or does not know how
         long it is; no rank has communicated then, and the words are the same on all of them.
     ValueError
-        If the mesh has no names, or not that dimension, or one is given to two dimensions; or if
-        the ranks do not have the same operator, placement and sizes.
+        If the mesh has no names, or not that dimension, or one is given to two dimensions of a
+        vector; or if the ranks do not have the same operator, placement and sizes.
     NotImplementedError
         If weights that are sent or loaded require gradients.
     RuntimeError
@@ -106,45 +117,111 @@ def distribute_linop(
 
 def _over(
     ranks: Ranks,
-    linop: NamedLinop | Loader | None,
+    linop: Source | Sequence[Source] | None,
     pairs: Mapping[NamedDimension, str],
     specs: Sequence[BatchSpec],
     known: Mapping[NamedDimension, int],
     scatter_from: int | None = None,
 ) -> DistributedLinop:
     """Return the operator over ranks, given checked arguments."""
+    facts: list[object] = []
     if scatter_from is not None:
         if scatter_from not in ranks.numbers:
             raise ValueError(
                 f"{_NAME}: scatter_from must be a rank of the mesh, one of {[*ranks.numbers]}, "
                 f"got {scatter_from!r}"
             )
-        share = scattered(linop, scatter_from, ranks, pairs, known, _NAME)  # type: ignore[arg-type]
+        only = linop if isinstance(linop, NamedLinop) else None
+        plan, steps = shares_of_one(only, scatter_from, ranks, pairs, known, _NAME)
     elif isinstance(linop, NamedLinop):
-        share = shared(linop, ranks, pairs, known)
-    elif callable(linop):
-        share = loaded(linop, ranks, pairs, known, _NAME)
+        plan, steps = shares_of_all(linop, ranks, pairs, known)
+        facts = _signature(linop)
     else:
-        raise TypeError(
-            f"{_NAME}: linop must be a NamedLinop, or a function that makes shares, "
-            f"got {type(linop)}"
-        )
-    sharding, tile = share.sharding, share.tile
-    _prepare(ranks, sharding, share.shape)
-    is_whole = scatter_from is None and isinstance(linop, NamedLinop)
-    facts = _signature(share.source) if is_whole else [share.shape.ishape, share.shape.oshape]
-    lengths = {dim: cut.length for dim, cut in sharding.cuts.items()}
-    owner = f"{_NAME}: {share.source.signature}"
+        plan, steps = shares_made(_checked_sources(linop), ranks, pairs, known, _NAME)
+    ranks.prepare(ranks.names)
+    lengths = [step.sharding.cuts if isinstance(step, Share) else step for step in steps]
     options = known, ranks.ordered, [dict(spec.batch_sizes) for spec in specs]
-    what = "operator and placement"
-    told = ranks.told((next(_SERIALS), (facts, pairs, lengths, *options)), _NAME, what)
+    what, owner = "operator and placement", f"{_NAME}: {plan.whole.signature}"
+    told = ranks.told(
+        (next(_SERIALS), (plan.whole.shape, facts, pairs, lengths, *options)), _NAME, what
+    )
     ranks.check_same([one for _, one in told], owner, what)
     ranks.serial = told[0][0]
+    linops = [
+        _tile(step, ranks, _specs_for(step, specs, len(steps) == 1), plan.lengths)
+        if isinstance(step, Share)
+        else _exchange(step, ranks, plan.lengths)
+        for step in steps
+    ]
+    _check_batch_dims(steps, specs)
+    found = in_steps(linops, ranks)
+    return cast(DistributedLinop, found.as_endomorphism()) if plan.whole.is_endomorphism else found
+
+
+def _tile(
+    share: Share, ranks: Ranks, specs: Sequence[BatchSpec], sizes: Mapping[NamedDimension, int]
+) -> DistributedTile:
+    """Return the operator of which each rank computes a share."""
+    sharding, tile = share.sharding, share.tile
+    _prepare(ranks, sharding, share.whole.shape)
     if specs and not sharding.is_empty:
-        tile = create_batched_linop(tile, specs, sizes=_sizes_inside(tile, known, sharding))
-    given = {dim: size for dim, size in known.items() if dim not in sharding.cuts}
-    whole = DistributedTile(tile, share.shape, sharding, ranks, share.source, given)
-    return cast(DistributedLinop, whole.as_endomorphism()) if share.is_endomorphism else whole
+        tile = create_batched_linop(tile, specs, sizes=_sizes_inside(tile, sizes, sharding))
+    dims = share.whole.dims - sharding.cuts.keys()
+    given = {dim: size for dim, size in sizes.items() if dim in dims}
+    is_transform = all(axis_pairs(linop) for linop in share.whole.flatten())
+    isometry: dict[Side, bool] = {
+        "input": is_transform and isinstance(share.whole.N, Identity),
+        "output": is_transform and isinstance(share.whole.H.N, Identity),
+    }
+    return DistributedTile(
+        tile,
+        share.whole.shape,
+        sharding,
+        ranks,
+        share.source,
+        share.structure,
+        given,
+        isometry,
+    )
+
+
+def _exchange(move: Move, ranks: Ranks, lengths: Mapping[NamedDimension, int]) -> Exchange:
+    ranks.prepare((move.mesh_dim,))
+    before, after = (sharded(ranks, cuts, lengths) for cuts in (move.before, move.after))
+    return Exchange(move.names, before, after, ranks)
+
+
+def _specs_for(share: Share, specs: Sequence[BatchSpec], is_all: bool) -> Sequence[BatchSpec]:
+    """Return what specs say of a part: of the dimensions along which it can be cut."""
+    if is_all:
+        return specs
+    found = []
+    for spec in specs:
+        sizes = {dim: size for dim, size in spec.batch_sizes.items() if _is_cut_by(share, dim)}
+        if sizes:
+            found.append(
+                BatchSpec(
+                    sizes,
+                    spec.device_matrix,  # type: ignore[arg-type]  # as it was given
+                    spec.base_device,
+                    spec.base_stream,
+                    spec.transfer_stream,
+                )
+            )
+    return found
+
+
+def _is_cut_by(share: Share, dim: NamedDimension) -> bool:
+    return dim in share.whole.dims and share.whole.role(dim) is not Role.OPAQUE
+
+
+def _check_batch_dims(steps: Sequence[Share | Move], specs: Sequence[BatchSpec]) -> None:
+    for dim in {dim for spec in specs for dim in spec.batch_sizes}:
+        if len(steps) > 1 and not any(isinstance(s, Share) and _is_cut_by(s, dim) for s in steps):
+            raise SplitError(
+                f"{_NAME}: batch_specs must name dimensions along which a step of the operator can "
+                f"be cut, got {dim}"
+            )
 
 
 def plan_mesh(
@@ -251,12 +328,20 @@ def _checked_placement(
                 f"{_NAME}: {dim} must be placed on one of the dimensions {ranks.names} of the "
                 f"mesh, got {name!r}"
             )
-    if len({*pairs.values()}) < len(pairs):
-        raise ValueError(
-            f"{_NAME}: each dimension must be placed on a dimension of the mesh of its own, "
-            f"got { ({str(dim): name for dim, name in pairs.items()}) }"
-        )
     return pairs
+
+
+def _checked_sources(linop: object) -> Sequence[Source]:
+    sources = [*linop] if isinstance(linop, Sequence) and linop else [linop]
+    found: list[Source] = []
+    for source in sources:
+        if not isinstance(source, NamedLinop) and not callable(source):
+            raise TypeError(
+                f"{_NAME}: linop must be a NamedLinop, a function that makes shares, or a sequence "
+                f"of them, got {type(source)}"
+            )
+        found.append(source)
+    return found
 
 
 def _checked_specs(specs: BatchSpec | Sequence[BatchSpec] | None) -> list[BatchSpec]:

@@ -81,8 +81,7 @@ class DistributedLinop(NamedLinop):
         owner = f"{self.signature}: full_output"
         sharding = self._shardings["output"]
         for axis, cut in sharding.axes(self.oshape).items():
-            pieces = [cut.piece(index) for index in range(cut.n_shares)]
-            lengths = [piece.stop - piece.start for piece in pieces]
+            lengths = cut.lengths
             own = lengths[sharding.at[cut.mesh_dim]]
             if not -y.ndim <= axis < y.ndim or y.shape[axis] != own:
                 raise ValueError(

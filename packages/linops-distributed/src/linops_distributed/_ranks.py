@@ -39,7 +39,8 @@ class Sent:
     mesh_dims: tuple[str, ...]
     n_ranks: int
     n_bytes: int
-    """Of the tensor that is summed or gathered, at this rank."""
+    """Of the tensor that is summed or gathered, at this rank; of an exchange, those that leave it.
+    """
 
 
 @dataclass(eq=False)
@@ -175,6 +176,49 @@ class Ranks:
         parts = found.split(len(padded))
         whole = torch.cat([part[:n] for part, n in zip(parts, lengths, strict=True)])
         return whole.movedim(0, axis)
+
+    def exchanged(
+        self,
+        x: Tensor,
+        dim: str,
+        whole: tuple[int, Sequence[int]],
+        cut: tuple[int, Sequence[int]],
+        owner: str,
+        what: str,
+    ) -> Tensor:
+        """Return the share of a vector that is cut along another axis than the share x of it.
+
+        Parameters
+        ----------
+        dim : str
+            The dimension of the mesh along which ranks send to each other.
+        whole, cut : (axis, lengths of its shares)
+            The axis of x along which x is a share, and the one along which the result is.
+        """
+        (axis, lengths), (other, pieces) = whole, cut
+        if len(lengths) == 1:
+            return x
+        # With that axis first, what arrives is in its place.
+        parts = [p.movedim(axis, 0) for p in x.resolve_conj().resolve_neg().split(pieces, other)]
+        own = parts[self.at[dim]]
+        found = own.new_empty((sum(lengths), *own.shape[1:]))
+        packed = own.new_empty(x.numel())
+        n_sent = [part.numel() for part in parts]
+        for part, place in zip(parts, packed.split(n_sent), strict=True):
+            place.view(part.shape).copy_(part)
+        n_found = [length * own.shape[1:].numel() for length in lengths]
+        there, here = (
+            torch.view_as_real(t) if t.is_complex() else t for t in (found.view(-1), packed)
+        )
+
+        def send(group: dist.ProcessGroup) -> None:
+            dist.all_to_all_single(there, here, n_found, n_sent, group=group)
+
+        leaving = here[: len(packed) - own.numel()]  # as many as leave
+        step = f"{self._step_name(owner, what)}: exchange of {x.dtype}"
+        self.collective(send, leaving, "exchange", (dim,), owner, what, step)
+        result: Tensor = found.movedim(0, axis)
+        return result
 
     def collective(
         self,

@@ -102,6 +102,11 @@ class Sharding:
         """The dimensions of the mesh along which anything is cut."""
         return self.absent_from(())
 
+    def along(self, names: Iterable[NamedDimension]) -> Sharding:
+        """Return what is cut of a vector with these names."""
+        present = {*names}
+        return replace(self, cuts={dim: cut for dim, cut in self.cuts.items() if dim in present})
+
     def axes(self, names: tuple[NamedDimension, ...]) -> dict[int, Cut]:
         """Return the axes of a vector that are cut; those behind a ``...`` count from the end."""
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 import torch.distributed as dist
@@ -17,6 +17,7 @@ from linops_split.execution import read_by, reading
 from nameddim import NamedDimension, NamedShape
 
 from ._ranks import Ranks
+from ._route import Cuts
 from ._sharding import Cut, Sharding
 
 Sizes: TypeAlias = Mapping[NamedDimension, int]
@@ -29,39 +30,89 @@ class Share:
     """What this rank computes."""
 
     tile: NamedLinop
-    shape: NamedShape
+    whole: NamedLinop
+    """The operator of all ranks; of shares that were loaded or sent one like it, without weights.
+    """
+    structure: NamedLinop
+    """An operator with the same names of dimensions, those inside too, on all ranks."""
     sharding: Sharding
     source: NamedLinop
     """What holds the weights that are trained."""
-    is_endomorphism: bool
 
 
-def shared(
-    linop: NamedLinop, ranks: Ranks, placement: Mapping[NamedDimension, str], sizes: Sizes
-) -> Share:
+def shared(linop: NamedLinop, ranks: Ranks, cuts: Cuts, sizes: Sizes) -> Share:
     """Return the share of an operator that all ranks have: views of its weights."""
-    sharding = _sharding_of(linop, ranks, placement, sizes)
-    return Share(_part(linop, sharding), linop.shape, sharding, linop, linop.is_endomorphism)
+    sharding = _sharding_of(linop, ranks, cuts, sizes)
+    return Share(_part(linop, sharding), linop, linop, sharding, linop)
+
+
+class Spaces(Zero):
+    """The spaces of an operator that a function made, which fits neighbours as that one does."""
+
+    # Not as a module, because its weights are nowhere.
+    _like: tuple[NamedLinop, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called where it does not fit."""
+        return "the operator of a function"
+
+    @property
+    def structure(self) -> NamedLinop:
+        """The operator of one rank, with weights that have no memory."""
+        return self._like[0] if self._like else self
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the same for an input with these dimensions; see :class:`NamedLinop`."""
+        fitted = self._like[0].fitted_to(dims) if self._like else None
+        if fitted is None:
+            return None
+        other = cast(Spaces, self.resolved_to(NamedShape(fitted.ishape, fitted.oshape)))
+        other._like = (fitted,)
+        return other
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a function made."""
+
+    tile: NamedLinop | None
+    """None where there was nothing to make for this rank."""
+    whole: NamedLinop
+    """An operator with the shape of that of all ranks, and without weights."""
+    placed: frozenset[NamedDimension]
+    """Dimensions that are cut, which the operator has."""
+
+    def share(self, ranks: Ranks, cuts: Cuts, sizes: Sizes, whole: NamedLinop) -> Share:
+        """Return the share of this rank; ``whole`` has the wildcards of the shape resolved."""
+        sharding = sharded(ranks, cuts, sizes)
+        if self.tile is None:
+            tile = _idle_like(cast(Zero, whole), sharding, whole.signature)
+        else:
+            tile = self.tile.fitted_to(whole.ishape) or self.tile
+            tile = tile.resolved(ishape=whole.ishape, oshape=whole.oshape)
+        structure = whole.structure if isinstance(whole, Spaces) else whole
+        return Share(tile, whole, structure, sharding, tile)
 
 
 def loaded(
-    loader: Loader, ranks: Ranks, placement: Mapping[NamedDimension, str], sizes: Sizes, owner: str
-) -> Share:
-    """Return the share that a function makes; it is not called for one that is empty."""
+    loader: Loader, ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str, *, is_all: bool
+) -> Loaded:
+    """Return what a function makes of the share of this rank; ``is_all`` if there is no other one.
+
+    It is not called for a share that is empty along a dimension that its operator has. Ranks with
+    such shares wait until others tell which dimensions that are.
+    """
     for dim in placement:
         if dim not in sizes:
             raise SplitError(
                 f"{owner}: the size of {dim} must be given for a function that makes shares, as in "
                 f"sizes={{'{dim}': 8}}"
             )
-    sharding = _sharded(
-        ranks, {dim: Cut(name, ranks.size((name,)), sizes[dim]) for dim, name in placement.items()}
-    )
+    sharding = sharded(ranks, placement, sizes)
     ranks.prepare(ranks.names)
 
-    def load() -> NamedLinop | None:
-        if sharding.is_empty:
-            return None
+    def load() -> NamedLinop:
         tile = loader(sharding.window)
         if not isinstance(tile, NamedLinop):
             raise TypeError(f"{owner}: a function must return a NamedLinop, got {type(tile)}")
@@ -69,7 +120,10 @@ def loaded(
         for dim, length in sharding.lengths.items():
             if tile.role(dim) is Role.OPAQUE:
                 reason = tile.why_opaque(dim)
-                raise SplitError(f"{tile.signature}: {dim} cannot be split: {reason}")
+                raise SplitError(
+                    f"{tile.signature}: {dim} cannot be split: {reason}; give a sequence of "
+                    "functions and operators, in which an FFT across ranks is an operator"
+                )
             if tile.size(dim) not in (None, length):
                 raise SplitError(
                     f"{tile.signature}: {dim} must have size {length} in the share, "
@@ -77,57 +131,94 @@ def loaded(
                 )
         return tile
 
-    tile = ranks.attempted(load, owner, "the share")
-    zero = None if tile is None else Zero.like(tile)
-    facts = None if tile is None else (tile.shape.ishape, tile.shape.oshape, tile.is_endomorphism)
-    told = ranks.told((facts, zero), owner, "the share")
-    found = [(said, each) for said, each in told if said is not None]
+    what, is_full = "the share", not sharding.is_empty
+    tile = ranks.attempted(lambda: load() if is_full else None, owner, what)
+    facts, spaces = None, None
+    if tile is not None:
+        own = [dim for dim in placement if is_all or dim in tile.dims]
+        facts = tile.shape.ishape, tile.shape.oshape, tile.is_endomorphism, sorted(own, key=str)
+        spaces = Spaces.like(tile)
+        if isinstance(spaces, Spaces):
+            spaces._like = (_emptied(tile),)
+    told = ranks.told((facts, _pickled(spaces)), owner, what)
+    found = [(said, message) for said, message in told if said is not None]
     ranks.check_same(
         [found[0][0] if said is None else said for said, _ in told], owner, "the shape"
     )
-    (ishape, oshape, is_endomorphism), zero = found[0]
-    if tile is None:
-        tile = _idle_like(zero, sharding, owner)
-    shape = NamedShape(ishape, oshape)
-    return Share(tile, shape, sharding, tile, bool(is_endomorphism))
+    (ishape, oshape, is_endomorphism, placed), message = found[0]
+    spaces = pickle.loads(message)
+    if sharding.leaves_some_idle:
+        has_work = all(sharding.lengths[dim] for dim in placed)
+        tile = ranks.attempted(lambda: tile or (load() if has_work else None), owner, what)
+        if spaces is None:
+            _idle_like(None, sharding, owner)
+    known = {dim: sizes[dim] for dim in placed}
+    whole = Spaces(ishape, oshape) if spaces is None else spaces._with_lengths(known)
+    return Loaded(tile, whole.as_endomorphism() if is_endomorphism else whole, frozenset(placed))
 
 
-def scattered(
-    linop: NamedLinop | None,
-    source: int,
-    ranks: Ranks,
-    placement: Mapping[NamedDimension, str],
-    sizes: Sizes,
-    owner: str,
-) -> Share:
-    """Return the share of an operator that one rank has, which sends each tensor of each share."""
+def _pickled(spaces: Zero | None) -> bytes:
+    try:
+        return pickle.dumps(spaces)
+    except Exception:  # an operator with a function that cannot be sent, which is done without
+        if isinstance(spaces, Spaces):
+            spaces._like = ()
+        return pickle.dumps(spaces)
+
+
+def structure_of(linop: NamedLinop | None, source: int, ranks: Ranks, owner: str) -> NamedLinop:
+    """Return the operator that one rank has, on all ranks, with weights that have no memory."""
     ranks.prepare(ranks.names)
-    members, is_source = ranks.numbers, ranks.rank == source
-    parts: list[NamedLinop] = []
 
-    def cut() -> tuple[bytes, list[bytes]]:
+    def told_by_source() -> bytes | None:
+        if ranks.rank != source:
+            return None
         if not isinstance(linop, NamedLinop):
             raise TypeError(
                 f"{owner}: linop must be a NamedLinop on rank {source}, got {type(linop)}"
             )
         _refuse_training(linop, owner)
-        sharding = _sharding_of(linop, ranks, placement, sizes)
-        parts.extend(_part(linop, replace(sharding, at=at)) for at in ranks.coordinates())
-        whole = linop.shape.ishape, linop.shape.oshape, sharding.cuts, linop.is_endomorphism
-        return pickle.dumps(whole), [pickle.dumps(_emptied(part)) for part in parts]
+        return pickle.dumps(_emptied(linop))
 
-    found = ranks.attempted(
-        lambda: cut() if is_source else None, owner, f"the shares of rank {source}"
-    )
-    told = ranks.told(found, owner, "the shares")
-    message = told[members.index(source)]
+    what = f"the operator of rank {source}"
+    found = ranks.told(ranks.attempted(told_by_source, owner, what), owner, what)
+    message = found[ranks.numbers.index(source)]
     assert message is not None
-    ishape, oshape, cuts, is_endomorphism = pickle.loads(message[0])
-    number = members.index(ranks.rank)
+    whole: NamedLinop = pickle.loads(message)
+    return whole
+
+
+def scattered(
+    linop: NamedLinop | None,
+    whole: NamedLinop,
+    source: int,
+    ranks: Ranks,
+    cuts: Cuts,
+    sizes: Sizes,
+    owner: str,
+) -> Share:
+    """Return the share of an operator that one rank has, which sends each tensor of each share.
+
+    All ranks have ``whole``, what :func:`structure_of` makes of it.
+    """
+    members, is_source = ranks.numbers, ranks.rank == source
+    sharding = _sharding_of(whole, ranks, cuts, sizes)
+    parts: list[NamedLinop] = []
+
+    def cut() -> list[bytes] | None:
+        if linop is None:
+            return None
+        parts.extend(_part(linop, replace(sharding, at=at)) for at in ranks.coordinates())
+        return [pickle.dumps(_emptied(part)) for part in parts]
+
+    what = f"the shares of rank {source}"
+    told = ranks.told(ranks.attempted(cut, owner, what), owner, "the shares")
+    structures = told[members.index(source)]
+    assert structures is not None
     own: list[Tensor] = []
     device = ranks.mesh.device_type if ranks.mesh is not None else "cpu"
-    with ranks.step(owner, f"the shares of rank {source}", ranks.names):
-        for other, structure in zip(members, message[1], strict=True):
+    with ranks.step(owner, what, ranks.names):
+        for other, structure in zip(members, structures, strict=True):
             if is_source:
                 tensors = _distinct(parts[members.index(other)])
                 if other == source:
@@ -140,9 +231,8 @@ def scattered(
                     tensor = torch.empty(like.shape, dtype=like.dtype, device=device)
                     dist.recv(_flat(tensor), source)
                     own.append(tensor)
-    tile = _filled(pickle.loads(message[1][number]), own)
-    shape = NamedShape(ishape, oshape)
-    return Share(tile, shape, _sharded(ranks, cuts), tile, is_endomorphism)
+    tile = _filled(pickle.loads(structures[members.index(ranks.rank)]), own)
+    return Share(tile, whole, whole, sharding, tile)
 
 
 def _flat(tensor: Tensor) -> Tensor:
@@ -184,19 +274,18 @@ def _filled(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
     return reading(linop, [tensors[number[_key(tensor)]] for tensor in read_by(linop)])
 
 
-def _sharded(ranks: Ranks, cuts: Mapping[NamedDimension, Cut]) -> Sharding:
-    return Sharding(ranks.sizes, ranks.at, cuts)
+def sharded(ranks: Ranks, cuts: Cuts, lengths: Sizes) -> Sharding:
+    """Return what ranks have where these dimensions, of these lengths, are cut."""
+    found = {dim: Cut(name, ranks.size((name,)), lengths[dim]) for dim, name in cuts.items()}
+    return Sharding(ranks.sizes, ranks.at, found)
 
 
-def _sharding_of(
-    linop: NamedLinop, ranks: Ranks, placement: Mapping[NamedDimension, str], sizes: Sizes
-) -> Sharding:
+def _sharding_of(linop: NamedLinop, ranks: Ranks, cuts: Cuts, sizes: Sizes) -> Sharding:
     """Return the cuts; refused where the operator cannot be cut so, before anything is sent."""
-    lengths = {dim: _length(linop, dim, sizes) for dim in placement}
+    lengths = {dim: _length(linop, dim, sizes) for dim in cuts}
     # One tile for each: what is wrong with a dimension is found without making the table.
     tile_grid(linop, {dim: length or 1 for dim, length in lengths.items()}, sizes=sizes)
-    cuts = {dim: Cut(name, ranks.size((name,)), lengths[dim]) for dim, name in placement.items()}
-    return _sharded(ranks, cuts)
+    return sharded(ranks, cuts, lengths)
 
 
 def _length(linop: NamedLinop, dim: NamedDimension, sizes: Sizes) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop
+from linops_core import NamedLinop, Side
 from linops_split import Part, Tiled, Tiles
 from linops_split.execution import (
     Backward,
@@ -36,17 +37,30 @@ class DistributedTile(DistributedLinop, Tiled):
         sharding: Sharding,
         ranks: Ranks,
         source: NamedLinop,
+        structure: NamedLinop,
         sizes: Mapping[NamedDimension, int],
+        is_isometry: Mapping[Side, bool] | None = None,
     ) -> None:
         self._shardings, self.ranks = {"input": sharding, "output": sharding}, ranks
         # In a tuple, or its weights would be this rank's as well.
-        self._weights_of = (source,)
+        self._weights_of, self._structure = (source,), (structure,)
+        self._isometry = is_isometry or {}
         super().__init__(Tiles(shape, [Part(tile)], {}), sizes={**sizes, **sharding.lengths})
 
     @property
     def name(self) -> str:
         """The name given, else that of all operators over ranks."""
         return self._name or DistributedLinop.__name__
+
+    @property
+    def dims(self) -> frozenset[NamedDimension]:
+        """All dimensions that have a name here: the same on ranks with and without work."""
+        return self._shape.dims | self._structure[0].dims
+
+    @property
+    def is_isometry(self) -> bool:
+        """Whether A^H A is known to be the identity, on all ranks."""
+        return self._isometry.get("input", False)
 
     # Calls
 
@@ -139,10 +153,27 @@ class DistributedTile(DistributedLinop, Tiled):
         super()._lay_out(tiles)
         self._agreed, self._calls = {}, set[object]()
 
+    def adjoint(self) -> NamedLinop:
+        """Return the adjoint, of the adjoint of the part."""
+        other = cast(DistributedTile, super().adjoint())
+        here, there = (self._isometry.get(side, False) for side in ("input", "output"))
+        other._isometry = {"input": there, "output": here}
+        other._structure = (self._structure[0].H,)
+        return other
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
+        """Return the operator with other names for its dimensions; it shares all tensors."""
+        other = cast(DistributedTile, super().renamed(names))
+        if other is not self:
+            other._structure = (self._structure[0].renamed(names),)
+        return other
+
     def own_normal(self) -> NamedLinop:
         """Return the normal operator: of the normals of the parts, if outputs are not summed."""
         if self.sharding.absent_from(self.oshape):
             return NamedLinop.own_normal(self)
         # By the same names on all ranks, whatever their parts are.
         normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)
-        return self._marked(self.with_tiles(normals), "normal")
+        normal = cast(DistributedTile, self._marked(self.with_tiles(normals), "normal"))
+        normal._isometry, normal._structure = {}, (self._structure[0].N,)
+        return normal

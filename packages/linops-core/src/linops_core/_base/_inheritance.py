@@ -10,6 +10,7 @@ _TRUE_OF_FN = (
     "adj_normal_fn",
     "own_normal",
     "without_fftshift",
+    "along",
     "_takes_out",
 )
 

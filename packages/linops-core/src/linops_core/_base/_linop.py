@@ -261,6 +261,28 @@ class NamedLinop(Arithmetic, Conversions):
         """
         return None
 
+    def along(
+        self, dims: Iterable[NamedDimension], ishape: tuple[NamedDimension, ...]
+    ) -> NamedLinop | None:
+        """Return what the operator does along some dimensions of its grid alone.
+
+        For operators that act along each dimension of a grid by itself, in any order, such as a
+        Fourier transform: ranks that each have a part of the grid do so one after the other.
+
+        Parameters
+        ----------
+        dims : dimensions
+            Those of the grid, by their names in the input.
+        ishape : tuple of dimensions
+            All dimensions of the input of the part. Other dimensions of the grid stay as they are.
+
+        Returns
+        -------
+        NamedLinop or None
+            None where the operator does not act so, which is the default.
+        """
+        return None
+
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return A^H A, or A^H inner A.
 

@@ -77,6 +77,8 @@ class DCT(GridOperator[AxisMap]):
         is_of_grid = any(dim in dims for dims in self.axis_dims)
         return "a cosine transform mixes all of its grid" if is_of_grid else None
 
+    along = GridOperator._along
+
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
         return Identity(self.ishape)

@@ -99,7 +99,12 @@ class FFT(GridOperator[AxisMap]):
         names = names or _of_last_dims(ndim, batch_shape, grid_shapes)
         own = names.shape(image_shape=names.grid, kspace_shape=names.result)
         super().__init__(own, (), names.is_free)
-        self.ndim, self.norm, self.centered = len(names.grid), norm, centered
+        self.norm, self.centered = norm, centered
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions of the grid."""
+        return len(self.shape.other_shapes["image_shape"])
 
     @staticmethod
     def fn(linop: FFT, x: Tensor, /) -> Tensor:
@@ -151,6 +156,8 @@ class FFT(GridOperator[AxisMap]):
             return None
         advice = "" if self.norm == "ortho" else '; its normal can be sliced with norm="ortho"'
         return f"a Fourier transform mixes all of its grid{advice}"
+
+    along = GridOperator._along
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the transform without shifts; see :meth:`NamedLinop.without_fftshift`."""

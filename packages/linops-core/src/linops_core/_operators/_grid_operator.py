@@ -152,6 +152,20 @@ class GridOperator(SliceableLinop, Generic[Map]):
     def _fitted_with(self, shape: NamedShape) -> NamedLinop | None:
         return linked(self, shape, _places=self._places_in(shape))
 
+    def _along(
+        self, dims: Iterable[NamedDimension], ishape: tuple[NamedDimension, ...]
+    ) -> NamedLinop:
+        """Return what :meth:`NamedLinop.along` does, of operators without weights or lengths."""
+        others, kept = dict(self._shape.other_shapes), {*dims}
+        here, there = (others[key] for key in self._grids[:: -1 if self.is_adjoint else 1])
+        numbers = [number for number, dim in enumerate(here) if dim in kept]
+        for key in self._grids:
+            others[key] = tuple([others[key][number] for number in numbers])
+        own, result = (tuple([side[number] for number in numbers]) for side in (here, there))
+        others["batch_shape"] = tuple([dim for dim in ishape if dim not in own])
+        shape = NamedShape(ishape, replaced(ishape, own, result), **others)
+        return linked(self, shape, _places=self._places_in(shape))
+
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``; that of the input where the sides differ."""
         return self.size_of_side(dim)

@@ -1,0 +1,249 @@
+"""In which steps an operator is computed: parts that each rank applies, and exchanges between."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from linops_core import Chain, GridOperator, NamedLinop, SplitError
+from nameddim import NamedDimension, is_wildcard
+
+Dims: TypeAlias = tuple[NamedDimension, ...]
+Cuts: TypeAlias = Mapping[NamedDimension, str]
+"""Dimensions that are cut, each with the dimension of the mesh."""
+
+_NAME = "distribute_linop"
+
+
+@dataclass(frozen=True)
+class Work:
+    """Operators that each rank applies to its share, one after the other."""
+
+    linops: tuple[NamedLinop, ...]
+    cuts: Cuts
+    source: int | None = None
+    """The number of what made it, where it must not be put together with others."""
+
+    @property
+    def linop(self) -> NamedLinop:
+        """Their composition."""
+        return self.linops[0] if len(self.linops) == 1 else Chain(*self.linops)
+
+
+@dataclass(frozen=True)
+class Move:
+    """An exchange: a vector is cut along another dimension afterwards."""
+
+    names: Dims
+    before: Cuts
+    after: Cuts
+
+    @property
+    def mesh_dim(self) -> str:
+        """The dimension of the mesh along which ranks send to each other."""
+        (whole,) = self.before.keys() - self.after.keys()
+        return self.before[whole]
+
+
+def steps_of(
+    works: Sequence[Work], placement: Cuts, lengths: Mapping[NamedDimension, int]
+) -> list[Work | Move]:
+    """Return the steps of a composition, first one first, with as few exchanges as there can be.
+
+    Parameters
+    ----------
+    works : sequence of Work
+        The operators, one each, and what of them is placed.
+    placement : mapping of dimension to dimension of the mesh
+        As :func:`completed` returns it.
+    lengths : mapping of dimension to int
+        Those that are known.
+
+    Raises
+    ------
+    ValueError
+        If two dimensions of a vector, or of an operator, are on one dimension of the mesh.
+    SplitError
+        If a transform needs a dimension whole, and there is no other one to cut meanwhile.
+    """
+    found: list[Work | Move] = []
+    for work in works:
+        (linop,) = work.linops
+        checked_cuts(linop.ishape, placement)
+        checked_cuts(linop.oshape, placement)
+        is_cut = any(dim in placement for pair in axis_pairs(linop) for dim in pair)
+        steps: Iterable[Work | Move] = [work]
+        if is_cut:
+            steps = _route(linop, placement, lengths)
+        else:
+            checked_cuts(work.cuts, placement)
+        for step in steps:
+            before = found[-1] if found else None
+            together = _together(before, step)
+            if together is None:
+                found.append(step)
+            else:
+                found[-1] = together
+    return found
+
+
+def axis_pairs(linop: NamedLinop) -> list[tuple[NamedDimension, NamedDimension]]:
+    """Return what each dimension of a grid becomes, of an operator along each by itself."""
+    if not isinstance(linop, GridOperator) or linop.along((), linop.ishape) is None:
+        return []
+    pairs = [(here, there) for here, there in linop.axis_dims if here and there]
+    return [(there, here) for here, there in pairs] if linop.is_adjoint else pairs
+
+
+def completed(
+    linops: Sequence[NamedLinop], placement: Cuts, *, is_endomorphism: bool
+) -> dict[NamedDimension, str]:
+    """Return the placement with a dimension for the other grid of each transform.
+
+    That is the first other one of its grid that is free. The output of an operator from a space to
+    itself is cut as its input is.
+    """
+    found, n_before = dict(placement), -1
+    while n_before < len(found):
+        n_before = len(found)
+        ends = linops[0].ishape, linops[-1].oshape
+        if is_endomorphism and len(ends[0]) == len(ends[1]):
+            for pair in zip(*ends, strict=True):
+                placed = [found[dim] for dim in pair if dim in found]
+                if placed and not any(map(is_wildcard, pair)):
+                    found.update(dict.fromkeys(pair, placed[0]))
+        for linop in linops:
+            pairs = axis_pairs(linop)
+            _complete(found, pairs, linop.oshape)
+            _complete(found, [(there, here) for here, there in pairs], linop.ishape)
+    return found
+
+
+def _complete(
+    placement: dict[NamedDimension, str],
+    pairs: Sequence[tuple[NamedDimension, NamedDimension]],
+    names: Dims,
+) -> None:
+    """Place a dimension of one grid for each of the other grid that is placed."""
+    for here, there in pairs:
+        if here not in placement:
+            continue
+        taken = {placement[dim] for dim in names if dim in placement}
+        others = [other for _, other in pairs if other != there]
+        free = [dim for dim in (*others, there) if dim not in placement]
+        if placement[here] not in taken and free:
+            placement[free[0]] = placement[here]
+
+
+def checked_cuts(dims: Iterable[NamedDimension], placement: Cuts) -> dict[NamedDimension, str]:
+    """Return what is placed of some dimensions, each on a dimension of the mesh of its own."""
+    found = {dim: placement[dim] for dim in dims if dim in placement}
+    if len({*found.values()}) < len(found):
+        raise ValueError(
+            f"{_NAME}: each dimension of a vector must be placed on a dimension of the mesh of its "
+            f"own, got { ({str(dim): name for dim, name in found.items()}) }; only dimensions that "
+            "no vector has both, such as those of the two grids of an FFT, may share one"
+        )
+    return found
+
+
+def _together(before: Work | Move | None, step: Work | Move) -> Work | None:
+    """Return two steps as one, if ranks need send nothing between them."""
+    if not isinstance(before, Work) or not isinstance(step, Work):
+        return None
+    cuts = {**before.cuts, **step.cuts}
+    if (
+        before.source != step.source
+        or before.source is not None
+        or len({*cuts.values()}) < len(cuts)
+    ):
+        return None
+    return replace(before, linops=(*before.linops, *step.linops), cuts=cuts)
+
+
+def _route(
+    linop: NamedLinop, placement: Cuts, lengths: Mapping[NamedDimension, int]
+) -> list[Work | Move]:
+    """Return the steps of a transform: each dimension is transformed when it is whole.
+
+    The shortest way from the cuts of the input to those of the output, over all vectors between,
+    which differ in what is transformed and what is cut.
+    """
+    become = dict(axis_pairs(linop))
+    start, goal = (checked_cuts(names, placement) for names in (linop.ishape, linop.oshape))
+    for dim in [*start, *goal]:
+        if dim not in lengths:
+            raise SplitError(
+                f"{linop.signature}: the size of {dim} must be known; give it, as in "
+                f"sizes={{'{dim}': 8}}"
+            )
+
+    def names_after(done: Iterable[NamedDimension]) -> Dims:
+        return tuple([become[dim] if dim in done else dim for dim in linop.ishape])
+
+    ways = deque([(frozenset[NamedDimension](), start, list[Work | Move]())])
+    seen = set[object]()
+    while ways:
+        done, cuts, way = ways.popleft()
+        ready = become.keys() - done - cuts.keys()
+        if ready:
+            part = linop.along(ready, names_after(done))
+            assert part is not None
+            way, done = [*way, Work((part,), cuts)], done | ready
+        if len(done) == len(become) and cuts == goal:
+            return way
+        state = done, frozenset(cuts.items())
+        if state not in seen:
+            seen.add(state)
+            names = names_after(done)
+            for after in _moved(names, cuts, goal, lengths):
+                ways.append((done, after, [*way, Move(names, cuts, after)]))
+    dim = next(dim for dim in [*start, *goal] if dim in become or dim in become.values())
+    raise SplitError(
+        f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}, and there is no other "
+        f"dimension of known size to be cut along '{placement[dim]}' while {dim} is whole; give "
+        f"sizes=, or another placement than { ({str(d): name for d, name in placement.items()}) }"
+    )
+
+
+def _moved(
+    names: Dims, cuts: Cuts, goal: Cuts, lengths: Mapping[NamedDimension, int]
+) -> Iterator[dict[NamedDimension, str]]:
+    """Yield all cuts that one exchange makes: those of the goal first, then of long dimensions."""
+    whole = [dim for dim in names if dim in lengths and dim not in cuts]
+    for dim, mesh_dim in cuts.items():
+        rest = {other: name for other, name in cuts.items() if other != dim}
+        for new in sorted(whole, key=lambda d: (goal.get(d) != mesh_dim, -lengths[d])):
+            yield {**rest, new: mesh_dim}
+
+
+def known_lengths(
+    linops: Sequence[NamedLinop], sizes: Mapping[NamedDimension, int]
+) -> dict[NamedDimension, int]:
+    """Return the lengths of dimensions that operators know, or that follow from those given."""
+    found: dict[NamedDimension, int] = {}
+    for linop in linops:
+        for names, lengths in (
+            (linop.ishape, linop.sizes("input")),
+            (linop.oshape, linop.sizes("output")),
+        ):
+            known = zip(names, lengths, strict=True)
+            for dim, length in known:
+                if length is not None and not is_wildcard(dim):
+                    found.setdefault(dim, length)
+        for dim in linop.dims - {*linop.ishape, *linop.oshape}:
+            if (size := linop.size(dim)) is not None:
+                found.setdefault(dim, size)
+    found = {**sizes, **found}
+    pairs = [pair for linop in linops for pair in axis_pairs(linop)]
+    for _ in linops:
+        for here, there in pairs:
+            for one, other in ((here, there), (there, here)):
+                if one in found and found.setdefault(other, found[one]) != found[one]:
+                    raise SplitError(
+                        f"{_NAME}: {one} and {other} must have the same size, as the two grids of "
+                        f"an FFT have, got {found[one]} and {found[other]}"
+                    )
+    return found

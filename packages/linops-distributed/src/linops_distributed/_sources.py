@@ -1,0 +1,125 @@
+"""From what ranks have of an operator to its steps, with the share of this rank of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from linops_core import Chain, NamedLinop, SplitError
+from nameddim import NamedDimension
+
+from ._ranks import Ranks
+from ._route import Cuts, Move, Work, completed, known_lengths, steps_of
+from ._shares import Loaded, Loader, Share, Sizes, loaded, scattered, shared, structure_of
+
+Source: TypeAlias = NamedLinop | Loader
+"""An operator that all ranks have, or a function that makes shares of one."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of an operator, first one first."""
+
+    whole: NamedLinop
+    steps: Sequence[Work | Move]
+    placement: Cuts
+    """With what was left to choose."""
+    lengths: Mapping[NamedDimension, int]
+
+    def sizes_in(self, work: Work) -> Sizes:
+        """Return lengths for the dimensions of a part."""
+        dims = work.linop.dims
+        return {dim: size for dim, size in self.lengths.items() if dim in dims}
+
+
+def planned(whole: NamedLinop, works: Sequence[Work], placement: Cuts, sizes: Sizes) -> Plan:
+    """Return the steps of the composition of some operators."""
+    linops = [work.linop for work in works]
+    every = completed(linops, placement, is_endomorphism=whole.is_endomorphism)
+    works = [
+        replace(work, cuts={d: every[d] for d in every if d in linop.dims or d in work.cuts})
+        for work, linop in zip(works, linops, strict=True)
+    ]
+    lengths = known_lengths(linops, sizes)
+    steps = steps_of(works, every, lengths)
+    if len(steps) == 1:
+        only = Work((whole,), placement, works[0].source)
+        return Plan(whole, [only], placement, {**lengths, **sizes})
+    for dim in placement:
+        if not any(dim in work.cuts for work in works):
+            raise SplitError(
+                f"{whole.signature}: dimensions must be one of those that it has, got {dim}"
+            )
+    return Plan(whole, steps, every, {**lengths, **sizes})
+
+
+def shares_of_all(
+    linop: NamedLinop, ranks: Ranks, placement: Cuts, sizes: Sizes
+) -> tuple[Plan, list[Share | Move]]:
+    """Return the steps of an operator that all ranks have."""
+    plan = planned(linop, _works(linop), placement, sizes)
+    return plan, [
+        shared(step.linop, ranks, step.cuts, plan.sizes_in(step))
+        if isinstance(step, Work)
+        else step
+        for step in plan.steps
+    ]
+
+
+def shares_of_one(
+    linop: NamedLinop | None, source: int, ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str
+) -> tuple[Plan, list[Share | Move]]:
+    """Return the steps of an operator that one rank has."""
+    whole = structure_of(linop, source, ranks, owner)
+    plan = planned(whole, _works(whole), placement, sizes)
+    own: Sequence[Work | Move | None] = [None] * len(plan.steps)
+    if linop is not None and ranks.rank == source:
+        own = planned(linop, _works(linop), placement, sizes).steps
+    found: list[Share | Move] = []
+    for step, mine in zip(plan.steps, own, strict=True):
+        if isinstance(step, Move):
+            found.append(step)
+        else:
+            sizes = plan.sizes_in(step)
+            full = mine.linop if isinstance(mine, Work) else None
+            found.append(scattered(full, step.linop, source, ranks, step.cuts, sizes, owner))
+    return plan, found
+
+
+def shares_made(
+    sources: Sequence[Source], ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str
+) -> tuple[Plan, list[Share | Move]]:
+    """Return the steps of functions that make shares, and of operators that all ranks have."""
+    made: list[Loaded | None] = []
+    linops: list[NamedLinop] = []
+    for number, source in enumerate(sources):
+        if isinstance(source, NamedLinop):
+            parts = source.flatten()
+            linops += parts
+            made += [None] * len(parts)
+        else:
+            name = owner if len(sources) == 1 else f"{owner}: function {number}"
+            found = loaded(source, ranks, placement, sizes, name, is_all=len(sources) == 1)
+            linops.append(found.whole)
+            made.append(found)
+    whole = linops[0] if len(linops) == 1 else Chain(*linops)
+    works = [
+        Work(
+            (linop,), {} if one is None else dict.fromkeys(one.placed, ""), number if one else None
+        )
+        for number, (linop, one) in enumerate(zip(whole.flatten(), made, strict=True))
+    ]
+    plan = planned(whole, works, placement, sizes)
+
+    def share(step: Work) -> Share:
+        found = None if step.source is None else made[step.source]
+        if found is None:
+            return shared(step.linop, ranks, step.cuts, plan.sizes_in(step))
+        return found.share(ranks, step.cuts, plan.lengths, step.linop)
+
+    return plan, [share(step) if isinstance(step, Work) else step for step in plan.steps]
+
+
+def _works(linop: NamedLinop) -> list[Work]:
+    return [Work((part,), {}) for part in linop.flatten()]

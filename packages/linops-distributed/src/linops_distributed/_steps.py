@@ -1,0 +1,72 @@
+"""An operator that ranks compute in steps, between which they send each other parts of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from linops_core import Chain, Identity, NamedLinop, Side, Wrapper
+
+from ._distributed import DistributedLinop
+from ._exchange import Exchange
+from ._ranks import Ranks
+from ._sharding import Sharding
+from ._tile import DistributedTile
+
+
+class DistributedSteps(DistributedLinop, Wrapper):
+    """An operator made of operators over ranks, which knows what a rank has of its vectors.
+
+    Parameters
+    ----------
+    linop : NamedLinop
+        Of tensors of this rank: mostly a chain of parts and exchanges.
+    shardings : mapping of side to Sharding
+    ranks : Ranks
+    """
+
+    def __init__(self, linop: NamedLinop, shardings: Mapping[Side, Sharding], ranks: Ranks) -> None:
+        super().__init__(linop)
+        self._shardings, self.ranks = shardings, ranks
+
+    @property
+    def name(self) -> str:
+        """The name given, else that of all operators over ranks."""
+        return self._name or DistributedLinop.__name__
+
+    @staticmethod
+    def fn(linop: DistributedSteps, x: Tensor, /) -> Tensor:
+        """Return A x, of one step after the other."""
+        return linop.linop(x)
+
+    adj_fn = fn  # the operand of an adjoint is an adjoint
+
+    def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
+        """Return A^H inner A. Steps that keep the norm are left out where they meet themselves."""
+        linops = self.linop.flatten()
+        while inner is None and linops and _is_isometry(linops[-1]):
+            linops.pop()
+        normal = Chain(*linops).normal(inner) if linops else Identity(self.ishape)
+        other = self.with_operands([normal], normal.shape)
+        here = self._shardings["input"]
+        names = dict(zip(self.ishape, normal.oshape, strict=True))
+        other._shardings = {"input": here, "output": here.renamed(names)}
+        return self._marked(other, "normal").as_endomorphism()
+
+
+def _is_isometry(linop: NamedLinop) -> bool:
+    """Whether A^H A is the identity, as all ranks know."""
+    return isinstance(linop, (DistributedTile, Exchange)) and linop.is_isometry
+
+
+def in_steps(linops: Sequence[DistributedLinop], ranks: Ranks) -> DistributedLinop:
+    """Return the composition of operators over ranks, first one first."""
+    first, last = linops[0], linops[-1]
+    if len(linops) == 1:
+        return first
+    shardings: dict[Side, Sharding] = {
+        "input": first._shardings["input"].along(first.ishape),
+        "output": last._shardings["output"].along(last.oshape),
+    }
+    return DistributedSteps(Chain(*linops), shardings, ranks)
