@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,13 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 @contextmanager
-def started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+def started(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """Run Python in a process group of its own, of which nothing is left afterwards."""
     with subprocess.Popen(
         [sys.executable, *command],
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -34,29 +36,47 @@ def started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_two_ranks_under_torchrun() -> None:
-    run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    with started([*run, str(PROGRAMS / "laws.py"), str(SECONDS)]) as torchrun:
-        said, complaint = torchrun.communicate(timeout=SECONDS)
-    assert torchrun.returncode == 0, complaint
-    assert "rank 0 of 2 is done" in said
-    assert "rank 1 of 2 is done" in said
+def torchrun(n_ranks: int, program: str, **environment: str) -> str:
+    """Return what a program prints over ranks that torchrun starts; none of them is left."""
+    run = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n_ranks}"]
+    with started([*run, str(PROGRAMS / program), str(SECONDS)], environment) as process:
+        said, complaint = process.communicate(timeout=SECONDS)
+        assert process.returncode == 0, complaint
+        with pytest.raises(ProcessLookupError):
+            os.killpg(process.pid, 0)
+    return said
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3, 4])
+def test_laws_under_torchrun(n_ranks: int) -> None:
+    said = torchrun(n_ranks, "laws.py")
+    for rank in range(n_ranks):
+        assert f"rank {rank} of {n_ranks} is done" in said
+
+
+def test_what_is_not_alike_is_refused_with_the_checks_of_torch() -> None:
+    """Each of them on both ranks, one after the other: the group lives on."""
+    said = torchrun(2, "refused.py", TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    for rank in range(2):
+        assert f"rank {rank} is done" in said
 
 
 @pytest.mark.parametrize("fault", ["killed", "hangs", "raises"])
-def test_a_fault_of_one_rank_is_an_error_on_the_other(fault: str, tmp_path: Path) -> None:
-    """It names the operator, the rank and the step; the rank ends by itself."""
+def test_a_fault_of_one_rank_is_an_error_on_the_others(fault: str, tmp_path: Path) -> None:
+    """It names the operator, the rank and the step; the ranks end by themselves."""
     command = [str(PROGRAMS / "faults.py"), str(SECONDS), fault, str(tmp_path / "store")]
-    with started([*command, "0"]) as first, started([*command, "1"]) as second:
-        said, complaint = first.communicate(timeout=SECONDS)
+    with ExitStack() as stack:
+        ranks = [stack.enter_context(started([*command, str(rank)])) for rank in range(3)]
+        for rank in (0, 2):
+            said, complaint = ranks[rank].communicate(timeout=SECONDS)
+            assert ranks[rank].returncode == 3, complaint
+            step = "the sum of the output must be reached by all 3 ranks along (r)"
+            assert f"DistributedLinop (N) -> (M): {step}" in said
+            assert f"got on rank {rank}" in said
         if fault == "hangs":
-            assert second.poll() is None
+            assert ranks[1].poll() is None
         else:
-            assert second.wait(SECONDS) == {"killed": -signal.SIGKILL, "raises": 4}[fault]
-    assert first.returncode == 3, complaint
-    step = "the sum of the output must be reached by all 2 ranks along (r)"
-    assert f"DistributedLinop (N) -> (M): {step}" in said
-    assert "got on rank 0" in said
+            assert ranks[1].wait(SECONDS) == {"killed": -signal.SIGKILL, "raises": 4}[fault]
 
 
 def test_ranks_in_threads_end_in_any_order() -> None:

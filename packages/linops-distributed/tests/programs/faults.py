@@ -1,4 +1,4 @@
-"""One of two ranks, of which the second one fails in the middle of calls as it is told."""
+"""One of three ranks, of which the second one fails in the middle of calls as it is told."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ seconds, fault, store, number = sys.argv[1:]
 signal.alarm(int(seconds))  # it ends the process, in whatever it waits
 rank = int(number)
 # A file, because a port that is free now may be taken before it is used.
-dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=3)
 # A rank that ends is noticed at once. Only one that hangs is noticed by the timeout.
 timeout = 6 if fault == "hangs" else int(seconds)
 group = dist.new_group(timeout=timedelta(seconds=timeout))
@@ -43,10 +43,10 @@ class Faulty(Dense):
         return Dense.fn(linop, x, **kwargs)
 
 
-A = distribute_linop(Faulty(torch.ones(6, 4), ("M", "N"), ("N",), ("M",)), mesh, {"N": "r"})
+A = distribute_linop(Faulty(torch.ones(6, 6), ("M", "N"), ("N",), ("M",)), mesh, {"N": "r"})
 x = torch.ones(2)
 for _ in range(2):
-    torch.testing.assert_close(A(x), torch.full((6,), 4.0))
+    torch.testing.assert_close(A(x), torch.full((6,), 6.0))
 try:
     A(x)
 except RuntimeError as error:

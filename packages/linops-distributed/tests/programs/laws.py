@@ -1,17 +1,26 @@
-"""An MRI scanner over the ranks that torchrun starts: values, gradients and a reconstruction."""
+"""Laws over the ranks that torchrun starts: an MRI scanner, and random operators."""
 
 import os
 import signal
 import sys
 from datetime import timedelta
+from functools import cache
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
+from hypothesis import HealthCheck, Phase, given, settings
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from linops_core import FFT, Dense, Identity
 from linops_core.alg import conjugate_gradients
 from linops_distributed import DistributedLinop, distribute_linop
+from linops_distributed.testing.strategies import (
+    Case,
+    cases,
+    check_gradients,
+    check_plan,
+    check_values,
+)
 
 signal.alarm(int(sys.argv[1]))  # it ends the process, in whatever it waits
 dist.init_process_group("gloo", timeout=timedelta(seconds=int(sys.argv[1])))
@@ -39,5 +48,30 @@ for placement in ({"C": "r"}, {"B": "r"}):
             B.N + Identity(B.ishape), right, gtol=1e-10, ltol=0.0, max_num_iters=60
         )
     torch.testing.assert_close(back.full_output(solution), x, rtol=1e-6, atol=1e-8)
+
+
+@cache
+def connected(sizes: tuple[tuple[str, int], ...]) -> DeviceMesh:
+    return init_device_mesh("cpu", (*dict(sizes).values(),), mesh_dim_names=(*dict(sizes),))
+
+
+# Without a phase of shrinking, whatever happens, all ranks draw the same.
+@settings(
+    max_examples=4,
+    phases=[Phase.generate],
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[*HealthCheck],
+)
+@given(cases(n_ranks))
+def laws_hold(case: Case) -> None:
+    where = connected(tuple(case.mesh.items()))
+    check_values(case, where)
+    check_gradients(case, where)
+    check_plan(case, where)
+
+
+laws_hold()
 print(f"rank {dist.get_rank()} of {n_ranks} is done", flush=True)
 dist.destroy_process_group()

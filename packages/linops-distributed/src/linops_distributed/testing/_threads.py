@@ -1,7 +1,4 @@
-"""Ranks in threads of one process, which talk by gloo as processes do: for tests.
-
-It needs parts of torch that are made for torch's own tests.
-"""
+"""Ranks in threads of one process."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ from torch.distributed import distributed_c10d
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
-
-__all__ = ["Ranked", "ranks_in_threads"]
 
 T = TypeVar("T")
 
