@@ -336,7 +336,10 @@ class Storages(TorchDispatchMode):
         return results
 
 
-def test_many_batches_take_the_memory_of_a_few_beside_the_result() -> None:
+def test_many_batches_take_the_memory_of_a_few_beside_the_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_interpolation_table, "_COPY", 1)
     n, n_points = 40, 30
     A = Interpolate(points(n_points, 1).float(), [n], width=2)
     x, y = (
@@ -351,6 +354,19 @@ def test_many_batches_take_the_memory_of_a_few_beside_the_result() -> None:
         assert max(size for at, size in made.nbytes.items() if at not in own) <= 64 * max(
             n, n_points
         )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128])
+def test_a_batch_behind_the_grid_has_the_same_values_there(dtype: torch.dtype) -> None:
+    locs = points(6, 1).double()
+    names: dict[str, Any] = {"width": 2, "dims": ("N",), "to": ("P",)}
+    A = Interpolate(locs, [5], **names, shape=("N", "B"))
+    x = torch.randn(5, 7, dtype=dtype)
+    y = A(x)
+    assert y.is_contiguous()
+    same = Interpolate(locs, [5], **names, shape=("B", "N"))
+    torch.testing.assert_close(y, same(x.mT).mT)
+    torch.testing.assert_close(A.H(y), same.H(y.mT).mT)
 
 
 @pytest.mark.parametrize("budget", [-1, 1.5, True])

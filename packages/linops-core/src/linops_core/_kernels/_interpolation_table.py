@@ -23,8 +23,10 @@ from ._linear_function import linear_function
 
 # Where torch sums rows with weights; other devices compute the weights at each call.
 _DEVICES = ("cpu", "cuda")
-# Bytes that are summed at once of each position: a line of the cache.
+# Bytes that are summed at once of each position, at least: a line of the cache.
 _LINE = 64
+# Bytes of a copy in which batches lie side by side; larger ones are made of fewer batches.
+_COPY = 2**23
 # Weights that are computed or sorted at a time: these and what they are made of fit the cache.
 _STEP = 2**17
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
@@ -60,7 +62,10 @@ class Rows(NamedTuple):
     def applied(self, x_BC: Tensor) -> Tensor:
         """Return the product with each batch of x: (B, rows)."""
         dtype = torch.promote_types(x_BC.dtype, self.weights.dtype)
-        step = _LINE // dtype.itemsize
+        if not x_BC.is_contiguous() and x_BC.T.is_contiguous():  # a batch behind the grid
+            return self._some(x_BC.to(dtype))
+        longest = max(x_BC.shape[1], len(self.begins))
+        step = max(_LINE, _COPY // longest) // dtype.itemsize
         if len(x_BC) <= step:
             return self._some(x_BC.to(dtype)).contiguous()
         result = x_BC.new_empty(len(x_BC), len(self.begins) - 1, dtype=dtype)
