@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core import Interpolate, NamedLinop
 from linops_core._kernels import _interpolation_table
-from linops_core._kernels._interpolation_table import InterpolationTable, KeptTable, Neighbours
+from linops_core._kernels._interpolation_table import InterpolationTable, Neighbours
+from linops_core._kernels._kept import Kept
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
 
@@ -36,8 +37,8 @@ def pair(locs: Tensor, *args: Any, **options: Any) -> tuple[Interpolate, Interpo
 
 
 def kept(linop: NamedLinop) -> InterpolationTable | None:
-    table: KeptTable = vars(linop)["_table"]
-    return None if table._kept is None else table._kept[1]
+    table: Kept[InterpolationTable] = vars(linop)["_table"]
+    return None if table._kept is None else table._kept[2]
 
 
 def nbytes(table: InterpolationTable | None) -> int:
@@ -247,7 +248,7 @@ def test_what_is_trained_or_not_counted_has_no_table() -> None:
 
 
 def test_two_threads_that_need_a_table_at_once_make_one() -> None:
-    tables, locs, has_entered = KeptTable(), points(3, 1), threading.Event()
+    tables, locs, has_entered = Kept[InterpolationTable](), points(3, 1), threading.Event()
     made: list[InterpolationTable] = []
 
     def make() -> InterpolationTable:
@@ -260,10 +261,10 @@ def test_two_threads_that_need_a_table_at_once_make_one() -> None:
             has_entered.set()
         return made[-1]
 
-    other = threading.Thread(target=lambda: tables.of(locs, make))
-    table = tables.of(locs, make)
+    other = threading.Thread(target=lambda: tables.of([locs], make))
+    table = tables.of([locs], make)
     other.join()
-    assert tables.of(locs, make) is table
+    assert tables.of([locs], make) is table
     assert len(made) == 1
 
 

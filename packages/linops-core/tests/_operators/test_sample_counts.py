@@ -82,3 +82,26 @@ def test_counts_without_fftshift_are_the_shifted_counts(seed: int, dims: set[str
     assert torch.equal(shifted(torch.ones(sizes)), expected)
     again = shifted.without_fftshift([ND(dim) for dim in dims])
     assert again is None if dims else again is not None
+
+
+@given(st.data())
+def test_kept_counts_are_those_of_the_indices_the_tile_and_the_dtype(data: st.DataObject) -> None:
+    A = sampling()
+    N = A.N
+    whole = slice(None)
+    steps = st.sampled_from(["write", "replace", "K", "Kx", "float32", "complex128"])
+    for step in data.draw(st.lists(steps, max_size=5)):
+        dtype = {"float32": torch.float32, "complex128": torch.complex128}.get(step, torch.float64)
+        cut = data.draw(st.integers(0, 2))
+        if step == "write":
+            A.idx_1[cut] = 1
+        elif step == "replace":
+            A.idx_0 = torch.tensor([cut, 1, 1, cut])
+        window = {ND(step): slice(cut, cut + 1)} if step in ("K", "Kx") else {}
+        tile = N.split(N, window)
+        expected = torch.zeros(3, 4, dtype=dtype)
+        for at in zip(*[idx.tolist()[window.get(ND("K"), whole)] for idx in A.idx], strict=True):
+            expected[at] += 1
+        rows = expected[window.get(ND("Kx"), whole)]
+        found = tile(torch.ones_like(rows))
+        assert found.dtype == dtype and torch.equal(found, rows)

@@ -21,6 +21,7 @@ from ._identity import Identity
 from ._normal import fit_inner
 from ._normal_of import normal_of_chain
 from ._scalar import Scalar, is_number, is_real_number
+from ._slice_by_slice import slices_of
 from ._supports import supports_along
 
 
@@ -72,7 +73,10 @@ class Chain(Composite):
     @staticmethod
     def fn(linop: Chain, x: Tensor, /) -> Tensor:
         """Return A_n ... A_1 x."""
-        for part in linop.linops:
+        parts = linop.linops
+        if (slices := slices_of(linop, parts, x)) is not None:
+            return slices.run(x)
+        for part in parts:
             x = part(x)
         return x
 
@@ -82,7 +86,9 @@ class Chain(Composite):
         """Return A x of operands that check less, too; see :meth:`NamedLinop._call_again`."""
         if type(self) is not Chain or is_hooked(self.__dict__):
             return self(x)
-        *parts, last = self.linops
+        *parts, last = linops = self.linops
+        if (slices := slices_of(self, linops, x)) is not None:
+            return slices.run(x)
         for part in parts:
             x = part._call_again(x)
         return last._call_again(x, out)

@@ -51,6 +51,9 @@ class Normal(Wrapper):
                 if self.own_length(side, here) is None:
                     yield (WHOLE, side, here), (0, "input", there)
 
+    def _gains_by_slices(self) -> bool:
+        return self.linop._gains_by_slices()
+
     # normal_fn is called past the checks of A: its input is A's to check, and its output is that of
     # a function like any other.
 

@@ -12,6 +12,7 @@ _TRUE_OF_FN = (
     "without_fftshift",
     "along",
     "_takes_out",
+    "_gains_by_slices",
 )
 
 _PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal")

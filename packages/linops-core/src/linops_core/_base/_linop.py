@@ -410,6 +410,10 @@ class NamedLinop(Arithmetic, Conversions):
 
     # Slices
 
+    def _gains_by_slices(self) -> bool:
+        """Whether slices that fit a processor's cache take less time than the whole."""
+        return False
+
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return the reason why ``dim`` cannot be sliced here, or None when it can."""
         cls = type(self)

@@ -14,22 +14,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd.forward_ad import unpack_dual
 
-from ._accumulate import writing_is_safe
-from ._changes import TensorState
 from ._gridding import gridded, interpolated, outer
+from ._kept import is_plain, wait_for
 from ._linear_function import linear_function
 
-# Where torch sums rows with weights; other devices compute the weights at each call.
-_DEVICES = ("cpu", "cuda")
 # Bytes that are summed at once of each position, at least: a line of the cache.
 _LINE = 64
 # Bytes of a copy in which batches lie side by side; larger ones are made of fewer batches.
 _COPY = 2**23
 # Weights that are computed or sorted at a time: these and what they are made of fit the cache.
 _STEP = 2**17
-_dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 
 class Neighbours(NamedTuple):
@@ -149,7 +144,7 @@ class InterpolationTable:
             else:
                 counts = columns.bincount(minlength=self._n)
             torch.cumsum(counts, 0, out=ends[1:])
-        _wait_for(weights)
+        wait_for(weights)
         return Rows(points, sorted_weights, ends)
 
     def _sort(self, points: Tensor, sorted_weights: Tensor) -> None:
@@ -179,59 +174,11 @@ class InterpolationTable:
             torch.index_select(own_weights, 0, order, out=sorted_weights[at])
 
 
-class KeptTable:
-    """The table of some locations and, once these have changed, that of the new ones."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: tuple[TensorState, InterpolationTable] | None = None
-
-    def __reduce__(self) -> tuple[type[KeptTable], tuple[()]]:
-        return KeptTable, ()  # a copy begins without a table
-
-    def of(self, locs: Tensor, make: Callable[[], InterpolationTable]) -> InterpolationTable:
-        """Return the table of ``locs`` as they are, that of ``make()`` if none is kept."""
-        with self._lock:
-            kept = self._kept
-            if kept is None or not kept[0].is_current(locs):
-                _wait_for(locs)
-                self._kept = kept = None  # before there are two
-                with torch.inference_mode(False), torch.no_grad():
-                    kept = TensorState(locs), make()
-                _wait_for(locs)
-                self._kept = kept
-            return kept[1]
-
-
 def nbytes_of_table(n_points: int, n_weights: int, n: int, dtype: torch.dtype) -> int:
     """Return the bytes of an :class:`InterpolationTable` with its transposed matrix."""
     n_all = n_points * n_weights
     integer = _integers(n_all, n).itemsize
     return 2 * n_all * (integer + dtype.itemsize) + (n_points + n + 2) * integer
-
-
-def is_plain(*tensors: Tensor) -> bool:
-    """Whether nobody but autograd follows, transforms or redefines what is done with the tensors.
-
-    Where memory is planned, tensors without data are as plain as those for which they stand.
-    """
-    if not writing_is_safe():
-        return False
-    # In a mode without data, what is made of tensors with data has none either.
-    kinds = (Tensor, torch.nn.Parameter) if _dispatch_mode(_FAKE) is None else (FakeTensor,)
-    return all(
-        type(t) in kinds
-        and t.device.type in _DEVICES
-        and unpack_dual(t).tangent is None
-        and torch._C._has_storage(t)  # which a batch of gradients has not
-        for t in tensors
-    )
-
-
-def _wait_for(tensor: Tensor) -> None:
-    """Let the host wait for the current stream: others may use what it made, none what it read."""
-    if tensor.device.type != "cpu" and not isinstance(tensor, FakeTensor):
-        tensor.detach()[(slice(1),) * tensor.ndim].cpu()
 
 
 def _integers(n_all: int, n: int) -> torch.dtype:

@@ -136,6 +136,9 @@ class Dense(SliceableLinop):
         weightshape, ishape, oshape = (Dim(part.strip()) for part in (of_weight, inputs, outputs))
         return cls(weight, weightshape, ishape, oshape, broadcast_dims)
 
+    def _gains_by_slices(self) -> bool:
+        return {self._forward.kind, self._backward.kind} == {"product", "sum of products"}
+
     @staticmethod
     def fn(linop: Dense, x: Tensor, /) -> Tensor:
         """Return the sum over the input's dimensions of w x."""

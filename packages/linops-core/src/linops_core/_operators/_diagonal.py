@@ -121,6 +121,9 @@ class Diagonal(SliceableLinop):
 
     _takes_out = True
 
+    def _gains_by_slices(self) -> bool:
+        return True
+
     @overridable
     def fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
         """Return w x."""
@@ -135,7 +138,8 @@ class Diagonal(SliceableLinop):
     def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
         weight = linop.aligned_weight(x.ndim)
-        return multiplied(weight.conj(), multiplied(weight, x))
+        y = multiplied(weight, x)
+        return multiplied(weight.conj(), y, y if writing_is_safe() else None)
 
     adj_normal_fn = normal_fn
 

@@ -106,6 +106,9 @@ class FFT(GridOperator[AxisMap]):
         """Number of dimensions of the grid."""
         return len(self.shape.other_shapes["image_shape"])
 
+    def _gains_by_slices(self) -> bool:
+        return True
+
     @staticmethod
     def fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return the transform of x."""

@@ -18,14 +18,9 @@ from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._base._tile import Window
 from .._kernels._gridding import outer
-from .._kernels._interpolation_table import (
-    InterpolationTable,
-    KeptTable,
-    Neighbours,
-    is_plain,
-    nbytes_of_table,
-)
+from .._kernels._interpolation_table import InterpolationTable, Neighbours, nbytes_of_table
 from .._kernels._interpolation_weights import kernel_of
+from .._kernels._kept import Kept, is_plain
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
 
@@ -203,7 +198,8 @@ class Interpolate(GridOperator[GridPart]):
         self.scale = factors
         self.grid_size, self.width, self.norm, self.pad_mode = sizes, width, norm, pad_mode
         self.kernel, self._weigh = kernel, weigh
-        self.table_budget, self._table = int(budget), KeptTable()
+        self.table_budget = int(budget)
+        self._table = Kept[InterpolationTable]()
         self.register_weight("locs", locs, "locs_shape")
 
     @staticmethod
@@ -272,7 +268,7 @@ class Interpolate(GridOperator[GridPart]):
             and torch.promote_types(values.dtype, locs.dtype).to_real() == locs.dtype
             and self.table_nbytes
         ):
-            return self._table.of(locs, table)
+            return self._table.of([locs], table)
         return neighbours(slice(None))
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
@@ -281,7 +277,7 @@ class Interpolate(GridOperator[GridPart]):
         for tile in tiles:
             if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:
                 share = self.table_budget * part // whole
-                vars(tile).update(table_budget=share, _table=KeptTable())
+                vars(tile).update(table_budget=share, _table=Kept())
         return tiles
 
     def _extent(self) -> int:
@@ -289,7 +285,7 @@ class Interpolate(GridOperator[GridPart]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the table: a copy makes its own."""
-        return {**super().__getstate__(), "_table": KeptTable()}
+        return {**super().__getstate__(), "_table": Kept()}
 
     @property
     def lengths(self) -> tuple[int, ...]:

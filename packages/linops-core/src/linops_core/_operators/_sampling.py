@@ -17,6 +17,7 @@ from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._changes import TensorState
 from .._kernels._dtype import summable
+from .._kernels._kept import Kept, is_plain
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
 
@@ -110,6 +111,7 @@ class Sampling(GridOperator[GridPart]):
         super().__init__(own, [GridPart(size, 0, size) for size in sizes], names.is_free)
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
+        self._counted = Kept[Tensor]()
         self._checked: list[TensorState] | None = [TensorState(indices) for indices in idx]
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
@@ -189,6 +191,9 @@ class Sampling(GridOperator[GridPart]):
             return "the samples may lie anywhere on the grid"
         return None
 
+    def _gains_by_slices(self) -> bool:
+        return True
+
     @staticmethod
     def fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return the samples of x."""
@@ -211,7 +216,7 @@ class Sampling(GridOperator[GridPart]):
     def normal_fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return x times the number of samples at each point."""
         x = linop.gathered(summable(x))
-        return linop.scattered_back(x * linop.counts(x.real.dtype))
+        return linop.scattered_back(x * linop.counts(x))
 
     def _check_again(self) -> None:
         """Check the indices if they are not those that were checked last."""
@@ -225,7 +230,7 @@ class Sampling(GridOperator[GridPart]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes; what was checked is other tensors in a copy."""
-        return {**super().__getstate__(), "_checked": None}
+        return {**super().__getstate__(), "_checked": None, "_counted": Kept()}
 
     def flat_indices(self) -> Tensor:
         """Return the position of each sample in the flattened grid; shape of an index tensor."""
@@ -239,15 +244,27 @@ class Sampling(GridOperator[GridPart]):
             flat = torch.add(indices, flat, alpha=size)  # in one pass
         return flat
 
-    def counts(self, dtype: torch.dtype) -> Tensor:
-        """Return how often each point of the grid, or of a part of it, is sampled."""
+    def counts(self, x: Tensor) -> Tensor:
+        """Return how often each point of the grid, or of a part of it, is sampled, to multiply x.
+
+        It is kept, in the dtype of x: a product of two dtypes takes three times as long.
+        """
+        idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
+        if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
+            how = x.dtype, self._shifted, self._weights
+            counts = self._counted.of(idx, lambda: self._count(x.dtype), how)
+        else:
+            counts = self._count(x.real.dtype)
+        return counts[tuple(slice(axis.start, axis.stop) for axis in self._axes)]
+
+    def _count(self, dtype: torch.dtype) -> Tensor:
         indices = self.flat_indices().flatten()
         # Where numbers have two bytes, a sum of ones ends at 256 or 2048.
-        of_ones = torch.float32 if dtype.itemsize == 2 else dtype
+        real = dtype.to_real()
+        of_ones = torch.float32 if real.itemsize == 2 else real
         ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
         counts = ones.new_zeros(prod(self.input_size)).scatter_add(0, indices, ones)
-        part = tuple(slice(axis.start, axis.stop) for axis in self._axes)
-        return counts.to(dtype).reshape(self.input_size)[part]
+        return counts.to(dtype).reshape(self.input_size)
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the sampling at shifted indices; see :meth:`NamedLinop.without_fftshift`."""

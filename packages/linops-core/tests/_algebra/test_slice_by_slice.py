@@ -1,0 +1,182 @@
+"""Chains that work slice by slice compute what the whole computes, in less memory."""
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
+from linops_core._algebra import _slice_by_slice
+from linops_core.testing.strategies import Known, check, trees
+
+WHOLE = _slice_by_slice.CACHE
+
+
+def n_parts(linop: NamedLinop) -> int:
+    """Return of how many slices the last call was made."""
+    _, found = linop._found.get("slices", (None, None))
+    return sum(map(len, found.rows)) if found is not None else 1
+
+
+def sense(coils: int, slices: int, side: int, centered: bool = False) -> NamedLinop:
+    generator = torch.Generator().manual_seed(coils)
+    shape = (coils, slices, side, side)
+    maps = torch.randn(shape, dtype=torch.complex64, generator=generator)
+    mask = torch.rand(side, side, generator=generator) < 0.5
+    S = Dense(maps, ("C", "Nz", "Nx", "Ny"), ("Nz", "Nx", "Ny"), ("C", "Nz", "Nx", "Ny"))
+    return Sampling.from_mask(mask) @ FFT(2, centered=centered) @ S
+
+
+@pytest.fixture(autouse=True)
+def cache_of_the_library() -> Iterator[None]:
+    yield
+    _slice_by_slice.CACHE = WHOLE
+
+
+def with_cache(nbytes: int, linop: NamedLinop, x: Tensor) -> tuple[Tensor, int]:
+    """Return A x where so much memory fits the cache, and the number of slices."""
+    linop._found.pop("slices", None)
+    _slice_by_slice.CACHE = nbytes // torch.get_num_threads()
+    y = linop(x)
+    _slice_by_slice.CACHE = WHOLE
+    return y, n_parts(linop)
+
+
+@given(
+    lengths=st.tuples(*[st.integers(1, 4)] * 3),
+    nbytes=st.integers(1, 600),
+    centered=st.booleans(),
+    side=st.sampled_from(["A", "H", "N", "HN"]),
+)
+def test_slices_make_up_the_whole(
+    lengths: tuple[int, int, int], nbytes: int, centered: bool, side: str
+) -> None:
+    A = sense(*lengths, centered)
+    linop = {"A": A, "H": A.H, "N": A.N, "HN": A.H.N}[side]
+    x = A(torch.randn(lengths[1], lengths[2], lengths[2], dtype=torch.complex64))
+    x = x if "H" in side else A.H(x)
+    expected = linop(x)
+    assert n_parts(linop) == 1
+    y, n_slices = with_cache(nbytes, linop, x)
+    torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-4)
+    n_bytes = 8 * prod(lengths) * lengths[2]
+    n_most = min(n_bytes / nbytes, lengths[0] * lengths[1])
+    assert n_slices >= (n_most if side in ("A", "N") else 1)
+
+
+@given(trees(3))
+def test_any_composition_is_its_matrix_slice_by_slice(known: Known) -> None:
+    _slice_by_slice.CACHE = 1
+    check(known)
+
+
+@pytest.mark.parametrize("run", [(), (2,), (2, 3)])
+def test_dimensions_behind_an_ellipsis_stay_whole(run: tuple[int, ...]) -> None:
+    maps = torch.randn(3, 4, dtype=torch.complex64)
+    names = ("...", "C", "Nx")
+    A = FFT(1, ("...", "C")) @ Dense(maps, ("C", "Nx"), ("...", "Nx"), names)
+    x = torch.randn(*run, 4, dtype=torch.complex64)
+    for linop, vector in ((A, x), (A.H, A(x)), (A.N, x)):
+        expected = linop(vector)
+        y, n_slices = with_cache(1, linop, vector)
+        torch.testing.assert_close(y, expected)
+        assert n_slices == 3 * (4 if linop is A.N else 1)  # in which no transform is left
+
+
+def test_new_weights_are_read() -> None:
+    A = sense(4, 1, 4)
+    x = torch.randn(1, 4, 4, dtype=torch.complex64)
+    first, n_slices = with_cache(200, A.N, x)
+    assert n_slices == 4
+    _slice_by_slice.CACHE = 1
+    maps = next(linop for linop in A.flatten() if isinstance(linop, Dense)).weight
+    maps.mul_(2)
+    torch.testing.assert_close(A.N(x), 4 * first)
+    weights = {name: 3 * w for name, w in A.N.named_buffers() if w.is_complex()}
+    torch.testing.assert_close(torch.func.functional_call(A.N, weights, x), 36 * first)
+    torch.testing.assert_close(A.N(x), 4 * first)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+def test_who_follows_it_gets_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = sense(4, 1, 4)
+    x = torch.randn(1, 4, 4, dtype=torch.complex64)
+    expected, n_slices = with_cache(1, A.N, x)
+    assert n_slices == 4
+    _slice_by_slice.CACHE = 1
+    N = sense(4, 1, 4).N
+    torch.testing.assert_close(N(x), expected)
+    twice = torch.func.vmap(N, out_dims=0)
+    with monkeypatch.context() as patch:
+        patch.delattr(_slice_by_slice.Slices, "run")
+        followed = x.clone().requires_grad_()
+        loss = N(followed).abs().square().sum()
+        torch.testing.assert_close(torch.func.jvp(N, (x,), (x,))[1], expected)
+        torch.testing.assert_close(twice(torch.stack([x, 2 * x]))[1], 2 * expected)
+        seen: list[Any] = []
+        hook = N.flatten()[1].register_forward_hook(lambda module, args, y: seen.append(y.shape))
+        torch.testing.assert_close(N(x), expected)
+        assert seen == [(4, 1, 4, 4)]
+        hook.remove()
+        maps = N.flatten()[0].weight
+        assert isinstance(maps, Tensor)
+        maps.requires_grad_()
+        torch.testing.assert_close(N(x).detach(), expected)
+    (gradient,) = torch.autograd.grad(loss, followed)
+    torch.testing.assert_close(gradient, 2 * N(expected).detach())
+    with torch.no_grad(), pytest.raises(AttributeError), monkeypatch.context() as patch:
+        patch.delattr(_slice_by_slice.Slices, "run")
+        N(x)  # which nobody follows
+
+
+class Largest(TorchDispatchMode):
+    """Notes the most bytes of the storages that operations made and that are alive at once."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.alive: dict[int, tuple[Any, int]] = {}
+        self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        read = {x.untyped_storage()._cdata for x in tree_leaves(args) if isinstance(x, Tensor)}
+        for storage in [result.untyped_storage()] if isinstance(result, Tensor) else []:
+            if storage._cdata in read:
+                continue  # a view
+            handle = torch.multiprocessing.reductions.StorageWeakRef(storage)
+            self.alive[storage._cdata] = handle, storage.nbytes()
+        self.alive = {key: pair for key, pair in self.alive.items() if not pair[0].expired()}
+        self.peak = max(self.peak, sum(nbytes for _, nbytes in self.alive.values()))
+        return result
+
+
+@pytest.mark.parametrize("centered", [False, True])
+def test_a_normal_operator_of_eight_coils_needs_little_memory(centered: bool) -> None:
+    N = sense(8, 1, 256, centered).N
+    x = torch.randn(1, 256, 256, dtype=torch.complex64)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        N(x)  # counts of the samples are kept
+        with Largest() as memory:
+            N(x)
+    finally:
+        torch.set_num_threads(threads)
+    assert n_parts(N) > 1
+    assert memory.peak <= 2.5 * 2**20  # with the output
+
+
+def test_matrices_and_small_tensors_are_not_cut() -> None:
+    matrix = Dense(torch.randn(2000, 200), ("M", "N"), ("K", "N"), ("K", "M"))
+    twice = Diagonal(torch.randn(2000), ("M",)) @ matrix
+    twice(torch.randn(300, 200))
+    small = sense(8, 1, 32)
+    small.N(torch.randn(1, 32, 32, dtype=torch.complex64))
+    assert n_parts(twice) == n_parts(small.N) == 1
