@@ -230,7 +230,7 @@ class Sampling(GridOperator[GridPart]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes; what was checked is other tensors in a copy."""
-        return {**super().__getstate__(), "_checked": None, "_counted": Kept()}
+        return {**super().__getstate__(), "_checked": None}
 
     def flat_indices(self) -> Tensor:
         """Return the position of each sample in the flattened grid; shape of an index tensor."""
@@ -247,10 +247,11 @@ class Sampling(GridOperator[GridPart]):
     def counts(self, x: Tensor) -> Tensor:
         """Return how often each point of the grid, or of a part of it, is sampled, to multiply x.
 
-        It is kept, in the dtype of x: a product of two dtypes takes three times as long.
+        On a CPU it is kept, in the dtype of x: a product of two dtypes takes three times as long.
         """
         idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
-        if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
+        may_change = any(indices.is_inference() for indices in idx)
+        if x.device.type == "cpu" and is_plain(x, *idx) and not may_change:
             how = x.dtype, self._shifted, self._weights
             counts = self._counted.of(idx, lambda: self._count(x.dtype), how)
         else:
