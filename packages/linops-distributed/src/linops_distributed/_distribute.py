@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor
 
-from linops_core import Identity, NamedLinop, Role, Side, SplitError
+from linops_core import NamedLinop, Role, SplitError
 from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension, NamedShape
 
@@ -20,7 +20,7 @@ from ._dry_run import dry_run
 from ._exchange import Exchange
 from ._plan import MeshPlan, RankPlan, Step, merged
 from ._ranks import Ranks
-from ._route import Move, axis_pairs
+from ._route import Move, gain_of
 from ._sharding import Cut, Sharding
 from ._shares import Share, sharded
 from ._sources import Source, shares_made, shares_of_all, shares_of_one
@@ -168,11 +168,6 @@ def _tile(
         tile = create_batched_linop(tile, specs, sizes=_sizes_inside(tile, sizes, sharding))
     dims = share.whole.dims - sharding.cuts.keys()
     given = {dim: size for dim, size in sizes.items() if dim in dims}
-    is_transform = all(axis_pairs(linop) for linop in share.whole.flatten())
-    isometry: dict[Side, bool] = {
-        "input": is_transform and isinstance(share.whole.N, Identity),
-        "output": is_transform and isinstance(share.whole.H.N, Identity),
-    }
     return DistributedTile(
         tile,
         share.whole.shape,
@@ -181,7 +176,7 @@ def _tile(
         share.source,
         share.structure,
         given,
-        isometry,
+        gain_of(share.whole.flatten(), sizes),
     )
 
 

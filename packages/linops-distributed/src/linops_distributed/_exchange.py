@@ -33,6 +33,8 @@ class Exchange(DistributedLinop):
     """
 
     _is_real = True
+    gain = 1.0
+    """It keeps the norm."""
 
     def __init__(
         self, names: tuple[NamedDimension, ...], before: Sharding, after: Sharding, ranks: Ranks
@@ -94,11 +96,6 @@ class Exchange(DistributedLinop):
         own = self._shardings[side]
         whole = {dim: cut.length for dim, cut in self.sharding.cuts.items()}
         return tuple([{**whole, **own.lengths}.get(dim) for dim in self.ishape])
-
-    @property
-    def is_isometry(self) -> bool:
-        """True: what is exchanged keeps its norm."""
-        return True
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
-from linops_core import Chain, GridOperator, NamedLinop, SplitError
+from linops_core import FFT, Chain, GridOperator, Identity, NamedLinop, SplitError
 from nameddim import NamedDimension, is_wildcard
 
 Dims: TypeAlias = tuple[NamedDimension, ...]
@@ -217,6 +218,23 @@ def _moved(
         rest = {other: name for other, name in cuts.items() if other != dim}
         for new in sorted(whole, key=lambda d: (goal.get(d) != mesh_dim, -lengths[d])):
             yield {**rest, new: mesh_dim}
+
+
+def gain_of(linops: Sequence[NamedLinop], lengths: Mapping[NamedDimension, int]) -> float | None:
+    """Return c where the normal of a chain of transforms is c times the identity, if it is known.
+
+    Of their adjoint it is the same.
+    """
+    gain = 1.0
+    for linop in linops:
+        grid = [here for here, _ in axis_pairs(linop)]
+        if not grid:
+            return None
+        if not isinstance(linop.N, Identity):
+            if not isinstance(linop, FFT) or not all(dim in lengths for dim in grid):
+                return None
+            gain *= prod(lengths[dim] for dim in grid) ** (1 if linop.norm == "backward" else -1)
+    return gain
 
 
 def known_lengths(

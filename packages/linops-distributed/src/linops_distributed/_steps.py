@@ -9,10 +9,8 @@ from torch import Tensor
 from linops_core import Chain, Identity, NamedLinop, Side, Wrapper
 
 from ._distributed import DistributedLinop
-from ._exchange import Exchange
 from ._ranks import Ranks
 from ._sharding import Sharding
-from ._tile import DistributedTile
 
 
 class DistributedSteps(DistributedLinop, Wrapper):
@@ -43,21 +41,21 @@ class DistributedSteps(DistributedLinop, Wrapper):
     adj_fn = fn  # the operand of an adjoint is an adjoint
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        """Return A^H inner A. Steps that keep the norm are left out where they meet themselves."""
-        linops = self.linop.flatten()
-        while inner is None and linops and _is_isometry(linops[-1]):
+        """Return A^H inner A. Steps that keep the norm, but for a number, are left out."""
+        linops, number = self.linop.flatten(), 1.0
+        while inner is None and linops:
+            gain = getattr(linops[-1], "gain", None)
+            if gain is None:
+                break
+            number *= gain
             linops.pop()
         normal = Chain(*linops).normal(inner) if linops else Identity(self.ishape)
+        normal = normal if number == 1 else number * normal
         other = self.with_operands([normal], normal.shape)
         here = self._shardings["input"]
         names = dict(zip(self.ishape, normal.oshape, strict=True))
         other._shardings = {"input": here, "output": here.renamed(names)}
         return self._marked(other, "normal").as_endomorphism()
-
-
-def _is_isometry(linop: NamedLinop) -> bool:
-    """Whether A^H A is the identity, as all ranks know."""
-    return isinstance(linop, (DistributedTile, Exchange)) and linop.is_isometry
 
 
 def in_steps(linops: Sequence[DistributedLinop], ranks: Ranks) -> DistributedLinop:

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop, Side
+from linops_core import NamedLinop
 from linops_split import Part, Tiled, Tiles
 from linops_split.execution import (
     Backward,
@@ -39,12 +39,12 @@ class DistributedTile(DistributedLinop, Tiled):
         source: NamedLinop,
         structure: NamedLinop,
         sizes: Mapping[NamedDimension, int],
-        is_isometry: Mapping[Side, bool] | None = None,
+        gain: float | None = None,
     ) -> None:
         self._shardings, self.ranks = {"input": sharding, "output": sharding}, ranks
         # In a tuple, or its weights would be this rank's as well.
         self._weights_of, self._structure = (source,), (structure,)
-        self._isometry = is_isometry or {}
+        self._gain = gain
         super().__init__(Tiles(shape, [Part(tile)], {}), sizes={**sizes, **sharding.lengths})
 
     @property
@@ -58,9 +58,9 @@ class DistributedTile(DistributedLinop, Tiled):
         return self._shape.dims | self._structure[0].dims
 
     @property
-    def is_isometry(self) -> bool:
-        """Whether A^H A is known to be the identity, on all ranks."""
-        return self._isometry.get("input", False)
+    def gain(self) -> float | None:
+        """The number c where A^H A and A A^H are c times the identity, and all ranks know it."""
+        return self._gain
 
     # Calls
 
@@ -156,8 +156,6 @@ class DistributedTile(DistributedLinop, Tiled):
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, of the adjoint of the part."""
         other = cast(DistributedTile, super().adjoint())
-        here, there = (self._isometry.get(side, False) for side in ("input", "output"))
-        other._isometry = {"input": there, "output": here}
         other._structure = (self._structure[0].H,)
         return other
 
@@ -175,5 +173,5 @@ class DistributedTile(DistributedLinop, Tiled):
         # By the same names on all ranks, whatever their parts are.
         normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)
         normal = cast(DistributedTile, self._marked(self.with_tiles(normals), "normal"))
-        normal._isometry, normal._structure = {}, (self._structure[0].N,)
+        normal._gain, normal._structure = None, (self._structure[0].N,)
         return normal

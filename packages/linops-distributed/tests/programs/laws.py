@@ -48,6 +48,15 @@ for placement in ({"C": "r"}, {"B": "r"}):
             B.N + Identity(B.ishape), right, gtol=1e-10, ltol=0.0, max_num_iters=60
         )
     torch.testing.assert_close(back.full_output(solution), x, rtol=1e-6, atol=1e-8)
+# A grid of which each rank has a slab, along another dimension in k-space.
+F = FFT(3, centered=True)
+volume = torch.randn(5, 4, 7, dtype=torch.complex128, generator=generator)
+sizes = dict(zip(("Nx", "Ny", "Nz"), volume.shape, strict=True))
+G = distribute_linop(F, mesh, {"Nz": "r", "Kx": "r"}, sizes=sizes)
+torch.testing.assert_close(G.full_output(G(G.local_input(volume))), F(volume))
+back = G.H
+assert isinstance(back, DistributedLinop)
+torch.testing.assert_close(back.full_output(back(G.local_output(volume))), F.H(volume))
 
 
 @cache
