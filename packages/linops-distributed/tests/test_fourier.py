@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from linops_core import DCT, FFT, Dense, Diagonal, Identity, NamedLinop, Scalar, SplitError, Window
+from linops_core import (
+    DCT,
+    FFT,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    PadDim,
+    Scalar,
+    SplitError,
+    Window,
+)
 from linops_core.alg import conjugate_gradients
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
@@ -330,6 +341,19 @@ def test_of_functions_with_a_transform_between(ranks: Ranked) -> None:
     ranks.run(program)
 
 
+def test_functions_that_do_not_fit(two: Ranked) -> None:
+    def refused(sources: list[Source], error: type[Exception], match: str) -> None:
+        with pytest.raises(error, match=match):
+            distribute_linop(sources, two.mesh(r=2), SLAB, sizes={"Nz": 7, "Kx": 5})
+
+    def program(rank: int) -> None:
+        refused([load_maps, load_mask], ValueError, "the operator of a function expects")
+        refused([lambda share: FFT(3)], SplitError, "in which an FFT across ranks is an operator")
+        refused([load_maps, FFT(3, norm="ortho" if rank else "forward")], ValueError, "placement")
+
+    two.run(program)
+
+
 def test_a_rank_that_has_no_k_space(ranks: Ranked) -> None:
     F = FFT(3)
     x = random(2, 3, 7)
@@ -345,6 +369,19 @@ def test_a_rank_that_has_no_k_space(ranks: Ranked) -> None:
         torch.testing.assert_close(back.full_output(back(y)), x)
 
     ranks.run(program)
+
+
+def test_a_name_with_two_lengths_along_the_chain(two: Ranked) -> None:
+    """It is no length to count with, where another dimension than that is cut."""
+    pad = PadDim("Nx", 5, 6, N, N)
+    A = FFT(3) @ pad
+    x = random(*GRID)
+
+    def program(rank: int) -> None:
+        B = distribute_linop(A, two.mesh(r=2), {"Nz": "r", "Ky": "r"}, sizes={"Nz": 7, "Ky": 4})
+        torch.testing.assert_close(B.full_output(B(B.local_input(x))), A(x))
+
+    two.run(program)
 
 
 # What is refused

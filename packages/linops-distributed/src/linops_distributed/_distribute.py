@@ -131,13 +131,14 @@ def _over(
                 f"{_NAME}: scatter_from must be a rank of the mesh, one of {[*ranks.numbers]}, "
                 f"got {scatter_from!r}"
             )
-        only = linop if isinstance(linop, NamedLinop) else None
-        plan, steps = shares_of_one(only, scatter_from, ranks, pairs, known, _NAME)
+        plan, steps = shares_of_one(linop, scatter_from, ranks, pairs, known, _NAME)
     elif isinstance(linop, NamedLinop):
         plan, steps = shares_of_all(linop, ranks, pairs, known)
         facts = _signature(linop)
     else:
-        plan, steps = shares_made(_checked_sources(linop), ranks, pairs, known, _NAME)
+        sources = _checked_sources(linop)
+        plan, steps = shares_made(sources, ranks, pairs, known, _NAME)
+        facts = [_signature(source) for source in sources if isinstance(source, NamedLinop)]
     ranks.prepare(ranks.names)
     lengths = [step.sharding.cuts if isinstance(step, Share) else step for step in steps]
     options = known, ranks.ordered, [dict(spec.batch_sizes) for spec in specs]

@@ -240,21 +240,21 @@ def gain_of(linops: Sequence[NamedLinop], lengths: Mapping[NamedDimension, int])
 def known_lengths(
     linops: Sequence[NamedLinop], sizes: Mapping[NamedDimension, int]
 ) -> dict[NamedDimension, int]:
-    """Return the lengths of dimensions that operators know, or that follow from those given."""
-    found: dict[NamedDimension, int] = {}
+    """Return the lengths of dimensions that operators know, or that follow from those given.
+
+    But for names of dimensions that have several lengths along the chain.
+    """
+    lengths: dict[NamedDimension, set[int]] = {}
     for linop in linops:
-        for names, lengths in (
-            (linop.ishape, linop.sizes("input")),
-            (linop.oshape, linop.sizes("output")),
+        inside = linop.dims - {*linop.ishape, *linop.oshape}
+        for dim, length in (
+            *zip(linop.ishape, linop.sizes("input"), strict=True),
+            *zip(linop.oshape, linop.sizes("output"), strict=True),
+            *((dim, linop.size(dim)) for dim in inside),
         ):
-            known = zip(names, lengths, strict=True)
-            for dim, length in known:
-                if length is not None and not is_wildcard(dim):
-                    found.setdefault(dim, length)
-        for dim in linop.dims - {*linop.ishape, *linop.oshape}:
-            if (size := linop.size(dim)) is not None:
-                found.setdefault(dim, size)
-    found = {**sizes, **found}
+            if length is not None and not is_wildcard(dim):
+                lengths.setdefault(dim, set()).add(length)
+    found = {**sizes, **{dim: min(own) for dim, own in lengths.items() if len(own) == 1}}
     pairs = [pair for linop in linops for pair in axis_pairs(linop)]
     for _ in linops:
         for here, there in pairs:
@@ -264,4 +264,4 @@ def known_lengths(
                         f"{_NAME}: {one} and {other} must have the same size, as the two grids of "
                         f"an FFT have, got {found[one]} and {found[other]}"
                     )
-    return found
+    return {dim: n for dim, n in found.items() if len(lengths.get(dim, ())) < 2}

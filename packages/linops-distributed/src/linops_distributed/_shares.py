@@ -166,7 +166,7 @@ def _pickled(spaces: Zero | None) -> bytes:
         return pickle.dumps(spaces)
 
 
-def structure_of(linop: NamedLinop | None, source: int, ranks: Ranks, owner: str) -> NamedLinop:
+def structure_of(linop: object, source: int, ranks: Ranks, owner: str) -> NamedLinop:
     """Return the operator that one rank has, on all ranks, with weights that have no memory."""
     ranks.prepare(ranks.names)
 

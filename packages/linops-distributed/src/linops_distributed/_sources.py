@@ -68,13 +68,13 @@ def shares_of_all(
 
 
 def shares_of_one(
-    linop: NamedLinop | None, source: int, ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str
+    linop: object, source: int, ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str
 ) -> tuple[Plan, list[Share | Move]]:
     """Return the steps of an operator that one rank has."""
     whole = structure_of(linop, source, ranks, owner)
     plan = planned(whole, _works(whole), placement, sizes)
     own: Sequence[Work | Move | None] = [None] * len(plan.steps)
-    if linop is not None and ranks.rank == source:
+    if isinstance(linop, NamedLinop) and ranks.rank == source:
         own = planned(linop, _works(linop), placement, sizes).steps
     found: list[Share | Move] = []
     for step, mine in zip(plan.steps, own, strict=True):
