@@ -227,6 +227,20 @@ def test_exchanges_are_as_few_as_there_can_be(
     ranks.run(program)
 
 
+def test_a_transform_of_one_dimension_is_cut_along_its_batch_meanwhile(ranks: Ranked) -> None:
+    """What is exchanged first may be a lazy conjugate, or a real number."""
+    x = random(3, 5)
+
+    def program(rank: int) -> None:
+        mesh, sizes = ranks.mesh(r=ranks.n_ranks), {"C": 3, "Nx": 5}
+        A = distribute_linop(FFT(1, ("C",)), mesh, {"Nx": "r"}, sizes=sizes)
+        for v in (x, x.conj(), x.imag, x.conj().imag):
+            found = A.full_output(A(A.local_input(v)))
+            torch.testing.assert_close(found, torch.fft.fft(v, norm="ortho"))
+
+    ranks.run(program)
+
+
 @pytest.mark.parametrize("ranks", [4], indirect=True)
 @pytest.mark.parametrize("mesh_shape", [(4,), (2, 2)])
 def test_conjugate_gradients(ranks: Ranked, mesh_shape: tuple[int, ...]) -> None:

@@ -198,8 +198,8 @@ class Ranks:
         (axis, lengths), (other, pieces) = whole, cut
         if len(lengths) == 1:
             return x
-        # With that axis first, what arrives is in its place.
-        parts = [p.movedim(axis, 0) for p in x.resolve_conj().resolve_neg().split(pieces, other)]
+        # With that axis first, what arrives is in its place. Packing resolves conjugates.
+        parts = [part.movedim(axis, 0) for part in x.split(pieces, other)]
         own = parts[self.at[dim]]
         found = own.new_empty((sum(lengths), *own.shape[1:]))
         packed = own.new_empty(x.numel())
