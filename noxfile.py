@@ -41,7 +41,7 @@ WITNESSES = [
 ]
 # Extras that the tests of a package do without: DeepInverse brings torchvision along.
 ONLY_WITNESSED = ["deepinv"]
-REFERENCE = ["torch-named-linops", "pytest"]  # the same, in an environment of its own
+REFERENCE = ["torch-named-linops==0.8.3", "pytest"]  # the same, in an environment of its own
 
 # Run where a package has just been installed without its extras: whatever it imports, it declared.
 IMPORT_ALL_MODULES = """
@@ -256,6 +256,17 @@ def reference_python(session: nox.Session) -> Path:
     session.run(*install, "numpy", "torch")
     session.run(*install, *REFERENCE, silent=True, success_codes=[0, 1, 2])
     return python
+
+
+@nox.session(default=False)
+def reference(session: nox.Session) -> None:
+    """Run the programs of the migration page with torch-named-linops: see what it prints."""
+    python = str(reference_python(session))
+    # None of our settings: they are for ours, as the warnings that are errors.
+    options = ["--noconftest", f"--config-file={os.devnull}", "--rootdir=.", "--quiet"]
+    options += ["--import-mode=importlib", "-p", "no:cacheprovider"]
+    command = [python, "-m", "pytest", *options, "integration_tests/migration", *session.posargs]
+    session.run(*command, external=True)
 
 
 @nox.session(default=False, reuse_venv=False)
