@@ -1,10 +1,14 @@
 import io
+import os
+import pickle
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
-from linops_core import Chain, Dense, Diagonal
+from linops_core import Chain, Dense, Diagonal, SimpleLinop, safe_globals
 
 
 def n_bytes_saved(value: object) -> int:
@@ -48,3 +52,57 @@ def test_a_state_dict_is_read_back_without_running_code(tmp_path: Path) -> None:
     B.load_state_dict(torch.load(tmp_path / "A.pt", weights_only=True))
     x = torch.randn(3)
     assert torch.equal(normal(x), A.N(x))
+
+
+class Doubled(Diagonal):
+    """An operator of a user."""
+
+
+class Calls:
+    """A value whose pickle calls a function."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.getpid, ()
+
+
+def loaded(value: object, *packages: str) -> Any:
+    stream = io.BytesIO()
+    torch.save(value, stream)
+    stream.seek(0)
+    with torch.serialization.safe_globals(safe_globals(*packages)):
+        return torch.load(stream, weights_only=True)
+
+
+def test_safe_globals_are_classes_and_importing_allows_none() -> None:
+    assert all(isinstance(cls, type) for cls in safe_globals())
+    allowed = {str(found) for found in torch.serialization.get_safe_globals()}
+    assert not [found for found in allowed if "linops" in found or "nameddim" in found]
+
+
+def test_operators_of_others_are_allowed_by_their_package() -> None:
+    A = Doubled(torch.ones(2), ("N",))
+    with pytest.raises(pickle.UnpicklingError, match=r"Unsupported global.*Doubled"):
+        loaded(A)
+    assert type(loaded(A, __name__.split(".")[0])) is Doubled
+
+
+def test_a_file_that_calls_a_function_is_refused() -> None:
+    A = Diagonal(torch.ones(2), ("N",))
+    A.note = Calls()
+    with pytest.raises(pickle.UnpicklingError, match="getpid"):
+        loaded(A)
+
+
+def test_only_the_methods_that_an_adjoint_swaps_are_looked_up_by_name() -> None:
+    A = Diagonal(torch.ones(2), ("N",))
+    state = A.H.__reduce__()[2]
+    assert state["fn"] == "adj_fn" and state["adj_fn"] == "fn"
+    B = Diagonal.__new__(Diagonal)
+    B.__setstate__({**state, "fn": "__init__"})
+    assert vars(B)["fn"] == "__init__"
+
+
+def test_a_function_without_a_name_is_not_saved() -> None:
+    A = SimpleLinop(lambda x: x, lambda x: x)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        loaded(A)

@@ -150,6 +150,9 @@ class TestFromDeepinv(BaseNamedLinopTests):
     def sizes(self) -> Mapping[str, int]:
         return {"Nx": 3, "Ny": 4, "K": 12}
 
+    def also_saved(self) -> None:
+        return None
+
     def make_linop(self) -> NamedLinop:
         return from_deepinv(Shift(), ("...", "Nx", "Ny"), ("...", "K"))
 

@@ -66,6 +66,7 @@ from ._operators._stacks._stack import Stack as Stack
 from ._operators._stacks._vstack import BlockDiag as BlockDiag
 from ._operators._stacks._vstack import HStack as HStack
 from ._operators._stacks._vstack import VStack as VStack
+from ._safe_globals import safe_globals as safe_globals
 
 __all__ = [
     "DCT",
@@ -130,6 +131,7 @@ __all__ = [
     "from_scipy",
     "from_sigpy",
     "linear_function",
+    "safe_globals",
     "same_space",
     "tile_of",
     "to_pylops",

@@ -1,6 +1,6 @@
 """What an operator has from being a GridOperator, by one that is written here in a few lines."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pytest
 import torch
@@ -40,6 +40,8 @@ class EachSecond(NamedTuple):
 
 
 class Halved(GridOperator[EachSecond]):
+    saved_with: ClassVar[tuple[type, ...]] = (EachSecond,)
+
     def __init__(self, size: int, dim: str = "N", out_dim: str = "M") -> None:
         here, there = (dim,), (out_dim,)
         shape = batched(None, here, there, from_grid=here, to_grid=there)

@@ -25,7 +25,12 @@ def both_sums(x: Tensor) -> Tensor:
     return backwards_sum(forwards_sum(x))
 
 
-class TestSimpleLinop(BaseNamedLinopTests):
+class OfFunctions(BaseNamedLinopTests):
+    def also_saved(self) -> list[Callable[..., object]]:
+        return [forwards_sum, backwards_sum, both_sums, Product, nn.ParameterList]
+
+
+class TestSimpleLinop(OfFunctions):
     def make_linop(self) -> NamedLinop:
         return SimpleLinop(forwards_sum, backwards_sum, None, ("...", "N"), ("...", "M"))
 
@@ -33,7 +38,7 @@ class TestSimpleLinop(BaseNamedLinopTests):
         return {"N": 3, "M": 3}
 
 
-class TestSimpleLinopWithNormalAndCheck(BaseNamedLinopTests):
+class TestSimpleLinopWithNormalAndCheck(OfFunctions):
     def make_linop(self) -> NamedLinop:
         return SimpleLinop(forwards_sum, backwards_sum, both_sums, ("N",), check=True)
 
@@ -228,7 +233,7 @@ OF_3_TO_2: dict[str, Any] = {
 }
 
 
-class TestAdjointOfAutograd(BaseNamedLinopTests):
+class TestAdjointOfAutograd(OfFunctions):
     def make_linop(self) -> NamedLinop:
         return SimpleLinop(Product(values(2, 3)), **OF_3_TO_2)
 
@@ -236,7 +241,7 @@ class TestAdjointOfAutograd(BaseNamedLinopTests):
         return {"N": 3, "M": 2}
 
 
-class TestRealLinearAdjointOfAutograd(BaseNamedLinopTests):
+class TestRealLinearAdjointOfAutograd(OfFunctions):
     def make_linop(self) -> NamedLinop:
         product = Product(values(2, 3), values(2, 3, seed=1))
         return SimpleLinop(product, **OF_3_TO_2, is_complex_linear=False)

@@ -1,7 +1,7 @@
 """The shape of an operator: the dimensions that it takes and those that it gives."""
 
+import copyreg
 from collections.abc import Iterable, Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import NoReturn, Self, TypeVar, final
 
@@ -123,7 +123,13 @@ class NamedShape:
         return f"{written(self.ishape)} -> {written(self.oshape)}{others}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(NamedShape, **self._parts()), ()
+        # As of an object with a state: torch.load(weights_only=True) calls no functions.
+        others = dict(self.other_shapes)
+        return copyreg.__newobj__, (NamedShape, self.ishape, self.oshape), others or None  # type: ignore[attr-defined]
+
+    def __setstate__(self, others: Mapping[str, Dims]) -> None:
+        made = NamedShape(self.ishape, self.oshape, **others)
+        object.__setattr__(self, "other_shapes", made.other_shapes)
 
     def __deepcopy__(self, memo: object = None) -> Self:
         return self  # an immutable value

@@ -67,6 +67,8 @@ class NamedLinop(Arithmetic, Conversions):
     tensor([1., 2.])
     """
 
+    saved_with: ClassVar[tuple[type, ...]] = ()
+    """Classes of the values that an operator of this class keeps; see :func:`safe_globals`."""
     _takes_out: ClassVar[bool] = False
     """Whether ``fn`` and ``adj_fn`` take ``out=``, memory that they may write the result into."""
     _is_checked_by_shapes: ClassVar[bool] = False

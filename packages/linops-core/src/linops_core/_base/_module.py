@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -14,6 +15,9 @@ from .._kernels._dtype import in_precision_of
 from ._copying import shallow_copy
 from ._late_hooks import LateHooks
 from ._state import forget_repeated, repeat_all
+
+_SWAPPED = {"fn", "adj_fn", "normal_fn", "adj_normal_fn", "split", "adj_split"}
+"""Static methods that an adjoint has in another order."""
 
 
 class OperatorModule(LateHooks):
@@ -44,6 +48,26 @@ class OperatorModule(LateHooks):
         state = {**vars(self), "_found": {}}
         state.pop("_compiled_call_impl", None)
         return state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how the operator is pickled: its class and its attributes, no methods.
+
+        An adjoint has the methods of its class swapped. They are saved by their names, because
+        ``torch.load(weights_only=True)`` looks up no attribute of a class.
+        """
+        cls, state = type(self), self.__getstate__()
+        for name in _SWAPPED & state.keys():
+            found = [other for other in _SWAPPED if getattr(cls, other, None) is state[name]]
+            state[name] = min(found, default=state[name])
+        return copyreg.__newobj__, (cls,), state  # type: ignore[attr-defined] # what pickle calls
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes, and the methods by their names."""
+        own = dict(state)
+        for name in _SWAPPED & own.keys():
+            if own[name] in _SWAPPED:
+                own[name] = getattr(type(self), own[name])
+        super().__setstate__(own)  # type: ignore[no-untyped-call]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute.

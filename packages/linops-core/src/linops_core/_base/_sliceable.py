@@ -87,6 +87,8 @@ class SliceableLinop(NamedLinop):
     tensor([2., 3.])
     """
 
+    saved_with: ClassVar[tuple[type, ...]] = (WeightPart,)
+
     _is_checked_by_shapes: ClassVar[bool] = True
 
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -29,11 +29,11 @@ def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Ke
         beta = beatty_beta(width) if value is None else float(value)
         if not 0 <= beta < math.inf:
             raise ValueError(f"Interpolate: beta must be finite and not negative, got {value!r}")
-        return partial(kaiser_bessel, beta=beta)
+        return KaiserBessel(beta)
     order = 1 if value is None else value
     if order not in (1, 2, 3):
         raise ValueError(f"Interpolate: the order of a spline must be 1, 2 or 3, got {order!r}")
-    return partial(spline, order=int(order))
+    return Spline(int(order))
 
 
 def beatty_beta(width: float, oversampling: float = 2.0) -> float:
@@ -45,7 +45,29 @@ def beatty_beta(width: float, oversampling: float = 2.0) -> float:
     return math.pi * math.sqrt(max(square, 0.0))
 
 
-def kaiser_bessel(t2: Tensor, t: Tensor | None = None, *, beta: float) -> Tensor:
+@dataclass(frozen=True)
+class KaiserBessel:
+    r"""The kernel :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, elsewhere 0."""
+
+    beta: float
+
+    def __call__(self, t2: Tensor, t: Tensor | None = None) -> Tensor:
+        """Return the values for squares of distances."""
+        return kaiser_bessel(t2, self.beta)
+
+
+@dataclass(frozen=True)
+class Spline:
+    """The kernel of :func:`spline`."""
+
+    order: int
+
+    def __call__(self, t2: Tensor, t: Tensor | None = None) -> Tensor:
+        """Return the values for squares of distances, and where known the distances."""
+        return spline(t2, t, order=self.order)
+
+
+def kaiser_bessel(t2: Tensor, beta: float) -> Tensor:
     r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, elsewhere 0."""
     outside = t2 >= 1  # which NaN is not: what is nowhere has no weight that is a number
     largest = 0.25 * beta**2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,6 +25,8 @@ from ._grid_operator import GridOperator, axis_names, checked_dims
 
 class BlockOperator(GridOperator[SlidingWindows]):
     """The base of :class:`ArrayToBlocks` and :class:`BlocksToArray`: one is the other reversed."""
+
+    saved_with: ClassVar[tuple[type, ...]] = (SlidingWindows,)
 
     _grids = ("array_shape", "blocks_shape")
     _takes_any_batch = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -113,6 +114,8 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
     >>> A.split(A, {"Nx1": slice(4, 6)}).support("Nx")
     slice(3, 7, None)
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (ExtendedAxis,)
 
     kernel: Tensor
     _grids = ("in_grid_shape", "out_grid_shape")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ from nameddim import ELLIPSES, Dim, NamedDimension, NamedShape, as_dims
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sliceable import SliceableLinop
-from .._kernels._contraction import Contraction, letters_of
+from .._kernels._contraction import Axes, Contraction, letters_of
 from ._grid_names import Dims
 
 
@@ -54,6 +54,8 @@ class Dense(SliceableLinop):
     >>> Dense(torch.ones(2, 3, 4)).shape  # the product of each matrix and a vector of its own
     (B, N) -> (B, M), weightshape=(B, M, N)
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (Axes, Contraction)
 
     weight: Tensor
     _takes_any_batch = True

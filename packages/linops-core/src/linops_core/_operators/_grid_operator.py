@@ -15,6 +15,7 @@ from .._base._roles import Role, why_on_both_sides
 from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop
 from .._base._tile import Window
+from .._kernels._halo import Axis
 from ._grid_names import Dims, GridNames, axes_of, from_the_end, replaced, to_the_end
 
 
@@ -71,6 +72,8 @@ class GridOperator(SliceableLinop, Generic[Map]):
     last axes are the grid, and returns ``linop.scattered(y)``; ``adj_fn`` does so with
     ``gathered_back`` and ``scattered_back``.
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (Axis, GridPart)
 
     _grids: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
     """Names under which the shape keeps the dimensions of the grid and those that they become."""

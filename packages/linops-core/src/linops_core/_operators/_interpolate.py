@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import accumulate, count
 from numbers import Integral, Real
 from operator import add, mul, or_
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from .._base._sizes import is_size, per_axis
 from .._base._tile import Window
 from .._kernels._gridding import outer
 from .._kernels._interpolation_table import InterpolationTable, Neighbours, nbytes_of_table
-from .._kernels._interpolation_weights import kernel_of
+from .._kernels._interpolation_weights import KaiserBessel, Spline, kernel_of
 from .._kernels._kept import Kept, is_plain
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
@@ -132,6 +132,8 @@ class Interpolate(GridOperator[GridPart]):
     >>> A.H(torch.tensor([1.0, 1.0]))
     tensor([0.5000, 0.5000, 0.7500, 0.2500])
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (KaiserBessel, Kept, Spline)
 
     locs: Tensor
     _grids = ("grid_shape", "points_shape")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -25,6 +25,8 @@ Way = Callable[[Tensor, Sequence[PickedAxis]], Tensor]
 
 class Picking(GridOperator[PickedAxis]):
     r"""The base: :math:`y_j = x_{f + s j}` along each axis, or the adjoint of that."""
+
+    saved_with: ClassVar[tuple[type, ...]] = (PickedAxis,)
 
     _is_real = True
     _takes_any_batch = True

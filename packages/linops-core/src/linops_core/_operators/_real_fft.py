@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Never
+from typing import ClassVar, NamedTuple, Never
 
 import torch
 from torch import Tensor
@@ -85,6 +85,8 @@ class RealFFT(GridOperator[WholeAxis]):
     >>> A.H(torch.tensor([1.0, 1.0, 0.0]))
     tensor([2., 1., 0., 1.])
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (WholeAxis,)
 
     is_complex_linear = False
     _takes_any_batch = True

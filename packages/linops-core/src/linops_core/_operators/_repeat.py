@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -49,6 +49,8 @@ class Expansion(GridOperator[Repetition]):
     The counts say how often what is repeated is in the wide side, None where that is not known.
     """
 
+    saved_with: ClassVar[tuple[type, ...]] = (Repetition,)
+
     _is_real = True
 
     def __init__(
@@ -76,8 +78,10 @@ class Expansion(GridOperator[Repetition]):
             Repetition(axes[dim], None if count is None else int(count), dim in new)
             for dim, count in counts.items()
         )
+        # A run by its name: an Ellipsis is nothing that torch.load(weights_only=True) knows.
         self._index = tuple(
-            ... if dim == ELLIPSES else None if dim in new else slice(None) for dim in wide_dims
+            ELLIPSES if dim == ELLIPSES else None if dim in new else slice(None)
+            for dim in wide_dims
         )
 
     @property
@@ -88,7 +92,7 @@ class Expansion(GridOperator[Repetition]):
 
     def expanded(self, x: Tensor) -> Tensor:
         """Return a view of the narrow ``x`` that is wide."""
-        y = x[self._index]
+        y = x[tuple([... if isinstance(part, str) else part for part in self._index])]
         sizes = [-1] * y.ndim
         for (_, dim), (axis, count, _) in zip(self.axis_dims, self._axes, strict=True):
             if count is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -68,6 +68,8 @@ class Sampling(GridOperator[GridPart]):
     >>> A.H(torch.tensor([7.0, 5.0]))
     tensor([5., 0., 7.])
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
     _is_real = True
     _grids = ("grid_shape", "idx_shape")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,13 +13,26 @@ from linops_core import GridNames, GridOperator, NamedLinop, Role, linear_functi
 from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from .._checks import sizes_of_grid
-from ._stencil import BOUNDARIES, Part, Plan, Run, Stencil, Term, applied, planned, runs_of
+from ._stencil import (
+    BOUNDARIES,
+    Part,
+    Plan,
+    Run,
+    Stencil,
+    Step,
+    Term,
+    applied,
+    planned,
+    runs_of,
+)
 
 Dim: TypeAlias = NamedDimension | str
 
 
 class StencilSums(GridOperator[Part]):
     """What finite differences share: everything but which stencils are where."""
+
+    saved_with: ClassVar[tuple[type, ...]] = (Part, Plan, Run, Step, Term)
 
     _is_real = True
     _grids = ("grid", "result")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ class FinufftTransform(Interpolate):
     A plan is kept for each frame, direction, precision and number of images, and made anew once the
     locations have changed. ``locs`` and ``grid_size`` are those of the NUFFT.
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import product
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -49,6 +49,8 @@ class ToeplitzNormal(Wrapper):
     chain : Chain
         A NUFFT, perhaps a Diagonal, and the adjoint.
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
     def __init__(self, chain: NamedLinop) -> None:
         super().__init__(chain)

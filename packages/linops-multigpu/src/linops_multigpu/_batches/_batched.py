@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -50,6 +50,8 @@ class BatchedLinop(Tiled):
     ValueError
         If ``max_in_flight`` is not positive.
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (DeviceSpec, RepeatedEvent)
 
     _where: DeviceTiles | None
     _plans: dict[object, Plan]

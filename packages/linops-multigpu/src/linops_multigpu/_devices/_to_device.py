@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
@@ -49,6 +49,8 @@ class ToDevice(SliceableLinop):
     >>> ToDevice("cpu", "meta", ("N",)).H
     ToDevice(meta -> cpu) (N) -> (N)
     """
+
+    saved_with: ClassVar[tuple[type, ...]] = (DeviceSpec,)
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from operator import methodcaller
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -29,11 +29,13 @@ from ..._base._tile import Supports, Window
 from ..._kernels._accumulate import accumulate as total
 from ..._kernels._accumulate import concatenate
 from ..._kernels._slices import hull, is_empty
-from ._blocks import Blocks
+from ._blocks import Blocks, Layout
 
 
 class SideBySide(Composite):
     """Operators that have each a block of the input, of the output or of both."""
+
+    saved_with: ClassVar[tuple[type, ...]] = (Blocks, Layout)
 
     _is_side_by_side = True
 

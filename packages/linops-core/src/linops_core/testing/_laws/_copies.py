@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..._base._linop import NamedLinop
+from ..._safe_globals import safe_globals
 from ._factories import LinopFactories, tensors_of
 
 
@@ -71,6 +72,18 @@ class CopyLaws(LinopFactories):
 
     def test_files_keep_the_operator(self) -> None:
         self.check_kept(lambda linop: saved_and_loaded(linop, weights_only=False))
+
+    def test_files_are_read_back_without_running_code(self) -> None:
+        also = self.also_saved()
+        with torch.serialization.safe_globals([*safe_globals(), *(also or ())]):
+            if also is not None:
+                self.check_kept(lambda linop: saved_and_loaded(linop, weights_only=True))
+                return
+            try:
+                saved_and_loaded(self.make_linop(), weights_only=True)
+            except pickle.UnpicklingError:
+                return
+        raise AssertionError("a file with objects of another library must be refused")
 
     def check_kept(self, carry: Callable[[NamedLinop], object]) -> None:
         """Check that ``carry`` returns an equal operator."""

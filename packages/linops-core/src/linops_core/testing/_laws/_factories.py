@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import torch
@@ -32,6 +32,14 @@ class LinopFactories:
     def sizes(self) -> Mapping[str, int]:
         """Return the sizes of those dimensions that the operator does not know."""
         return {}
+
+    def also_saved(self) -> Iterable[Callable[..., object]] | None:
+        """Return what a file of the operator needs beside ``linops_core.safe_globals()``.
+
+        None where that is not to be allowed: objects of another library.
+        """
+        cls = type(self.make_linop())
+        return [cls, *cls.saved_with]
 
     def make_input(self, linop: NamedLinop, dtype: torch.dtype = torch.complex128) -> Tensor:
         """Return a random input, another one on each call."""
