@@ -306,6 +306,50 @@ def test_shares_are_cut_again_by_batch_specs(two: Ranked) -> None:
     two.run(program)
 
 
+def test_the_normal_of_a_composition_with_a_transform(two: Ranked) -> None:
+    D, F, x = Diagonal(random(*GRID, seed=2), K), FFT(3), random(*GRID)
+
+    def program(rank: int) -> None:
+        mesh, sizes = two.mesh(r=2), dict(zip(N, GRID, strict=True))
+        B = distribute_linop(F, mesh, SLAB, sizes=sizes)
+        A = distribute_linop(D, mesh, {"Kx": "r"}) @ B
+        y = A.N(B.local_input(x))
+        back = B.H
+        assert isinstance(back, DistributedLinop)
+        torch.testing.assert_close(back.full_output(y), (D @ F).N(x))
+
+    two.run(program)
+
+
+@pytest.mark.parametrize("ranks", [4], indirect=True)
+def test_ranks_without_work_call_dimensions_as_others_do(ranks: Ranked) -> None:
+    """They do not have the operators inside, of which normals avoid the names."""
+    A = sense(random(1, 1, 1, 1, seed=1), random(1, 1, 1, seed=2)).N
+    y = random(1, 1, 1)
+
+    def program(rank: int) -> None:
+        B = distribute_linop(A, ranks.mesh(r=4), {"Nx": "r"}).H
+        assert isinstance(B, DistributedLinop)
+        normal = B.N
+        assert isinstance(normal, DistributedLinop)
+        found = normal.full_output(normal(B.local_input(y)))
+        torch.testing.assert_close(found, A.H.N(y))
+
+    ranks.run(program)
+
+
+def test_a_normal_that_is_summed_is_cut_in_its_input_alone(two: Ranked) -> None:
+    """As before there were transforms: an output of its own name is not placed by itself."""
+    A = Dense(random(4, 6), ("M", "N"), ("N",), ("M",)).N
+    x = random(6)
+
+    def program(rank: int) -> None:
+        B = distribute_linop(A, two.mesh(r=2), {"N": "r"})
+        torch.testing.assert_close(B(B.local_input(x)), A(x))
+
+    two.run(program)
+
+
 # Operators that no rank holds
 
 MAPS, MASK = random(2, *GRID, seed=1), random(*GRID, seed=2)

@@ -103,17 +103,18 @@ def completed(
 ) -> dict[NamedDimension, str]:
     """Return the placement with a dimension for the other grid of each transform.
 
-    That is the first other one of its grid that is free. The output of an operator from a space to
-    itself is cut as its input is.
+    That is the first other one of its grid that is free. Where the output of an operator from a
+    space to itself has the grid of a transform, too, it is cut as its input is.
     """
     found, n_before = dict(placement), -1
+    of_grids = {dim for linop in linops for pair in axis_pairs(linop) for dim in pair}
     while n_before < len(found):
         n_before = len(found)
         ends = linops[0].ishape, linops[-1].oshape
         if is_endomorphism and len(ends[0]) == len(ends[1]):
             for pair in zip(*ends, strict=True):
                 placed = [found[dim] for dim in pair if dim in found]
-                if placed and not any(map(is_wildcard, pair)):
+                if placed and of_grids.issuperset(pair):
                     found.update(dict.fromkeys(pair, placed[0]))
         for linop in linops:
             pairs = axis_pairs(linop)
