@@ -11,7 +11,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 # CI, so each setting that they change is given. How long an example takes depends on the machine.
 settings.register_profile(
     "default",
-    max_examples=50,
+    max_examples=25,
     derandomize=True,
     database=None,
     deadline=None,
@@ -37,9 +37,36 @@ collect_ignore_glob = [
 ]  # Sphinx's, not ours to test
 
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
+COMPILER_LAWS = "linops_core.testing._laws._compiler"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave compilers to one operator of each file, and skip what needs GPUs that are not there."""
+    if settings.get_current_profile_name() == "default":
+        leave_out_slow_laws(config, items)
+    skip_without_gpus(items)
+
+
+def leave_out_slow_laws(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the laws of torch.compile for the first class of each file: each takes seconds.
+
+    A file tests one operator; the other classes are tiles and variants of it. The thorough run
+    compiles them all, and so does a run that names a class.
+    """
+    first: dict[object, object] = {}
+    slow = []
+    for item in items:
+        function, cls = getattr(item, "function", None), getattr(item, "cls", None)
+        if cls is None or function is None or function.__module__ != COMPILER_LAWS:
+            continue
+        if first.setdefault(item.path, cls) is not cls:
+            slow.append(item)
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in {*slow}]
+
+
+def skip_without_gpus(items: list[pytest.Item]) -> None:
     """Skip the tests that need more GPUs than there are, and say so."""
     marked = [
         (item, needed)
