@@ -325,15 +325,13 @@ def test_the_normal_of_a_composition_with_a_transform(two: Ranked) -> None:
 def test_ranks_without_work_call_dimensions_as_others_do(ranks: Ranked) -> None:
     """They do not have the operators inside, of which normals avoid the names."""
     A = sense(random(1, 1, 1, 1, seed=1), random(1, 1, 1, seed=2)).N
-    y = random(1, 1, 1)
+    x = random(1, 1, 1)
 
     def program(rank: int) -> None:
-        B = distribute_linop(A, ranks.mesh(r=4), {"Nx": "r"}).H
-        assert isinstance(B, DistributedLinop)
-        normal = B.N
-        assert isinstance(normal, DistributedLinop)
-        found = normal.full_output(normal(B.local_input(y)))
-        torch.testing.assert_close(found, A.H.N(y))
+        B = distribute_linop(A, ranks.mesh(r=4), {"Nx": "r"})
+        for normal, wanted in ((B.N, A.N(x)), (B.H.N, A.H.N(x))):
+            assert isinstance(normal, DistributedLinop)
+            torch.testing.assert_close(normal.full_output(normal(B.local_input(x))), wanted)
 
     ranks.run(program)
 

@@ -67,6 +67,24 @@ def test_a_sum_over_two_dimensions_of_the_mesh_is_one(ranks: Ranked) -> None:
     ranks.run(program)
 
 
+def test_two_dimensions_of_a_chain_on_one_dimension_of_the_mesh(ranks: Ranked) -> None:
+    """Its parts take turns: a sum over the first one, between them; then the second one is cut."""
+
+    def program(rank: int) -> None:
+        A = distribute_linop(chain(), ranks.mesh(r=ranks.n_ranks), {"N": "r", "M": "r"})
+        x, y = torch.ones(4, dtype=torch.complex128), torch.ones(5, dtype=torch.complex128)
+        torch.testing.assert_close(A.full_output(A(A.local_input(x))), W @ V @ x)
+        back = A.H
+        assert isinstance(back, DistributedLinop)
+        found = back.full_output(back(A.local_output(y)))
+        torch.testing.assert_close(found, (W @ V).mH @ y)
+        A.ranks.log = []
+        A(A.local_input(x))
+        assert [sent.n_bytes for sent in A.ranks.log] == ([48] if ranks.n_ranks > 1 else [])
+
+    ranks.run(program)
+
+
 def test_ordered_sums_are_those_in_the_order_of_the_ranks(ranks: Ranked) -> None:
     """To the bit, of numbers that rounding tells apart, and the same on every rank."""
     n, m = ranks.n_ranks, 1001
