@@ -269,6 +269,20 @@ def reference(session: nox.Session) -> None:
     session.run(*command, external=True)
 
 
+@nox.session(default=False)
+def distributed(session: nox.Session) -> None:
+    """Test operators over ranks: threads and processes of gloo, with GPUs also those of NCCL."""
+    install(session, *PACKAGES, extra="testing", group="integration")
+    session.run("pytest", "packages/linops-distributed", *(session.posargs or PARALLEL))
+    session.run("pytest", "integration_tests/test_sense_example.py", "-k", "two_ranks")
+    found = int(str(session.run("python", "-c", COUNT_GPUS, silent=True, log=False)))
+    session.log(f"NCCL needs a GPU for each rank, found {found}")
+    if found:
+        program = "packages/linops-distributed/tests/programs/nccl.py"
+        options = ["--standalone", f"--nproc-per-node={found}"]
+        session.run("python", "-m", "torch.distributed.run", *options, program)
+
+
 @nox.session(default=False, reuse_venv=False)
 def floor(session: nox.Session) -> None:
     """Test all packages with the oldest releases that they declare to work with (some GB)."""

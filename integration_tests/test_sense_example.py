@@ -3,6 +3,7 @@
 import importlib
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -461,3 +462,22 @@ def test_the_demo_runs_on_a_gpu(tmp_path: Path, sense: ModuleType) -> None:
     for devices in ("cuda:0", "cpu,cuda:0", "cuda:0,cpu"):
         assert sense.main([*options, "--devices", devices, "--output", str(tmp_path / "out")]) == 0
     assert torch.cuda.is_available()
+
+
+def test_over_two_ranks_the_image_is_that_of_one_process(tmp_path: Path) -> None:
+    options = ["--image", str(brain(tmp_path)), "--coils", "3", "--iterations", "5"]
+    script = str(EXAMPLES / "sense_ranks.py")
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    images = []
+    for start, place in (([], "C"), (torchrun, "C"), (torchrun, "Nz")):
+        output = tmp_path / f"{len(start)}_{place}.npy"
+        command = [sys.executable, *start, script, *options, "--place", place]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [*command, "--output", str(output)], capture_output=True, text=True, env=env
+        )
+        assert done.returncode == 0, done.stderr
+        assert f"wrote {output}" in done.stdout
+        images.append(np.load(output))
+    for image in images[1:]:
+        np.testing.assert_allclose(image, images[0], atol=1e-4 * np.abs(images[0]).max())

@@ -44,7 +44,10 @@ def test_the_slowest_rank_is_waited_for() -> None:
     plan = plan_mesh(sense(), {"coils": 4}, {"C": "coils"})
     (full,) = (one for one in plan.plans if 0 in one.ranks)
     (computed, sent) = full.steps["adjoint"]
+    (half,) = (one for one in plan.plans if 2 in one.ranks)
+    (less, _) = half.steps["adjoint"]
     assert isinstance(computed, Computed) and isinstance(sent, Sent)
+    assert isinstance(less, Computed) and 0.4 < less.n_bytes / computed.n_bytes < 0.7
     link = Link(1.0, 8.0)
     spans = plan.timeline("adjoint", link, memory_bandwidth=2.0).spans
     (sum_,) = (span for span in spans if span.kind == "sum")

@@ -79,7 +79,7 @@ class _Counting(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         found = func(*args, **(kwargs or {}))
-        if not func.is_view:
+        if not func.is_view and any(isinstance(t, Tensor) for t in tree_leaves(found)):
             tensors = [t for t in tree_leaves((args, kwargs, found)) if isinstance(t, Tensor)]
             self._computed[len(self._sent)] += sum(t.nbytes for t in tensors)
         return found
