@@ -25,3 +25,9 @@ def two() -> Iterator[Ranked]:
 def four() -> Iterator[Ranked]:
     with ranks_in_threads(4) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def three() -> Iterator[Ranked]:
+    with ranks_in_threads(3) as found:
+        yield found

@@ -23,6 +23,7 @@ from ._base._sides import Side as Side
 from ._base._sliceable import SliceableLinop as SliceableLinop
 from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
+from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._changes import TensorState as TensorState
@@ -100,6 +101,7 @@ __all__ = [
     "Pad",
     "PadDim",
     "PadLast",
+    "Processes",
     "RealFFT",
     "RealForm",
     "RealPart",

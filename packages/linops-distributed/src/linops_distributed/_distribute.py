@@ -169,6 +169,9 @@ def _tile(
         tile = create_batched_linop(tile, specs, sizes=_sizes_inside(tile, sizes, sharding))
     dims = share.whole.dims - sharding.cuts.keys()
     given = {dim: size for dim, size in sizes.items() if dim in dims}
+    is_complex_linear = share.whole.is_complex_linear and share.tile.is_complex_linear
+    what = "whether it is linear over complex numbers"  # one without work does not know
+    told = ranks.told(is_complex_linear, f"{_NAME}: {share.whole.signature}", what)
     return DistributedTile(
         tile,
         share.whole.shape,
@@ -178,6 +181,7 @@ def _tile(
         share.structure,
         given,
         gain_of(share.whole.flatten(), sizes),
+        all(told),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, NoReturn, cast
 
@@ -12,7 +12,15 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from linops_core import NamedLinop, Side, SplitError, Totals, Window, writing_is_safe
+from linops_core import (
+    NamedLinop,
+    Processes,
+    Side,
+    SplitError,
+    Totals,
+    Window,
+    writing_is_safe,
+)
 from nameddim import NamedDimension
 
 from ._dry_run import dry_run
@@ -21,7 +29,27 @@ from ._ranks import Ranks
 from ._sharding import Sharding
 
 if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor, Placement
+
+
+@dataclass(frozen=True)
+class ShareSum:
+    """Adds up numbers of the shares of a vector over ranks; equal where the same ranks add."""
+
+    dims: tuple[str, ...]
+    mesh: DeviceMesh | None
+    ranks: Ranks = field(compare=False)
+    owner: str = field(compare=False)
+
+    def __call__(self, numbers: Tensor) -> Tensor:
+        """Return the sum over the ranks."""
+        if numbers.requires_grad:
+            raise NotImplementedError(
+                f"{self.owner}: gradients must not flow through the steps of a solver over ranks; "
+                "give implicit=True, or use torch.no_grad()"
+            )
+        return self.ranks.sum(numbers, self.dims, self.owner, "inner products")
 
 
 class DistributedLinop(NamedLinop):
@@ -163,19 +191,21 @@ class DistributedLinop(NamedLinop):
     def totals(self, side: Side) -> Totals:
         """Return how numbers of the shares of a vector are added up over the ranks."""
         names = self.ishape if side == "input" else self.oshape
-        dims = self._shardings[side].present_in(names)
-        if self.ranks.size(dims) == 1:
-            return Totals()
+        sharding, ranks, owner = self._shardings[side], self.ranks, self.step_owner
+        dims = sharding.present_in(names)
 
-        def add(numbers: Tensor) -> Tensor:
-            if numbers.requires_grad:
-                raise NotImplementedError(
-                    f"{self.signature}: gradients must not flow through the steps of a solver over "
-                    "ranks; give implicit=True, or use torch.no_grad()"
-                )
-            return self.ranks.sum(numbers, dims, self.step_owner, "inner products")
+        def told(value: object, what: str) -> list[object]:
+            return ranks.told(value, owner, what)
 
-        return Totals(add)
+        processes = Processes(ranks.numbers.index(ranks.rank), len(ranks.numbers), told)
+        if ranks.size(dims) == 1:
+            return Totals(processes=processes)
+        part = 0
+        for name in dims:
+            part = part * ranks.sizes[name] + ranks.at[name]
+        cut = frozenset(sharding.cuts) & {*names}
+        add = ShareSum(dims, ranks.mesh, ranks, owner)
+        return Totals(add, cut, part, ranks.size(dims), processes)
 
     # Derived operators
 

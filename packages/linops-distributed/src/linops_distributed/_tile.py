@@ -40,11 +40,12 @@ class DistributedTile(DistributedLinop, Tiled):
         structure: NamedLinop,
         sizes: Mapping[NamedDimension, int],
         gain: float | None = None,
+        is_complex_linear: bool = True,
     ) -> None:
         self._shardings, self.ranks = {"input": sharding, "output": sharding}, ranks
         # In a tuple, or its weights would be this rank's as well.
         self._weights_of, self._structure = (source,), (structure,)
-        self._gain = gain
+        self._gain, self._is_complex_linear = gain, is_complex_linear
         super().__init__(Tiles(shape, [Part(tile)], {}), sizes={**sizes, **sharding.lengths})
 
     @property
@@ -56,6 +57,11 @@ class DistributedTile(DistributedLinop, Tiled):
     def dims(self) -> frozenset[NamedDimension]:
         """All dimensions that have a name here: the same on ranks with and without work."""
         return self._shape.dims | self._structure[0].dims
+
+    @property
+    def is_complex_linear(self) -> bool:
+        """Whether complex numbers commute with it: the same on ranks with and without work."""
+        return self._is_complex_linear
 
     @property
     def gain(self) -> float | None:

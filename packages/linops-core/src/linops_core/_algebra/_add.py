@@ -12,11 +12,14 @@ from nameddim import NamedDimension, NamedShape
 
 from .._base._linop import NamedLinop, overridable
 from .._base._places import joints, side_by_side
+from .._base._sides import Side
 from .._base._tile import Window
+from .._base._totals import Totals
 from .._kernels._accumulate import accumulate
 from ._composite import Composite
 from ._endomorphism import landing_alike
 from ._fitting import fitted_input
+from ._parts import check_parts_pass
 from ._same_space import check_operands, same_space, why_not_alike
 from ._supports import supports_side_by_side
 from ._threads import check_workers, combined
@@ -69,6 +72,26 @@ class Add(Composite):
             found = joints(self._shape, operands, side_by_side(self._shape, operands))
             flattened = [is_flattened(linop, threaded) for linop in operands]
             self._found["joints"] = self._joints_of_nest(operands, found, flattened)
+
+    def totals(self, side: Side) -> Totals | None:
+        """Return how numbers of parts of a vector are added up: all terms have the same parts.
+
+        Raises
+        ------
+        NotImplementedError
+            If they have not.
+        """
+        found = [linop.totals(side) for linop in self.linops]
+        says = [totals for totals in found if totals is not None]
+        for linop, totals in zip(self.linops, found, strict=True):
+            if totals is None and says:
+                check_parts_pass(linop, says[0])
+            elif totals is not None and totals.add != says[0].add:
+                raise NotImplementedError(
+                    f"{self.signature}: all terms must have the same parts of an {side}, got "
+                    f"{linop.signature} with others; distribute their sum"
+                )
+        return says[0] if says else None
 
     @overridable
     def fn(linop: Add, x: Tensor, /) -> Tensor:

@@ -13,13 +13,16 @@ from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._rules import rules
+from .._base._sides import Side
 from .._base._tile import Window
+from .._base._totals import Totals
 from ._composite import Composite
 from ._endomorphism import following
 from ._fitting import fitted_input, fitted_neighbours, why_not_neighbours
 from ._identity import Identity
 from ._normal import fit_inner
 from ._normal_of import normal_of_chain
+from ._parts import check_parts_pass
 from ._scalar import Scalar, is_number, is_real_number
 from ._slice_by_slice import slices_of
 from ._supports import supports_along
@@ -58,6 +61,18 @@ class Chain(Composite):
         operands, found = fit_whole(following(linops))
         self._set_up(operands, found, name)
         self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
+
+    def totals(self, side: Side) -> Totals | None:
+        """Return how numbers of parts of a vector are added up: as the outermost that says it."""
+        outer: list[NamedLinop] = []
+        for linop in self.linops if side == "input" else reversed(self.linops):
+            totals = linop.totals(side)
+            if totals is not None:
+                for each in outer:
+                    check_parts_pass(each, totals)
+                return totals
+            outer.append(linop)
+        return None
 
     def _set_up(
         self, operands: Sequence[NamedLinop], found: Joints | None = None, name: str | None = None

@@ -109,11 +109,20 @@ class Composite(NamedLinop):
     def totals(self, side: Side) -> Totals | None:
         """Return how numbers of parts of a vector are added up.
 
-        As the first operand says that does: one before it leaves each part where it is.
+        Raises
+        ------
+        NotImplementedError
+            If several processes have parts of the vectors of operands that stand side by side.
         """
-        order = reversed(self.linops) if side == "output" else self.linops
-        found = (linop.totals(side) for linop in order)
-        return next((totals for totals in found if totals is not None), None)
+        found = [linop.totals(side) for linop in self.linops]
+        says = [totals for totals in found if totals is not None]
+        if len(found) > 1 and any(totals.add is not None for totals in says):
+            raise NotImplementedError(
+                f"{self.signature}: operands that stand side by side must have whole vectors, got "
+                f"an {side} of which several processes have a part each; give a solver the "
+                "operators as a list, as in lsqr([A, B], [y, z])"
+            )
+        return says[0] if says else None
 
     def extra_repr(self) -> str:
         """Return what ``repr`` says of all weights inside: their bytes, shared ones once."""

@@ -11,8 +11,9 @@ from nameddim import NamedDimension, NamedShape
 from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam, paired
 from .._base._roles import Role
-from .._base._sides import SIDES, dims_of, with_dims_in_front
+from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
 from .._base._tile import Supports
+from .._base._totals import Totals
 from ._fitting import fitted_input, fitted_neighbours
 from ._wrapper import Wrapper
 
@@ -79,6 +80,10 @@ class Normal(Wrapper):
     def conj(self) -> NamedLinop:
         """Return the operator itself where A is its own conjugate, else its conjugate."""
         return self if self.linop._is_real else NamedLinop.conj(self)
+
+    def totals(self, side: Side) -> Totals | None:
+        """Return how numbers of parts of a vector are added up: both sides are the input of A."""
+        return self.linop.totals("input")
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: A sums over it, so all of it meets all of it."""

@@ -38,6 +38,7 @@ from ._proximals._projections import l1_ball as l1_ball
 from ._proximals._projections import l2_ball as l2_ball
 from ._proximals._projections import simplex as simplex
 from ._proximals._proximal import Proximal as Proximal
+from ._proximals._proximal import separable as separable
 from ._proximals._quadratics import l2_squared as l2_squared
 from ._proximals._quadratics import no_penalty as no_penalty
 from ._proximals._shrinkage import group_soft_threshold as group_soft_threshold
@@ -104,6 +105,7 @@ __all__ = [
     "polynomial_preconditioner",
     "power_method",
     "proximal_gradient",
+    "separable",
     "simplex",
     "soft_threshold",
     "split_bregman",

@@ -110,7 +110,7 @@ def test_the_steps_do_not_change_the_solution(steps: Any) -> None:
 def test_steps_from_too_small_an_estimate_of_the_norm_become_shorter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_pdhg, "operator_norm", lambda *args, **keywords: torch.tensor(0.3))
+    monkeypatch.setattr(_pdhg, "norm_of", lambda *args, **keywords: torch.tensor(0.3))
     matrix = randn(5, 4, dtype=torch.float64, seed=0)
     y = randn(5, dtype=torch.float64, seed=1)
     record = Record()
@@ -272,7 +272,7 @@ def test_what_is_no_such_problem_is_refused(
 def test_steps_that_only_turn_out_to_be_too_long_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_pdhg, "operator_norm", lambda *args, **keywords: torch.tensor(0.3))
+    monkeypatch.setattr(_pdhg, "norm_of", lambda *args, **keywords: torch.tensor(0.3))
     K = Diagonal(torch.tensor([1.0, 2.0]), ("N",))
     with pytest.raises(ValueError, match=r"tau sigma \|K\|\^2 <= 1, got 1 and 1 for a norm of"):
         pdhg(K, l2_squared(), l2_squared(1.0, 3.0), torch.ones(2), tau=1.0, sigma=1.0)

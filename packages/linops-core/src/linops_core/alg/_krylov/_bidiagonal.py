@@ -9,7 +9,8 @@ from torch import Tensor
 
 from .._shared._checks import check_like, check_scale, finite
 from .._shared._precision import OperatorPair
-from .._shared._vectors import inner, norm, random_like, unit_of
+from .._shared._products import norm
+from .._shared._space import Space
 
 
 class Bidiagonalization:
@@ -21,11 +22,11 @@ class Bidiagonalization:
 
     def __init__(self, A: OperatorPair, y: Tensor) -> None:
         self.A, self.u, self.dtype = A, y, A.dtype
-        beta = _normalize(self.u)
+        beta = _normalize(self.u, A.output)
         self.v = A.adjoint(self.u).clone()
-        self.unit = unit_of(A.owner, self.v, is_output=True)
+        self.unit = A.input.unit_of(A.owner, self.v, is_output=True)
         check_scale(A.owner, self.unit, self.dtype)
-        alpha = _normalize(self.v.div_(self.unit))
+        alpha = _normalize(self.v.div_(self.unit), A.input)
         self.alpha, self.beta = self._numbers(alpha, beta)
         self.norm = 0.0
         """The largest length of A v so far: that is at most the norm of A, and soon near it."""
@@ -36,25 +37,26 @@ class Bidiagonalization:
         if self.alpha:
             self._image = A.forward(self.v)
             check_like(A.owner, "the output of A", self._image, "y", self.u)
-            unit = unit_of(A.owner, self._image, is_output=True)
+            unit = A.output.unit_of(A.owner, self._image, is_output=True)
             check_scale(A.owner, unit, self.dtype)
             self.alpha, self.unit = self.alpha * (self.unit / unit), unit
             self._check_adjoint(self._image / unit)
 
     def _check_adjoint(self, image: Tensor) -> None:
         """Compare u^H A v with the length of A^H u: set alpha to 0 where that is but rounding."""
-        along = inner(self.u, image)
+        there, back = self.A.input, self.A.output
+        along = back.inner(self.u, image)
         product = complex((along if self.A.is_complex_linear else along.real).item())
-        apart, length = abs(product - self.alpha), norm(image).item()
+        apart, length = abs(product - self.alpha), back.norm(image).item()
         precision = torch.finfo(self.dtype).eps
         noise = max(256 * torch.finfo(image.dtype).eps, 2 * precision)  # sums, and half precision
         if apart <= precision ** (1 / 3) * length < self.alpha:
             return
         # A^H u may be nothing but rounding, of which v is any direction, one that A hardly sees
         # too. How much that is, a random vector tells.
-        other = random_like(self.v)
-        size = norm(self.A.forward(other / norm(other)) / self.unit).item()
-        size *= math.sqrt(other.numel())
+        other = there.random_like(self.v)
+        size = back.norm(self.A.forward(other / there.norm(other)) / self.unit).item()
+        size *= math.sqrt(there.count(other))
         rounding = noise * size
         if not apart <= max(rounding, precision ** (1 / 3) * length):
             raise ValueError(
@@ -71,11 +73,12 @@ class Bidiagonalization:
         self._move(self.u, -self.alpha, image, "A", "y")
         self._image = None
         del image  # as early as that, because what the adjoint returns needs the memory
-        beta = _normalize(self.u)
+        beta = _normalize(self.u, self.A.output)
         self._move(self.v, -beta, self.A.adjoint(self.u), "the adjoint", "that before")
-        alpha = _normalize(self.v)
+        alpha, *lengths = _norms(self.A.input, self.v, *others)
+        self.v.div_(torch.where(alpha > 0, alpha, 1))
         before = self.alpha
-        self.alpha, self.beta, *found = self._numbers(alpha, beta, *map(norm, others))
+        self.alpha, self.beta, *found = self._numbers(alpha, beta, *lengths)
         self.norm = max(self.norm, math.hypot(before, self.beta))
         return found
 
@@ -89,9 +92,16 @@ class Bidiagonalization:
         return [finite(self.A.owner, number, self.u.dtype) for number in numbers]
 
 
-def _normalize(x: Tensor) -> Tensor:
+def _norms(space: Space, *vectors: Tensor) -> list[Tensor]:
+    """Return the norms of vectors; added up all at once where they are in parts."""
+    if space.is_whole:
+        return [*map(norm, vectors)]
+    return [square.sqrt() for square in space.squares(*vectors)]
+
+
+def _normalize(x: Tensor, space: Space) -> Tensor:
     """Divide x by its norm, in place, and return the norm; zeros stay."""
-    length = norm(x)
+    length = space.norm(x)
     x.div_(torch.where(length > 0, length, 1))
     return length
 

@@ -81,6 +81,7 @@ def gmres(
 def _steps(
     system: SquareSystem, preconditioner: Operator | None, restart: int
 ) -> Iterator[Iterate[Cycle]]:
+    restart = min(restart, system.space.count(system.y))
     cycle = Cycle(system, preconditioner, restart)
     yield cycle, system.values(system.length), system.reason_at_start()
     while True:
@@ -97,7 +98,7 @@ class Cycle:
     """The process of Arnoldi from the residual on, of at most ``restart`` steps."""
 
     def __init__(self, system: SquareSystem, preconditioner: Operator | None, restart: int) -> None:
-        self.system, self.restart = system, min(restart, system.y.numel())
+        self.system, self.restart = system, restart
         self.preconditioner = preconditioner
         if preconditioner is not None:
             self.preconditioner = applied_in_half(system.owner, preconditioner, system.dtype)
@@ -108,13 +109,12 @@ class Cycle:
         """Add a direction; return the smallest residual, and whether there is none to add."""
         system = self.system
         image = system.forward(self.applied(self.basis[-1])).flatten()
-        before = torch.linalg.vector_norm(image)
         basis = torch.stack(self.basis)
-        found = torch.zeros(len(basis), dtype=image.dtype, device=image.device)
-        for _ in range(2):  # the second time for what the first left by rounding
-            parts = basis.conj() @ image
-            image, found = image - parts @ basis, found + parts
-        length = torch.linalg.vector_norm(image)
+        before, found = system.measured(image, basis.conj() @ image)
+        image = image - found @ basis
+        (parts,) = system.space.total(basis.conj() @ image)  # what the first left by rounding
+        image, found = image - parts @ basis, found + parts
+        length = system.space.norm(image)
         *column, size, norm = torch.cat([found, torch.stack([length, before])]).tolist()
         size, norm = complex(size).real, complex(norm).real
         system.note_norm(norm)

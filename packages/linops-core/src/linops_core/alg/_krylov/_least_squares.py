@@ -14,8 +14,8 @@ from ..._kernels._complex import real_part
 from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
+from .._shared._space import JoinedSpace
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
-from .._shared._vectors import magnitudes, unit_of
 from ._bidiagonal import Bidiagonalization
 from ._implicit import attach
 
@@ -81,7 +81,9 @@ def least_squares(
         check_count(owner, "max_num_iters", max_num_iters)
 
     def solve(run: _Run, *watchers: Any) -> Tensor:
-        limit = 2 * run.x.numel() if max_num_iters is None else max_num_iters
+        limit = max_num_iters
+        if limit is None:
+            limit = 2 * run.A.input.count(run.x)
         Progress(owner, limit, *watchers).follow(run.steps(method), _Run.result)
         if run.complaint is not None:
             warnings.warn(run.complaint, ConvergenceWarning, stacklevel=4)
@@ -96,14 +98,18 @@ def least_squares(
     if not gradient.requires_grad:
         return x
     forth, back = _augmented(*pair.given, options.damp, x, y) if options.damp else pair.given
-    undamped = options._replace(damp=0.0)
+    undamped, there, output = options._replace(damp=0.0), pair.input, pair.output
+    if options.damp:
+        output = JoinedSpace(
+            split=lambda z: (z[: y.numel()], z[y.numel() :]), spaces=(output, there)
+        )
 
     def normal_inverse(g: Tensor) -> Tensor:
         """Return (A^H A + damp^2)^-1 g: two least-squares solutions, as exact as the first."""
-        there = OperatorPair(owner, back, forth, g.dtype, like=pair)
-        z = solve(_Run(there, g, None, undamped))
-        here = OperatorPair(owner, forth, back, z.dtype, like=pair)
-        return solve(_Run(here, z, None, undamped))
+        first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, there))
+        z = solve(_Run(first, g, None, undamped))
+        second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
+        return solve(_Run(second, z, None, undamped))
 
     return attach(x, gradient, normal_inverse, owner, pair.given)
 
@@ -135,7 +141,7 @@ class _Run:
         self.y, self.x0 = widened(y), None if x0 is None else widened(x0)
         residual = self.y.clone() if self.x0 is None else self.y - self.A.forward(self.x0)
         check_like(A.owner, "the output of A", residual, "y", self.y)
-        self.unit = unit_of(A.owner, residual)
+        self.unit = A.output.unit_of(A.owner, residual)
         self.pair = Bidiagonalization(self.A, residual.div_(self.unit))
         if self.x0 is not None:
             check_like(A.owner, "x0", self.x0, "the output of the adjoint", self.pair.v)
@@ -184,7 +190,7 @@ class _Run:
         if not self.size and self.x0 is None:
             return StopReason.CONVERGED
         if not self.size:
-            size, moved = magnitudes(self.owner, self.y, self.A.forward(self.x0))
+            size, moved = self.A.magnitudes([], [self.y, self.A.forward(self.x0)])
             is_proved = rounding * moved <= self.options.btol * size
             return StopReason.CONVERGED if is_proved else StopReason.ROUNDING
         is_proved = self.pair.unseen + rounding <= self.options.atol
@@ -231,11 +237,11 @@ class _Run:
         x = widened(self.result())
         residual = (self.y - self.A.forward(x)) / self.unit
         damping = self.options.damp / self.pair.unit
-        vectors = [residual, self.x, x / self.unit]
+        vectors = [self.x, x / self.unit]
         if with_gradient:
             gradient = self.A.adjoint(residual) / self.pair.unit
             vectors.append(gradient.sub_(self.x, alpha=damping**2 / self.gain))
-        length, moved, size, *slopes = magnitudes(self.owner, *vectors)
+        moved, size, *slopes, length = self.A.magnitudes(vectors, [residual])
         moved /= self.gain
         found = norms._replace(
             residual=math.hypot(length, damping * moved),

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from .._shared._products import add_scaled
 from .._shared._progress import Callback
 from .._shared._stacked import Operators, Vectors
-from .._shared._vectors import add_scaled
 from ._bidiagonal import Bidiagonalization, rotation
 from ._least_squares import Norms, Options, least_squares
 

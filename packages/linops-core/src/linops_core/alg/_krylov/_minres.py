@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from .._shared._checks import Operator
+from .._shared._products import inner
 from .._shared._progress import Callback, Iterate, StopReason
-from .._shared._vectors import inner, norm
 from ._bidiagonal import rotation
 from ._square_system import SquareSystem, solved
 
@@ -83,9 +83,10 @@ def _lanczos(system: SquareSystem) -> Iterator[tuple[Tensor, float, StopReason |
     cosine, sine, delta_bar, epsilon = -1.0, 0.0, 0.0, 0.0
     while True:
         image = system.forward(v)
-        alpha, cross = inner(v, image), inner(before, image)
+        size, alpha, cross = system.measured(image, inner(v, image), inner(before, image))
         rest = torch.sub(image, before, alpha=beta).sub_(alpha.real * v)
-        numbers = torch.stack([alpha, cross, norm(rest).to(alpha), norm(image).to(alpha)]).tolist()
+        rest_size = system.space.norm(rest)
+        numbers = torch.stack([alpha, cross, rest_size.to(alpha), size.to(alpha)]).tolist()
         curvature, crossed, left, length = map(complex, numbers)
         system.note_norm(length.real)
         rounding = 8 * precision * system.norm

@@ -26,8 +26,9 @@ from .._shared._precision import (
     rounding_of,
     widened,
 )
+from .._shared._products import norm
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
-from .._shared._vectors import magnitudes, unit_of
+from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach
 
 
@@ -38,12 +39,13 @@ class SquareSystem:
         check_complex_linear(owner, A, "the basis of its powers is a complex one")
         self.owner, self.tol, self.dtype = owner, tol, y.dtype
         self.A = applied_in_half(owner, A, y.dtype)
+        self.space, _ = spaces_of(owner, A)
         residual = widened(y) if x0 is None else widened(y) - self.A(widened(x0))
         check_like(owner, "the output of A", residual, "y", widened(y))
-        self.unit = max(unit_of(owner, widened(y)), unit_of(owner, residual))
+        self.unit = max(self.space.unit_of(owner, each) for each in (widened(y), residual))
         self.y, self.residual = widened(y) / self.unit, residual / self.unit
         self.x = torch.zeros_like(self.y) if x0 is None else widened(x0) / self.unit
-        self.size, self.length = magnitudes(owner, self.y, self.residual)
+        self.size, self.length, self.moved = self.lengths(self.y, self.residual, self.x)
         self.size = self.size or self.length
         self.norm = 0.0
         """The largest |A v| / |v| so far."""
@@ -52,6 +54,17 @@ class SquareSystem:
     def forward(self, v: Tensor) -> Tensor:
         """Return A v."""
         return in_own_space(self.owner, self.A, v)
+
+    def lengths(self, *vectors: Tensor) -> list[float]:
+        """Return the norms of vectors, whatever their scale."""
+        return magnitudes(self.owner, (self.space, vectors))
+
+    def measured(self, x: Tensor, *products: Tensor) -> list[Tensor]:
+        """Return the norm of x, and inner products of what this process has; all added up."""
+        if self.space.is_whole:
+            return [norm(x), *products]
+        square, *found = self.space.total(norm(x) ** 2, *products)
+        return [square.sqrt(), *found]
 
     def note_norm(self, norm: float) -> None:
         """Take a length of A v, of a unit vector v, for the norm of A if it is larger."""
@@ -69,19 +82,19 @@ class SquareSystem:
     def goal(self) -> float:
         """The length of a residual that is worth to be computed anew."""
         goal = self.tol * self.size
-        return max(goal - self.noise(self.x), 0.5 * goal)
+        return max(goal - self.noise, 0.5 * goal)
 
-    def noise(self, x: Tensor) -> float:
-        """Return how much the residual of x may be rounded."""
-        (length,) = magnitudes(self.owner, x)
-        return rounding_of(self.dtype) * (self.norm * length + self.size)
+    @property
+    def noise(self) -> float:
+        """How much the residual of x may be rounded."""
+        return rounding_of(self.dtype) * (self.norm * self.moved + self.size)
 
     def moved_to(self, x: Tensor, said: float) -> StopReason | None:
         """Take x with its residual; return why to stop. The recurrence said how long that is."""
         self.x, self.residual = x, self.y - self.forward(x)
         before = self.length
-        (self.length,) = magnitudes(self.owner, self.residual)
-        noise = self.noise(x)
+        self.length, self.moved = self.lengths(self.residual, x)
+        noise = self.noise
         if self.length + noise <= self.tol * self.size:
             return StopReason.CONVERGED
         if self.length <= noise:
@@ -100,8 +113,8 @@ class SquareSystem:
         reason = self.moved_to(x, said)
         if reason is StopReason.CONVERGED:
             return reason
-        (slope,) = magnitudes(self.owner, self.forward(self.residual))
-        if slope + self.norm * self.noise(x) <= self.tol * self.norm * self.length:
+        (slope,) = self.lengths(self.forward(self.residual))
+        if slope + self.norm * self.noise <= self.tol * self.norm * self.length:
             self.complaint, reason = None, StopReason.LEAST_SQUARES
         return reason
 

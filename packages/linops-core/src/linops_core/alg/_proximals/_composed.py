@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
-from torch import Tensor
 
 from ..._algebra._identity import is_unitary
 from ..._base._linop import NamedLinop
-from ._proximal import Nonconvex, Proximal, checked_proximal
+from .._shared._space import Space, spaces_of
+from ._proximal import Proximal, ProximalMap, checked_proximal
 
 
 def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
@@ -42,16 +44,18 @@ def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
     """
     if not isinstance(W, NamedLinop):
         raise TypeError(f"in_basis: W must be a NamedLinop, got {type(W)}")
-    of_coefficients = checked_proximal("in_basis", "proximal", proximal, torch.float32)
     if not is_unitary(W):
         raise ValueError(
             f"in_basis: W must be unitary, with identities as W.N and W.H.N, got {W.signature}"
         )
 
-    def in_own_basis(z: Tensor, step: float) -> Tensor:
-        return W.H(of_coefficients(W(z), step))
+    def of_space(space: Space) -> Proximal:
+        _, back = spaces_of("in_basis", W, space)
+        inside = checked_proximal("in_basis", "proximal", proximal, torch.float32, back)
+        return lambda z, step: W.H(inside(W(z), step))
 
-    return Nonconvex(in_own_basis) if isinstance(proximal, Nonconvex) else in_own_basis
+    is_convex = not isinstance(proximal, ProximalMap) or proximal.is_convex
+    return ProximalMap(of_space(Space()), None, of_space, is_convex)
 
 
 def conjugate(proximal: Proximal) -> Proximal:
@@ -68,6 +72,17 @@ def conjugate(proximal: Proximal) -> Proximal:
     >>> conjugate(soft_threshold())(torch.tensor([3.0, -0.5]), 7.0)
     tensor([ 1.0000, -0.5000])
     """
-    if isinstance(proximal, Nonconvex):
+    if not isinstance(proximal, ProximalMap):
+        return _conjugate_of(proximal)
+    if not proximal.is_convex:
         raise ValueError("conjugate: the function must be convex, got that of l0")
+    of_parts = proximal.of_parts
+    return replace(
+        proximal,
+        proximal=_conjugate_of(proximal.proximal),
+        of_parts=of_parts and (lambda space: _conjugate_of(of_parts(space))),
+    )
+
+
+def _conjugate_of(proximal: Proximal) -> Proximal:
     return lambda z, step: torch.sub(z, proximal(z / step, 1 / step), alpha=step)

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
-from .._shared._vectors import BatchedVectors, norm
-from ._proximal import Proximal, axes_of, checked_axes
+from .._shared._space import Space
+from .._shared._vectors import BatchedVectors
+from ._proximal import Proximal, ProximalMap, axes_of, checked_axes
 from ._quadratics import no_penalty
 
 
@@ -42,7 +43,7 @@ def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
             raise TypeError(f"box: x must be real, got {z.dtype}")
         return z.clamp(lower, upper)
 
-    return proximal
+    return ProximalMap(proximal)
 
 
 def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
@@ -56,17 +57,21 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
     >>> l2_ball(1.0)(torch.tensor([3.0, 4.0]), 1.0)
     tensor([0.6000, 0.8000])
     """
-    radius = checked_number("l2_ball", "radius", radius, may_be_inf=True)
+    owner = "l2_ball"
+    radius = checked_number(owner, "radius", radius, may_be_inf=True)
 
-    def proximal(z: Tensor, step: float) -> Tensor:
-        offset = widened(z) if center is None else widened(z) - center
-        unit = BatchedVectors().unit(offset)
-        length = norm(offset / unit) * unit
-        factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
-        found = offset * factor if center is None else center + offset * factor
-        return narrowed(found, z.dtype)
+    def in_space(space: Space) -> Proximal:
+        def proximal(z: Tensor, step: float) -> Tensor:
+            offset = widened(z) if center is None else widened(z) - center
+            unit = BatchedVectors().unit(offset) if space.is_whole else space.unit_of(owner, offset)
+            length = space.norm(offset / unit) * unit
+            factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
+            found = offset * factor if center is None else center + offset * factor
+            return narrowed(found, z.dtype)
 
-    return proximal
+        return proximal
+
+    return ProximalMap(in_space(Space()), None, in_space)
 
 
 def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
@@ -100,7 +105,7 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
         shrunk = wide / size.clamp(min=torch.finfo(size.dtype).tiny) * rest
         return narrowed(torch.where(is_inside, wide, shrunk), z.dtype)
 
-    return proximal
+    return ProximalMap(proximal, dims)
 
 
 def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
@@ -125,7 +130,7 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
         axes = axes_of("simplex", dims, wide)
         return narrowed(_above_level(wide, total, axes), z.dtype)
 
-    return proximal
+    return ProximalMap(proximal, dims)
 
 
 def _above_level(x: Tensor, total: float, axes: tuple[int, ...]) -> Tensor:

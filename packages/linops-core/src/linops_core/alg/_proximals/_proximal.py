@@ -10,27 +10,84 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from .._shared._checks import checked_number
+from .._shared._checks import check_callable, checked_number
 from .._shared._precision import applied_in_half, widened
+from .._shared._space import Space
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
 
 
 @dataclass(frozen=True)
-class Nonconvex:
-    """A proximal map of a function that is not convex: it has no conjugate to speak of."""
+class ProximalMap:
+    """A proximal map that says what solvers have to know of its function."""
 
     proximal: Proximal
+    dims: tuple[int, ...] | None = ()
+    """The axes of entries that depend on each other: none where it is separable, None for all."""
+    of_parts: Callable[[Space], Proximal] | None = None
+    """The same map for parts of vectors, where it is another one."""
+    is_convex: bool = True
 
     def __call__(self, z: Tensor, step: float) -> Tensor:
         """Return what the map returns."""
         return self.proximal(z, step)
 
 
-def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dtype) -> Proximal:
-    """Return a map for single precision where the dtype is half; refuse what is none of z and t."""
-    applied = applied_in_half(owner, proximal, dtype, name)
+def separable(proximal: Proximal) -> Proximal:
+    """Say of a proximal map of your own that it changes each entry without looking at others.
+
+    Solvers apply such a map also where several processes have a part of each vector; they refuse
+    other functions there.
+
+    Examples
+    --------
+    >>> import torch
+    >>> positive = separable(lambda z, step: z.clamp(min=0))
+    >>> positive(torch.tensor([-1.0, 2.0]), 1.0)
+    tensor([0., 2.])
+    """
+    return ProximalMap(proximal)
+
+
+def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
+    """Return a map for the parts of vectors that processes have; refuse what needs the whole."""
+    if space.is_whole:
+        return proximal
+    if not isinstance(proximal, ProximalMap):
+        raise NotImplementedError(
+            f"{owner}: {name} must say that it is separable where several processes have a part of "
+            f"its argument each, got {proximal!r}; wrap it in linops_core.alg.separable if it is"
+        )
+    if proximal.of_parts is not None:
+        return proximal.of_parts(space)
+    dims, axes = proximal.dims, space.axes
+    if dims == ():
+        return proximal
+    names = ", ".join(sorted(map(str, space.totals.cut)))
+    complaint = (
+        f"{owner}: {name} must not couple entries along {names}, of which several processes have a "
+        "part each, got a map that does"
+    )
+    if dims is None or axes is None:
+        raise NotImplementedError(complaint)
+
+    def uncut(z: Tensor, step: float) -> Tensor:
+        if {dim % z.ndim for dim in dims} & {axis % z.ndim for axis in axes}:
+            raise NotImplementedError(f"{complaint}, along the axes {dims}")
+        return proximal(z, step)
+
+    return ProximalMap(uncut, is_convex=proximal.is_convex)
+
+
+def checked_proximal(
+    owner: str, name: str, proximal: Proximal, dtype: torch.dtype, space: Space | None = None
+) -> Proximal:
+    """Return a map for single precision where the dtype is half; refuse what is none of z and t.
+
+    Where vectors of the space are parts, the map is that for parts.
+    """
+    check_callable(owner, name, proximal)
     # A factory of ours, or a user's with the same annotation, which was not called.
     if getattr(proximal, "__annotations__", {}).get("return") in ("Proximal", Proximal):
         factory = getattr(proximal, "__name__", repr(proximal))
@@ -46,7 +103,7 @@ def checked_proximal(owner: str, name: str, proximal: Proximal, dtype: torch.dty
         raise TypeError(f"{owner}: {wanted}, got {proximal!r}: {error}") from None
     except ValueError:
         pass  # it does not say what it takes
-    return applied
+    return applied_in_half(owner, on_parts(owner, name, proximal, space or Space()), dtype, name)
 
 
 def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:

@@ -9,20 +9,28 @@ import torch
 from torch import Tensor
 
 from .._shared._checks import Operator, check_like
+from .._shared._space import JoinedSpace, Space
 from .._shared._stacked import StackedOperators, of_each
-from ._proximal import Proximal, checked_proximal
+from ._proximal import Proximal, ProximalMap, checked_proximal
 
 Proximals: TypeAlias = Proximal | Sequence[Proximal]
 """One proximal map or one for each of several operators."""
 
 
-def of_all_blocks(owner: str, name: str, proximal: Proximals, A: Operator) -> Proximal:
-    """Return one map: where A is several operators, that of the sum, which acts on each block."""
+def of_all_blocks(
+    owner: str, name: str, proximal: Proximals, A: Operator, space: Space
+) -> Proximal:
+    """Return one map: where A is several operators, that of the sum, which acts on each block.
+
+    The space is that of the output of A.
+    """
     if not isinstance(A, StackedOperators):
         return cast(Proximal, proximal)  # which is checked as one
+    given = of_each(owner, name, proximal, A, "proximal map")
+    spaces = cast(JoinedSpace, space).spaces
     maps = [
-        checked_proximal(owner, f"{name}[{number}]", each, torch.float32)
-        for number, each in enumerate(of_each(owner, name, proximal, A, "proximal map"))
+        checked_proximal(owner, f"{name}[{number}]", each, torch.float32, own)
+        for number, (each, own) in enumerate(zip(given, spaces, strict=True))
     ]
 
     def of_sum(z: Tensor, step: float) -> Tensor:
@@ -35,4 +43,4 @@ def of_all_blocks(owner: str, name: str, proximal: Proximals, A: Operator) -> Pr
             found.append(new)
         return A.joined(found)
 
-    return of_sum
+    return ProximalMap(of_sum, of_parts=lambda space: of_sum)

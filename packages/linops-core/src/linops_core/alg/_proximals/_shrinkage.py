@@ -12,8 +12,8 @@ from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
 from .._shared._vectors import BatchedVectors
 from ._proximal import (
-    Nonconvex,
     Proximal,
+    ProximalMap,
     axes_of,
     check_argument,
     checked_axes,
@@ -65,7 +65,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
             return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
         return narrowed(wide * rest.clamp_(min=0).div_(size.clamp_(min=tiny)), z.dtype)
 
-    return proximal
+    return ProximalMap(proximal)
 
 
 def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] = 0) -> Proximal:
@@ -112,7 +112,7 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
         tiny = torch.finfo(size.dtype).tiny
         return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
 
-    return proximal
+    return ProximalMap(proximal, dims)
 
 
 def l0(weight: float | Tensor = 1.0) -> Proximal:
@@ -141,7 +141,7 @@ def l0(weight: float | Tensor = 1.0) -> Proximal:
         lowest = torch.as_tensor(2 * step * own, device=z.device).sqrt()
         return torch.where(widened(z).abs() > lowest, z, 0)
 
-    return Nonconvex(proximal)
+    return ProximalMap(proximal, is_convex=False)
 
 
 def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
@@ -175,7 +175,7 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
         )
         return narrowed(wide * (1 - shrunk), z.dtype)
 
-    return proximal
+    return ProximalMap(proximal)
 
 
 def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal:
@@ -220,7 +220,7 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
         shrunk = (U * (S - step * weight).clamp(min=0).unsqueeze(-2)) @ Vh
         return narrowed(shrunk.movedim((-2, -1), axes), z.dtype)
 
-    return proximal
+    return ProximalMap(proximal, dims)
 
 
 def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:

@@ -12,7 +12,8 @@ from .._krylov._conjugate_gradients import Run
 from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason
-from .._shared._vectors import BatchedVectors, magnitudes, unit_of
+from .._shared._space import added
+from .._shared._vectors import BatchedVectors
 
 _NAME = "irls"
 
@@ -84,10 +85,11 @@ def irls(
     epsilon = checked_number(_NAME, "epsilon", epsilon, is_positive=True)
     if not 1 <= p <= 2:
         raise ValueError(f"{_NAME}: p must be between 1 and 2, got {p}")
-    pair, unit = OperatorPair(_NAME, A, adjoint, y.dtype), unit_of(_NAME, widened(y))
+    pair = OperatorPair(_NAME, A, adjoint, y.dtype)
+    unit = pair.output.unit_of(_NAME, widened(y))
     scaled, damping = widened(y) / unit, damp**2 * unit ** (2 - p)
-    (size,) = magnitudes(_NAME, scaled)
-    softness = (epsilon * (size or 1.0) / math.sqrt(max(y.numel(), 1))) ** 2
+    (size,) = pair.magnitudes([], [scaled])
+    softness = (epsilon * (size or 1.0) / math.sqrt(max(pair.output.count(y), 1))) ** 2
     precision, rounding = torch.finfo(y.dtype).eps, rounding_of(y.dtype)
 
     def steps() -> Iterator[Iterate[Tensor]]:
@@ -100,15 +102,18 @@ def irls(
             target = pair.adjoint(weights * scaled)
             check_like(_NAME, "x0", x, "the output of the adjoint", target)
             gradient = torch.add(pair.adjoint(weights * residual), x, alpha=damping)
-            slope, steepest = magnitudes(_NAME, gradient, target)
+            slope, steepest = pair.magnitudes([gradient, target])
             relative = slope / (steepest or 1.0)
             reason = None
             if relative + rounding <= tol or not slope:
                 reason = StopReason.CONVERGED
             elif relative <= rounding:
                 reason = StopReason.ROUNDING
-            loss = float(squares.detach().pow(p / 2).sum()) / p
-            loss += damping / 2 * float(x.detach().abs().square().sum())
+            misfit, square = added(
+                pair.output.terms(lambda s: s.pow(p / 2).sum(), squares.detach()),
+                pair.input.terms(lambda x: x.abs().square().sum(), x.detach()),
+            )
+            loss = float(misfit) / p + damping / 2 * float(square)
             yield x, {"gradient": relative, "loss": loss * unit**p}, reason
             x = _reweighted(x, weights, target, max(0.1 * min(relative, 1.0), precision))
 
@@ -116,7 +121,9 @@ def irls(
         def normal(x: Tensor) -> Tensor:
             return torch.add(pair.adjoint(weights * pair.forward(x)), x, alpha=damping)
 
-        vectors = BatchedVectors(has_complex_products=pair.is_complex_linear)
+        vectors = BatchedVectors(
+            totals=pair.input.totals, has_complex_products=pair.is_complex_linear
+        )
         run = Run(normal, None, vectors, target, x, (gtol, 0.0), pair.dtype)
         return run.solve(Progress(_NAME, max_cg_iters))
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from .._shared._checks import check_callable, check_count, check_vector, checked_number, finite
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason
-from .._shared._vectors import magnitudes
+from .._shared._space import Space, magnitudes
 
 _NAME = "lbfgs"
 _MOST_EVALUATIONS = 25  # in the search along a line, as torch has it for steps all at once
@@ -92,7 +92,7 @@ def lbfgs(
     def measured() -> tuple[float, float]:
         loss = finite(_NAME, float(loss_of()))
         assert x.grad is not None
-        (slope,) = magnitudes(_NAME, x.grad)
+        (slope,) = magnitudes(_NAME, (Space(), [x.grad]))
         return loss, slope
 
     def steps() -> Iterator[Iterate[Tensor]]:

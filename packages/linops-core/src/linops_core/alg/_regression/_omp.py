@@ -18,7 +18,6 @@ from .._shared._checks import (
 )
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason
-from .._shared._vectors import inner, magnitudes, unit_of
 
 _NAME = "omp"
 
@@ -76,7 +75,7 @@ def omp(
     tol = checked_number(_NAME, "tol", tol)
     check_complex_linear(_NAME, A, "entries of x are chosen with their phases")
     pair = OperatorPair(_NAME, A, adjoint, y.dtype)
-    unit = unit_of(_NAME, widened(y))
+    unit = pair.output.unit_of(_NAME, widened(y))
     pursuit = Pursuit(pair, widened(y) / unit, tol, column_norms)
 
     def result(x: Tensor) -> Tensor:
@@ -101,19 +100,20 @@ class Pursuit:
                 )
             norms = widened(norms)
         self.norms = norms
-        self.chosen: list[int] = []
+        self.chosen: list[int | None] = []
+        """Entries of x; None for one that another process has."""
         self.basis: list[Tensor] = []
         self.triangle: list[Tensor] = []
         self.parts: list[Tensor] = []
 
     def steps(self) -> Iterator[Iterate[Pursuit]]:
         """Add columns."""
-        (size,) = magnitudes(_NAME, self.y)
+        (size,) = self.A.magnitudes([], [self.y])
         rounding = rounding_of(self.A.dtype)
         yield self, {"residual": 1.0, "nonzeros": 0.0}, StopReason.CONVERGED if not size else None
         while True:
             is_new = self.add()
-            (length,) = magnitudes(_NAME, self.residual)
+            (length,) = self.A.magnitudes([], [self.residual])
             reason = None
             if length + rounding * size <= self.tol * size:
                 reason = StopReason.CONVERGED
@@ -130,36 +130,48 @@ class Pursuit:
         if self.norms is not None:
             score = torch.where(self.norms > 0, score / self.norms, 0)
         score = score.flatten()
-        score[self.chosen] = -1.0
-        best = int(score.argmax())
-        if not float(score[best]) > 0:
+        score[[entry for entry in self.chosen if entry is not None]] = -1.0
+        best, highest = self._best(score)
+        if not highest > 0:
             return False
         unit_vector = torch.zeros_like(self.correlation)
-        unit_vector.view(-1)[best] = 1.0
+        if best is not None:
+            unit_vector.view(-1)[best] = 1.0
         column = self.A.forward(unit_vector)
         check_like(_NAME, "the output of A", column, "y", self.y)
         rest, parts = (
             column.flatten(),
             torch.zeros(len(self.basis), dtype=column.dtype, device="cpu"),
         )
-        (before,) = magnitudes(_NAME, rest)
+        (before,), space = self.A.magnitudes([], [rest]), self.A.output
         if self.basis:
             basis = torch.stack(self.basis)
             for _ in range(2):  # the second time for what the first left by rounding
-                found = basis.conj() @ rest
+                (found,) = space.total(basis.conj() @ rest)
                 rest, parts = rest - found @ basis, parts + found.cpu()
-        (length,) = magnitudes(_NAME, rest)
+        (length,) = self.A.magnitudes([], [rest])
         # One that depends on the others explains nothing: nor does a residual that is rounding.
         if length <= math.sqrt(len(self.chosen) + 1) * rounding_of(self.A.dtype) * before:
             return False
         self.chosen.append(best)
         self.basis.append(rest / length)
         self.triangle.append(torch.cat([parts, parts.new_tensor([length])]))
-        along = inner(self.basis[-1], self.residual.flatten())
+        along = space.inner(self.basis[-1], self.residual.flatten())
         self.parts.append(along.cpu())
         self.residual = self.residual - (along * self.basis[-1]).reshape(self.y.shape)
         self.correlation = self.A.adjoint(self.residual)
         return True
+
+    def _best(self, score: Tensor) -> tuple[int | None, float]:
+        """Return the entry with the highest score, None if another process has it, and that."""
+        totals = self.A.input.totals
+        own = int(score.argmax()) if len(score) else None
+        highest = score.new_zeros(totals.n_parts)
+        if own is not None:
+            highest[totals.part] = score[own].clamp(min=0)
+        (highest,) = self.A.input.total(highest)
+        best = int(highest.argmax())
+        return own if best == totals.part else None, float(highest[best])
 
     def x(self) -> Tensor:
         """Return the least-squares solution of the columns that are chosen."""
@@ -171,5 +183,7 @@ class Pursuit:
                 triangle[: index + 1, index] = column
             right = torch.stack(self.parts).unsqueeze(-1)
             found = torch.linalg.solve_triangular(triangle, right, upper=True)
-            x.view(-1)[self.chosen] = found.squeeze(-1).to(x)
+            for entry, value in zip(self.chosen, found.squeeze(-1).to(x), strict=True):
+                if entry is not None:
+                    x.view(-1)[entry] = value
         return x

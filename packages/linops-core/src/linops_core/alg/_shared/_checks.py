@@ -13,7 +13,6 @@ from torch import Tensor
 from nameddim import ELLIPSES
 
 from ..._base._linop import NamedLinop
-from ..._base._sides import Side
 
 Operator: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -77,18 +76,6 @@ def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor)
             f"{owner}: {name} must have the shape and dtype of {other_name}, "
             f"{tuple(other.shape)} of {other.dtype}, got {tuple(x.shape)} of {x.dtype}"
         )
-
-
-def refuse_parts(owner: str, A: Operator, *sides: Side) -> None:
-    """Refuse an operator whose vectors are spread over processes: numbers would be of a part."""
-    for side in sides:
-        totals = A.totals(side) if isinstance(A, NamedLinop) else None
-        if totals is not None and totals.add is not None:
-            raise NotImplementedError(
-                f"{owner}: each tensor must be a whole vector of the operator, got an {side} of "
-                "which several processes have a part each; conjugate_gradients and power_method "
-                "take such inputs"
-            )
 
 
 def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from ..._base._linop import NamedLinop
-from ._checks import (
-    Operator,
-    check_callable,
-    check_scale,
-    is_complex_linear,
-    refuse_parts,
-)
+from ._checks import Operator, check_callable, check_scale, is_complex_linear
+from ._products import is_moderate
+from ._space import Space, magnitudes, spaces_of
 from ._stacked import StackedOperators
-from ._vectors import is_moderate
 
 _WIDE = {
     torch.float16: torch.float32,
@@ -28,7 +23,8 @@ _WIDE = {
 class OperatorPair:
     """An operator and its adjoint, for tensors in single precision where the dtype is half.
 
-    Functions that are made of the operators of another pair say so by ``like``.
+    Functions that are made of the operators of another pair say so by ``like``, and have its spaces
+    unless ``spaces`` are given. Vectors of the input may also be in a space ``beside``.
     """
 
     def __init__(
@@ -40,8 +36,9 @@ class OperatorPair:
         name: str = "A",
         *,
         like: OperatorPair | None = None,
+        spaces: tuple[Space, Space] | None = None,
+        beside: Space | None = None,
     ) -> None:
-        refuse_parts(owner, A, "input", "output")
         self.owner, self.dtype, self.name = owner, dtype, name
         # Of functions that are made of an operator it is not seen.
         self.is_complex_linear = is_complex_linear(A if like is None else like)
@@ -54,6 +51,13 @@ class OperatorPair:
                 f"{owner}: the adjoint of a function must be given (adjoint=), got {A!r}"
             )
         self.given = (A, adjoint)
+        if spaces is None and like is not None:
+            spaces = like.input, like.output
+        elif spaces is None and isinstance(A, StackedOperators):
+            spaces = A.spaces(beside)
+        self.input: Space
+        self.output: Space
+        self.input, self.output = spaces or spaces_of(owner, A, beside)
         self.adjoint = applied_in_half(owner, adjoint, dtype, "the adjoint")
 
     def in_moderate_unit(self, unit: float, image: Tensor) -> tuple[OperatorPair, float]:
@@ -64,6 +68,17 @@ class OperatorPair:
         forward, adjoint = lambda x: self.forward(x) / unit, lambda y: self.adjoint(y) / unit
         dtype = torch.float32 if self.dtype in _WIDE else self.dtype
         return OperatorPair(self.owner, forward, adjoint, dtype, like=self), unit
+
+    def magnitudes(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor] = (),
+        *,
+        products: Sequence[tuple[Tensor, Tensor]] = (),
+    ) -> list[float]:
+        """Return norms of inputs and then of outputs, and Re x^H z of pairs of inputs."""
+        pairs = [(self.input, *pair) for pair in products]
+        return magnitudes(self.owner, (self.input, inputs), (self.output, outputs), products=pairs)
 
     def normal(self) -> Operator:
         """Return A^H A: that of a NamedLinop, which may have a closed form, or the product."""

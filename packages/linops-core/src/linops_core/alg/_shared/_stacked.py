@@ -10,13 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ..._base._linop import NamedLinop
-from ._checks import (
-    Operator,
-    check_callable,
-    check_vector,
-    is_complex_linear,
-    refuse_parts,
-)
+from ._checks import Operator, check_callable, check_vector, is_complex_linear
+from ._space import JoinedSpace, Space, common_input, spaces_of
 
 Item = TypeVar("Item")
 
@@ -37,7 +32,6 @@ class StackedOperators(nn.Module):
             raise ValueError(f"{owner}: {name} must hold at least one operator, got none")
         for number, A in enumerate(operators):
             check_callable(owner, f"{name}[{number}]", A)
-            refuse_parts(owner, A, "input", "output")
             if isinstance(A, nn.Module):
                 self.add_module(str(number), A)
         self.operators = list(operators)
@@ -65,6 +59,16 @@ class StackedOperators(nn.Module):
     def is_complex_linear(self) -> bool:
         """Whether complex numbers commute with all of them."""
         return all([is_complex_linear(A) for A in self.operators])
+
+    def spaces(self, beside: Space | None = None) -> tuple[Space, Space]:
+        """Return the space of the input, and that of what all return."""
+        there = common_input(self.owner, self.operators) if beside is None else beside
+        return there, JoinedSpace(split=self.split, spaces=self.output_spaces(there))
+
+    def output_spaces(self, beside: Space | None = None) -> tuple[Space, ...]:
+        """Return the space of what each returns."""
+        there = common_input(self.owner, self.operators) if beside is None else beside
+        return tuple(spaces_of(self.owner, A, there)[1] for A in self.operators)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what all return, one after the other."""

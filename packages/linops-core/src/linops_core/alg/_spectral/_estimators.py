@@ -11,8 +11,10 @@ from torch import Tensor
 
 from .._shared._checks import Operator, check_complex_linear, check_count, finite, in_own_space
 from .._shared._precision import applied_in_half, widened
+from .._shared._products import inner
 from .._shared._progress import Callback, Iterate, Progress
-from .._shared._vectors import BatchedVectors, inner, input_or_random, norm
+from .._shared._space import spaces_of
+from .._shared._vectors import BatchedVectors, input_or_random
 
 
 class Estimate(NamedTuple):
@@ -81,16 +83,19 @@ def estimate_trace(
     mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
     basis = mean.like.new_zeros(0, mean.like.numel())
     if method == "hutch++":
-        third = min(num_samples // 3, mean.like.numel())
+        third = min(num_samples // 3, mean.space.count(mean.like))
         num_samples -= 2 * third
         basis = mean.range(third)
         images = [mean.applied(row) for row in basis]
-        mean.known = sum(inner(*pair) for pair in zip(basis, images, strict=True))
+        known = sum(inner(*pair) for pair in zip(basis, images, strict=True))
+        (mean.known,) = mean.space.total(known + mean.like.new_zeros(()))
 
     def sample() -> Tensor:
         z = mean.signs().flatten()
-        z = z - (basis.conj() @ z) @ basis if len(basis) else z
-        return inner(z, mean.applied(z))
+        if len(basis):
+            (parts,) = mean.space.total(basis.conj() @ z)
+            z = z - parts @ basis
+        return mean.space.inner(z, mean.applied(z))
 
     return mean.of(sample, Progress(owner, num_samples, tqdm_kwargs, callback))
 
@@ -143,6 +148,7 @@ class _Mean:
     def __init__(self, owner: str, A: Operator, like: Tensor, generator: torch.Generator) -> None:
         self.owner, self.A = owner, applied_in_half(owner, A, like.dtype)
         self.like, self.generator = widened(like), generator
+        self.space, _ = spaces_of(owner, A)
         self.known: Tensor | int = 0
         self.count = 0
 
@@ -167,7 +173,7 @@ class _Mean:
     def range(self, count: int) -> Tensor:
         """Return orthonormal rows that span where A maps random vectors to."""
         images = [self.applied(self.signs()) for _ in range(count)]
-        basis: Tensor = torch.linalg.qr(torch.stack(images, dim=1)).Q
+        basis, _ = self.space.qr(torch.stack(images, dim=1))
         return basis.mT.contiguous()
 
     def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
@@ -179,11 +185,21 @@ class _Mean:
                 self.add(sample())
                 values = {}
                 if progress.is_watched:
-                    size, error = (float(norm(one.detach()).item()) for one in self.estimate())
+                    size, error = map(self.length, self.estimate())
                     values = {"size": size, "standard_error": error}
                 yield self, values, None
 
         return progress.follow(steps(), lambda mean: mean.estimate().value.clone()).estimate()
+
+    def summed(self, number: Tensor) -> list[Tensor]:
+        """Return a number of the whole estimate, which may be a number itself."""
+        return self.space.total(number) if self.mean.ndim else [number]
+
+    def length(self, estimate: Tensor) -> float:
+        """Return the norm of an estimate, a number or a vector."""
+        estimate = estimate.detach()
+        found = self.space.norm(estimate) if estimate.ndim else estimate.abs()
+        return float(found.item())
 
     def add(self, sample: Tensor) -> None:
         """Take one more, by the recurrence of Welford."""
@@ -201,7 +217,8 @@ class _Mean:
 
     def estimate(self) -> Estimate:
         """Return what is known so far."""
-        finite(self.owner, float(self.mean.detach().abs().sum().item()))
+        (size,) = self.summed(self.mean.detach().abs().sum())
+        finite(self.owner, float(size.item()))
         degrees = self.count - 1  # of freedom
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf
         return Estimate(self.known + self.mean, spread.clamp(min=0).sqrt() * self.unit)

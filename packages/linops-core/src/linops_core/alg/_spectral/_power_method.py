@@ -18,7 +18,7 @@ from .._shared._checks import (
 from .._shared._graphs import solved_in_steps
 from .._shared._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason
-from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, input_or_random, unit_of
+from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, input_or_random
 
 
 def power_method(
@@ -193,18 +193,29 @@ def operator_norm(
     v, _ = input_or_random(owner, A, "v_init", v_init, sizes, seed, like)
     dtype, v = v.dtype, widened(v)
     pair = OperatorPair(owner, A, adjoint, dtype)
-    if not v.numel():  # the only vector is zero
+    progress = Progress("power_method", max_iters, tqdm_kwargs, callback)
+    return norm_of(pair, v, max_iters, tol, progress)
+
+
+def norm_of(
+    pair: OperatorPair, v: Tensor, max_iters: int, tol: float, progress: Progress | None = None
+) -> Tensor:
+    """Return the norm of A, by the power method from v on; see :func:`operator_norm`."""
+    owner, dtype = "operator_norm", pair.dtype
+    progress = progress or Progress("power_method", max_iters)
+    if not pair.input.count(v):  # the only vector is zero
         return v.abs().sum()
     image = pair.forward(v)
-    size = unit_of(owner, image, is_output=True)
-    unit = size / unit_of(owner, v) if image.any() else 1.0
+    size = pair.output.unit_of(owner, image, is_output=True)
+    (found,) = pair.magnitudes([], [image])
+    unit = size / pair.input.unit_of(owner, v) if found else 1.0
     back = pair.adjoint(image / size)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)
     elif v.is_complex() and not back.is_complex():
         v = v.real  # A, linear over the reals only, is as large as it is on real vectors
     pair, unit = pair.in_moderate_unit(unit, back)
-    progress = Progress("power_method", max_iters, tqdm_kwargs, callback)
-    steps = _steps(pair.normal(), v, tol, BatchedVectors(), dtype, unit)
+    vectors = BatchedVectors(totals=pair.input.totals)
+    steps = _steps(pair.normal(), v, tol, vectors, dtype, unit)
     _, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
     return eigenvalue.sqrt() * unit

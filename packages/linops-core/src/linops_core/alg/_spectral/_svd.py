@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,8 +11,10 @@ from torch import Tensor
 from ..._kernels._complex import real_part
 from .._shared._checks import Operator, check_count, checked_number, finite
 from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
+from .._shared._products import norm
 from .._shared._progress import Callback, Iterate, Progress, StopReason
-from .._shared._vectors import input_or_random, norm, random_like, unit_of
+from .._shared._space import Space
+from .._shared._vectors import input_or_random
 
 _NAME = "svd"
 
@@ -92,27 +94,28 @@ def svd(
     tol = checked_number(_NAME, "tol", tol)
     like, generator = input_or_random(_NAME, A, "like", like, sizes, seed)
     pair, dtype, like = OperatorPair(_NAME, A, adjoint, like.dtype), like.dtype, widened(like)
-    output = pair.forward(random_like(like))
+    output = pair.forward(pair.input.random_like(like))
     if pair.is_complex_linear:
         like = like.to(torch.promote_types(like.dtype, output.dtype))
         has_parts = False, False
     else:
         back = pair.adjoint(output)
         like = like.to(back.dtype) if back.is_complex() else real_part(like)
-        output = pair.forward(random_like(like))
+        output = pair.forward(pair.input.random_like(like))
         has_parts = output.is_complex(), like.is_complex()
         pair = on_parts(pair, *has_parts)
         output, like = map(parts_of, (output, like))
-    most = min(like.numel(), output.numel())
+    most = min(pair.input.count(like), pair.output.count(output))
     if k > most:
         raise ValueError(
             f"{_NAME}: k must be at most {most}, the least of the dimensions of input and output, "
             f"got {k}"
         )
-    left, right = _Basis(output.to(like.dtype)), _Basis(like)
+    left, right = _Basis(output.to(like.dtype), pair.output), _Basis(like, pair.input)
     noise = 2 * rounding_of(dtype)  # of A and of its adjoint
-    pair, unit = pair.in_moderate_unit(unit_of(_NAME, output, is_output=True), output)
-    right.extend(random_like(like, generator, min(k + oversampling, most)), 0.0)
+    unit = pair.output.unit_of(_NAME, output, is_output=True)
+    pair, unit = pair.in_moderate_unit(unit, output)
+    right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
 
     def steps() -> Iterator[Iterate[tuple[Tensor, ...]]]:
         """Yield the triplets of A between both spaces, in coordinates; S in the unit of A."""
@@ -120,22 +123,23 @@ def svd(
         yield (matrix, matrix, matrix), {}, None
         while True:
             images = right.images(pair.forward, newest)
-            scale = max(scale, finite(_NAME, norm(images).item(), images.dtype))
+            scale = max(scale, left.length(images))
             first = left.count
             new_left = left.extend(images, scale)
             if left.count < k and len(new_left) < len(newest):
                 # The rank is less than k: the other singular values are 0.
-                left.extend(random_like(left.like, generator, k - left.count), 0.0)
+                more = left.space.random_like(left.like, generator, k - left.count)
+                left.extend(more, 0.0)
             matrix = torch.nn.functional.pad(matrix, (0, 0, 0, left.count - len(matrix)))
-            coordinates = torch.cat([images @ block.mH for block in left.blocks], dim=1)
+            coordinates = left.coordinates(images, left.blocks)
             matrix = torch.cat([matrix, coordinates.mT], dim=1)
             P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
             residual, newest = 0.0, newest[:0]
             if len(new_left):
                 images = left.images(pair.adjoint, new_left)
-                finite(_NAME, norm(images).item(), images.dtype)
+                right.length(images)
                 newest = right.extend(images, scale)
-                rest = images @ newest.mH
+                rest = right.coordinates(images, [newest])
                 columns = rest.mT @ P[first : first + len(new_left), :k]
                 residual = float(norm(columns, [0]).max().item())
             relative = residual / (float(S[0]) or 1.0)
@@ -173,14 +177,15 @@ def on_parts(pair: OperatorPair, output_has: bool, input_has: bool) -> OperatorP
     def adjoint(y: Tensor) -> Tensor:
         return parts_of(pair.adjoint(of_parts(y, output_has)))
 
-    return OperatorPair(pair.owner, forward, adjoint, torch.float64)
+    spaces = pair.input, pair.output
+    return OperatorPair(pair.owner, forward, adjoint, torch.float64, spaces=spaces)
 
 
 class _Basis:
     """Orthonormal vectors of a space, that of a tensor: the rows of blocks."""
 
-    def __init__(self, like: Tensor) -> None:
-        self.like = like
+    def __init__(self, like: Tensor, space: Space) -> None:
+        self.like, self.space = like, space
         self.blocks: list[Tensor] = []
 
     @property
@@ -196,7 +201,7 @@ class _Basis:
         rest = rows
         for _ in range(2):  # the second time for what rounding left of the first
             rest = self._orthogonal(rest)
-            basis, triangle = torch.linalg.qr(rest.mT)
+            basis, triangle = self.space.qr(rest.mT)
             turn, sizes, _ = torch.linalg.svd(triangle, full_matrices=False)
             kept = sizes > 16 * torch.finfo(sizes.dtype).eps * scale
             rest = (basis @ turn[:, kept]).mT
@@ -207,8 +212,17 @@ class _Basis:
     def _orthogonal(self, rows: Tensor) -> Tensor:
         for _ in range(2):
             for block in self.blocks:
-                rows = rows - (rows @ block.mH) @ block
+                rows = rows - self.coordinates(rows, [block]) @ block
         return rows
+
+    def coordinates(self, rows: Tensor, blocks: Sequence[Tensor]) -> Tensor:
+        """Return the inner products of rows with those of blocks, side by side."""
+        (found,) = self.space.total(torch.cat([rows @ block.mH for block in blocks], dim=1))
+        return found
+
+    def length(self, rows: Tensor) -> float:
+        """Return the root of the sum of squares of rows; refused unless finite."""
+        return finite(_NAME, self.space.norm(rows).item(), rows.dtype)
 
     def combined(self, weights: Tensor) -> Tensor:
         """Return sums of the first vectors: weights (sums, vectors)."""
@@ -217,4 +231,4 @@ class _Basis:
             if first < weights.shape[1]:
                 total = total.addmm_(weights[:, first : first + len(block)], block)
             first += len(block)
-        return total.reshape(-1, *self.like.shape)
+        return total.reshape(len(weights), *self.like.shape)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import cast
 
 import torch
 from torch import Tensor
 
 from .._krylov._conjugate_gradients import Run
-from .._proximals._proximal import Proximal
-from .._proximals._separable import Proximals, of_all_blocks
+from .._proximals._separable import Proximals
 from .._shared._checks import check_count, check_like, checked_number
-from .._shared._precision import OperatorPair, rounding_of
+from .._shared._precision import rounding_of
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
-from .._shared._stacked import Operators, Vectors, stacked
-from .._shared._vectors import BatchedVectors, magnitudes
+from .._shared._space import magnitudes
+from .._shared._stacked import Operators, Vectors
+from .._shared._vectors import BatchedVectors
 from ._problem import PenalizedProblem
 
 _NAME = "admm"
@@ -103,20 +102,17 @@ def admm(
     rho = checked_number(_NAME, "rho", rho, is_positive=True)
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
-    L, L_adjoint = (None, None) if L is None else stacked(_NAME, "L", L, L_adjoint)
-    penalty = proximal if L is None else of_all_blocks(_NAME, "proximal", proximal, L)
-    problem = PenalizedProblem(_NAME, A, adjoint, y, cast(Proximal, penalty), x0)
-    if L is None:
-        split = OperatorPair(_NAME, lambda x: x, lambda x: x, problem.y.dtype)
-    else:
-        split = OperatorPair(_NAME, L, L_adjoint, problem.dtype, "L")
+    problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
+    split = problem.L
     last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
     eps_abs /= problem.unit
-    pair, (y_size,) = problem.A, magnitudes(_NAME, problem.y)
+    pair = problem.A
+    (y_size,) = pair.magnitudes([], [problem.y])
     target, normal, normal_of_L = pair.adjoint(problem.y), pair.normal(), split.normal()
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
     vectors = BatchedVectors(
-        has_complex_products=pair.is_complex_linear and split.is_complex_linear
+        totals=pair.input.totals,
+        has_complex_products=pair.is_complex_linear and split.is_complex_linear,
     )
 
     def steps(rho: float) -> Iterator[Iterate[Tensor]]:
@@ -124,6 +120,8 @@ def admm(
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
         z = split.forward(x)
         u = torch.zeros_like(z)
+        root_of_x = math.sqrt(pair.input.count(x)) if eps_abs else 0.0
+        root_of_z = math.sqrt(split.output.count(z)) if eps_abs else 0.0
         primal, dual, norm = math.inf, math.inf, 0.0
 
         def weighted(x: Tensor) -> Tensor:
@@ -145,13 +143,15 @@ def admm(
             u = shifted - z
             back = split.adjoint(u)
             stationary = torch.add(normal(x) - target, back, alpha=rho)
-            gap, slope, *sizes, back_size, target_size, x_size = magnitudes(
-                _NAME, image - z, stationary, image, z, back, target, x
+            slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
+                _NAME,
+                (pair.input, [stationary, back, target, x]),
+                (split.output, [image - z, image, z]),
             )
             primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
             goals = (
-                eps_abs * math.sqrt(z.numel()) + eps_rel * primal_size,
-                eps_abs * math.sqrt(x.numel()) + eps_rel * dual_size,
+                eps_abs * root_of_z + eps_rel * primal_size,
+                eps_abs * root_of_x + eps_rel * dual_size,
             )
             # The second is a sum of terms that may cancel, each rounded as what it is made of.
             noises = (

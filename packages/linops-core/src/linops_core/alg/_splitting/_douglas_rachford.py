@@ -11,8 +11,9 @@ from torch import Tensor
 from .._proximals._proximal import Proximal, checked_proximal
 from .._shared._checks import check_count, check_like, check_vector, checked_number
 from .._shared._precision import in_given_precision, rounding_of, widened
+from .._shared._products import add_scaled
 from .._shared._progress import Callback, Iterate, Progress, StopReason
-from .._shared._vectors import add_scaled, magnitudes
+from .._shared._space import Space, magnitudes
 
 _NAME = "douglas_rachford"
 
@@ -90,7 +91,7 @@ def douglas_rachford(
             other = proximal_g(torch.sub(2 * x, z), step)
             check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
             move = other - x
-            length, *sizes, far = magnitudes(_NAME, move, x, other, z)
+            length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
             size, noise = max(sizes), rounding * max(*sizes, far)
             reason = None
             if length + noise <= tol * size:

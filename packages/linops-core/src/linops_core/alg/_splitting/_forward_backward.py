@@ -14,7 +14,6 @@ from .._shared._checks import check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._progress import Callback, Iterate, Progress, StopReason
 from .._shared._stacked import Operators, Vectors
-from .._shared._vectors import inner, magnitudes, random_like
 from ._problem import PenalizedProblem
 
 
@@ -51,7 +50,7 @@ def forward_backward(
         step = _first_step(pair, image - y) if given is None else given
         step = checked_number(owner, "step", step, is_positive=True)
         z, z_image, age = x.clone(), image.clone(), 1.0
-        yield x, {"change": math.inf, "residual": _residual(owner, image, y), "step": step}, None
+        yield x, {"change": math.inf, "residual": _residual(pair, image, y), "step": step}, None
         while True:
             misfit = z_image - y
             gradient = pair.adjoint(misfit)
@@ -61,9 +60,10 @@ def forward_backward(
                 check_like(owner, "what the proximal map returns", found, "x", x)
                 found_image = pair.forward(found)
                 move = found - z
-                vectors = (move, found_image - z_image, found, z)
-                along = inner(move, found - x).real
-                length, bent, size, z_size, slope = magnitudes(owner, *vectors, numbers=[along])
+                vectors = (move, found, z)
+                length, size, z_size, bent, slope = pair.magnitudes(
+                    vectors, [found_image - z_image], products=[(move, found - x)]
+                )
                 # The curvature is known to the rounding of both images.
                 known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
                 if known**2 <= length**2 * (1 + 1e-3):
@@ -76,7 +76,7 @@ def forward_backward(
                 step = 0.9 * (length / bent) ** 2
             reason, size = None, max(size, z_size)
             if length <= max(tol, precision) * size:
-                (misfit_size,) = magnitudes(owner, misfit)
+                (misfit_size,) = pair.magnitudes([], [misfit])
                 # That of the proximal map and its argument, and of A, of which the norm is such.
                 noise = rounding * (size + math.sqrt(step) * misfit_size)
                 if length + noise <= tol * size:
@@ -90,8 +90,8 @@ def forward_backward(
             z = _extrapolated(x, found, momentum, into=z)
             z_image = _extrapolated(image, found_image, momentum, into=z_image)
             x, image = found, found_image
-            del found, found_image, gradient, misfit, move, vectors, along  # before others are made
-            residual = _residual(owner, image, y) if progress.is_watched else math.nan
+            del found, found_image, gradient, misfit, move, vectors  # before others are made
+            residual = _residual(pair, image, y) if progress.is_watched else math.nan
             values = {"change": length / (size or 1.0), "residual": residual, "step": step}
             yield x, values, reason
 
@@ -102,8 +102,8 @@ def _extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
     return torch.lerp(x, z, factor, out=None if is_recorded(x, z) else into)
 
 
-def _residual(owner: str, image: Tensor, y: Tensor) -> float:
-    residual, size = magnitudes(owner, image - y, y)
+def _residual(A: OperatorPair, image: Tensor, y: Tensor) -> float:
+    residual, size = A.magnitudes([], [image - y, y])
     return residual / (size or 1.0)
 
 
@@ -111,9 +111,9 @@ def _residual(owner: str, image: Tensor, y: Tensor) -> float:
 def _first_step(A: OperatorPair, residual: Tensor) -> float:
     """Return the inverse curvature along the gradient; along a random vector if it is zero."""
     direction = A.adjoint(residual)
-    (size,) = magnitudes(A.owner, direction)
+    (size,) = A.magnitudes([direction])
     if not size:
-        direction = random_like(direction)
-        (size,) = magnitudes(A.owner, direction)
-    (bent,) = magnitudes(A.owner, A.forward(direction))
+        direction = A.input.random_like(direction)
+        (size,) = A.magnitudes([direction])
+    (bent,) = A.magnitudes([], [A.forward(direction)])
     return (size / bent) ** 2 if bent else 1.0

@@ -13,10 +13,10 @@ from .._proximals._proximal import Proximal, checked_proximal
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checks import check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._products import add_scaled
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
-from .._shared._vectors import add_scaled, magnitudes, random_like
-from .._spectral._power_method import operator_norm
+from .._spectral._power_method import norm_of
 
 _NAME = "pdhg"
 
@@ -101,14 +101,15 @@ def pdhg(
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     dtype = x0.dtype
     K, adjoint = stacked(_NAME, "K", K, adjoint)
-    penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K)
-    penalty = checked_proximal(_NAME, "proximal_f", penalty, dtype)
-    proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype)
+    pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
+    penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
+    penalty = checked_proximal(_NAME, "proximal_f", penalty, dtype, pair.output)
+    proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype, pair.input)
     if p0 is not None:
         p0 = one_vector(_NAME, "p0", p0, K)
         check_vector(_NAME, "p0", p0)
         p0 = widened(p0).clone()
-    pair, x = OperatorPair(_NAME, K, adjoint, dtype, "K"), widened(x0).clone()
+    x = widened(x0).clone()
     tau, sigma = (
         given if given is None else checked_number(_NAME, name, given, is_positive=True)
         for name, given in (("tau", tau), ("sigma", sigma))
@@ -125,6 +126,8 @@ def pdhg(
         image = pair.forward(x)
         p = torch.zeros_like(image) if p is None else p
         check_like(_NAME, "p0", p, "the output of K", image)
+        root_of_x = math.sqrt(pair.input.count(x)) if eps_abs else 0.0
+        root_of_p = math.sqrt(pair.output.count(p)) if eps_abs else 0.0
         ahead = image.clone()
         yield x, {"primal": math.inf, "dual": math.inf, "tau": tau, "sigma": sigma}, None
         while True:
@@ -138,13 +141,13 @@ def pdhg(
             image_new = pair.forward(x_new)
             p_move = p - p_new
             ahead = add_scaled(ahead - image_new, 1 / sigma, p_move)
-            moved, bent, dual, x_size, p_size, p_moved = magnitudes(
-                _NAME, x - x_new, image - image_new, ahead, x_new, p_new, p_move
+            moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
+                [x - x_new, x_new], [image - image_new, ahead, p_new, p_move]
             )
             primal = moved / tau
             goals = (
-                eps_abs * math.sqrt(x.numel()) + eps_rel * norm * p_size,
-                eps_abs * math.sqrt(p.numel()) + eps_rel * norm * x_size,
+                eps_abs * root_of_x + eps_rel * norm * p_size,
+                eps_abs * root_of_p + eps_rel * norm * x_size,
             )
             noises = (
                 rounding * (x_size / tau + norm * p_size),
@@ -182,7 +185,7 @@ def _first_lengths(
 ) -> tuple[float, float, float]:
     """Return tau, sigma, and an estimate of the norm of K from below."""
     with torch.no_grad():
-        norm = float(operator_norm(K.forward, random_like(x0), 30, 1e-3, adjoint=K.adjoint))
+        norm = float(norm_of(K, K.input.random_like(x0), 30, 1e-3))
     longest = 0.99 / (norm or 1.0)  # the root of the product
     if tau is None:
         tau = longest if sigma is None else longest**2 / sigma

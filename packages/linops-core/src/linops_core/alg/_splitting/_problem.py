@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from torch import Tensor
 
 from .._proximals._proximal import Proximal, checked_proximal
+from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checks import check_vector
 from .._shared._precision import OperatorPair, in_given_precision, widened
+from .._shared._products import is_moderate
 from .._shared._progress import Iterate, Progress
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
-from .._shared._vectors import is_moderate, unit_of
 
 
 class PenalizedProblem:
-    """|A x - y|^2 / 2 + g, in the unit of y if that is extreme, in single precision at least."""
+    """|A x - y|^2 / 2 + g(L x), in single precision at least; in the unit of y if it is extreme."""
 
     def __init__(
         self,
@@ -23,8 +25,10 @@ class PenalizedProblem:
         A: Operators,
         adjoint: Operators | None,
         y: Vectors,
-        proximal: Proximal,
+        proximal: Proximals,
         x0: Tensor | None,
+        L: Operators | None = None,
+        L_adjoint: Operators | None = None,
     ) -> None:
         A, adjoint = stacked(owner, "A", A, adjoint)
         y = one_vector(owner, "y", y, A)
@@ -32,8 +36,16 @@ class PenalizedProblem:
         self.owner, self.dtype = owner, y.dtype
         self.A = OperatorPair(owner, A, adjoint, y.dtype)
         self.y, self.x0, self.unit = widened(y), None, 1.0
-        self.proximal = given = checked_proximal(owner, "proximal", proximal, y.dtype)
-        unit = unit_of(owner, self.y)
+        space = self.A.input
+        if L is None:
+            self.L = OperatorPair(owner, _itself, _itself, self.y.dtype, spaces=(space, space))
+        else:
+            L, L_adjoint = stacked(owner, "L", L, L_adjoint)
+            self.L = OperatorPair(owner, L, L_adjoint, y.dtype, "L", beside=space)
+            proximal = of_all_blocks(owner, "proximal", proximal, L, self.L.output)
+        one = cast(Proximal, proximal)  # which is checked as one
+        self.proximal = given = checked_proximal(owner, "proximal", one, y.dtype, self.L.output)
+        unit = self.A.output.unit_of(owner, self.y)
         if not is_moderate(unit):
             self.y, self.unit = self.y / unit, unit
             self.proximal = lambda z, step: given(z * unit, step) / unit
@@ -47,3 +59,7 @@ class PenalizedProblem:
 
     def _result(self, x: Tensor) -> Tensor:
         return in_given_precision(self.owner, x * self.unit, self.dtype)
+
+
+def _itself(x: Tensor) -> Tensor:
+    return x

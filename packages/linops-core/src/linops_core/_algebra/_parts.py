@@ -1,0 +1,38 @@
+"""Operators of one process next to operators over several, which have a part of each vector."""
+
+from __future__ import annotations
+
+from nameddim import ELLIPSES, NamedDimension
+
+from .._base._linop import NamedLinop
+from .._base._roles import Role
+from .._base._totals import Totals
+from ._composite import Composite
+from ._identity import Identity
+from ._scalar import Scalar
+
+
+def check_parts_pass(linop: NamedLinop, totals: Totals) -> None:
+    """Refuse an operator of one process that does not act on each part by itself.
+
+    Raises
+    ------
+    NotImplementedError
+        If a dimension that is cut is no batch dimension of it.
+    """
+    for dim in totals.cut:
+        if not _lets_through(linop, dim):
+            raise NotImplementedError(
+                f"{linop.signature}: {dim} must be a batch dimension of an operator of one "
+                "process, because several processes have a part of it each, got "
+                f"{linop.role(dim) or 'none'}; distribute this operator as well"
+            )
+
+
+def _lets_through(linop: NamedLinop, dim: NamedDimension) -> bool:
+    if isinstance(linop, (Identity, Scalar)):  # whatever the names of their sides
+        return True
+    role = linop.role(dim)
+    if role is Role.BATCH or (role is None and ELLIPSES in linop.ishape):
+        return True
+    return isinstance(linop, Composite) and all(_lets_through(part, dim) for part in linop.linops)

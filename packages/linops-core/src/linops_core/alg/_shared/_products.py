@@ -1,0 +1,74 @@
+"""Inner products and norms of tensors as vectors, whatever their scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from ..._kernels._tracing import is_recorded
+
+
+def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None = None) -> Tensor:
+    """Return x + scale z; in the memory of x, or of ``into``, unless autograd follows."""
+    into = x if into is None else into
+    if not isinstance(scale, Tensor):
+        return torch.add(x, z, alpha=scale, out=None if is_recorded(x, z) else into)
+    scale = scale.to(z.dtype)
+    return torch.addcmul(x, scale, z, out=None if is_recorded(x, z, scale) else into)
+
+
+def is_moderate(units: float | Tensor) -> bool:
+    """Whether squares of sums of squares in these units, which may be 0, are in any range."""
+    if isinstance(units, Tensor):
+        return all(map(is_moderate, units.flatten().tolist()))
+    return 2.0**-16 <= units <= 2.0**16 or not units
+
+
+def inner(x: Tensor, z: Tensor) -> Tensor:
+    """Return x^H z of two tensors, each as one vector; no product of their size is made."""
+    if x.ndim != 1:
+        x, z = x.flatten(), z.flatten()
+    return torch.vdot(x, z)
+
+
+def norm(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return the root of the sum of squares over some dimensions; over all by default."""
+    vector_norm = torch.linalg.vector_norm
+    if dims is None and not keepdim and not x.is_complex():
+        length: Tensor = vector_norm(x)
+        return length
+    return _reduced(lambda x, dims: vector_norm(x, 2, dims, keepdim), x, dims, keepdim)
+
+
+def largest_part(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return the largest magnitude of the real and imaginary parts, of which there must be some."""
+    return _reduced(lambda parts, dims: parts.abs().amax(dims, keepdim), x.detach(), dims, keepdim)
+
+
+def _reduced(
+    reduce: Callable[[Tensor, list[int]], Tensor],
+    x: Tensor,
+    dims: Sequence[int] | None,
+    keepdim: bool,
+) -> Tensor:
+    """Reduce x, or pairs: complex norms take torch hundreds of times as long on a CPU."""
+    dims = list(range(x.ndim) if dims is None else dims)
+    if not x.is_complex():
+        return reduce(x, dims) if dims else x.abs()
+    if is_dynamo_compiling():  # which cannot ask whether it is conjugated, and needs no copy
+        x = x.resolve_conj()
+    else:
+        x = x.conj() if x.is_conj() else x
+    found = reduce(torch.view_as_real(x), [*dims, x.ndim])
+    return found.squeeze(-1) if keepdim else found
+
+
+def safe_norms(dtype: torch.dtype, count: int) -> tuple[float, float]:
+    """Return between which lengths of ``count`` numbers the squares are in range, or lost."""
+    information = torch.finfo(dtype)
+    lowest = math.sqrt(count * information.tiny / information.eps)
+    return lowest, math.sqrt(information.max)

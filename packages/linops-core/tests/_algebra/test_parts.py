@@ -1,0 +1,62 @@
+"""Compositions of operators of which several processes have a part each."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_core import FFT, Diagonal, Identity, NamedLinop, Side, Totals, VStack
+from nameddim import ND
+
+
+class Spread(Diagonal):
+    """A diagonal of which this process has a part."""
+
+    add: Callable[[Tensor], Tensor] = staticmethod(torch.clone)
+
+    def totals(self, side: Side) -> Totals:
+        return Totals(type(self).add, frozenset({ND("N")}))
+
+
+class Elsewhere(Spread):
+    add = staticmethod(torch.neg)
+
+
+W = torch.ones(2)
+spread, local = Spread(W, ("N",)), Diagonal(W, ("N",))
+
+
+@pytest.mark.parametrize(
+    "A",
+    [
+        local @ spread,
+        spread @ local,
+        spread + local,
+        spread + 2j * Identity(("N",)),
+        (spread @ local).N,
+        spread.conj(),
+    ],
+)
+def test_a_composition_has_the_parts_of_its_operands(A: NamedLinop) -> None:
+    for side in ("input", "output"):
+        totals = A.totals(side)
+        assert totals is not None and totals.add is Spread.add
+
+
+def test_operators_of_one_process_say_nothing() -> None:
+    assert (local @ local + local).totals("input") is None
+
+
+@pytest.mark.parametrize(
+    ("A", "match"),
+    [
+        (spread @ FFT(dims=("N",)), "N must be a batch"),
+        (spread + FFT(dims=("N",)), "N must be a batch"),
+        (spread + Elsewhere(W, ("N",)), "all terms must have the same parts"),
+        (VStack(spread, local), "must have whole vectors"),
+    ],
+)
+def test_what_mixes_parts_is_refused(A: NamedLinop, match: str) -> None:
+    with pytest.raises(NotImplementedError, match=match):
+        A.totals("input")
