@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -11,6 +12,9 @@ from torch import Tensor
 from .._base._linop import NamedLinop
 from .._base._sizes import input_space
 from .._kernels._complex import real_part
+from ..alg._shared._space import Space, added, spaces_of
+
+Item = TypeVar("Item")
 
 
 class AdjointError(ValueError):
@@ -53,13 +57,15 @@ def is_adjoint(
 ) -> bool:
     r"""Whether :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` for these two vectors.
 
-    Of an operator that is linear over the reals only, the real parts are compared.
+    Of an operator that is linear over the reals only, the real parts are compared. Where several
+    processes have a part of each vector, the products are those of whole vectors; all processes
+    call it, and all get the same answer.
 
     Parameters
     ----------
     A : NamedLinop
     x, y : Tensor
-        Of the shapes of its input and of its output.
+        Of the shapes of its input and of its output: the parts that this process has.
     rtol, atol : float
         Largest difference, relative to the product of the norms of the vectors (by default the
         square root of the precision) and absolute; the larger counts.
@@ -75,8 +81,12 @@ def is_adjoint(
         left, right = _both(A, there, y, x, back)
         if rtol is None:
             rtol = torch.finfo(torch.promote_types(left.dtype, right.dtype)).eps ** 0.5
-        scale = max(float(there.norm() * y.norm()), float(x.norm() * back.norm()))
-        return abs(complex(left) - complex(right)) <= max(atol, rtol * scale)
+        space, image = spaces_of("is_adjoint", A)
+        scale = max(
+            float(image.norm(there) * image.norm(y)), float(space.norm(x) * space.norm(back))
+        )
+        found = abs(complex(left) - complex(right)) <= max(atol, rtol * scale)
+    return all(_told(space, found))
 
 
 def dottest(
@@ -94,7 +104,8 @@ def dottest(
 
     The error says by which factor the adjoint is off, if it is the same for all vectors. Of an
     operator that is linear over the reals only (``A.is_complex_linear``), the real parts of the
-    products are compared.
+    products are compared. Over several processes all call it; vectors that each has whole are the
+    same on all of them, parts are drawn by each for itself, and the outcome is the same on all.
 
     Parameters
     ----------
@@ -136,7 +147,10 @@ def dottest(
     ...     print(str(error).rpartition(", ")[2])
     got 0.25 times the adjoint
     """
-    generator = torch.Generator().manual_seed(seed)
+    space, image = spaces_of("dottest", A)
+    generator = of_image = space.generator(seed)
+    if not (space.is_whole and image.is_whole):
+        of_image = image.generator(seed + 1)
     lengths, own, device = input_space(A, sizes, like, device=device)
     if dtypes is None:
         dtypes = (torch.float64, torch.complex128) if like is None else (own,)
@@ -146,17 +160,18 @@ def dottest(
         x = torch.randn(lengths, dtype=dtype, generator=generator, device="cpu").to(device)
         with torch.no_grad():
             there = A(x)
-            y = torch.randn(there.shape, dtype=there.dtype, generator=generator, device="cpu")
+            y = torch.randn(there.shape, dtype=there.dtype, generator=of_image, device="cpu")
             y = y.to(there.device)
             back = A.H(y)
-        if back.shape != x.shape:
-            raise AdjointError(
-                f"{A.signature}: the adjoint must return the shape of the input "
-                f"{tuple(x.shape)}, got {tuple(back.shape)}"
-            )
+        for shapes in _told(space, (tuple(x.shape), tuple(back.shape))):
+            if shapes[0] != shapes[1]:
+                raise AdjointError(
+                    f"{A.signature}: the adjoint must return the shape of the input {shapes[0]}, "
+                    f"got {shapes[1]}"
+                )
         wrong |= not is_adjoint(A, x, y, rtol)
         left, right = map(complex, _both(A, there, y, x, back))
-        factors.append(right / left if left else complex("nan"))
+        factors += _told(space, right / left if left else complex("nan"))
     if wrong:
         raise AdjointError(
             f"{A.signature}: the adjoint must satisfy {_equation(A)}, got {_described(factors)}"
@@ -167,9 +182,21 @@ def _both(
     A: NamedLinop, there: Tensor, y: Tensor, x: Tensor, back: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return <A x, y> and <x, A^H y>."""
-    is_complex_linear = A.is_complex_linear
-    left = inner(there, y, is_complex_linear=is_complex_linear)
-    return left, inner(x, back, is_complex_linear=is_complex_linear)
+
+    def product(x: Tensor, y: Tensor) -> Tensor:
+        return inner(x, y, is_complex_linear=A.is_complex_linear)
+
+    space, image = spaces_of("dottest", A)
+    left, right = added(image.terms(product, there, y), space.terms(product, x, back))
+    return left, right
+
+
+def _told(space: Space, said: Item) -> list[Item]:
+    """Return what all processes say of the test, if there are several."""
+    processes = space.totals.processes
+    if processes is None:
+        return [said]
+    return cast(list[Item], processes.told(said, "the dot test"))
 
 
 def _equation(A: NamedLinop) -> str:
