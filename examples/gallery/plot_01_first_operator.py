@@ -56,6 +56,12 @@ dottest(A, {"Nx": 20, "Ny": 30})
 print(A.H)
 
 # %%
+# At the end of a cell of a notebook, an operator shows itself as a table of its parts, with the
+# sizes of dimensions and what each dimension is to it:
+
+(A.H @ A).adjoint()
+
+# %%
 # The normal operator ``A.N`` is :math:`A^H A`. Operators are added and multiplied like matrices,
 # so a regularised normal equation is written as one reads it. (The matrix itself is never made.
 # It would have 85 million entries here; for a small grid one may look at it.)

@@ -58,6 +58,17 @@ def test_the_picture_has_a_bar_for_each_action() -> None:
     assert B.timeline()._repr_svg_() == B.timeline().to_svg()
 
 
+@pytest.mark.parametrize(("n_tiles", "more"), [(3, False), (40, True)])
+def test_a_plan_is_a_table_of_its_first_steps(n_tiles: int, more: bool) -> None:
+    plan = batched(n_tiles, ["meta"], "cpu", 2).plan()
+    table = ET.fromstring(plan._repr_html_())
+    rows = [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
+    assert rows[0] == ["step", "what", "tile", "device", "part", "after"]
+    assert rows[1][:4] == ["0", "send", "0", "meta"] and rows[2][5] == "0"
+    assert len(rows) == 1 + min(len(plan.actions), 100)
+    assert ("more steps: print the plan" in "".join(table.itertext())) is more
+
+
 @pytest.mark.parametrize("duration", [-1.0, float("nan")])
 def test_no_time_is_negative(duration: float) -> None:
     with pytest.raises(ValueError, match="send must take no negative time, got"):

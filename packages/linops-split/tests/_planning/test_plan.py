@@ -3,6 +3,7 @@
 C coils, M rows, N columns, K samples.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -349,3 +350,12 @@ def test_numpy_integers_are_integers() -> None:
     assert (
         type(plan_batches(matrix(), memory, max_tiles=torch.ones(1).int().numpy()[0]).budget) is int
     )
+
+
+def test_a_plan_is_a_table_of_what_is_cut() -> None:
+    A = Dense(torch.randn(8, 64), ("C", "N"), ("N",), ("C",))
+    plan = plan_batches(A, 2**20, dtype=torch.float32)
+    assert f'<div style="padding:2px 10px">{plan}</div>' in plan._repr_html_()
+    cut = dataclasses.replace(plan, batch_sizes={ND("C"): 2}, counts={ND("C"): 4})
+    texts = re.findall("<td[^>]*>([^<]*)</td>", cut._repr_html_())
+    assert texts == ["C", "4", "2"]

@@ -11,6 +11,7 @@ from ._errors import CheckpointError as CheckpointError
 from ._errors import MoveError as MoveError
 from ._errors import NonLeafError as NonLeafError
 from ._errors import StorageError as StorageError
+from ._reports._html import html_table as html_table
 from ._reports._report import MemoryReport as MemoryReport
 from ._reports._report import MemReporter as MemReporter
 from ._views._address import same_storage as same_storage
@@ -42,6 +43,7 @@ __all__ = [
     "View",
     "footprint",
     "has_internal_overlap",
+    "html_table",
     "memory_aware_deepcopy",
     "memory_aware_to",
     "overlapping_pairs",

@@ -30,3 +30,9 @@ def slices_text(pieces: Iterable[slice]) -> str:
     """Return slices as they are written in an index: ``[0:2, :]``."""
     texts = [":" if p == slice(None) else f"{p.start}:{p.stop}" for p in pieces]
     return f"[{', '.join(texts)}]"
+
+
+def dims_text(dims: Iterable[object], sizes: Iterable[int | None]) -> str:
+    """Return names of dimensions with the sizes that are known: ``C 8, Nx``."""
+    pairs = zip(dims, sizes, strict=True)
+    return ", ".join(str(dim) if size is None else f"{dim} {size}" for dim, size in pairs)

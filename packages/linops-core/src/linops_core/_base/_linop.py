@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar, TypeVar
 
@@ -11,18 +11,19 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from nameddim import NamedDimension, NamedShape
+from memmap import html_table
+from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .. import config
 from .._kernels._tracing import built, constant_when_compiled, may_be_remembered
 from ._arithmetic import Arithmetic
 from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
-from ._description import tensor_text
+from ._description import dims_text, tensor_text
 from ._inheritance import forget_what_no_longer_holds
 from ._late_hooks import is_hooked
 from ._rules import rules
-from ._sides import Side, with_dims_in_front
+from ._sides import SIDES, Side, dims_of, with_dims_in_front
 from ._tile import SplitError, Window
 from ._totals import Totals
 
@@ -409,6 +410,19 @@ class NamedLinop(Arithmetic, Conversions):
         line = "  ".join(text for text in (self.signature, self.extra_repr()) if text)
         below = [f"  {part_line}" for part in parts for part_line in repr(part).splitlines()]
         return "\n".join([line, *below])
+
+    def _repr_html_(self) -> str:
+        """Return the tree as a table for notebooks, with the sizes and roles that are known."""
+        known = [(dim, self.role(dim)) for dim in sorted(self.dims) if not is_wildcard(dim)]
+        roles = ", ".join(f"{dim} {role}" for dim, role in known if role is not None)
+        return html_table(["operator", "input", "output", "weights"], self._rows(0), roles)
+
+    def _rows(self, depth: int) -> Iterator[list[str]]:
+        sides = [dims_text(dims_of(self._shape, side), self.sizes(side)) for side in SIDES]
+        yield ["  " * depth + self.name, *sides, self.extra_repr()]
+        for part in self._modules.values():
+            if isinstance(part, NamedLinop):
+                yield from part._rows(depth + 1)
 
     # Slices
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 import torch
 
 from linops_core import Window
+from memmap import html_table
+
+_MAX_ROWS = 100
+"""Of a plan in a notebook: those of large plans would make it slow."""
 
 
 class Kind(StrEnum):
@@ -75,15 +80,28 @@ class Plan:
         """Return a line for each action."""
         return "\n".join(self._lines())
 
+    def _repr_html_(self) -> str:
+        columns = ["step", "what", "tile", "device", "part", "after"]
+        rows = [*islice(self._rows(), _MAX_ROWS)]
+        more = len(self.actions) - len(rows)
+        caption = self._title() + f" ({more} more steps: print the plan)" * (more > 0)
+        return html_table(columns, rows, caption, ("step", "tile"))
+
     def _lines(self) -> Iterator[str]:
+        yield self._title()
+        for number, kind, tile, device, part, after in self._rows():
+            line = f"{number:>4}  {kind:8} tile {tile:<4} {device:8} {part}"
+            yield line + (f"  after {after}" if after else "")
+
+    def _title(self) -> str:
         devices = sorted({str(action.device) for action in self.actions})
         tiles = len({a.tile for a in self.actions if a.kind is Kind.COMPUTE})
-        yield f"{tiles} tiles on {', '.join(devices)}; input and output on {self.base}"
+        return f"{tiles} tiles on {', '.join(devices)}; input and output on {self.base}"
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str, str, str]]:
         for number, action in enumerate(self.actions):
             of = "y" if action.kind in (Kind.COLLECT, Kind.ADD) else "x"
             window = ", ".join(f"{d} {p.start}:{p.stop}" for d, p in action.window.items())
             after = ", ".join(map(str, action.after))
-            yield (
-                f"{number:4}  {action.kind:8} tile {action.tile:<4} {action.device!s:8} "
-                f"{of}[{window or 'all'}]" + (f"  after {after}" if after else "")
-            )
+            part = f"{of}[{window or 'all'}]"
+            yield str(number), str(action.kind), str(action.tile), str(action.device), part, after

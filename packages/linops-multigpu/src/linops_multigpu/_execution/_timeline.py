@@ -64,7 +64,8 @@ class Timeline:
         size = f'width="{_LEFT + _WIDTH + 10}" height="{_TOP + _ROW * len(rows) + 10}"'
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
-            'font-family="sans-serif" font-size="11">'
+            'font-family="sans-serif" font-size="11">',
+            '<rect width="100%" height="100%" fill="white"/>',
         ]
         kinds = dict.fromkeys(span.kind for span in self.spans)
         colours = dict(zip(kinds, cycle(_COLOURS), strict=False))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop, SplitError
+from memmap import html_table
 from nameddim import NamedDimension
 
 from .._slices import Sizes, slices_along
@@ -43,6 +44,14 @@ class BatchPlan:
     def n_tiles(self) -> int:
         """The number of tiles."""
         return prod(self.counts.values())
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [str(dim), str(self.counts[dim]), str(length)]
+            for dim, length in self.batch_sizes.items()
+        ]
+        columns = ["dimension", "tiles", "length"]
+        return html_table(columns, rows, str(self), ("tiles", "length"))
 
     def __str__(self) -> str:
         """Return what was chosen and why."""

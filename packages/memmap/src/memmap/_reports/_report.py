@@ -11,9 +11,10 @@ import torch
 from .._views._arrays import Array
 from .._views._view import View
 from ._checkpoint import read_checkpoint
+from ._html import html_table
 from ._numbers import Entries, Numbers, StorageReport, entries_of, storages_of, total
 from ._picture import picture
-from ._table import table
+from ._table import COLUMNS, notes_of, rows_of, table
 
 
 class MemoryReport:
@@ -141,6 +142,10 @@ class MemoryReport:
 
     def __str__(self) -> str:
         return table(self.storages, self.devices, self.unplaced)
+
+    def _repr_html_(self) -> str:
+        caption = "; ".join(notes_of(self.storages, self.unplaced))
+        return html_table(COLUMNS, rows_of(self.storages, self.devices), caption, Numbers._fields)
 
     def __repr__(self) -> str:
         return f"MemoryReport({len(self.storages)} storages, {self.totals})"

@@ -8,6 +8,8 @@ from ._numbers import Numbers, StorageReport, TensorNumbers
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MAX_PARTNERS = 3
+# What is of any length comes last, so that the numbers stay in 80 columns.
+COLUMNS = (*Numbers._fields, "tensor")
 
 
 def human(nbytes: int) -> str:
@@ -32,8 +34,18 @@ def table(
     storages: Sequence[StorageReport], devices: dict[str, Numbers], unplaced: Sequence[str]
 ) -> str:
     """Report as lines of aligned columns; a storage with one tensor takes one line."""
-    # What is of any length comes last, so that the numbers stay in 80 columns.
-    rows = [[*Numbers._fields, "tensor"]]
+    rows = [[*COLUMNS], *rows_of(storages, devices)]
+    *columns, _ = zip(*rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    lines = [
+        "  ".join([*map(str.rjust, numbers, widths), printable(text)]) for *numbers, text in rows
+    ]
+    return "\n".join([*lines, *notes_of(storages, unplaced)])
+
+
+def rows_of(storages: Sequence[StorageReport], devices: dict[str, Numbers]) -> list[list[str]]:
+    """Texts of each row: of storages, of the tensors in them, and of the totals."""
+    rows = []
     for storage in storages:
         if len(storage.tensors) == 1:
             rows.append(_row(storage.numbers, _described(storage.tensors[0])))
@@ -42,15 +54,13 @@ def table(
             rows.append(_row(storage.numbers, heading))
             rows += [_row(tensor, "  " + _described(tensor)) for tensor in storage.tensors]
     rows += [_row(numbers, f"total on {device}") for device, numbers in devices.items()]
-    *columns, _ = zip(*rows, strict=True)
-    widths = [max(map(len, column)) for column in columns]
-    lines = [
-        "  ".join([*map(str.rjust, numbers, widths), printable(text)]) for *numbers, text in rows
-    ]
-    lines += [f"{printable(name)}: memory unknown, not counted" for name in unplaced]
-    if not storages and not unplaced:
-        lines.append("no tensors")
-    return "\n".join(lines)
+    return rows
+
+
+def notes_of(storages: Sequence[StorageReport], unplaced: Sequence[str]) -> list[str]:
+    """Lines on what is in no row."""
+    notes = [f"{printable(name)}: memory unknown, not counted" for name in unplaced]
+    return notes if storages or unplaced else ["no tensors"]
 
 
 def _row(numbers: Numbers | TensorNumbers, text: str) -> list[str]:
