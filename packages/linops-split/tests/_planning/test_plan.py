@@ -359,3 +359,4 @@ def test_a_plan_is_a_table_of_what_is_cut() -> None:
     cut = dataclasses.replace(plan, batch_sizes={ND("C"): 2}, counts={ND("C"): 4})
     texts = re.findall("<td[^>]*>([^<]*)</td>", cut._repr_html_())
     assert texts == ["C", "4", "2"]
+    assert batch_linop(A, {"C": 4})._repr_html_().count("<tr>") == 4

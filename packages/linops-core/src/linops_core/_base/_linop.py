@@ -415,14 +415,14 @@ class NamedLinop(Arithmetic, Conversions):
         """Return the tree as a table for notebooks, with the sizes and roles that are known."""
         known = [(dim, self.role(dim)) for dim in sorted(self.dims) if not is_wildcard(dim)]
         roles = ", ".join(f"{dim} {role}" for dim, role in known if role is not None)
-        return html_table(["operator", "input", "output", "weights"], self._rows(0), roles)
+        return html_table(["operator", "input", "output", "weights"], self._html_rows(0), roles)
 
-    def _rows(self, depth: int) -> Iterator[list[str]]:
+    def _html_rows(self, depth: int) -> Iterator[list[str]]:
         sides = [dims_text(dims_of(self._shape, side), self.sizes(side)) for side in SIDES]
         yield ["  " * depth + self.name, *sides, self.extra_repr()]
         for part in self._modules.values():
             if isinstance(part, NamedLinop):
-                yield from part._rows(depth + 1)
+                yield from part._html_rows(depth + 1)
 
     # Slices
 

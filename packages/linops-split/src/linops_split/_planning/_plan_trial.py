@@ -105,7 +105,7 @@ class Trial:
 
     def _fresh(self, batch_sizes: Mapping[NamedDimension, int]) -> NamedLinop:
         """Return the operator in tiles, with nothing kept of other calls: the first one counts."""
-        fresh = self._linop.with_weights(self._of_no_data)
+        fresh = self._without_data.of(self._linop)
         return batch_linop(fresh, batch_sizes, sizes=self._sizes)
 
 
