@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from linops_core import (
     DCT,
@@ -334,6 +334,16 @@ def test_ranks_without_work_call_dimensions_as_others_do(ranks: Ranked) -> None:
             torch.testing.assert_close(normal.full_output(normal(B.local_input(x))), wanted)
 
     ranks.run(program)
+
+
+def test_a_normal_is_cut_alike_in_input_and_output(two: Ranked) -> None:
+    A = sense(MAPS, MASK).N
+
+    def program(rank: int) -> None:
+        B = distribute_linop(A, two.mesh(r=2), {"Nz": "r"})
+        assert B.input_placements == B.output_placements == (Shard(2),)
+
+    two.run(program)
 
 
 def test_a_normal_that_is_summed_is_cut_in_its_input_alone(two: Ranked) -> None:
