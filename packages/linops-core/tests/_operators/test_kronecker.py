@@ -3,13 +3,11 @@
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT, Dense, Diagonal, Identity, Kronecker, NamedLinop, Role
+from linops_core import FFT, Dense, Identity, Kronecker, NamedLinop, Role, SimpleLinop
 from linops_core.testing import BaseNamedLinopTests
-from linops_core.testing.strategies import Known, Spaces, check
-from linops_core.testing.strategies._known import named
+from linops_core.testing.strategies import Known, check, kronecker_products
 
 
 def values(*lengths: int, seed: int = 0) -> Tensor:
@@ -22,15 +20,9 @@ def matrix(n_rows: int, n_columns: int, o: str, i: str, seed: int = 0) -> Dense:
     return Dense(weight, (o, i), ("...", i), ("...", o))
 
 
-@given(st.tuples(*[st.integers(1, 3)] * 4), st.integers(0, 2**16))
-def test_the_matrix_is_the_product_whole_and_in_tiles(
-    lengths: tuple[int, int, int, int], seed: int
-) -> None:
-    m, n, p, q = lengths
-    A, B = matrix(m, n, "M", "N", seed), matrix(p, q, "P", "Q", seed + 1)
-    where = Spaces(("N", "Q"), ("M", "P"), {"M": m, "N": n, "P": p, "Q": q})
-    product = torch.kron(A.weight.detach(), B.weight.detach())
-    check(named(Known(Kronecker(A, B), product, where)))
+@given(kronecker_products())
+def test_the_matrix_is_the_product_whole_and_in_tiles(known: Known) -> None:
+    check(known)
 
 
 def test_it_is_cut_where_its_operands_are() -> None:
@@ -50,7 +42,7 @@ def test_the_normal_of_unitary_operands_is_the_identity() -> None:
 def test_operands_without_a_batch_or_with_common_names_are_refused() -> None:
     A = matrix(2, 3, "M", "N")
     with pytest.raises(ValueError, match=r"Kronecker: an operand must have a leading '...' that"):
-        Kronecker(A, Diagonal(values(2), ("K",)))
+        Kronecker(A, SimpleLinop(torch.neg, torch.neg, ishape=("K",)))
     with pytest.raises(ValueError, match=r"no dimension in common, got M in Dense .*; rename one"):
         Kronecker(A, matrix(2, 2, "M", "K"))
     with pytest.raises(TypeError, match=r"Kronecker: operands must be NamedLinops, got"):

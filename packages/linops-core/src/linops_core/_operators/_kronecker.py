@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nameddim import ELLIPSES, NamedDimension
+from nameddim import ELLIPSES, ND, NamedDimension
 
 from .._algebra._chain import Chain
 from .._algebra._same_space import check_operands
@@ -21,7 +21,8 @@ class Kronecker(Chain):
     ----------
     A, B : NamedLinop
         With a leading ``...`` in input and output, which stands for a batch: the same operator for
-        any number of vectors. They have no dimension in common.
+        any number of vectors. One that names all its dimensions gets it, where its class knows
+        how. They have no dimension in common.
     name : str, optional
 
     Raises
@@ -29,7 +30,8 @@ class Kronecker(Chain):
     TypeError
         If one is no operator.
     ValueError
-        If one has no leading ``...`` that is a batch, or both have a dimension of one name.
+        If one has and gets no leading ``...`` that is a batch, or both have a dimension of one
+        name.
 
     References
     ----------
@@ -40,8 +42,8 @@ class Kronecker(Chain):
     --------
     >>> import torch
     >>> from linops_core import Dense
-    >>> A = Dense(torch.tensor([[1.0, 1.0]]), ("P", "Nx"), ("...", "Nx"), ("...", "P"))
-    >>> B = Dense(torch.tensor([[1.0, 10.0]]), ("Q", "Ny"), ("...", "Ny"), ("...", "Q"))
+    >>> A = Dense(torch.tensor([[1.0, 1.0]]), ("P", "Nx"))
+    >>> B = Dense(torch.tensor([[1.0, 10.0]]), ("Q", "Ny"))
     >>> K = Kronecker(A, B)
     >>> K.shape
     (..., Nx, Ny) -> (..., P, Q)
@@ -51,6 +53,7 @@ class Kronecker(Chain):
 
     def __init__(self, A: NamedLinop, B: NamedLinop, name: str | None = None) -> None:
         check_operands("Kronecker", (A, B))
+        A, B = _with_batch(A), _with_batch(B)
         for linop in (A, B):
             is_batch = linop.ishape[:1] == linop.oshape[:1] == (ELLIPSES,)
             if not is_batch or (0, 0) not in linop.linked_positions():
@@ -71,6 +74,13 @@ class Kronecker(Chain):
         super().__init__(
             inner, _swapped(here, there), outer, _swapped(there, A.oshape[1:]), name=name
         )
+
+
+def _with_batch(linop: NamedLinop) -> NamedLinop:
+    """Return the operator for any batch in front, or itself where its class does not say how."""
+    if ELLIPSES in linop.ishape:
+        return linop
+    return linop.fitted_to((ND(ELLIPSES), *linop.ishape)) or linop
 
 
 def _swapped(first: tuple[NamedDimension, ...], then: tuple[NamedDimension, ...]) -> Rearrange:

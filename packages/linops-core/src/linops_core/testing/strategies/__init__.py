@@ -21,6 +21,7 @@ from ._matrices import dense_operators as dense_operators
 from ._matrices import diagonal_powers as diagonal_powers
 from ._matrices import diagonals as diagonals
 from ._matrices import identities as identities
+from ._matrices import kronecker_products as kronecker_products
 from ._matrices import opaque_operators as opaque_operators
 from ._matrices import plain_functions as plain_functions
 from ._matrices import real_parts as real_parts
@@ -61,6 +62,7 @@ __all__ = [
     "half_spectra",
     "identities",
     "interpolations",
+    "kronecker_products",
     "leaves",
     "opaque_operators",
     "picks",

@@ -18,6 +18,7 @@ from ._spaces import Spaces
 
 LEAVES: tuple[Leaf, ...] = (
     _matrices.dense_operators,
+    _matrices.kronecker_products,
     _matrices.diagonals,
     _matrices.diagonal_powers,
     _grid_operators.transforms,

@@ -6,6 +6,7 @@ import cmath
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import product as product_of
 
 import torch
 from hypothesis import strategies as st
@@ -13,10 +14,21 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from ... import AsComplex, Dense, Diagonal, Identity, ImagPart, RealPart, Scalar, SimpleLinop, Zero
+from ... import (
+    AsComplex,
+    Dense,
+    Diagonal,
+    Identity,
+    ImagPart,
+    Kronecker,
+    RealPart,
+    Scalar,
+    SimpleLinop,
+    Zero,
+)
 from ..._base._linop import NamedLinop
 from .._real_matrices import real_matrix
-from ._known import Known, between, complex_values, leaf, matrix_of, matrix_of_ones, tensors
+from ._known import Known, between, complex_values, leaf, matrix_of, matrix_of_ones, named, tensors
 from ._spaces import Index, Spaces, hidden, same_space
 
 
@@ -122,6 +134,34 @@ def dense_operators(draw: st.DrawFn, where: Spaces) -> Known:
         return along(weight, dims, {**i, **o}, broadcast)
 
     return Known(linop, matrix_of(entry, where), where)
+
+
+def kronecker_sides(where: Spaces) -> list[tuple[Spaces, Spaces]]:
+    """Return the ways to divide spaces into those of two operands without a common dimension."""
+    found = []
+    for n_here, n_there in product_of(range(len(where.ishape) + 1), range(len(where.oshape) + 1)):
+        first = Spaces(where.ishape[:n_here], where.oshape[:n_there], where.sizes)
+        second = Spaces(where.ishape[n_here:], where.oshape[n_there:], where.sizes)
+        dims = [{*part.ishape, *part.oshape} for part in (first, second)]
+        if all(dims) and not dims[0] & dims[1] and not first.both and not second.both:
+            found.append((first, second))
+    return found
+
+
+@leaf(kronecker_sides)
+def kronecker_products(draw: st.DrawFn, sides: tuple[Spaces, Spaces]) -> Known:
+    """Kronecker of two matrices, with a leading ``...`` or without."""
+    operands, matrices = [], []
+    for part in sides:
+        weight = draw(tensors(part.lengths((*part.oshape, *part.ishape))))
+        run = draw(st.sampled_from([(), ("...",)]))
+        dims = (*part.oshape, *part.ishape)
+        operands.append(Dense(weight, dims, (*run, *part.ishape), (*run, *part.oshape)))
+        matrix = weight.reshape(math.prod(part.lengths(part.oshape)), -1)
+        matrices.append(matrix.to(torch.complex128))
+    first, second = sides
+    where = Spaces((*first.ishape, *second.ishape), (*first.oshape, *second.oshape), first.sizes)
+    return named(Known(Kronecker(*operands), torch.kron(*matrices), where))
 
 
 def product(matrix: Tensor, lengths: Sequence[int], x: Tensor) -> Tensor:
