@@ -62,6 +62,12 @@ def why_not_neighbours(before: NamedLinop, after: NamedLinop) -> str:
 
 def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     returned, expected = _named(before.oshape), _named(after.ishape)
+    given = {*after.oshape} - {*after.ishape}
+    if _is_free(after) and (twice := [dim for dim in returned if dim in given]):
+        return (
+            f"{after.name} would give ({_text(twice)}) to a dimension of its output, which "
+            f"{before.name} has already: give another name by to=."
+        )
     turned = (after, before.oshape, after.oshape), (before, before.ishape, after.ishape)
     for linop, here, there in turned:
         if {*_named(here)} & {*_named(there)} and iscompatible(here, there):

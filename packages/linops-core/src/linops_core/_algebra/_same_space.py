@@ -13,6 +13,11 @@ from .._base._sides import dims_of
 from .._base._unused_names import UnusedNames
 from ._composite import Composite
 
+REMEDY = (
+    "if dimensions differ in their names alone, rename them, as by A.renamed({'N': 'M'}) or where "
+    "the operator is made; if in their order, put a Rearrange behind it"
+)
+
 
 def same_space(
     owner: str,
@@ -43,7 +48,7 @@ def same_space(
             ishape, oshape, fitted = _resolved(fitted)
     except ValueError as error:
         shapes = "; ".join(f"{linop.signature}" for linop in linops)
-        raise ValueError(f"{owner}: all must have one shape, got {shapes}: {error}") from error
+        raise ValueError(f"{owner}: all must have one shape, got {shapes}; {REMEDY}") from error
     shape = NamedShape(ishape, oshape)
     seams = (
         seam

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 import torch
@@ -61,3 +61,15 @@ def _fits(out: Tensor, weight: Tensor, x: Tensor) -> bool:
 
 def _is_integer(weight: Tensor | complex) -> bool:
     return weight.dtype in _INTEGERS if isinstance(weight, Tensor) else isinstance(weight, int)
+
+
+def refuse_half(owner: str, x: Tensor, sizes: Sequence[int], error: RuntimeError) -> None:
+    """Say which dtype a transform takes, where torch has none of x in half precision."""
+    is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
+    if not is_half or isinstance(error, torch.OutOfMemoryError):
+        return
+    raise TypeError(
+        f"{owner}: the dtype must be one that torch transforms on {x.device.type} "
+        f"for sizes {tuple(sizes)}, got {x.dtype}; convert the "
+        f"input by x.to({torch.complex64 if x.is_complex() else torch.float32})"
+    ) from error

@@ -261,10 +261,11 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
             sizes = [size - n for size, n in zip(sizes, more, strict=True)]
         pairs = [(size, size + n) for size, n in zip(sizes, more, strict=True)]
         if self.mode != "same" and any([min(pair) < 1 for pair in pairs]):
+            grid = [pair[self.mode == "full"] for pair in pairs]
+            side = "output" if self.mode == "full" else "grid"
             raise ValueError(
-                f"{self.name}: the grid must be at least as large as the kernel {tuple(taps)} in "
-                f"mode 'valid', and its output in mode 'full', got {self.mode!r} from "
-                f"{[n for n, _ in pairs]} to {[n for _, n in pairs]}"
+                f"{self.name}: the {side} in mode {self.mode!r} must be at least as large as the "
+                f"kernel, {tuple(taps)}, got {tuple(grid)}"
             )
         if self.padding_mode in ("reflect", "replicate"):
             kind: Extension = "reflect" if self.padding_mode == "reflect" else "replicate"

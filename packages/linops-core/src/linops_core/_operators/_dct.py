@@ -13,6 +13,7 @@ from .._algebra._identity import Identity
 from .._base._linop import NamedLinop
 from .._kernels._complex import as_parts
 from .._kernels._cosine_transform import cosine_transform, inverse_cosine_transform
+from .._kernels._dtype import refuse_half
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator
 
@@ -65,12 +66,20 @@ class DCT(GridOperator[AxisMap]):
     @staticmethod
     def fn(linop: DCT, x: Tensor, /) -> Tensor:
         """Return the transform of x."""
-        return _along(cosine_transform, x, linop._places[0])
+        return linop._transformed(cosine_transform, x)
 
     @staticmethod
     def adj_fn(linop: DCT, x: Tensor, /) -> Tensor:
         """Return the inverse transform of x."""
-        return _along(inverse_cosine_transform, x, linop._places[0])
+        return linop._transformed(inverse_cosine_transform, x)
+
+    def _transformed(self, transform: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        axes = self._places[0]
+        try:
+            return _along(transform, x, axes)
+        except RuntimeError as error:
+            refuse_half(self.signature, x, [x.shape[axis] for axis in axes], error)
+            raise
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""

@@ -180,8 +180,9 @@ class Diagonal(SliceableLinop):
             negative and a weight is zero. That is also raised by a call once the weights are such;
             under compilers and transforms of ``torch.func`` the result is NaN or infinite instead.
         """
-        is_count = isinstance(exponent, Integral) and int(exponent) >= 0
-        if is_count or not isinstance(exponent, Real):
+        is_number = self.weight.is_floating_point() or self.weight.is_complex()
+        count = int(exponent) if isinstance(exponent, Integral) else -1
+        if not isinstance(exponent, Real) or count in (0, 1) or (count > 1 and not is_number):
             return super().__pow__(exponent)  # which refuses what is none
         if not math.isfinite(exponent):
             raise ValueError(f"{self.signature}: the exponent must be finite, got {exponent}")

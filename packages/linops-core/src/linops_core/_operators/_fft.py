@@ -16,7 +16,7 @@ from .._algebra._normal_of import normal_of
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import Role
-from .._kernels._dtype import multiplied
+from .._kernels._dtype import multiplied, refuse_half
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator
 
@@ -137,14 +137,8 @@ class FFT(GridOperator[AxisMap]):
         try:
             y = transform(shifted, dim=axes, norm=norm)
         except RuntimeError as error:
-            is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
-            if not is_half or isinstance(error, torch.OutOfMemoryError):
-                raise
-            raise TypeError(
-                f"{self.signature}: the dtype must be one that torch transforms on {x.device.type} "
-                f"for sizes {tuple(x.shape[axis] for axis in axes)}, got {x.dtype}; convert the "
-                f"input by x.to({torch.complex64 if x.is_complex() else torch.float32})"
-            ) from error
+            refuse_half(self.signature, x, [x.shape[axis] for axis in axes], error)
+            raise
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 

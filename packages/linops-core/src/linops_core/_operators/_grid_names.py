@@ -66,6 +66,11 @@ class GridNames(NamedTuple):
             If ``dims`` are not different named dimensions of the input, as many as there must be,
             ``to`` are not, or a name of ``to`` is that of a dimension that stays.
         """
+        if isinstance(dims, int):
+            raise TypeError(
+                f"{owner}: dims must be the names of the dimensions that it acts on, as in "
+                f'dims=("Nx", "Ny"), got {dims!r}'
+            )
         grid = as_dims(dims)
         names = as_dims((ELLIPSES, *grid) if shape is None else shape)
         named = {dim for dim in names if not is_wildcard(dim)}

@@ -14,6 +14,7 @@ from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size
 from .._kernels._complex import as_complex, real_part
+from .._kernels._dtype import refuse_half
 from .._kernels._half_spectrum import normal_of_half, real_signal
 from ._fft import ADJOINT_NORM
 from ._grid_names import Dims, GridNames
@@ -123,7 +124,11 @@ class RealFFT(GridOperator[WholeAxis]):
         if not x.numel():  # an empty batch, which not every library of transforms accepts
             return as_complex(x.narrow(axes[-1], 0, linop.n_points // 2 + 1))
         x = torch.fft.ifftshift(x, dim=axes) if linop.centered else x
-        y: Tensor = torch.fft.rfftn(x, dim=axes, norm=linop.norm)
+        try:
+            y: Tensor = torch.fft.rfftn(x, dim=axes, norm=linop.norm)
+        except RuntimeError as error:
+            refuse_half(linop.signature, x, [x.shape[axis] for axis in axes], error)
+            raise
         others = axes[:-1] if linop.centered else ()
         centred: Tensor = torch.fft.fftshift(y, dim=others) if others else y
         return centred
@@ -135,10 +140,14 @@ class RealFFT(GridOperator[WholeAxis]):
         (*others, last), y = axes, as_complex(x)
         if not y.numel():
             return y.real.index_select(last, torch.zeros(n, dtype=torch.long, device=y.device))
-        if others:
-            y = torch.fft.ifftshift(y, dim=others) if linop.centered else y
-            y = torch.fft.ifftn(y, dim=others, norm=norm)
-        signal = real_signal(y.movedim(last, -1), n, norm).movedim(-1, last)
+        try:
+            if others:
+                y = torch.fft.ifftshift(y, dim=others) if linop.centered else y
+                y = torch.fft.ifftn(y, dim=others, norm=norm)
+            signal = real_signal(y.movedim(last, -1), n, norm).movedim(-1, last)
+        except RuntimeError as error:
+            refuse_half(linop.signature, x, [x.shape[axis] for axis in axes], error)
+            raise
         centred: Tensor = torch.fft.fftshift(signal, dim=axes) if linop.centered else signal
         return centred
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from ..._algebra._add import Add
-from ..._algebra._same_space import check_operands, common_shape, same_space
+from ..._algebra._same_space import REMEDY, check_operands, common_shape, same_space
 from ..._base._linop import NamedLinop
 from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import per_axis
@@ -93,7 +93,7 @@ def sharing(owner: str, linops: Sequence[NamedLinop], side: Side) -> list[NamedL
     except ValueError as error:
         shapes = "; ".join(linop.signature for linop in linops)
         raise ValueError(
-            f"{owner}: all operands must have one {side}, got {shapes}: {error}"
+            f"{owner}: all operands must have one {side}, got {shapes}; {REMEDY}"
         ) from error
 
 

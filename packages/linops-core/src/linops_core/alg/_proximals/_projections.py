@@ -12,8 +12,7 @@ from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
 from .._shared._space import Space
 from .._shared._vectors import BatchedVectors
-from ._proximal import Proximal, ProximalMap, axes_of, checked_axes
-from ._quadratics import no_penalty
+from ._proximal import Proximal, ProximalMap, axes_of, check_argument, checked_axes
 
 
 def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
@@ -93,10 +92,11 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
     """
     radius = checked_number("l1_ball", "radius", radius, may_be_inf=True)
     dims = checked_axes("l1_ball", dim)
-    if radius == math.inf:
-        return no_penalty()
 
     def proximal(z: Tensor, step: float) -> Tensor:
+        check_argument("l1_ball", z)
+        if radius == math.inf or not z.numel():
+            return z
         wide = widened(z)
         size = wide.abs()
         axes = axes_of("l1_ball", dims, size)
@@ -126,8 +126,15 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
     def proximal(z: Tensor, step: float) -> Tensor:
         if z.is_complex():
             raise TypeError(f"simplex: x must be real, got {z.dtype}")
+        check_argument("simplex", z)
         wide = widened(z)
         axes = axes_of("simplex", dims, wide)
+        if not all(z.shape[axis] for axis in axes):
+            raise ValueError(
+                f"simplex: x must have entries to add up to {total}, got shape {tuple(z.shape)}"
+            )
+        if not z.numel():
+            return z
         return narrowed(_above_level(wide, total, axes), z.dtype)
 
     return ProximalMap(proximal, dims)

@@ -214,9 +214,15 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
         raise ValueError(f"{owner}: dim must be two axes, of rows and of columns, got {dim!r}")
 
     def proximal(z: Tensor, step: float) -> Tensor:
+        check_argument(owner, z)
         wide = widened(z)
         axes = axes_of(owner, dims, wide)
-        U, S, Vh = torch.linalg.svd(wide.movedim(axes, (-2, -1)), full_matrices=False)
+        try:
+            U, S, Vh = torch.linalg.svd(wide.movedim(axes, (-2, -1)), full_matrices=False)
+        except RuntimeError as error:
+            if z.isfinite().all():
+                raise
+            raise ArithmeticError(f"{owner}: x must be finite, got NaN or infinity") from error
         shrunk = (U * (S - step * weight).clamp(min=0).unsqueeze(-2)) @ Vh
         return narrowed(shrunk.movedim((-2, -1), axes), z.dtype)
 

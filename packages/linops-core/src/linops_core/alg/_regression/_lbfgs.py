@@ -86,6 +86,11 @@ def lbfgs(
                 raise ValueError(
                     f"{_NAME}: function must return a real tensor without dimensions, got {found}"
                 )
+            if not loss.requires_grad:
+                raise ValueError(
+                    f"{_NAME}: function must compute its result from x by what autograd follows, "
+                    "got one without a gradient; leave out detach, item, no_grad and NumPy"
+                )
             torch.autograd.backward(loss, inputs=[x])
         return loss.detach()
 

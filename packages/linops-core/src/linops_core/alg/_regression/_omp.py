@@ -93,6 +93,9 @@ class Pursuit:
         self.residual = y
         self.correlation = A.adjoint(y)
         if norms is not None:
+            check_vector(_NAME, "column_norms", norms)
+            if norms.is_complex():
+                raise TypeError(f"{_NAME}: column_norms must be real, got {norms.dtype}")
             if norms.shape != self.correlation.shape or not bool((norms >= 0).all()):
                 raise ValueError(
                     f"{_NAME}: column_norms must be at least 0 and of the shape of x, "

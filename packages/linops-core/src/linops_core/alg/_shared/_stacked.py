@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import TypeAlias, TypeVar, cast
 
@@ -77,13 +77,24 @@ class StackedOperators(nn.Module):
 
     def adjoint(self, y: Tensor) -> Tensor:
         """Return the sum of what the adjoints return."""
-        return _sum(back(part) for back, part in zip(self.adjoints, self.split(y), strict=True))
+        parts = zip(self.adjoints, self.split(y), strict=True)
+        return self._sum([back(part) for back, part in parts], "the adjoint")
 
     def normal(self, x: Tensor) -> Tensor:
         """Return the sum of the normals, each in closed form where it has one."""
         if self.linops is None:
             return self.adjoint(self.forward(x))
-        return _sum(A.N(x) for A in self.linops)
+        return self._sum([A.N(x) for A in self.linops], "the normal")
+
+    def _sum(self, images: Sequence[Tensor], what: str) -> Tensor:
+        for number, image in enumerate(images):
+            if image.shape != images[0].shape:
+                raise ValueError(
+                    f"{self.owner}: the operators in {self.name} must have one input, got one of "
+                    f"shape {tuple(images[0].shape)} from {what} of {self.name}[0] and "
+                    f"{tuple(image.shape)} from that of {self.name}[{number}]"
+                )
+        return reduce(torch.add, images)
 
     def joined(self, images: Sequence[Tensor]) -> Tensor:
         """Return one vector of an output of each, and keep their shapes."""
@@ -102,10 +113,6 @@ class StackedOperators(nn.Module):
         assert self.shapes is not None  # a solver has applied it, or was given right-hand sides
         parts = y.split([shape.numel() for shape in self.shapes])
         return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
-
-
-def _sum(images: Iterable[Tensor]) -> Tensor:
-    return reduce(torch.add, images)
 
 
 def stacked(

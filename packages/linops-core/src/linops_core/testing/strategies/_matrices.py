@@ -161,7 +161,7 @@ def kronecker_products(draw: st.DrawFn, sides: tuple[Spaces, Spaces]) -> Known:
         matrices.append(matrix.to(torch.complex128))
     first, second = sides
     where = Spaces((*first.ishape, *second.ishape), (*first.oshape, *second.oshape), first.sizes)
-    return named(Known(Kronecker(*operands), torch.kron(*matrices), where))
+    return named(Known(Kronecker(operands[0], operands[1]), torch.kron(*matrices), where))
 
 
 def product(matrix: Tensor, lengths: Sequence[int], x: Tensor) -> Tensor:
