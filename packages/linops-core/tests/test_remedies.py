@@ -54,7 +54,7 @@ def matrix(m: int, n: int, o: str = "M", i: str = "N") -> NamedLinop:
         (
             lambda: Convolution(torch.ones(5), dims=("N",), mode="valid")(torch.ones(3)),
             ValueError,
-            r"the grid in mode 'valid' must be at least as large as the kernel, \(5,\), got \(3,\)",
+            r"the grid must be at least as large as the kernel \(5,\) in mode 'valid', got \(3,\)",
         ),
         (
             lambda: FFT(dims=("N",), to=("C",)) @ MAPS,

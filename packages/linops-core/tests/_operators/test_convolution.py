@@ -363,11 +363,9 @@ def test_a_grid_that_does_not_fit_the_mode_is_refused() -> None:
     A = Convolution(torch.ones(3), mode="valid")
     with pytest.raises(ValueError, match=r"at least as large as the kernel \(3,\) in mode 'valid'"):
         A(torch.ones(2))
-    with pytest.raises(
-        ValueError, match=r"Convolution: the grid must .* got 'valid' from \[2\] to"
-    ):
+    with pytest.raises(ValueError, match=r"Convolution: the grid must .* 'valid', got \(2,\)"):
         Convolution(torch.ones(3), mode="valid", grid_size=[2])
-    with pytest.raises(ValueError, match=r"output in mode 'full', got 'full' from \[0\] to \[2\]"):
+    with pytest.raises(ValueError, match=r"the output must .* in mode 'full', got \(2,\)"):
         Convolution(torch.ones(3), mode="full").H(torch.ones(2))
 
 

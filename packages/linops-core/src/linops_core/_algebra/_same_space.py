@@ -48,7 +48,10 @@ def same_space(
             ishape, oshape, fitted = _resolved(fitted)
     except ValueError as error:
         shapes = "; ".join(f"{linop.signature}" for linop in linops)
-        raise ValueError(f"{owner}: all must have one shape, got {shapes}; {REMEDY}") from error
+        why = str(error).removeprefix("max_shape: ")
+        raise ValueError(
+            f"{owner}: all must have one shape, got {shapes}: {why}; {REMEDY}"
+        ) from error
     shape = NamedShape(ishape, oshape)
     seams = (
         seam

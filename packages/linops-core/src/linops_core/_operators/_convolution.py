@@ -264,8 +264,8 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
             grid = [pair[self.mode == "full"] for pair in pairs]
             side = "output" if self.mode == "full" else "grid"
             raise ValueError(
-                f"{self.name}: the {side} in mode {self.mode!r} must be at least as large as the "
-                f"kernel, {tuple(taps)}, got {tuple(grid)}"
+                f"{self.name}: the {side} must be at least as large as the kernel {tuple(taps)} in "
+                f"mode {self.mode!r}, got {tuple(grid)}"
             )
         if self.padding_mode in ("reflect", "replicate"):
             kind: Extension = "reflect" if self.padding_mode == "reflect" else "replicate"
