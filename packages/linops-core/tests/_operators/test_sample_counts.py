@@ -94,7 +94,7 @@ def test_kept_counts_are_those_of_the_indices_the_tile_and_the_dtype(data: st.Da
         dtype = {"float32": torch.float32, "complex128": torch.complex128}.get(step, torch.float64)
         cut = data.draw(st.integers(0, 2))
         if step == "write":
-            A.idx_1[cut] = 1
+            A.idx[1][cut] = 1
         elif step == "replace":
             A.idx_0 = torch.tensor([cut, 1, 1, cut])
         window = {ND(step): slice(cut, cut + 1)} if step in ("K", "Kx") else {}
