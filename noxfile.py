@@ -36,6 +36,7 @@ WITNESSES = [
     "finufft",
     "ismrmrd",
     "pylops",
+    "pyproximal",
     "pywavelets",
     "scikit-image",
 ]

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from linops_core.alg import (
     admm,
     box,
     conjugate,
+    douglas_rachford,
     fista,
     group_soft_threshold,
     huber,
@@ -23,8 +25,10 @@ from linops_core.alg import (
     no_penalty,
     nuclear_norm,
     pdhg,
+    proximal_gradient,
     simplex,
     soft_threshold,
+    split_bregman,
 )
 
 seeds = st.integers(0, 2**16)
@@ -416,3 +420,24 @@ def test_entries_may_be_large_against_their_sum(make: Any, large: float) -> None
     torch.testing.assert_close(found, torch.full((2, 4), 0.125))
     rows = make(1.0, dim=-1)(torch.full((2, 4), large), 1.0)
     torch.testing.assert_close(rows, torch.full((2, 4), 0.25))
+
+
+@pytest.mark.parametrize("proximal", [l0(), in_basis(FFT(1), l0())], ids=["l0", "in_basis"])
+def test_solvers_for_convex_functions_refuse_others_alone_and_in_a_list(proximal: Proximal) -> None:
+    A, y = Diagonal(torch.ones(2), ("N",)), torch.ones(2)
+    calls: list[tuple[str, Callable[[], Tensor]]] = [
+        (r"fista: the function of proximal must", lambda: fista(A, y, proximal)),
+        (r"admm: the function of proximal must", lambda: admm(A, y, proximal)),
+        (r"admm: the function of proximal\[0\]", lambda: admm(A, y, [proximal], [A])),
+        (r"admm: the function of proximal must", lambda: split_bregman(A, y, proximal)),
+        (r"admm: the function of proximal\[0\]", lambda: split_bregman(A, y, [proximal], [A])),
+        (r"pdhg: the function of proximal_f must", lambda: pdhg(A, proximal, no_penalty(), y)),
+        (r"pdhg: the function of proximal_f\[0\]", lambda: pdhg([A], [proximal], no_penalty(), y)),
+        (r"pdhg: the function of proximal_g must", lambda: pdhg(A, no_penalty(), proximal, y)),
+        (r"rachford: the .* proximal_f", lambda: douglas_rachford(proximal, no_penalty(), y)),
+        (r"rachford: the .* proximal_g", lambda: douglas_rachford(no_penalty(), proximal, y)),
+    ]
+    for message, call in calls:
+        with pytest.raises(ValueError, match=message + r".* be convex, got that of l0, .*gradient"):
+            call()
+    assert proximal_gradient(A, y, l0(0.1)).tolist() == [1.0, 1.0]

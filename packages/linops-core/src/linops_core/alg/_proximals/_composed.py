@@ -51,7 +51,9 @@ def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
 
     def of_space(space: Space) -> Proximal:
         _, back = spaces_of("in_basis", W, space)
-        inside = checked_proximal("in_basis", "proximal", proximal, torch.float32, back)
+        inside = checked_proximal(
+            "in_basis", "proximal", proximal, torch.float32, back, needs_convex=False
+        )
         return lambda z, step: W.H(inside(W(z), step))
 
     is_convex = not isinstance(proximal, ProximalMap) or proximal.is_convex

@@ -81,11 +81,18 @@ def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proxima
 
 
 def checked_proximal(
-    owner: str, name: str, proximal: Proximal, dtype: torch.dtype, space: Space | None = None
+    owner: str,
+    name: str,
+    proximal: Proximal,
+    dtype: torch.dtype,
+    space: Space | None = None,
+    *,
+    needs_convex: bool = True,
 ) -> Proximal:
     """Return a map for single precision where the dtype is half; refuse what is none of z and t.
 
-    Where vectors of the space are parts, the map is that for parts.
+    Where vectors of the space are parts, the map is that for parts. One whose function is known
+    not to be convex is refused, unless the caller says that it need not be.
     """
     check_callable(owner, name, proximal)
     # A factory of ours, or a user's with the same annotation, which was not called.
@@ -103,6 +110,11 @@ def checked_proximal(
         raise TypeError(f"{owner}: {wanted}, got {proximal!r}: {error}") from None
     except ValueError:
         pass  # it does not say what it takes
+    if needs_convex and isinstance(proximal, ProximalMap) and not proximal.is_convex:
+        raise ValueError(
+            f"{owner}: the function of {name} must be convex, got that of l0, with which the steps "
+            "need not converge; linops_core.alg.proximal_gradient takes it"
+        )
     return applied_in_half(owner, on_parts(owner, name, proximal, space or Space()), dtype, name)
 
 

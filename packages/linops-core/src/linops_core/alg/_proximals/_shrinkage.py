@@ -119,9 +119,9 @@ def l0(weight: float | Tensor = 1.0) -> Proximal:
     r"""The proximal map of :math:`g(x) = \sum_n w_n [x_n \ne 0]`: of real and complex x.
 
     Entries of magnitude :math:`\sqrt{2 t w}` or less become 0, the others stay. g is not convex:
-    ``proximal_gradient`` then finds a local minimum (iterative hard thresholding), and
-    :func:`conjugate` refuses it. The weight w may be a tensor that is broadcast to x; one below 0
-    raises a ValueError.
+    ``proximal_gradient`` then finds a local minimum (iterative hard thresholding); the other
+    solvers and :func:`conjugate` refuse it with a ValueError. The weight w may be a tensor that is
+    broadcast to x; one below 0 raises a ValueError.
 
     References
     ----------

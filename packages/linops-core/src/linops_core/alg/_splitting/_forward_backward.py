@@ -38,7 +38,8 @@ def forward_backward(
     tol = checked_number(owner, "tol", tol)
     if step is not None:
         step = checked_number(owner, "step", step, is_positive=True)
-    given, problem = step, PenalizedProblem(owner, A, adjoint, y, proximal, x0)
+    given = step
+    problem = PenalizedProblem(owner, A, adjoint, y, proximal, x0, needs_convex=has_momentum)
     pair, y = problem.A, problem.y
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
     progress = Progress(owner, max_num_iters, tqdm_kwargs, callback)

@@ -29,6 +29,8 @@ class PenalizedProblem:
         x0: Tensor | None,
         L: Operators | None = None,
         L_adjoint: Operators | None = None,
+        *,
+        needs_convex: bool = True,
     ) -> None:
         A, adjoint = stacked(owner, "A", A, adjoint)
         y = one_vector(owner, "y", y, A)
@@ -44,7 +46,9 @@ class PenalizedProblem:
             self.L = OperatorPair(owner, L, L_adjoint, y.dtype, "L", beside=space)
             proximal = of_all_blocks(owner, "proximal", proximal, L, self.L.output)
         one = cast(Proximal, proximal)  # which is checked as one
-        self.proximal = given = checked_proximal(owner, "proximal", one, y.dtype, self.L.output)
+        self.proximal = given = checked_proximal(
+            owner, "proximal", one, y.dtype, self.L.output, needs_convex=needs_convex
+        )
         unit = self.A.output.unit_of(owner, self.y)
         if not is_moderate(unit):
             self.y, self.unit = self.y / unit, unit
