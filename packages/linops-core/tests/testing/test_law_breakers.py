@@ -336,6 +336,7 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     ),
     (diagonal(ForgottenWhenPickled), "pickle_keeps_the_operator"),
     (diagonal(ForgottenWhenPickled), "files_keep_the_operator"),
+    (diagonal(ForgottenWhenPickled), "files_are_read_back_without_running_code"),
     (diagonal(NotInTheState), "state_dict_carries_all_values"),
     (diagonal(ReprOfValues), "repr_reads_no_tensor"),
     (diagonal(KeptConjugate), "derived_operators_follow_writes_into_the_weights"),

@@ -251,20 +251,20 @@ class Sampling(GridOperator[GridPart]):
 
         On a CPU it is kept, in the dtype of x: a product of two dtypes takes three times as long.
         """
+        real, dtype = x.real.dtype, x.dtype
         idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
-        may_change = any(indices.is_inference() for indices in idx)
-        if x.device.type == "cpu" and is_plain(x, *idx) and not may_change:
-            how = x.dtype, self._shifted, self._weights
-            counts = self._counted.of(idx, lambda: self._count(x.dtype), how)
+        is_kept = x.device.type == "cpu" and is_plain(x, *idx)
+        if is_kept and not any(indices.is_inference() for indices in idx):
+            how = dtype, self._shifted, self._weights
+            counts = self._counted.of(idx, lambda: self._count(real).to(dtype), how)
         else:
-            counts = self._count(x.real.dtype)
+            counts = self._count(real)
         return counts[tuple(slice(axis.start, axis.stop) for axis in self._axes)]
 
     def _count(self, dtype: torch.dtype) -> Tensor:
         indices = self.flat_indices().flatten()
         # Where numbers have two bytes, a sum of ones ends at 256 or 2048.
-        real = dtype.to_real()
-        of_ones = torch.float32 if real.itemsize == 2 else real
+        of_ones = torch.float32 if dtype.itemsize == 2 else dtype
         ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
         counts = ones.new_zeros(prod(self.input_size)).scatter_add(0, indices, ones)
         return counts.to(dtype).reshape(self.input_size)

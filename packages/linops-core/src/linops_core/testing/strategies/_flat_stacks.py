@@ -75,7 +75,11 @@ def flat_stacks(draw: st.DrawFn, sides: FlatSides) -> Known:
             left = of_blocks[number:] if number == n_operands - 1 else [of_blocks[number]]
             merged = draw(factors(sum(left)))
             sizes.update(zip(names, merged, strict=False))
-            shapes.append(tuple(draw(st.permutations([*batch, *names[: len(merged)]]))))
+            dims = draw(st.permutations([*batch, *names[: len(merged)]]))
+            if number == 0:  # whose order the whole has
+                in_order = iter(batch)
+                dims = [next(in_order) if dim in batch else dim for dim in dims]
+            shapes.append(tuple(dims))
         parts.append(draw(dense_operators(Spaces(shapes[1], shapes[0], sizes))))
     if None not in (sides.row, sides.column):  # nothing says what a ... of one stands for
         parts = [named(part) for part in parts]

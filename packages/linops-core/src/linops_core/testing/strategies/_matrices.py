@@ -157,7 +157,7 @@ def kronecker_products(draw: st.DrawFn, sides: tuple[Spaces, Spaces]) -> Known:
         run = draw(st.sampled_from([(), ("...",)]))
         dims = (*part.oshape, *part.ishape)
         operands.append(Dense(weight, dims, (*run, *part.ishape), (*run, *part.oshape)))
-        matrix = weight.reshape(math.prod(part.lengths(part.oshape)), -1)
+        matrix = weight.detach().reshape(math.prod(part.lengths(part.oshape)), -1)
         matrices.append(matrix.to(torch.complex128))
     first, second = sides
     where = Spaces((*first.ishape, *second.ishape), (*first.oshape, *second.oshape), first.sizes)
