@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import FFT, Diagonal, NamedLinop, Sampling
+from linops_core import FFT, Diagonal, NamedLinop, RealFFT, RealPart, Sampling
 from linops_core.testing import BaseNamedLinopTests, dottest
 from linops_imaging.interop import from_deepinv, to_deepinv
 
@@ -91,6 +91,28 @@ def test_images_come_in_batches(batch: tuple[str, ...], n: int) -> None:
     torch.testing.assert_close(physics.A_adjoint_A(x), whole.N(x))
     torch.testing.assert_close(physics.A_A_adjoint(y), whole(whole.H(y)))
     torch.testing.assert_close(physics.A(x, sigma=0.1), whole(x))
+
+
+@pytest.mark.parametrize("batch", [(), ("...",)])
+def test_a_batch_of_no_images(batch: tuple[str, ...]) -> None:
+    physics = to_deepinv(scanner(*batch))
+    x, y = random(0, 3, 4), random(0, int(MASK.sum()))
+    assert physics.A(x).shape == y.shape and physics.A(x).dtype == y.dtype
+    assert physics.A_adjoint(y).shape == physics.A_adjoint_A(x).shape == x.shape
+
+
+def test_solvers_get_no_complex_tensors_for_operators_linear_over_the_reals_only() -> None:
+    physics, x = to_deepinv(RealPart()), random(2, 3)
+    assert torch.equal(physics.A(x), x.real)
+    with pytest.raises(ValueError, match=r"to_deepinv: RealPart.* over complex .*channels=True"):
+        physics.A_adjoint_A(x)
+    real = random(2, 4, dtype=torch.float64)
+    A = RealFFT(("N",), 4)
+    torch.testing.assert_close(to_deepinv(A).A_adjoint_A(real), A.N(real))
+    with pytest.raises(ValueError, match=r"to_deepinv: RealFFT.* over complex .*channels=True"):
+        to_deepinv(A).A_A_adjoint(A(real))
+    parts = to_deepinv(RealPart(), complex_channels=True).A_adjoint_A(random(1, 2, 3).real)
+    torch.testing.assert_close(parts[:, 1], torch.zeros(1, 3, dtype=torch.float64))
 
 
 def test_a_channel_is_in_the_batch_of_an_operator_with_one() -> None:

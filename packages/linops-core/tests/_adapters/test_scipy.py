@@ -241,3 +241,34 @@ def test_sizes_must_divide_the_columns(
 ) -> None:
     with pytest.raises(ValueError, match=r"sizes must be given for all but one of \(A, B.*6 elem"):
         from_scipy(np.ones((2, 6)), ishape, ("M",), sizes)
+
+
+def test_sizes_like_a_tensor() -> None:
+    matrix = random_matrix(6, 6, "real")
+    expected = from_scipy(matrix, ("...", "A", "B"), ("...", "B", "C"), {"A": 2, "B": 3})
+    for like in (torch.ones(2, 3), torch.ones(4, 5, 2, 3)):
+        A = from_scipy(matrix, ("...", "A", "B"), ("...", "B", "C"), like=like)
+        assert [A.size(dim) for dim in ("A", "B", "C")] == [2, 3, 2]
+        x = torch.ones(2, 3, dtype=torch.float64)
+        torch.testing.assert_close(A(x), expected(x))
+    with pytest.raises(ValueError, match=r"like must have the dimensions \(A, B\), got shape \(6,"):
+        from_scipy(matrix, ("A", "B"), ("M",), like=torch.ones(6))
+    with pytest.raises(ValueError, match=r"like must have .* \(A, B\), got shape \(1, 2, 3\)"):
+        from_scipy(matrix, ("A", "B"), ("M",), like=torch.ones(1, 2, 3))
+    with pytest.raises(ValueError, match=r"must make up a matrix of shape \(6, 6\), got .* \(4, 1"):
+        from_scipy(matrix, ("A", "B"), ("B", "M"), like=torch.ones(4, 1))
+    with pytest.raises(ValueError, match=r"sizes must not be given beside like"):
+        from_scipy(matrix, ("A",), ("M",), {"A": 6}, like=torch.ones(6))
+    with pytest.raises(TypeError, match=r"like must be a torch.Tensor, got <class 'tuple'>"):
+        from_scipy(matrix, ("A",), ("M",), like=(6,))  # type: ignore[arg-type]
+
+
+def test_one_that_is_linear_over_the_reals_only_says_so_or_is_refused() -> None:
+    A = linalg.LinearOperator((3, 3), matvec=np.conj, rmatvec=np.conj, dtype=complex)
+    with pytest.raises(ValueError, match=r"from_scipy: .* linear over complex .*clinear to False"):
+        from_scipy(A, ("N",), ("M",))
+    A.clinear = False
+    found = from_scipy(A, ("N",), ("M",))
+    assert not found.is_complex_linear
+    dottest(found)
+    assert found(torch.tensor([1j, 2, 3])).tolist() == [-1j, 2, 3]

@@ -66,3 +66,17 @@ def test_only_operators_of_sigpy_are_taken() -> None:
 def test_names_must_fit_its_shapes() -> None:
     with pytest.raises(ValueError, match=r"one name for each of the sizes \(2, 3\)"):
         from_sigpy(sigpy_scanner(), ("N",), ("Kx", "Ky"))
+
+
+def test_one_that_is_linear_over_the_reals_only_is_refused() -> None:
+    base: Any = sigpy.linop.Linop
+
+    class RealPart(base):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__([3], [3])
+
+        def _apply(self, x: Any) -> Any:
+            return x.real
+
+    with pytest.raises(ValueError, match=r"from_sigpy: .* linear over complex .*RealPart"):
+        from_sigpy(RealPart(), ("N",), ("M",))

@@ -60,7 +60,9 @@ def to_deepinv(
     TypeError
         If A is no NamedLinop.
     ValueError
-        When called, if with ``complex_channels`` a tensor is not real with two channels.
+        When called, if with ``complex_channels`` a tensor is not real with two channels; if
+        without, a normal operator, which solvers use, gets complex tensors and A is linear over the
+        reals only: the inner products of these solvers are complex.
     """
     if not isinstance(A, NamedLinop):
         raise TypeError(f"to_deepinv: the operator must be a NamedLinop, got {type(A)}")
@@ -84,14 +86,27 @@ def _physics_class(base: Any) -> Any:
             return self._call(self.linop.H, y)
 
         def A_adjoint_A(self, x: Tensor, **_: object) -> Tensor:
-            return self._call(self.linop.N, x)
+            return self._normal(self.linop, x)
 
         def A_A_adjoint(self, y: Tensor, **_: object) -> Tensor:
-            return self._call(self.linop.H.N, y)
+            return self._normal(self.linop.H, y)
+
+        def _normal(self, linop: NamedLinop, x: Tensor) -> Tensor:
+            if x.is_complex() and not linop.is_complex_linear:
+                raise ValueError(
+                    f"to_deepinv: {linop.signature} must be linear over complex numbers where "
+                    f"solvers of DeepInverse get {x.dtype}, got one that is linear over the reals "
+                    "only; use complex_channels=True"
+                )
+            return self._call(linop.N, x)
 
         def _call(self, linop: NamedLinop, x: Tensor) -> Tensor:
             x = _as_complex(x, "to_deepinv") if self.complex_channels else x
-            y = linop(x) if ELLIPSES in linop.ishape else torch.stack([linop(each) for each in x])
+            if ELLIPSES in linop.ishape:
+                y = linop(x)
+            else:  # zeros show the shape of what is returned for a batch of 0
+                batch = x if len(x) else x.new_zeros(1, *x.shape[1:])
+                y = torch.stack([linop(each) for each in batch])[: len(x)]
             return _as_channels(y) if self.complex_channels else y
 
     return LinopPhysics

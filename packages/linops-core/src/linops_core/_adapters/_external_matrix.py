@@ -79,6 +79,20 @@ class ExternalMatrix:
         return ExternalMatrix, (*given, self.is_complex_linear)
 
 
+def check_complex_linear(
+    owner: str, apply: Callable[[Any], Any], lengths: Sequence[int], advice: str
+) -> None:
+    """Refuse a function of arrays that returns something else for i x than i times that for x."""
+    x = torch.randn(tuple(lengths), dtype=torch.complex128, generator=torch.Generator()).numpy()
+    here, there = (as_tensor(apply(array)) for array in (x, 1j * x))
+    error = (there - 1j * here).abs().max() if here.numel() else 0
+    if error > 1e-3 * here.abs().max():  # which may be computed in single precision
+        raise ValueError(
+            f"{owner}: the operator must be linear over complex numbers, got one that returns "
+            f"something else for i x than i times what it returns for x; {advice}"
+        )
+
+
 # By a key, because a graph keeps no Python objects. A graph is alive no longer than the operator
 # that it was made of, and that holds the matrix.
 _by_key: WeakValueDictionary[str, ExternalMatrix] = WeakValueDictionary()

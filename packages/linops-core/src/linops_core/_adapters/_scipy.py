@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from nameddim import ELLIPSES, as_dims
 
 from .._base._conversions import Conversions
 from .._base._linop import NamedLinop
 from .._base._sizes import by_dimension
 from ._arrays import ArrayFunctions
-from ._external_matrix import ExternalMatrix
+from ._external_matrix import ExternalMatrix, check_complex_linear
 from ._external_operator import ExternalOperator, Names
 from ._extras import needed
 
@@ -40,6 +42,8 @@ def from_scipy(
     oshape: Names,
     sizes: Mapping[str, int] | None = None,
     name: str | None = None,
+    *,
+    like: Tensor | None = None,
 ) -> NamedLinop:
     r"""Return an operator that calls a SciPy ``LinearOperator``, or a matrix, sparse or not.
 
@@ -57,15 +61,25 @@ def from_scipy(
     sizes : mapping of dimension to int, optional
         Of all dimensions; one on each side may be left out.
     name : str, optional
+    like : Tensor, optional
+        In the place of sizes: a tensor of the input's shape. One dimension of the output that the
+        input does not have may be left out, as before.
+
+    Notes
+    -----
+    A LinearOperator of a real dtype is a real matrix: it is applied to real and imaginary parts.
+    A complex one is applied to two random vectors, once, to see that it is linear over complex
+    numbers; where it says by an attribute ``clinear``, as those of PyLops do, it is believed.
 
     Raises
     ------
     ImportError
         If SciPy is not installed (the extra ``scipy``).
     TypeError
-        If ``operator`` is none of these.
+        If ``operator`` is none of these, or ``like`` no tensor.
     ValueError
-        If sizes do not make up the shape of the operator.
+        If sizes do not make up the shape of the operator, if both sizes and like are given, or if
+        a complex operator is linear over the reals only and has no ``clinear`` that says so.
 
     Examples
     --------
@@ -78,10 +92,15 @@ def from_scipy(
     linalg = needed("scipy.sparse.linalg", "from_scipy")
     sparse = needed("scipy.sparse", "from_scipy")
     numpy = needed("numpy", "from_scipy")
+    if like is not None:
+        sizes = _sizes_like(like, ishape, sizes)
     if sparse.issparse(operator) or isinstance(operator, numpy.ndarray):
         matrix = stored_matrix(operator)
     elif isinstance(operator, linalg.LinearOperator):
         matrix = matrix_free(operator, "SciPy")
+        if matrix.is_complex and not hasattr(operator, "clinear"):
+            advice = "set its attribute clinear to False if that is meant"
+            check_complex_linear("from_scipy", operator.matvec, operator.shape[1:], advice)
     else:
         raise TypeError(
             "from_scipy: the operator must be a LinearOperator, a sparse array or an ndarray, "
@@ -90,6 +109,25 @@ def from_scipy(
     rows, columns = matrix.shape
     lengths = (_lengths_of(ishape, columns, sizes), _lengths_of(oshape, rows, sizes))
     return ExternalOperator(matrix, ishape, oshape, lengths, name or type(operator).__name__)
+
+
+def _sizes_like(like: Tensor, ishape: Names, sizes: Mapping[str, int] | None) -> dict[str, int]:
+    """Return the sizes of the input's dimensions, which are those of a tensor."""
+    if sizes is not None:
+        raise ValueError(
+            f"from_scipy: sizes must not be given beside like, which has them, got {sizes}"
+        )
+    if not isinstance(like, Tensor):
+        raise TypeError(f"from_scipy: like must be a torch.Tensor, got {type(like)}")
+    inputs = as_dims(ishape)
+    dims = [dim for dim in inputs if dim != ELLIPSES]
+    n_batch = like.ndim - len(dims)
+    if n_batch < 0 or (n_batch and len(dims) == len(inputs)):
+        raise ValueError(
+            f"from_scipy: like must have the dimensions ({', '.join(map(str, inputs))}), got shape "
+            f"{tuple(like.shape)}"
+        )
+    return dict(zip(map(str, dims), like.shape[n_batch:], strict=True))
 
 
 def _lengths_of(names: Names, total: int, sizes: Mapping[str, int] | None) -> list[int]:

@@ -11,7 +11,7 @@ import torch
 
 from .._base._linop import NamedLinop
 from ._arrays import ArrayFunctions
-from ._external_matrix import ExternalMatrix
+from ._external_matrix import ExternalMatrix, check_complex_linear
 from ._external_operator import ExternalOperator, Names
 from ._extras import needed
 
@@ -62,7 +62,8 @@ def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = No
     Parameters
     ----------
     linop : sigpy.linop.Linop
-        On NumPy arrays. It is applied to zeros once, to see whether it is complex.
+        On NumPy arrays, and linear over complex numbers. It is applied to zeros and to two random
+        arrays once, to see whether it is complex, and whether it is linear.
     ishape, oshape : sequences of dimensions
         Names of the dimensions of its ``ishape`` and ``oshape``. A ``...`` at the front of both
         stands for a batch of arrays, which are handed over one by one.
@@ -75,7 +76,7 @@ def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = No
     TypeError
         If ``linop`` is no sigpy Linop.
     ValueError
-        If the names do not fit its shapes.
+        If the names do not fit its shapes, or it is linear over the reals only.
     """
     kind = needed("sigpy.linop", "from_sigpy").Linop
     if not isinstance(linop, kind):
@@ -83,6 +84,8 @@ def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = No
     lengths = (tuple(linop.ishape), tuple(linop.oshape))
     zeros = torch.zeros(lengths[0], dtype=torch.float64).numpy()
     is_complex = linop(zeros).dtype.kind == "c"
+    advice = "take real parts by linops_core.RealPart"
+    check_complex_linear("from_sigpy", linop, lengths[0], advice)
     shape = prod(lengths[1]), prod(lengths[0])
     matrix = ExternalMatrix("sigpy", linop, shape, is_complex, _each, _each_adjoint)
     return ExternalOperator(matrix, ishape, oshape, lengths, name or linop.repr_str)
