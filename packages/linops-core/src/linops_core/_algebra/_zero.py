@@ -46,6 +46,7 @@ class Zero(SliceableLinop):
     """
 
     _is_real = True
+    _takes_any_batch = True
 
     def __init__(
         self,

@@ -65,6 +65,7 @@ class Rearrange(SliceableLinop):
     """
 
     _is_real = True
+    _takes_any_batch = True
 
     def __init__(
         self,
@@ -117,6 +118,11 @@ class Rearrange(SliceableLinop):
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         """Return the operator itself where it only passes ``dims`` on."""
         return self if self._only_passes_on(dims) else None
+
+    def _fitted_with(self, shape: NamedShape) -> NamedLinop:
+        """Return the copy that passes on a run of dimensions in front."""
+        ipattern, opattern = self._sides
+        return linked(self, shape, _sides=((RUN, *ipattern), (RUN, *opattern)))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity: nothing is lost."""

@@ -52,6 +52,7 @@ class Expansion(GridOperator[Repetition]):
     saved_with: ClassVar[tuple[type, ...]] = (Repetition,)
 
     _is_real = True
+    _takes_any_batch = True
 
     def __init__(
         self, narrow: Dims, wide: Dims, counts: Mapping[NamedDimension, int | None]
@@ -111,6 +112,17 @@ class Expansion(GridOperator[Repetition]):
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop:
         """Return the operator itself: what is repeated is the same wherever it begins."""
         return self
+
+    def _fitted_with(self, shape: NamedShape) -> NamedLinop:
+        """Return the copy whose repeated axes stand behind further dimensions."""
+        expands = self._has_grid_as_input != self.is_adjoint
+        wide = shape.oshape if expands else shape.ishape
+        front = wide[: len(wide) - len(self._index)]
+        places = {dim: axis for axis, dim in named_axes(wide)}
+        dims = shape.other_shapes["repeated"]
+        axes = [axis._replace(axis=places[dim]) for dim, axis in zip(dims, self._axes, strict=True)]
+        parts = [ELLIPSES if dim == ELLIPSES else slice(None) for dim in front]
+        return linked(self, shape, _axes=tuple(axes), _index=(*parts, *self._index))
 
     def own_normal(self) -> NamedLinop:
         """Return the number of repetitions times x; for a sum, the sum repeated."""

@@ -23,7 +23,7 @@ from ..._algebra._zero import Zero, lengths_of, zero_between
 from ..._base._linop import NamedLinop, tile_of
 from ..._base._places import WHOLE, Seam, side_by_side
 from ..._base._roles import Role
-from ..._base._sides import SIDES, Side, axis_of, dims_of
+from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
 from ..._base._sizes import per_axis
 from ..._base._tile import Supports, Window
 from ..._kernels._accumulate import accumulate as total
@@ -84,6 +84,24 @@ class SideBySide(Composite):
         other = self.with_operands(linops, shape)
         vars(other).update(changed)
         return other
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the operands side by side with further dimensions in front of both sides."""
+        shape = with_dims_in_front(self.shape, dims)
+        if shape is None or any(blocks.layouts for blocks in self._blocks.values()):
+            return None  # merged dimensions are those of the operands as they are
+        front = dims[: len(dims) - len(self.ishape)]
+        operands = []
+        for linop in self.linops:
+            fitted = linop.fitted_to((*front, *linop.ishape))
+            if fitted is None or fitted.oshape != (*front, *linop.oshape):
+                return None
+            operands.append(fitted)
+        moved = {
+            side: replace(blocks, position=blocks.position + len(front))
+            for side, blocks in self._blocks.items()
+        }
+        return self._with(operands, shape, _blocks=moved)
 
     def _without_new(self, names: Sequence[NamedDimension]) -> tuple[NamedDimension, ...]:
         """Return those names of the input or the output that the operands have."""
