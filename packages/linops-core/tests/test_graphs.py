@@ -9,7 +9,18 @@ from torch import Tensor, nn
 from torch._dynamo.exc import Unsupported
 from torch._dynamo.testing import CompileCounter
 
-from linops_core import Dense, Diagonal, Identity, NamedLinop
+from linops_core import (
+    DCT,
+    FFT,
+    AsComplex,
+    Dense,
+    Diagonal,
+    Identity,
+    ImagPart,
+    NamedLinop,
+    RealFFT,
+    RealPart,
+)
 from linops_core.alg import conjugate_gradients, power_method
 from linops_core.testing._laws._factories import known_deprecations
 
@@ -160,3 +171,32 @@ def test_one_graph_with_an_operator_built_in_it_is_refused_with_what_to_do() -> 
     x = torch.randn(3, 4, dtype=torch.complex128)
     with pytest.raises(Unsupported, match=r"build them in __init__ .*nonstrict_trace"):
         torch.compile(lambda x: (2 * A)(x), backend="eager", fullgraph=True)(x)
+
+
+REAL_LINEAR: dict[str, NamedLinop] = {
+    "RealPart": RealPart(),
+    "ImagPart": ImagPart(),
+    "AsComplex": AsComplex(),
+    "RealFFT": RealFFT(("N",), 4),
+    "DCT": DCT(("N",)),
+    "chain": RealPart() @ FFT(1).H @ FFT(1) @ AsComplex(),
+}
+
+
+@pytest.mark.parametrize("name", REAL_LINEAR)
+def test_operators_of_real_and_imaginary_parts_go_into_one_graph(name: str) -> None:
+    A = REAL_LINEAR[name]
+    generator = torch.Generator().manual_seed(2)
+    is_complex = name in ("RealPart", "ImagPart", "DCT")
+    dtype = torch.complex128 if is_complex else torch.float64
+    x = torch.randn(3, 4, dtype=dtype, generator=generator, requires_grad=True)
+    y = torch.randn_like(A(x.detach()))
+    counter = CompileCounter()
+    compiled = torch.compile(lambda x, y: (A(x), A.H(y)), backend=counter, fullgraph=True)
+    image, back = compiled(x, y)
+    torch.testing.assert_close((image, back), (A(x), A.H(y)))
+    # The gradient of Re<y, A x> is A^H y: of a real x its real part.
+    (gradient,) = torch.autograd.grad((y.conj() * image).real.sum(), x)
+    expected = A.H(y) if is_complex else A.H(y).real
+    torch.testing.assert_close(gradient, expected.to(dtype))
+    assert counter.frame_count == 1

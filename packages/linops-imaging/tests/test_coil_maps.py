@@ -303,3 +303,11 @@ INFINITE[1, 12, 12] = math.nan
 def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize(("scale", "length"), [(1e-20, 1.0), (1e-24, 0.0)])
+def test_walsh_is_zero_where_squares_vanish_beside_the_whole(scale: float, length: float) -> None:
+    images = torch.ones(2, 4, 4, dtype=torch.complex64)
+    images[:, :, 2:] *= scale
+    maps = walsh(images, "C", ("Nx", "Ny"), window=1)
+    torch.testing.assert_close(maps.norm(dim=0)[:, 2:], torch.full((4, 2), length))

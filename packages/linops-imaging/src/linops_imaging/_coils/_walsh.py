@@ -28,7 +28,9 @@ def walsh(
     a window about it, :math:`R_{cd} = \sum_{x'} m_c(x') \bar m_d(x')`: the root of the sum of its
     squares over the coils is 1. The noise must have the same power in all coils and be
     uncorrelated: see :func:`prewhiten`. The phase is that of the principal component of the coils
-    in the whole image, as in :func:`espirit`. The map is zero where all pixels of the window are.
+    in the whole image, as in :func:`espirit`. The map is zero where all pixels of the window are,
+    or where their squares vanish beside the whole: below about 1e-22 (complex64) or 1e-161 of the
+    root of the sum of squares of all images.
 
     Parameters
     ----------
