@@ -36,9 +36,9 @@ def started(
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def torchrun(n_ranks: int, program: str, **environment: str) -> str:
+def torchrun(n_ranks: int, program: str, options: Sequence[str] = (), **environment: str) -> str:
     """Return what a program prints over ranks that torchrun starts; none of them is left."""
-    run = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n_ranks}"]
+    run = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n_ranks}", *options]
     with started([*run, str(PROGRAMS / program), str(SECONDS)], environment) as process:
         said, complaint = process.communicate(timeout=SECONDS)
         assert process.returncode == 0, complaint
@@ -85,3 +85,12 @@ def test_ranks_in_threads_end_in_any_order() -> None:
         _, complaint = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, complaint
     assert not complaint
+
+
+def test_torchrun_starts_ranks_again_which_go_on_to_the_same_bits(tmp_path: Path) -> None:
+    """One of them ends itself behind the fifth step; every second one is kept."""
+    said = torchrun(2, "restarted.py", ["--max-restarts=1"], FOLDER=str(tmp_path))
+    for rank in range(2):
+        assert f"rank {rank} did the steps 4 to 8" in said
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"cg.pt", "cg.pt.previous", "cg.pt.rank1", "cg.pt.rank1.previous"}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +30,7 @@ from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._products import add_scaled, is_moderate
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors
+from ._checkpoint import Checkpoint, State
 from ._chunks import chunks_of
 from ._convergence_check import ConvergenceCheck, is_any, on_host, reals_on_host
 from ._definiteness import N_CHECKED, Measured, Numbers
@@ -50,6 +53,8 @@ def conjugate_gradients(
     batch_dims: BatchDims = 0,
     implicit: bool = False,
     callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
 ) -> Tensor:
     r"""Solve :math:`A x = y` for a Hermitian positive definite :math:`A`.
 
@@ -70,11 +75,12 @@ def conjugate_gradients(
     in steps that shorten the residual much, and with a preconditioner.
 
     **In a compiled graph** (``torch.compile``, ``torch.export``) no number may decide how often A
-    is applied. With ``gtol=0`` and ``ltol=0``, and without ``callback``, ``tqdm_kwargs`` and
-    ``implicit``, exactly ``max_num_iters`` steps are put into the graph. A system that is solved
-    to the precision stays as it is, and is NaN where an error would have been raised: A shows
-    itself not to be Hermitian positive definite, or a number is not finite. With other options
-    ``torch.compile`` leaves the graph for this call; ``fullgraph=True`` and an export refuse them.
+    is applied. With ``gtol=0`` and ``ltol=0``, and without ``callback``, ``tqdm_kwargs``,
+    ``implicit`` and ``checkpoint``, exactly ``max_num_iters`` steps are put into the graph. A
+    system that is solved to the precision stays as it is, and is NaN where an error would have
+    been raised: A shows itself not to be Hermitian positive definite, or a number is not finite.
+    With other options ``torch.compile`` leaves the graph for this call; ``fullgraph=True`` and an
+    export refuse them.
 
     Parameters
     ----------
@@ -104,6 +110,23 @@ def conjugate_gradients(
         and the gradients, to y and to whatever A is made of, are as exact as the tolerances. None
         reach x0 and the preconditioner. A second derivative, and weights that are replaced or
         written to before the backward pass, are refused.
+    checkpoint : str or path, optional
+        A file from which the same call goes on after its process was ended, to the same bits. It
+        is written after every ``checkpoint_every`` steps and after the last one, and has x, the
+        residual and the direction; ``FILE.previous`` is the one before it. Over several processes
+        each writes its own, ``FILE.rank1`` from the second one on, and all go on from the newest
+        step that all of them have. The files stay: of a solve that is done, the call returns the
+        solution without a step. Each solve needs a file of its own, to be deleted by you.
+
+        A ValueError is raised, on all processes, where a file is of another problem: shapes,
+        dtype, device, options, the number of processes, or what was measured of y, x0, A and the
+        preconditioner, which are compared to 64 times the precision. For that each of the two is
+        applied once more. All systems are solved as one chunk. A callback is told of the step
+        that was loaded, and of later ones. Gradients through the steps are refused; with
+        ``implicit=True`` the solve of the backward pass has no checkpoint. Where A is a function,
+        or knows of no other processes, each process needs a name of its own.
+    checkpoint_every : int
+        The number of steps between checkpoints.
     x0, max_num_iters, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|` (the largest of all systems), and "loss", f(x) (the sum).
@@ -147,6 +170,9 @@ def conjugate_gradients(
     check_square(_NAME, A, "for least squares pass A.N and A.H(y), or use lsqr(A, y)")
     check_count(_NAME, "max_num_iters", max_num_iters)
     gtol, ltol = checked_number(_NAME, "gtol", gtol), checked_number(_NAME, "ltol", ltol)
+    check_count(_NAME, "checkpoint_every", checkpoint_every, 1)
+    if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
+        raise TypeError(f"{_NAME}: checkpoint must be the path of a file, got {checkpoint!r}")
     if x0 is not None:
         check_like(_NAME, "x0", x0, "y", y)
     batch = batched_vectors(_NAME, A, y, batch_dims)
@@ -155,14 +181,16 @@ def conjugate_gradients(
 
     is_implicit = implicit and torch.is_grad_enabled()
 
-    def solve(y: Tensor, x0: Tensor | None, progress: Progress) -> Tensor:
+    def solve(
+        y: Tensor, x0: Tensor | None, progress: Progress, saved: Checkpoint | None = None
+    ) -> Tensor:
         found, complaints, n_systems = [], [], 0
-        axes = () if progress.is_watched else batch.axes
+        axes = () if progress.is_watched or saved is not None else batch.axes
         for A_part, M_part, part in chunks_of(A, preconditioner, y, axes):
             guess = None if x0 is None else x0[part]
             first = n_systems if part else None
             run = Run(A_part, M_part, batch, y[part], guess, (gtol, ltol), first_system=first)
-            x = run.solve(progress)
+            x = run.solve(progress, saved)
             run.check_underflow(x)
             found.append(x)
             complaints.append(run.check.complaint())
@@ -173,10 +201,14 @@ def conjugate_gradients(
 
     def solve_and_check() -> Tensor:
         progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+        saved = None
+        if checkpoint is not None:
+            processes = batch.totals.processes
+            saved = Checkpoint(_NAME, checkpoint, checkpoint_every, processes)
         if not is_implicit:
-            return solve(y, x0, progress)
+            return solve(y, x0, progress, saved)
         with torch.no_grad():
-            x = solve(y, x0, progress)
+            x = solve(y, x0, progress, saved)
         again = Progress(_NAME, max_num_iters)
         operators = (A,) if preconditioner is None else (A, preconditioner)
         defect = y - in_own_space(_NAME, A, x)
@@ -186,8 +218,28 @@ def conjugate_gradients(
         return fixed_steps(A, preconditioner, batch, y, x0, max_num_iters)
 
     numbers = {"gtol": gtol, "ltol": ltol, "implicit": is_implicit}
-    reading = {**numbers, "tqdm_kwargs": tqdm_kwargs, "callback": callback}
+    reading = {
+        **numbers,
+        "tqdm_kwargs": tqdm_kwargs,
+        "callback": callback,
+        "checkpoint": checkpoint,
+    }
     return solved_in_steps(_NAME, reading, solve_and_check, solve_in_graph)
+
+
+@dataclass
+class Loop:
+    """What a step takes from the one before, beside x and the residual."""
+
+    iteration: int = 0
+    is_anew: bool = True
+    """Whether the residual was computed without the recurrence; then it is the next direction."""
+    energy: Numbers = 0.0
+    """Re r^H z; in the units of the run, as are the others."""
+    factor: Numbers = 0.0
+    """Of the direction in the next one."""
+    norm_of_A: Numbers = 0.0
+    direction: Tensor | None = None
 
 
 class Run:
@@ -222,6 +274,7 @@ class Run:
             loss = batch.inner(self.x, (image - 2 * y) / self.unit).real / 2
             image_size = batch.norm(image / self.unit)
         self.is_guessed = image is not None
+        self.loop = Loop(norm_of_A=0.0 if not batch.axes else torch.zeros_like(self.unit))
         size, loss, norm, image_size = reals_on_host(size, loss, norm, image_size)
         if self.is_guessed and is_any(norm <= tolerances[0] * size):
             image_size = self.largest_image()
@@ -253,28 +306,92 @@ class Run:
         image = self.applied(self.A, x)
         return image if self.unit_of_A is None else image / self.unit_of_A
 
-    def solve(self, progress: Progress) -> Tensor:
+    def solve(self, progress: Progress, checkpoint: Checkpoint | None = None) -> Tensor:
         """Return the solution, in the unit of y."""
-        return progress.follow(self.steps(progress), Run.result).result()
+        if checkpoint is not None:
+            precision = torch.finfo(self.y.dtype).eps
+            problem = self.problem(progress.limit)
+            state = checkpoint.load(problem, min(64 * precision, precision**0.5))
+            if state is not None:
+                self.restore(state)
+        steps = self.steps(progress, checkpoint)
+        return progress.follow(steps, Run.result, self.loop.iteration).result()
 
-    def steps(self, progress: Progress) -> Iterator[Iterate[Run]]:
+    def problem(self, limit: int) -> State:
+        """Return what tells this run from another one, for a checkpoint."""
+        y, check, space = self.y, self.check, self.batch.space
+        vectors = {"y": y, "x0": self.x} if self.is_guessed else {"y": y}
+        operators = [("A", self.A), ("the preconditioner", self.preconditioner)]
+        for seed, (name, operator) in enumerate(operators):
+            if operator is not None:
+                probe = space.random_like(y.detach(), space.generator(2 * seed + 1))
+                vectors[name] = in_own_space(_NAME, operator, probe, name)
+        if is_recorded(*vectors.values()):
+            raise ValueError(
+                f"{_NAME}: checkpoint must not be given where gradients flow through the steps, "
+                "got some that need them; pass implicit=True, or call it under torch.no_grad()"
+            )
+        problem: dict[str, object] = {
+            "shape": [*y.shape],
+            "dtype": str(y.dtype),
+            "device": y.device.type,
+            "axes of systems": [*self.batch.axes],
+            "gtol": check.gtol,
+            "ltol": check.ltol,
+            "max_num_iters": int(limit),
+        }
+        for seed, (name, vector) in enumerate(vectors.items()):
+            vector = widened(vector.detach())
+            unit = self.batch.unit(vector)
+            vector = vector / unit
+            other = space.random_like(vector, space.generator(2 * seed))
+            product, length = self.batch.inner(other, vector), self.batch.norm(vector)
+            rows = [number.cpu().to(torch.complex128) for number in (product, length)]
+            problem[f"the scale of {name}"] = unit.cpu().reshape(1, -1)
+            problem[name] = torch.stack(rows).reshape(2, -1)
+        return problem
+
+    def state(self) -> State:
+        """Return what the next step is made of, as plain numbers and tensors."""
+        loop, names = dict(vars(self.loop)), ("x", "residual", "unit", "unit_of_A")
+        loop["energy"] = loop["energy"].real
+        return {"loop": loop, "check": self.check.state()} | {n: vars(self)[n] for n in names}
+
+    def restore(self, state: State) -> None:
+        """Take the state of such a run."""
+        device = self.y.device
+
+        def here(value: Any) -> Any:
+            return value.to(device) if isinstance(value, Tensor) else value
+
+        own = {name: here(value) for name, value in state.items() if name not in ("loop", "check")}
+        vars(self).update(own)
+        self.loop = Loop(**{name: here(value) for name, value in state["loop"].items()})
+        self.check.restore(state["check"])
+
+    def steps(
+        self, progress: Progress, checkpoint: Checkpoint | None = None
+    ) -> Iterator[Iterate[Run]]:
         """Move x; at the limit of ``progress``, residuals that are unsure are computed anew."""
         check, batch = self.check, self.batch
         if progress.limit == 0:
             check.stop(check.active, StopReason.MAX_ITERATIONS)
         yield self, self.values(progress), check.reasons
-        norm_of_A = factor = 0.0 if not batch.axes else torch.zeros_like(self.unit)
         # Where several processes have a part of each vector, numbers are added up once in a step.
-        is_anew, is_at_once = True, batch.totals.add is not None and self.preconditioner is None
-        for iteration in count(1):
-            if is_anew:
+        is_at_once = batch.totals.add is not None and self.preconditioner is None
+        if not self.loop.is_anew:
+            searched = self.searched()
+        for iteration in count(self.loop.iteration + 1):
+            loop = self.loop
+            if loop.is_anew or loop.direction is None:
                 searched = self.searched()
                 (energy,) = self.scalars(batch.inner(self.residual, searched))
                 direction = searched.clone()
                 first, norm = on_host(energy, batch.norm(searched))
                 check.begin(first, norm.real)
             else:
-                direction = add_scaled(searched, factor, direction, into=direction)
+                energy, direction = loop.energy, loop.direction
+                direction = add_scaled(searched, loop.factor, direction, into=direction)
             image = self.forward(direction)
             if iteration == 1:
                 image = self.in_chosen_unit(image)
@@ -289,7 +406,7 @@ class Run:
             )
             if known:
                 energy = known[0] ** 2
-            norm_of_A = largest_ratio(norm_of_A, image_length, length)
+            norm_of_A = largest_ratio(loop.norm_of_A, image_length, length)
             floor = check.definite.floor(norm_of_A, length)
             step = self.ratio(energy, curvature, curvature.real > floor)
             self.x = add_scaled(self.x, step, direction)
@@ -312,11 +429,15 @@ class Run:
             check.step(Measured(*found))
             if iteration == progress.limit:
                 check.stop(check.active, StopReason.MAX_ITERATIONS)
-            factor = self.ratio(energy, previous, previous.real > 0)
-            is_anew = check.has_to_verify
+            factor, is_anew = self.ratio(energy, previous, previous.real > 0), check.has_to_verify
+            self.loop = Loop(iteration, is_anew, energy, factor, norm_of_A, direction)
             if is_anew:
                 del searched  # or it would keep the memory of the residual
                 self.verify()
+            if checkpoint is not None:
+                is_last = iteration == progress.limit or None not in check.reasons
+                if is_last or iteration % checkpoint.every == 0:
+                    checkpoint.save(iteration, self.state())
             yield self, self.values(progress), check.reasons
 
     def foreseen(

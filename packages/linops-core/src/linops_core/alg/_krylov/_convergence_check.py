@@ -6,6 +6,7 @@ Numbers are Python's own where there is one system, and else tensors on the host
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -59,6 +60,26 @@ class ConvergenceCheck:
         self.waiting: Numbers = size < 0
         self.stop(self._is_proved(), StopReason.CONVERGED)
         self.stop(residual <= precision * size, StopReason.ROUNDING)
+
+    def state(self) -> dict[str, object]:
+        """Return all numbers that steps change, and why systems stopped, for :meth:`restore`."""
+        numbers = {
+            name: value
+            for name, value in vars(self).items()
+            if isinstance(value, (int, float, Tensor))
+        }
+        reasons = [None if reason is None else reason.name for reason in self.reasons]
+        return {
+            "numbers": numbers,
+            "reasons": reasons,
+            "unconjugate": self.definite.unconjugate,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take the numbers of :meth:`state` of a check of the same systems."""
+        vars(self).update(state["numbers"])
+        self.reasons = [None if name is None else StopReason[name] for name in state["reasons"]]
+        self.definite.unconjugate = state["unconjugate"]
 
     @property
     def relative(self) -> float:

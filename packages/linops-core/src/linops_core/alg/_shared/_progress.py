@@ -138,15 +138,18 @@ class Progress:
         """Whether anybody is told of the steps."""
         return self.tqdm_kwargs is not None or self.callback is not None
 
-    def follow(self, steps: Iterator[Iterate[State]], shown: Callable[[State], Tensor]) -> State:
+    def follow(
+        self, steps: Iterator[Iterate[State]], shown: Callable[[State], Tensor], first: int = 0
+    ) -> State:
         """Do the steps, of which the first is the start, until a reason to stop; return the state.
 
-        ``shown`` makes a copy of the result so far for the callback.
+        ``shown`` makes a copy of the result so far for the callback; ``first`` is the number of
+        steps that were done before.
         """
         options: dict[str, Any] = {"desc": self.solver, "total": self.limit}
         bar = None if self.tqdm_kwargs is None else tqdm(**(options | dict(self.tqdm_kwargs)))
         with bar or nullcontext():
-            for iteration in count():
+            for iteration in count(first):
                 state, values, reasons = next(steps)
                 each = [*reasons] if isinstance(reasons, list) else [reasons]
                 if iteration == self.limit:

@@ -1,0 +1,175 @@
+"""Files from which a solver goes on after its process was ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from ..._base._totals import Processes
+
+State: TypeAlias = Mapping[str, Any]
+"""Plain numbers, words and tensors by name, and such mappings and lists."""
+
+
+class Checkpoint:
+    """The files of one solve: the newest state and the one before it, of this process.
+
+    The first process writes the file itself, others add ``.rank1`` and so on. A state is written
+    beside the file, which it then replaces, so that what has the name of a file is complete.
+    No process writes a state before all of them have the last one: whenever one is ended, there
+    is a state that all of them have.
+    """
+
+    def __init__(
+        self, owner: str, path: str | os.PathLike[str], every: int, processes: Processes | None
+    ) -> None:
+        self.owner, self.every, self.processes = owner, every, processes
+        self.problem: State = {}
+        number = 0 if processes is None else processes.number
+        newest = Path(path)
+        if number:
+            newest = newest.with_name(f"{newest.name}.rank{number}")
+        self.newest = newest
+        self.previous = newest.with_name(f"{newest.name}.previous")
+
+    def load(self, problem: State, precision: float) -> State | None:
+        """Return the newest state that all processes have; None if there is none.
+
+        Parameters
+        ----------
+        problem : mapping
+            What a state must be of: words and numbers that must be equal, and sketches, tensors of
+            which each row but the last may differ by ``precision`` times the last one.
+
+        Raises
+        ------
+        ValueError
+            On all processes, if a file of one of them is of another problem or cannot be read.
+        """
+        self.problem = {**problem, "processes": self.processes.count if self.processes else 1}
+        states: dict[int, tuple[Path, State | None]] = {}
+
+        def read() -> None:
+            if not self.newest.parent.is_dir():
+                raise ValueError(f"the folder of {self.newest} must be there, got none")
+            for path in (self.previous, self.newest):
+                if path.exists():
+                    content = self._read(path, precision)
+                    states[content["iteration"]] = path, content["state"]
+
+        self._together(read, "what a checkpoint is of")
+        told = self._told([*states], "the iterations of checkpoints")
+        common = set.intersection(*map(set, told))
+        path, found = states[max(common)] if common else (self.newest, None)
+        state: State | None = _copied(found)
+        del found
+        states.clear()
+
+        def settle() -> None:
+            """Leave no state that others do not have: they will write another one in its place."""
+            if not common:
+                self.newest.unlink(missing_ok=True)
+                self.previous.unlink(missing_ok=True)
+            elif path == self.previous:
+                self.previous.replace(self.newest)
+
+        self._together(settle, "the start from a checkpoint")
+        return state
+
+    def save(self, iteration: int, state: State) -> None:
+        """Write a state, and keep the one before it; return when all processes have done so."""
+
+        def write() -> None:
+            content = {
+                "solver": self.owner,
+                "problem": self.problem,
+                "iteration": iteration,
+                "state": state,
+            }
+            beside = self.newest.with_name(f"{self.newest.name}.writing")
+            try:
+                with beside.open("wb") as file:
+                    torch.save(content, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except BaseException:
+                beside.unlink(missing_ok=True)
+                raise
+            if self.newest.exists():
+                self.newest.replace(self.previous)
+            beside.replace(self.newest)
+            if os.name == "posix":  # the names are in the folder
+                folder = os.open(self.newest.parent, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
+
+        self._together(write, "the writing of a checkpoint")
+
+    def _read(self, path: Path, precision: float) -> dict[str, Any]:
+        remedy = f"delete {self.newest} and {self.previous.name}, or give another file"
+        if self.processes is not None and self.processes.count > 1:
+            remedy += "; those of the other ranks as well"
+        try:
+            content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
+            if content["solver"] != self.owner:
+                raise ValueError("a file of another kind")
+            problem = content["problem"]
+        except Exception as error:
+            raise ValueError(
+                f"{path} must be a checkpoint of {self.owner}, got what cannot be read as one "
+                f"({type(error).__name__}); {remedy}"
+            ) from error
+        for name in [*self.problem, *problem]:
+            wanted, found = self.problem.get(name), problem.get(name)
+            if not _is_same(wanted, found, precision):
+                values = "" if isinstance(wanted, Tensor) else f": {wanted} here, {found} there"
+                raise ValueError(
+                    f"the checkpoint {path} must be of this problem, got one that differs in "
+                    f"{name}{values}; {remedy}"
+                )
+        return dict(content)
+
+    def _together(self, action: Callable[[], None], what: str) -> None:
+        """Do it on all processes; where it fails on one, raise an error on all of them."""
+        failure: Exception | None = None
+        try:
+            action()
+        except Exception as error:  # that of one process must not leave the others waiting
+            failure = error
+        is_refused = isinstance(failure, ValueError)
+        words = None if failure is None else str(failure)
+        if failure is not None and not is_refused:
+            words = f"{what} must succeed, got {type(failure).__name__}: {failure}"
+        for number, (refused, text) in enumerate(self._told((is_refused, words), what)):
+            if text is not None:
+                is_one = self.processes is None or self.processes.count == 1
+                where = "" if is_one else f"rank {number}: "
+                raise (ValueError if refused else OSError)(
+                    f"{self.owner}: {where}{text}"
+                ) from failure
+
+    def _told(self, value: Any, what: str) -> list[Any]:
+        return [value] if self.processes is None else self.processes.told(value, what)
+
+
+def _is_same(wanted: object, found: object, precision: float) -> bool:
+    if not isinstance(wanted, Tensor) or not isinstance(found, Tensor):
+        return type(wanted) is type(found) and wanted == found
+    if wanted.shape != found.shape:
+        return False
+    apart = (wanted - found).abs() <= precision * wanted[-1:].abs()
+    return bool(apart[:-1].all() and apart[-1:].all())
+
+
+def _copied(state: Any) -> Any:
+    """Return a state of which nothing is read from a file later."""
+    if isinstance(state, Mapping):
+        return {name: _copied(value) for name, value in state.items()}
+    return state.clone() if isinstance(state, Tensor) else state
