@@ -273,3 +273,13 @@ def test_locations_that_change_before_the_gradient_are_refused(toeplitz: bool) -
     locs.mul_(0.5)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.abs().sum().backward()
+
+
+def test_sizes_that_do_not_fit_name_the_transform_and_not_its_parts() -> None:
+    A = NUFFT(torch.rand(5, 2), (8, 6), ("K",))
+    with pytest.raises(ValueError, match=r"^NUFFT: Nx must have size 8, got 7 in an input"):
+        A(torch.ones(7, 6))
+    with pytest.raises(ValueError, match=r"^NUFFT\S*: K must have size 5, got 4 in an input"):
+        A.H(torch.ones(4))
+    with pytest.raises(ValueError, match=r"NUFFT\S*: Ny must have size 6, got 7 in an input"):
+        A.N(torch.ones(8, 7))

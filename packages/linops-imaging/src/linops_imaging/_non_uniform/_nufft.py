@@ -202,6 +202,7 @@ class NUFFT(Wrapper):
 
     adj_fn = fn  # the operand of an adjoint is an adjoint
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
+    _sizes_to_check = NamedLinop._sizes_to_check  # the parts would name themselves
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return A^H A, or A^H inner A, as a convolution where ``toeplitz`` asks for it.
