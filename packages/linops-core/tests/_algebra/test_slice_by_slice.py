@@ -34,6 +34,10 @@ def sense(coils: int, slices: int, side: int, centered: bool = False) -> NamedLi
     return Sampling.from_mask(mask) @ FFT(2, centered=centered) @ S
 
 
+def coils_of(A: NamedLinop) -> Dense:
+    return next(linop for linop in A.flatten() if isinstance(linop, Dense))
+
+
 @pytest.fixture(autouse=True)
 def cache_of_the_library() -> Iterator[None]:
     yield
@@ -96,12 +100,32 @@ def test_new_weights_are_read() -> None:
     first, n_slices = with_cache(200, A.N, x)
     assert n_slices == 4
     _slice_by_slice.CACHE = 1
-    maps = next(linop for linop in A.flatten() if isinstance(linop, Dense)).weight
-    maps.mul_(2)
+    coils_of(A).weight.mul_(2)
     torch.testing.assert_close(A.N(x), 4 * first)
     weights = {name: 3 * w for name, w in A.N.named_buffers() if w.is_complex()}
     torch.testing.assert_close(torch.func.functional_call(A.N, weights, x), 36 * first)
     torch.testing.assert_close(A.N(x), 4 * first)
+
+
+@pytest.mark.parametrize("n_coils", [1, 3, 4, 5, 9])
+def test_weights_of_another_length_are_cut_anew(n_coils: int) -> None:
+    A, other = sense(4, 1, 4), sense(4, 1, 4)
+    maps = torch.randn(n_coils, 1, 4, 4, dtype=torch.complex64)
+    coils_of(other).weight = maps
+    x = torch.randn(1, 4, 4, dtype=torch.complex64)
+    expected = other(x), other.N(x)
+    normal, first = A.N, A(x)
+    _, n_slices = with_cache(200, A, x)
+    assert n_slices == 4
+    with_cache(200, normal, x)
+    _slice_by_slice.CACHE = 200 // torch.get_num_threads()
+    (name,) = [name for name, w in A.named_buffers() if w.is_complex()]
+    torch.testing.assert_close(torch.func.functional_call(A, {name: maps}, (x,)), expected[0])
+    torch.testing.assert_close(A(x), first)
+    coils_of(A).weight = maps
+    torch.testing.assert_close(A(x), expected[0])
+    torch.testing.assert_close(normal(x), expected[1])
+    assert n_parts(normal) == n_coils
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode

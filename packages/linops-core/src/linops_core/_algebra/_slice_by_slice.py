@@ -35,6 +35,8 @@ class Slices(NamedTuple):
 
     chain: NamedLinop
     rows: Sequence[Row]
+    shapes: list[torch.Size]
+    """Of the weights for which it was made."""
 
     def run(self, x: Tensor) -> Tensor:
         """Return what the chain returns."""
@@ -72,18 +74,22 @@ def slices_of(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slic
         return None
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
     known, found = chain._found.get("slices", (None, None))
-    if known != key:
-        if not may_be_remembered(x.shape):
-            return None
-        found = _planned(chain, parts, x)
-        chain._found["slices"] = key, found
-    if found is None or not writing_is_safe() or forward_ad._current_level >= 0:
+    if known == key and found is None:
+        return None  # without a look at the weights: it takes as long as a small product
+    if not writing_is_safe() or forward_ad._current_level >= 0 or not may_be_remembered(x.shape):
         return None
-    is_followed = is_recorded(x, *chain.parameters(), *chain.buffers())
-    return None if is_followed or any(is_hooked(part.__dict__) for part in parts) else found
+    weights = [*chain.parameters(), *chain.buffers()]
+    shapes = [weight.shape for weight in weights]  # others may be in their place by now
+    if known != key or found.shapes != shapes:
+        found = _planned(chain, parts, x, shapes)
+        chain._found["slices"] = key, found
+    is_followed = is_recorded(x, *weights) or any(is_hooked(part.__dict__) for part in parts)
+    return None if is_followed else found
 
 
-def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slices | None:
+def _planned(
+    chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor, shapes: list[torch.Size]
+) -> Slices | None:
     if x.device.type != "cpu" or not all([part._gains_by_slices() for part in parts]):
         return None
     lengths = _widest(parts, x)
@@ -105,7 +111,7 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
         [(tile_of(chain, window), window) for window in _windows(summed, outer)]
         for outer in _windows(written, {})
     ]
-    return Slices(chain, rows)
+    return Slices(chain, rows, shapes)
 
 
 def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> list[Window]:

@@ -121,7 +121,7 @@ class Contraction:
         """Return the sum of products, or None where there are many small ones."""
         n_products = x.shape[self.axis]
         weight = self.weight_axes.view(weight)
-        if x.numel() <= _SMALL or not writing_is_safe():
+        if not writing_is_safe() or x.numel() <= _SMALL:
             return self.x_axes.view((weight * x).sum(self.axis))
         if x.numel() < _PRODUCT_OVER_COUNT * n_products**2:
             return None
