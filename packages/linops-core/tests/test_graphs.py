@@ -145,6 +145,19 @@ def test_a_network_is_exported_for_batches_of_any_size(kind: type[Network]) -> N
     check(network, network)
 
 
+def test_the_adjoint_of_coil_maps_is_exported_for_batches_of_any_size() -> None:
+    names = ("...", "Nx", "Ny"), ("...", "C", "Nx", "Ny")
+    network = torch.nn.Module()
+    S = Dense(torch.randn(6, 16, 16), ("C", "Nx", "Ny"), *names)
+    network.forward = S.H.forward
+    x = torch.randn(3, 6, 16, 16)
+    shapes = ({0: torch.export.Dim("batch")},)
+    program = torch.export.export(network, (x,), dynamic_shapes=shapes)
+    for n_batches in (2, 20):  # on both sides of the size from which products are added up
+        x = torch.randn(n_batches, 6, 16, 16)
+        torch.testing.assert_close(program.module()(x), S.H(x))
+
+
 class Converges(BuiltBefore):
     """Solves to a tolerance."""
 
