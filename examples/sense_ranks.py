@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BadInput, SplitError) as error:
         return refuse("sense_ranks", str(error))
     finally:
-        dist.destroy_process_group()
+        if "RANK" not in os.environ:
+            dist.destroy_process_group()
 
 
 def run(options: argparse.Namespace, device: torch.device) -> int:
@@ -97,4 +98,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    if "RANK" not in os.environ:
+        sys.exit(status)
+    if status == 0:
+        dist.barrier()  # torchrun ends all ranks once one has failed
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # taking connections down while another rank did was seen to abort in gloo
