@@ -87,9 +87,11 @@ def test_ranks_in_threads_end_in_any_order() -> None:
     assert not complaint
 
 
-def test_torchrun_starts_ranks_again_which_go_on_to_the_same_bits(tmp_path: Path) -> None:
+def test_ranks_that_are_started_again_go_on_to_the_same_bits(tmp_path: Path) -> None:
     """One of them ends itself behind the fifth step; every second one is kept."""
-    said = torchrun(2, "restarted.py", ["--max-restarts=1"], FOLDER=str(tmp_path))
+    with pytest.raises(AssertionError, match="SIGKILL"):
+        torchrun(2, "restarted.py", FOLDER=str(tmp_path), IS_FIRST="1")
+    said = torchrun(2, "restarted.py", FOLDER=str(tmp_path), IS_FIRST="0")
     for rank in range(2):
         assert f"rank {rank} did the steps 4 to 8" in said
     names = {path.name for path in tmp_path.iterdir()}
