@@ -1,4 +1,4 @@
-"""Which bytes a tensor touches, and copies and moves that keep every view."""
+"""Which bytes tensors touch; copies and moves of modules that keep shared memory shared."""
 
 from ._copies._deepcopy import memory_aware_deepcopy as memory_aware_deepcopy
 from ._copies._module_map import ModuleMemoryMap as ModuleMemoryMap

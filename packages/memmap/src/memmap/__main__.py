@@ -27,8 +27,9 @@ columns:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, by default that of the process, and return its exit status.
 
-    It is 0; 1 if the reader of the output has stopped reading; 2 if a file is no checkpoint or
-    cannot be read or written: then one line on standard error says why.
+    The status is 0 on success, 1 if the reader of the output stopped reading, and 2 if a file is
+    not a checkpoint or cannot be read or written. With status 2, one line on standard error says
+    why.
     """
     options = _parser().parse_args(arguments)
     picture: Path | None = options.picture
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         print(_encodable(text, sys.stdout.encoding), flush=True)
     except OSError as error:
-        # Python would try once more to write what is left when it ends.
+        # Otherwise Python would try again to write the rest of the output when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 1
@@ -60,8 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser(
         "report",
         help="bytes that the tensors of a checkpoint take, share and waste",
-        description="Bytes that the tensors of a checkpoint take, share and waste. Nothing in the\n"
-        "file is executed, and no tensor is loaded.",
+        description="Bytes that the tensors of a checkpoint take, share and waste.\n"
+        "Executes no code from the file and loads no tensor.",
         epilog=_COLUMNS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -74,13 +75,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _failed(reason: str) -> int:
-    # The name of a file may have several lines.
+    # A file name may contain line breaks.
     print(_encodable(f"memmap: {printable(reason)}", sys.stderr.encoding), file=sys.stderr)
     return 2
 
 
 def _encodable(text: str, encoding: str | None) -> str:
-    """Lines with escapes for what a terminal would obey, or a stream cannot encode."""
+    """Escape characters that a terminal would interpret or that a stream cannot encode."""
     encoding = encoding or "utf-8"  # a stream in memory has none
     lines = [printable(line) for line in text.split("\n")]
     return "\n".join(lines).encode(encoding, "backslashreplace").decode(encoding)

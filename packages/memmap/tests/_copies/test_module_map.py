@@ -167,7 +167,7 @@ def test_a_view_that_was_placed_in_part_is_refused() -> None:
     flat = torch.zeros(20)
     memory_map = ModuleMemoryMap()
     memory_map.copy_to(Holder(a=flat[:12]), "meta")
-    with pytest.raises(StorageError, match="b: a view to be placed must lie within or apart from"):
+    with pytest.raises(StorageError, match="b: a view must lie within or apart from the memory"):
         memory_map.copy_to(Holder(b=flat[8:]), "meta")
     assert memory_map.copy_to(Holder(c=flat[2:7]), "meta").c.is_meta
     assert memory_map.copy_to(Holder(d=flat[12:]), "meta").d.is_meta
@@ -269,7 +269,7 @@ def test_non_leaf_tensors_raise_naming_the_path() -> None:
 
 
 def test_meta_tensors_have_no_data_to_send() -> None:
-    with pytest.raises(MoveError, match="m: a tensor to be moved must have data"):
+    with pytest.raises(MoveError, match="m: a tensor that moves must have data"):
         ModuleMemoryMap().copy_to(Holder(m=torch.empty(3, device="meta")), "cpu")
 
 
@@ -359,5 +359,5 @@ def test_what_is_no_module_is_refused(module: Any) -> None:
 def test_a_copy_for_a_device_of_what_holds_its_tensors_elsewhere_is_refused() -> None:
     scripted = torch.jit.script(torch.nn.Linear(2, 2))
     module = torch.nn.Sequential(torch.nn.Linear(2, 2), scripted)
-    with pytest.raises(MoveError, match=r"^1: a module to be moved must hold its tensors itself"):
+    with pytest.raises(MoveError, match=r"^1: a module that moves must hold its tensors itself"):
         ModuleMemoryMap(module).copy_to(module, "meta")

@@ -262,7 +262,7 @@ def test_aliases_outside_the_module_warn(flat: torch.Tensor) -> None:
 def test_aliases_outside_the_module_raise_when_strict(flat: torch.Tensor) -> None:
     module = Holder(a=torch.nn.Parameter(flat[:4]), other=torch.zeros(2))
     before = snapshot(module)
-    with pytest.raises(AliasError, match=r"held by the tensors that are moved alone.* a \(by 1\)"):
+    with pytest.raises(AliasError, match=r"held only by the tensors that move.* a \(by 1\)"):
         memory_aware_to(module, "meta", strict=True)
     assert snapshot(module) == before
 
@@ -305,7 +305,7 @@ def test_non_leaf_tensors_raise_naming_the_path() -> None:
 def test_meta_has_no_data_to_move() -> None:
     module = Holder(a=torch.zeros(2), m=torch.empty(3, device="meta"))
     before = snapshot(module)
-    with pytest.raises(MoveError, match="m: a tensor to be moved must have data, got a meta"):
+    with pytest.raises(MoveError, match="m: a tensor that moves must have data, got a meta"):
         memory_aware_to(module, "cpu")
     assert snapshot(module) == before
 
@@ -354,7 +354,7 @@ def test_scripted_modules_are_refused() -> None:
         warnings.simplefilter("ignore")
         scripted = torch.jit.script(torch.nn.Linear(2, 2))
     module = torch.nn.Sequential(torch.nn.Linear(2, 2), scripted)
-    with pytest.raises(MoveError, match="1: a module to be moved must hold its tensors itself"):
+    with pytest.raises(MoveError, match="1: a module that moves must hold its tensors itself"):
         memory_aware_to(module, "meta")
     assert not module[0].weight.is_meta
 
@@ -371,7 +371,7 @@ def test_sharded_modules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         inner = torch.nn.Linear(4, 4)
         fully_shard(inner, mesh=init_device_mesh("cpu", (2,)))
         before = inner.weight
-        with pytest.raises(MoveError, match=r"^1: a module to be moved must hold its .* FSDPLin"):
+        with pytest.raises(MoveError, match=r"^1: a module that moves must hold its .* FSDPLin"):
             memory_aware_to(torch.nn.Sequential(torch.nn.Linear(4, 4), inner), "meta")
         assert inner.weight is before and before.device.type == "cpu"
     finally:
@@ -482,7 +482,7 @@ def test_a_graph_that_is_older_than_a_move_to_meta_refuses_to_run() -> None:
     module = torch.nn.Linear(2, 2, bias=False)
     total = module(torch.ones(2)).sum()
     memory_aware_to(Holder(weight=module.weight), "meta")
-    with pytest.raises(RuntimeError, match=r"a graph must be run before the module .* is moved"):
+    with pytest.raises(RuntimeError, match=r"a graph must run backward before a module .* moves"):
         total.backward()
 
 
@@ -568,7 +568,7 @@ def test_lazy_bits_survive_a_move() -> None:
 
 def test_a_lazy_parameter_is_refused_by_path() -> None:
     module = torch.nn.Sequential(torch.nn.LazyLinear(3))
-    with pytest.raises(MoveError, match=r"0\.weight: a tensor to be moved must be initialized"):
+    with pytest.raises(MoveError, match=r"0\.weight: a tensor that moves must be initialized"):
         memory_aware_to(module, "meta")
 
 
@@ -631,7 +631,7 @@ def test_a_gradient_that_does_not_fit_its_tensor_is_refused_by_path() -> None:
     module.a.grad = torch.ones(3)
     module.a.data = torch.ones(3, dtype=torch.float64)
     before = snapshot(module)
-    with pytest.raises(MoveError, match=r"^a\.grad: a gradient that is moved must fit its tensor"):
+    with pytest.raises(MoveError, match=r"^a\.grad: a gradient that moves must fit its tensor"):
         memory_aware_to(module, "meta")
     assert snapshot(module) == before
 
@@ -732,8 +732,8 @@ def test_what_torch_does_not_have_on_meta_is_refused_by_path() -> None:
         nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
     cases: list[tuple[Holder, str]] = [
         (Holder(a=torch.ones(2), q=quantized), r"^q: .* got a quantized one of torch\.qint8"),
-        (Holder(odd=odd, all=torch.from_numpy(array)), "^odd: .* starts amid an element"),
-        (Holder(a=torch.ones(2), n=nested), "^n: .* got a nested one that is strided"),
+        (Holder(odd=odd, all=torch.from_numpy(array)), "^odd: .* starts inside an element"),
+        (Holder(a=torch.ones(2), n=nested), "^n: .* got a strided nested tensor"),
     ]
     del quantized, odd, nested
     for module, match in cases:
@@ -793,5 +793,5 @@ def test_what_is_no_module_is_refused() -> None:
 
 @pytest.mark.parametrize("device", [torch.float64, 1.0, ["cpu"]])
 def test_what_is_no_device_is_refused(device: Any) -> None:
-    with pytest.raises(TypeError, match=r"device must be .*, got .* \(a type is given as dtype=\)"):
+    with pytest.raises(TypeError, match=r"device must be .*, got .* \(give a type as dtype=\)"):
         memory_aware_to(torch.nn.Linear(2, 2), device)

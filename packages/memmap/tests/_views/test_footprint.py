@@ -197,7 +197,9 @@ def test_the_span_of_an_array_that_runs_backwards() -> None:
 
 
 def test_elements_between_elements_have_no_position() -> None:
-    with pytest.raises(ValueError, match=r"whole elements from .*, got a view of 4-byte .* byte 2"):
+    with pytest.raises(
+        ValueError, match=r"a multiple of their size .*, got a view of 4-byte .* byte 2"
+    ):
         tensor_memory_span(View("RAM", 0, 16, 2, (2,), (4,), 4))
 
 

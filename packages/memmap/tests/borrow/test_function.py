@@ -316,7 +316,7 @@ def test_a_function_of_the_users_may_write_to_its_own_memory_only() -> None:
     f = function([x], apply(out, x))
     with pytest.raises(
         RuntimeError,
-        match=r"out: a function must write only to memory that it has allocated itself, got",
+        match=r"out: a function must write only to memory that it allocated itself, got",
     ):
         f(torch.zeros(2))
     assert outside.tolist() == [0, 0]
@@ -363,7 +363,9 @@ def test_inputs_outputs_and_updates_of_other_kinds_are_refused() -> None:
         function([shared(torch.ones(1))], x)  # type: ignore[list-item]  # what the test is about
     with pytest.raises(TypeError, match="Out: an output must be an expression, got 3"):
         function([x], [3])  # type: ignore[list-item]  # what the test is about
-    with pytest.raises(TypeError, match="f: what is updated must be a shared variable, got x"):
+    with pytest.raises(
+        TypeError, match="f: the target of an update must be a shared variable, got x"
+    ):
         function([x], x, updates={x: x + 1}, name="f")  # type: ignore[dict-item]  # test's subject
 
 

@@ -71,7 +71,7 @@ def test_functions_refuse_to_modify_what_is_not_theirs() -> None:
     x = variable("x")
     argument = array_of_ones()
     f = function([x], apply(lambda x: x.add_(1), x))
-    with pytest.raises(RuntimeError, match="a function must write only to memory that it has all"):
+    with pytest.raises(RuntimeError, match="a function must write only to memory that it all"):
         f(argument)
     assert argument.tolist() == [1, 1]
 

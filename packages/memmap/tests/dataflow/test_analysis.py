@@ -243,7 +243,7 @@ def test_one_operation_may_stand_in_a_program_twice() -> None:
         (0, 1, "RAW"),
         (0, 1, "WAW"),
     ]
-    with pytest.raises(ValueError, match="every operation must have a name of its own, got 'dou"):
+    with pytest.raises(ValueError, match="every operation must have its own name, got 'dou"):
         graph.as_dict()
 
 

@@ -53,5 +53,5 @@ def test_an_empty_program_has_no_wave() -> None:
 
 
 def test_a_dictionary_of_operations_of_one_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="every operation must have a name of its own, got 'op' m"):
+    with pytest.raises(ValueError, match="every operation must have its own name, got 'op' m"):
         analyze_dependencies([Operation("op"), Operation("op")]).as_dict()

@@ -1,14 +1,15 @@
-"""Deep copies and moves of modules in which everything that shared memory still does.
+"""Deep copies and moves of modules that keep shared memory shared.
 
-One copy from start to end:
+The steps of a copy:
 
-1. find: `traverse` (deep copies) or `state_tensors` (moves) lists tensors, each with its path.
-2. plan: `plan_of` takes tensors apart into strided pieces and groups these by shared memory; what
-   cannot be copied or moved is refused here.
-3. fill: `new_buffers` copies a group in parts (`Span`, `Box`) of which each piece is a view. What
-   a larger deep copy (`CopiedStorages`) or a map (`DeviceMemory`) filled is kept as a `Region`.
+1. find: `traverse` (deep copies) or `state_tensors` (moves) lists the tensors with their paths.
+2. plan: `plan_of` takes tensors apart into strided pieces, groups the pieces by shared memory, and
+   refuses tensors that cannot be copied or moved.
+3. fill: `new_buffers` copies a group in parts (`Span`, `Box`); each piece is a view of one part. A
+   `Region` keeps the buffers that a larger deep copy (`CopiedStorages`) or a map (`DeviceMemory`)
+   filled.
 4. rebuild: `Plan.assemble` makes sparse and nested tensors from the copies of their parts,
-   `Counters` lets copies count writes together, `dressed` gives them their classes.
-5. publish: a move changes all tensors in one step (`commit`), or step after step with a way back
-   (`carry_out`); a copy puts them into the memo, from which `reconstruct` makes the new module.
+   `Counters` lets copies share version counters, `dressed` gives them their classes.
+5. publish: a move changes all tensors in one step (`commit`), or step by step with a way back
+   (`carry_out`). A copy puts the tensors into the memo, and `reconstruct` makes the new module.
 """

@@ -1,4 +1,4 @@
-"""Telling the user about tensors that share memory with a module but are no part of it."""
+"""Warnings about tensors outside of a module that share memory with it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ._plan import Group, Plan
 
 _MAX_NAMES = 8
 _MOVE = (
-    "memory to be moved should be held by the tensors that are moved alone, else the old storage "
-    "stays alive (to free it, delete the others before the move, or move them along with "
+    "memory that moves must be held only by the tensors that move, else the old storage stays "
+    "alive (to free it, delete the other holders before the move, or move them too with "
     "attributes=True or a ModuleMemoryMap; to keep them, {}); got other holders for {}"
 )
 
 
 def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> dict[int, int]:
-    """The `outside_references` to the storages of some plans, beside those of `kept` tensors."""
+    """`outside_references` to the storages of some plans, except those of `kept` tensors."""
     pieces, inner = list(kept), []
     for plan in plans:
         pieces += [piece.tensor for piece in plan.pieces]
@@ -36,9 +36,10 @@ def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> di
 def tell_of_move(
     groups: Sequence[Group], outside: dict[int, int], strict: bool, module: torch.nn.Module
 ) -> None:
-    """Warn or raise if memory to be moved is held by tensors that are not known.
+    """Warn or raise if an unknown tensor holds memory that is to move.
 
-    What the caller holds whole, as a base of the views that move, stays on purpose.
+    There is no warning if the caller holds the whole base of the views that move: it stays on
+    purpose.
     """
     if not outside:
         return
@@ -52,7 +53,7 @@ def tell_of_move(
 
 
 def _wholes_outside(groups: Iterable[Group], module: torch.nn.Module) -> set[int]:
-    """Storages all of which is in a base of the views that move, which the caller holds."""
+    """Storages that the caller holds completely, through a base of the views that move."""
     bases = held_bases(piece.tensor for group in groups for piece in group.pieces)
     bases = [base for base in bases if union_nbytes([base]) == base.untyped_storage().nbytes()]
     if not bases:
@@ -62,8 +63,8 @@ def _wholes_outside(groups: Iterable[Group], module: torch.nn.Module) -> set[int
 
 
 def tell_of_copy(plan: Plan) -> None:
-    """Warn if a copy will not share memory with what its source shares it with."""
-    # Elements below a byte are left to torch, which keeps them with the storages copied here.
+    """Warn if a copy does not share memory that its source shares."""
+    # torch copies elements below a byte, and keeps them with the storages copied here.
     kept = [
         item.tensor
         for item in plan.unknown
@@ -72,13 +73,13 @@ def tell_of_copy(plan: Plan) -> None:
     text = _text_of(plan.groups, held_outside([plan], kept))
     if text:
         _warn(
-            "memory to be copied should be held by the module alone, else its copy is taken apart "
-            f"from what is outside; got other holders for {text}"
+            "memory that is copied must be held by the module alone, else the copy does not share "
+            f"it with the other holders; got other holders for {text}"
         )
 
 
 def _text_of(groups: Iterable[Group], outside: dict[int, int]) -> str:
-    """Groups that are held outside, by the names of their tensors, and by how many."""
+    """Names of the groups that are held outside, and the number of holders."""
     if not outside:
         return ""
     held = []
@@ -98,7 +99,7 @@ def _some(texts: Sequence[str], separator: str) -> str:
 
 
 def _warn(text: str) -> None:
-    """Warn of the line that called this package, however deep in it this is."""
+    """Warn at the line of the user that called this package."""
     package = __name__.partition(".")[0] + "."
     level = 1
     frame: FrameType | None = sys._getframe()

@@ -9,14 +9,14 @@ from functools import cache
 
 import torch
 
-# A fresh mapping is paid page by page: with pages of 2 MiB instead of 4 KiB, a large copy takes
-# less than half the time. Below this size there is nothing to gain.
+# The system maps fresh memory page by page: with pages of 2 MiB instead of 4 KiB, a large copy
+# takes less than half the time. Below this size there is nothing to gain.
 HUGE_FROM = 8 << 20
 _MADV_HUGEPAGE = 14
 
 
 def empty_bytes(nbytes: int, device: torch.device) -> torch.Tensor:
-    """Uninitialised memory: uint8, aligned and resizable as every tensor that torch allocates."""
+    """Uninitialised memory as uint8, aligned and resizable like any tensor of torch."""
     data = torch.empty(nbytes, dtype=torch.uint8, device=device)
     if (
         nbytes >= HUGE_FROM
@@ -27,7 +27,7 @@ def empty_bytes(nbytes: int, device: torch.device) -> torch.Tensor:
         start = data.data_ptr()
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         last = (start + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-        # Advice only: if the system refuses it, the memory is as good as it was.
+        # This is only advice: if the system refuses it, the memory is still valid.
         _libc().madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_HUGEPAGE)
     return data
 

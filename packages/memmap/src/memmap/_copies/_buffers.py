@@ -1,4 +1,4 @@
-"""New memory for a group of views, and where in it each view lies."""
+"""New memory for a group of views, and the place of each view in it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ._compact import Box, box_of
 from ._plan import Group, Piece, components
 from ._spans import Pack, Span, spans_of
 
-# Most bytes that are allocated for what is on its way to another device: torch needs memory for
-# strided copies and casts between devices, as much as they move at once.
+# The most temporary memory for a transfer between devices. torch allocates a temporary for strided
+# copies and casts between devices, as large as the bytes that move at once.
 UNDER_WAY = 1 << 26
 
 Part: TypeAlias = Span | Box
-"""Bytes of a group that are copied together: a box leaves out what nobody touches."""
+"""Bytes of a group that are copied together. A box leaves out untouched bytes."""
 
 
 class Buffer(NamedTuple):
-    """The copy of a part of a group: its bytes, as a tensor of uint8."""
+    """The copy of a part of a group; its bytes are a tensor of uint8."""
 
     part: Part
     data: torch.Tensor
@@ -37,7 +37,7 @@ def new_views(
     cast: Cast | None = None,
     non_blocking: bool = False,
 ) -> dict[int, torch.Tensor]:
-    """Plain tensors without history that are copies of all pieces of a group, by their ids."""
+    """Copies of all pieces of a group, by the ids of the pieces: plain tensors without history."""
     return {
         id(piece.tensor): part.view(piece, data)
         for part, data in new_buffers(group, device, pack, cast, non_blocking)
@@ -52,7 +52,7 @@ def new_buffers(
     cast: Cast | None = None,
     non_blocking: bool = False,
 ) -> list[Buffer]:
-    """Copies on a device of all that is needed of a group; a cast moves nothing closer together."""
+    """Copies of the needed bytes of a group on a device; with a cast, gaps are not closed."""
     parts: list[Part] = []
     for span in spans_of(group, pack, cast):
         parts += _closer(span, group) if pack == "close" and cast is None else [span]
@@ -60,7 +60,7 @@ def new_buffers(
 
 
 def _closer(span: Span, group: Group) -> list[Part]:
-    """Views of a span as close together as their overlaps allow."""
+    """Move the views of a span as close together as their overlaps allow."""
     bounded = [(piece, layout) for piece in span.pieces if (layout := piece.view.layout())]
     rest = [piece for piece in span.pieces if piece.view.span is None]
     layouts = [layout for _, layout in bounded]
@@ -84,13 +84,13 @@ def _closer(span: Span, group: Group) -> list[Part]:
         else:
             parts.append(box)
     parts += spans_of(group._replace(pieces=rest), pack=True)
-    # What saves nothing would only take apart what lies together.
+    # If this saves nothing, keep the views together.
     return parts if sum(part.nbytes for part in parts) < span.nbytes else [span]
 
 
 def copied(part: Part, group: Group, device: torch.device, non_blocking: bool = False) -> Buffer:
     """The copy of a part of a group on a device; with `non_blocking`, bytes may arrive later."""
-    # Meta and fake tensors have no bytes; copies of fake tensors are fakes, too.
+    # Meta and fake tensors have no bytes. Copies of fake tensors are fake, too.
     tensor = group.pieces[0].tensor
     with getattr(tensor, "fake_mode", None) or nullcontext():
         data = empty_bytes(part.nbytes, device)
@@ -106,7 +106,7 @@ def has_data(tensor: torch.Tensor) -> bool:
 
 
 def _send(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
-    """Copy in portions, if torch would allocate memory for the journey."""
+    """Copy in portions if torch would allocate a temporary for the transfer."""
     is_direct = source.device == target.device or (
         source.dtype == target.dtype and source.is_contiguous() and target.is_contiguous()
     )

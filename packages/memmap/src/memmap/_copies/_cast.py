@@ -1,4 +1,4 @@
-"""Casting all views of one piece of memory, so that they are views of one piece afterwards."""
+"""Casts of all views of one storage that keep them views of one storage."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from .._views._layout import Layout
 from ._plan import Group
 
 Unit: TypeAlias = tuple[torch.dtype, torch.dtype]
-"""What one number is converted from and to."""
+"""The old and the new type of one number."""
 
-# Two numbers in one byte: torch converts them neither from nor to other types.
+# Types with two numbers in one byte. torch converts them neither from nor to other types.
 _PACKED = frozenset(getattr(torch, name) for name in ("float4_e2m1fn_x2",) if hasattr(torch, name))
 
 
 class Cast(NamedTuple):
-    """New types for those in a group, all of which have `ratio` new bytes for an old one."""
+    """New types for the types in a group; every element grows by the factor `ratio`."""
 
     types: dict[torch.dtype, torch.dtype]
     ratio: Fraction
 
     def unit(self, old: torch.dtype) -> Unit:
-        """In which unit the elements of a type are converted: complex numbers as two reals."""
+        """The unit in which a type is converted: complex numbers are two reals."""
         new = self.types[old]
         return (old.to_real(), new.to_real()) if old.is_complex else (old, new)
 
 
 def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
-    """How to cast a group to the precision of a floating or complex type; None if it has that."""
+    """How to cast a group to the precision of a dtype; None if it has that precision."""
     return cast_by(
         group, {piece.tensor.dtype: new_type(piece.tensor, dtype) for piece in group.pieces}
     )
 
 
 def cast_by(group: Group, types: dict[torch.dtype, torch.dtype]) -> Cast | None:
-    """How to cast a group to new types for those it has; None if they are the same.
+    """How to cast a group from its types to new types; None if they are the same.
 
-    It is a `CastError` if elements of different types would grow differently, or overlap, so that
-    no cast keeps what they share; or if torch does not convert a type.
+    Raises `CastError` if elements would grow by different factors, if elements that are converted
+    in different units overlap, or if torch cannot convert a type.
     """
     if all(old == new for old, new in types.items()):
         return None
@@ -52,34 +52,34 @@ def cast_by(group: Group, types: dict[torch.dtype, torch.dtype]) -> Cast | None:
         old, new = piece.tensor.dtype, types[piece.tensor.dtype]
         if old != new and not _PACKED.isdisjoint((old, new)):
             raise CastError(
-                f"{path_text(piece.path)}: a tensor must be cast from and to types of whole bytes, "
+                f"{path_text(piece.path)}: a cast must be from and to types of whole bytes, "
                 f"got {old} to {new}"
             )
     ratios = {Fraction(new.itemsize, old.itemsize) for old, new in types.items()}
     cast = Cast(types, ratios.pop())
     if ratios or not _disjoint(group, cast):
         raise CastError(
-            f"{', '.join(path_text(piece.path) for piece in group.pieces)}: tensors that share "
-            "memory must keep their proportions in a cast, got "
+            f"{', '.join(path_text(piece.path) for piece in group.pieces)}: elements of tensors "
+            "that share memory must all grow by the same factor in a cast, got "
             f"{', '.join(f'{old} to {new}' for old, new in types.items())}"
         )
     return cast
 
 
 def new_type(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
-    """The precision of `dtype` for a tensor, real or complex as it was; others keep their type."""
+    """The type of a tensor in the precision of `dtype`; integers keep their type."""
     if tensor.is_complex():
         try:
             return dtype.to_complex()
         except RuntimeError as error:
             raise CastError(
-                f"a complex tensor must be cast to a precision that complex types have, got {dtype}"
+                f"a complex tensor must be cast to a precision of complex types, got {dtype}"
             ) from error
     return dtype.to_real() if tensor.is_floating_point() else tensor.dtype
 
 
 def is_exact(old: torch.dtype, new: torch.dtype) -> bool:
-    """Whether every number of a type is a number of another one, too."""
+    """Whether a new type holds every number of an old type exactly."""
     if old == new:
         return True
     if not (old.is_floating_point or old.is_complex):

@@ -1,4 +1,4 @@
-"""What a move or a copy asks of its arguments, and of the device that tensors go to."""
+"""Checks of the arguments of moves and copies, and of the target device."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ._plan import Group, Plan
 
 
 def device_of(device: torch.device | str | int) -> torch.device:
-    """The device that a tensor would be on: ``cuda`` with its index, ``cpu`` without."""
+    """The device as tensors name it: ``cuda`` with its index, ``cpu`` without."""
     if not isinstance(device, (torch.device, str, int)):
         raise TypeError(
             f"memmap: device must be a torch.device, its name or its index, got {device!r} "
-            "(a type is given as dtype=)"
+            "(give a type as dtype=)"
         )
     asked = torch.device(device)
     if asked.type in ("cpu", "meta"):
@@ -26,13 +26,13 @@ def device_of(device: torch.device | str | int) -> torch.device:
 
 
 def check_module_type(name: str, module: torch.nn.Module) -> None:
-    """Raise a `TypeError` in the name of a function if its argument is no module."""
+    """Raise a `TypeError` that names the function if its argument is not a module."""
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{name}: module must be a torch.nn.Module, got {type(module).__name__}")
 
 
 def check_dtype(dtype: torch.dtype | None) -> None:
-    """Raise a `TypeError` if there is a type that is neither a floating nor a complex one."""
+    """Raise a `TypeError` if `dtype` is neither a floating nor a complex type."""
     if dtype is None:
         return
     if not isinstance(dtype, torch.dtype):
@@ -46,13 +46,13 @@ def check_holds_its_tensors(module: torch.nn.Module) -> None:
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule) or _is_sharded(part):
             raise MoveError(
-                f"{name or 'module'}: a module to be moved must hold its tensors itself, got "
-                f"{type(part).__name__} (move it before it is sharded or compiled)"
+                f"{name or 'module'}: a module that moves must hold its tensors itself, got "
+                f"{type(part).__name__} (move it before you shard or compile it)"
             )
 
 
 def _is_sharded(module: torch.nn.Module) -> bool:
-    # Nothing can be an instance of classes that were never imported.
+    # If FSDP was never imported, no module is an instance of its classes.
     fsdp = sys.modules.get("torch.distributed.fsdp")
     names = ("FullyShardedDataParallel", "FSDPModule")
     return fsdp is not None and any(
@@ -61,7 +61,7 @@ def _is_sharded(module: torch.nn.Module) -> bool:
 
 
 def check_arrival(plan: Plan, groups: Iterable[Group], target: torch.device | None) -> None:
-    """Raise a `MoveError` if what is to arrive on a device cannot be there, or has no data."""
+    """Raise a `MoveError` if a tensor cannot exist on the target device, or has no data to move."""
     if target is None:
         return
     is_to_meta = target.type == "meta"
@@ -69,22 +69,22 @@ def check_arrival(plan: Plan, groups: Iterable[Group], target: torch.device | No
         piece = group.pieces[0]
         if piece.tensor.device.type == "meta" and not is_to_meta:
             raise MoveError(
-                f"{path_text(piece.path)}: a tensor to be moved must have data, "
+                f"{path_text(piece.path)}: a tensor that moves must have data, "
                 f"got a meta tensor on its way to {target}"
             )
         for piece in group.pieces if is_to_meta else []:
             if piece.tensor.is_quantized:
                 raise _no_meta(piece.path, f"a quantized one of {piece.tensor.dtype}")
             if (piece.view.address - group.start) % (piece.view.itemsize or 1):
-                raise _no_meta(piece.path, "one that starts amid an element of what it is part of")
+                raise _no_meta(piece.path, "one that starts inside an element of its group")
     for item, _ in plan.composites if is_to_meta else []:
         tensor = item.tensor
         if tensor.is_nested and tensor.layout is torch.strided and tensor.device != target:
-            raise _no_meta(item.path, "a nested one that is strided")
+            raise _no_meta(item.path, "a strided nested tensor")
 
 
 def _no_meta(path: Path, what: str) -> MoveError:
     return MoveError(
-        f"{path_text(path)}: a tensor on its way to meta must be one that torch has there, "
+        f"{path_text(path)}: a tensor that moves to meta must be of a kind that torch has there, "
         f"got {what}"
     )

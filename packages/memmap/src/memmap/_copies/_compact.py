@@ -1,10 +1,10 @@
-"""Views that overlap, moved closer together: a box of a grid, without what lies around it.
+"""Moving overlapping views closer together: a box of a grid without the bytes around it.
 
 A device that gets some columns of a matrix needs only the box of these columns, though their
-addresses span nearly all of the matrix. Addresses in such a box have digits, one for each stride,
-that are unique as long as the lower digits together never reach the next stride. A view whose
-elements all have such digits is still a view when the digits get smaller strides, and two views
-share exactly the bytes that they shared before.
+addresses span nearly all of the matrix. Addresses in such a box have digits, one for each stride.
+The digits are unique as long as the lower digits together never reach the next stride. A view
+whose elements all have such digits is still a view when the digits get smaller strides, and two
+views share exactly the same bytes as before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .._views._view import View
 from ._plan import Group, Piece
 from ._spans import Span, Transfer
 
-# So many bytes are moved at once, if everything is a multiple of them.
+# Word sizes in bytes: a transfer uses the largest that divides all offsets, lengths and steps.
 _WORDS = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
 _MAX_ORIGINS = 16
 
@@ -35,7 +35,7 @@ class Axis(NamedTuple):
 
 
 class Box(NamedTuple):
-    """The bytes of a span whose digits lie in a box; `axes` begin with that of single bytes."""
+    """The bytes of a span whose digits lie in a box; the first of `axes` counts single bytes."""
 
     span: Span
     origin: int  # address whose digits are all 0
@@ -43,7 +43,7 @@ class Box(NamedTuple):
 
     @property
     def pieces(self) -> list[Piece]:
-        """Those of the span."""
+        """The pieces of the span."""
         return self.span.pieces
 
     @property
@@ -52,7 +52,7 @@ class Box(NamedTuple):
         return self.axes[-1].step * (self.axes[-1].past - self.axes[-1].first)
 
     def transfers(self, data: torch.Tensor) -> Iterator[Transfer]:
-        """All bytes of the box at once."""
+        """One transfer of all bytes of the box."""
         source, (single, *others) = self.span.gathered(), self.axes
         offset = sum(axis.period * axis.first for axis in self.axes)
         offset += self.origin - self.span.start
@@ -69,7 +69,7 @@ class Box(NamedTuple):
         )
 
     def holds(self, piece: Piece) -> bool:
-        """Whether all bytes of a piece have a place here, and its elements their steps."""
+        """Whether the box has a place for all bytes of a piece, and strides for its elements."""
         digits = self._digits(piece.view)
         return digits is not None and all(
             axis.first <= low and high <= axis.past
@@ -77,7 +77,7 @@ class Box(NamedTuple):
         )
 
     def view(self, piece: Piece, data: torch.Tensor) -> torch.Tensor:
-        """The same view, with the steps of the box as strides."""
+        """The same view in the copy, with the steps of the box as strides."""
         digits = self._digits(piece.view) or []
         offset = sum(
             (low - axis.first) * axis.step for (low, _), axis in zip(digits, self.axes, strict=True)
@@ -94,7 +94,7 @@ class Box(NamedTuple):
 
 
 def box_of(span: Span, group: Group) -> Box | None:
-    """The smallest box around the pieces of a span, none empty, if it is smaller than the span."""
+    """The smallest box around the nonempty pieces of a span; None unless it saves bytes."""
     origins = dict.fromkeys([group.start, *[piece.view.address for piece in span.pieces]])
     for origin in list(origins)[:_MAX_ORIGINS]:
         axes = _axes_of(span, origin)
@@ -105,7 +105,7 @@ def box_of(span: Span, group: Group) -> Box | None:
 
 
 def _axes_of(span: Span, origin: int) -> tuple[Axis, ...] | None:
-    """Axes of the smallest box around all pieces, if there is one within the span."""
+    """Axes of the smallest box around all pieces; None if it does not lie within the span."""
     periods = {1}
     for piece in span.pieces:
         for size, stride in zip(piece.view.sizes, piece.view.strides, strict=True):
@@ -126,14 +126,14 @@ def _axes_of(span: Span, origin: int) -> tuple[Axis, ...] | None:
         first += period * low
         last += period * (high - 1)
     itemsizes = {piece.view.itemsize for piece in span.pieces}
-    # Elements must not only keep their bytes together, but also be whole elements apart.
+    # Steps must be multiples of the element size, because strides count whole elements.
     whole = all(axis.step % itemsize == 0 for axis in axes[1:] for itemsize in itemsizes)
     inside = span.start <= first and last < span.stop
     return tuple(axes) if whole and inside else None
 
 
 def _digits(view: View, origin: int, periods: Sequence[int]) -> list[tuple[int, int]] | None:
-    """First and past-the-last value of every digit of a view's bytes; None if digits carry."""
+    """First and past-the-last value of every digit of the bytes of a view; None if digits carry."""
     rest = view.address - origin
     widths = dict.fromkeys(periods, 0)
     widths[1] = view.itemsize - 1

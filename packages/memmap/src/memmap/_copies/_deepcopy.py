@@ -1,4 +1,4 @@
-"""Deep copies of modules in which everything that shared memory still does."""
+"""Deep copies of modules that keep shared memory shared."""
 
 from __future__ import annotations
 
@@ -33,50 +33,51 @@ def memory_aware_deepcopy(
 ) -> M:
     """Deep copy of a module in which all tensors that shared memory still share it.
 
-    Parameters, buffers, gradients and the tensors in attributes and containers are grouped by the
-    storage they lie in; each group gets one new buffer, from its first byte to its last, and
-    every tensor is made again as the same view of it: size, stride, offset, dtype, conjugate and
-    negative bits, and whether it requires a gradient. Everything else is copied as by
-    `copy.deepcopy`, which may be called inside and outside of this: with `memo`, objects and
-    storages that were copied before are found again.
+    Parameters, buffers, gradients and the tensors in attributes and containers are grouped by
+    their storage. Each group gets one new buffer, from its first byte to its last. Every tensor
+    becomes the same view of it: size, stride, offset, dtype, conjugate and negative bits, and
+    whether it requires a gradient. Everything else is copied as by `copy.deepcopy`. You may call
+    `copy.deepcopy` inside and outside of this function: with `memo`, it finds objects and
+    storages that were copied before.
 
     Parameters
     ----------
     module : torch.nn.Module
-        What to copy, on the same devices. Its own ``__deepcopy__`` is not called (so it may call
-        this), unless it comes from torch (graphs, TorchScript); the methods of the reduce protocol
-        (``__getstate__``, ``__setstate__``) are.
+        The module to copy. The copy is on the same devices. Its own ``__deepcopy__`` is not called
+        (so it may call this function), unless torch wrote it (graphs, TorchScript). The methods of
+        the reduce protocol (``__getstate__``, ``__setstate__``) are called.
     memo : dict, optional
-        The memo of a surrounding `copy.deepcopy`.
+        The memo of an outer `copy.deepcopy`.
     pack : bool, optional
-        Whether to leave out gaps: a buffer for each set of tensors whose bounds overlap, instead
-        of one for all of the storage. Tensors in different buffers are unrelated afterwards.
+        Leave out gaps: make one buffer for each set of tensors whose bounds overlap, instead of
+        one for the whole storage. Tensors in different buffers no longer share a storage.
     detach : bool, optional
-        Whether tensors with a history are copied without it, instead of being refused.
+        Copy tensors with a history without it, instead of raising an error.
     hooks : bool, optional
-        Whether the hooks of tensors are copied, too: a bound method of the module is bound to the
-        copy then. Hooks of modules are copied with them in any case.
+        Copy the hooks of tensors, too. A bound method of the module is then bound to the copy.
+        Hooks of modules are always copied.
 
     Raises
     ------
     TypeError
-        If `module` is no module, or `memo` no dictionary.
+        If `module` is not a module, or `memo` is not a dictionary.
     NonLeafError
-        If a tensor has a history and `detach` is not set; its path is named.
+        If a tensor has a history and `detach` is not set. The error names its path.
 
     Warns
     -----
     AliasWarning
-        If memory is also held outside of the module (by another tensor, a graph): from that, the
-        copy is apart. Inside of a larger copy, with `memo`, what else is held is not known, and
-        there is no warning.
+        If memory is also held outside of the module (by another tensor, a graph). The copy does
+        not share that memory. With `memo` there is no warning, because the outer copy may copy
+        the other holders, too.
 
     Notes
     -----
-    An object with a ``__deepcopy__`` of its own is left to copy itself; tensors in it stay
-    related to those of the module, as far as attributes and items lead to them. NumPy arrays are
-    copied by NumPy, apart from all tensors. Tensors of unknown layout (opaque tensors, wrapper
-    subclasses without ``__tensor_flatten__``) are copied one by one by their own ``__deepcopy__``.
+    An object with its own ``__deepcopy__`` copies itself. Tensors in it still share memory with
+    those of the module if they can be reached through attributes and items. NumPy copies NumPy
+    arrays; their copies share no memory with tensors. Tensors of unknown layout (opaque tensors,
+    wrapper subclasses without ``__tensor_flatten__``) are copied one by one by their own
+    ``__deepcopy__``.
 
     Examples
     --------
@@ -84,7 +85,7 @@ def memory_aware_deepcopy(
     >>> module = torch.nn.Module()
     >>> flat = torch.zeros(10)
     >>> module.a, module.b = torch.nn.Parameter(flat[:6]), torch.nn.Parameter(flat[4:])
-    >>> del flat  # else there is a warning that the copy is apart from it
+    >>> del flat  # otherwise there is an AliasWarning: the copy does not share memory with flat
     >>> twin = memory_aware_deepcopy(module)
     >>> overlaps(twin.a, twin.b), overlaps(twin.a, module.a)
     (True, False)
@@ -92,7 +93,7 @@ def memory_aware_deepcopy(
     check_module_type("memory_aware_deepcopy", module)
     if memo is not None and not isinstance(memo, dict):
         raise TypeError(
-            f"memory_aware_deepcopy: memo must be the dictionary of a deep copy, got {memo!r}"
+            f"memory_aware_deepcopy: memo must be the dict of a deep copy, got {memo!r}"
         )
     is_outermost = memo is None
     memo = {} if memo is None else memo
@@ -111,7 +112,7 @@ def memory_aware_deepcopy(
     plan = plan_of(others, detach)
     if is_outermost:
         tell_of_copy(plan)
-    # Ids in the memo are true as long as their objects live.
+    # The memo keeps these objects alive, so that their ids stay valid.
     memo.setdefault(id(memo), []).append((reached, plan))
     # Clones come first: parts of sparse tensors may be views of them.
     sources = [item.tensor for item in unshared]
@@ -139,11 +140,12 @@ def put_copies(
     device: torch.device | None = None,
     cloned: Container[int] = (),
 ) -> list[torch.Tensor]:
-    """Put a copy of every tensor of a plan, made of those of its pieces, into a memo; the sources.
+    """Put a copy of every tensor of a plan into a memo; return the sources.
 
-    What the copies carry is not copied yet. Tensors of unknown layout are sent to the device, or
-    left to copy themselves if there is none. Copies of the `cloned` ones, by the ids of their
-    sources, are in the memo already, and only get their memory from here.
+    The copies are made from the copies of the pieces in `plain`; their attributes and gradients
+    are not copied yet. Tensors of unknown layout are sent to the device; without a device, they
+    copy themselves. The memo already holds the copies of the `cloned` tensors (ids of sources);
+    these only get new memory.
     """
     with torch.no_grad():
         counters.share([piece.tensor for piece in plan.pieces], plain)
@@ -163,9 +165,9 @@ def put_copies(
 def _cloned_by_torch(
     found: list[Found], memo: dict[int, Any], storages: CopiedStorages
 ) -> set[int]:
-    """Parameters that a larger copy has met before, and that torch has taken out of their memory.
+    """Parameters that an outer copy met before, and that torch has cloned out of their storage.
 
-    What else somebody has put into the memo stands for something else, and stays as it is.
+    Other entries of the memo stay as they are, because somebody put them there on purpose.
     """
     known = {
         id(item.tensor)
@@ -176,17 +178,17 @@ def _cloned_by_torch(
         and item.tensor.layout is torch.strided
         and not item.tensor.is_nested
     }
-    # Here `copy.deepcopy` keeps what it has copied, as long as the memo lives.
+    # Here `copy.deepcopy` keeps the objects that it copied, as long as the memo lives.
     return known & {id(kept) for kept in memo.get(id(memo), ())} if known else known
 
 
 def copy_attachments(
     source: torch.Tensor, made: Any, memo: dict[int, Any], hooks: bool = False
 ) -> None:
-    """Copy what a tensor carries to its copy: gradient, attributes and, if asked for, hooks."""
+    """Copy gradient, attributes and, if asked for, hooks of a tensor to its copy."""
     if source.is_leaf and source.grad is not None:
         made.grad = copy.deepcopy(source.grad, memo)
-    # What a fake tensor pretends to be, and the parts of a wrapper, are the copy's own already.
+    # The copy already has the attributes of fake tensors and the parts of wrapper subclasses.
     own = attributes_of(made)
     for name, value in attributes_of(source).items():
         if name not in own:

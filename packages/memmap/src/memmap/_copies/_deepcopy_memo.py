@@ -1,9 +1,9 @@
-"""What one deep copy knows about the storages it has copied, shared through its memo.
+"""The storages that one deep copy has copied, shared through its memo.
 
-torch keeps in ``memo["torch"]`` which storage became which. A copy of only the bytes that a module
-touches cannot stand there, since another view, met later, may touch other bytes. So a dictionary
-stands there that completes itself: if a storage is asked for that was copied in part, it is copied
-in full, and the tensors made from the part, which nobody has used yet, are moved over.
+torch keeps the copy of each storage in ``memo["torch"]``. A copy of only the bytes that a module
+touches must not go there, because a view that is met later may touch other bytes. So the
+dictionary there completes itself: if it is asked for a storage that was copied in part, it copies
+the whole storage and moves the tensors made from the part over. Nobody has used them yet.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ._spans import Pack, Span
 
 
 class CopiedStorages(dict[int, torch.UntypedStorage]):
-    """Full copies of storages, under the identity (``_cdata``) of their source.
+    """Full copies of storages, by the identity (``_cdata``) of their source.
 
-    A key is in here if its storage was copied at all; asking makes the copy a full one.
+    A key is in the dictionary if any part of its storage was copied. A lookup makes the copy full.
     """
 
     def __init__(self, known: dict[int, torch.UntypedStorage]) -> None:
         super().__init__(known)
         self.reached: set[int] = set()  # ids of objects all of whose tensors are in the memo
-        # By the id of the source. The memo itself would be freed by the garbage collector only.
+        # Copies by the id of their source. Only the garbage collector would free the memo itself.
         self.made: dict[int, torch.Tensor] = {}
         self.counters = Counters()
         self._cloned: dict[object, torch.Tensor] = {}
@@ -40,7 +40,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
 
     @classmethod
     def of(cls, memo: dict[Any, Any]) -> CopiedStorages:
-        """The copied storages of a memo, always the same object; what torch put there stays."""
+        """The copied storages of a memo, always the same object; entries of torch stay."""
         known = memo.get("torch", {})
         if not isinstance(known, cls):
             memo["torch"] = known = cls(known)
@@ -69,7 +69,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         return copies
 
     def copy_group(self, group: Group, pack: Pack) -> dict[int, torch.Tensor]:
-        """Copies of all pieces of a group, by their ids; what was copied before is found again."""
+        """Copies of all pieces of a group, by their ids; earlier copies are used again."""
         plain, pieces = self._views_of_full_copies(group.pieces)
         if not pieces:
             return plain
@@ -89,7 +89,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     def _views_of_full_copies(
         self, pieces: list[Piece]
     ) -> tuple[dict[int, torch.Tensor], list[Piece]]:
-        """Views of the full copies there are, and the pieces without one."""
+        """Views of the existing full copies, and the pieces without a full copy."""
         plain, rest = {}, []
         for piece in pieces:
             identity = piece.tensor.untyped_storage()._cdata
@@ -103,7 +103,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         return plain, rest
 
     def _note_clone(self, identity: object) -> None:
-        """Add the full copy of a storage that was cloned: of most, nobody asks for it again."""
+        """Add the full copy of a cloned storage, only now, because most are never asked for."""
         source = self._cloned.pop(identity, None)
         if source is not None:
             made = self.made[id(source)]
@@ -133,7 +133,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
             tensor = self.made.get(id(piece.tensor))
             if tensor is None:
                 raise StorageError(
-                    f"{path_text(piece.path)}: the parts of a tensor and a tensor outside of the "
-                    f"module that is copied along must not share memory, but they do"
+                    f"{path_text(piece.path)}: a part of a tensor must not share memory with a "
+                    "tensor outside of the module in the same deep copy, but it does"
                 )
             tensor.data = full.part.view(piece, full.data)

@@ -1,4 +1,4 @@
-"""A lasting map of what modules share in memory, and of what was moved where."""
+"""A map of the memory that modules share, and of their copies on devices."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ M = TypeVar("M", bound=torch.nn.Module)
 
 @dataclass(frozen=True)
 class StorageGroup:
-    """Tensors on one device whose storages are one, or share memory through several.
+    """Tensors on one device that share a storage, or whose storages share memory.
 
-    A name is the path of a tensor in the module, after the number of the module if the map has
-    several; its view says where it lies.
+    A name is the path of a tensor in its module. If the map has several modules, the number of the
+    module comes first. The views say where the tensors lie.
     """
 
     names: tuple[str, ...]
@@ -45,17 +45,17 @@ class StorageGroup:
 
 
 class ModuleMemoryMap:
-    """What some modules share in memory, on the device where they are and wherever they go.
+    """Memory that some modules share, and its copies on devices.
 
-    A device receives only the bytes that the modules registered for it touch, and each byte
-    once: what one of them has brought there is found again by the others, and tensors that
-    overlapped before overlap there. The map holds the modules and what it placed on devices,
-    until it is dropped or told to `release` it. What is no module is a `TypeError` everywhere.
+    A device receives each byte that the registered modules touch once. If a module brought a
+    tensor there, the other modules use it again, and tensors that overlapped before overlap there.
+    The map keeps the modules and the placed memory alive until you drop the map or call
+    `release`. All methods raise `TypeError` for arguments that are not modules.
 
     Parameters
     ----------
     module : torch.nn.Module, optional
-        Registered at once, for any device.
+        A module to register at once, for any device.
 
     Examples
     --------
@@ -84,15 +84,15 @@ class ModuleMemoryMap:
     def register_module(
         self, module: torch.nn.Module, device: torch.device | str | int | None = None
     ) -> None:
-        """Make the tensors of a module known.
+        """Register the tensors of a module before any module is placed.
 
         Parameters
         ----------
         module : torch.nn.Module
-            Its parameters, buffers, gradients and the tensors in its attributes.
+            Its parameters, buffers, gradients and the tensors in its attributes are registered.
         device : torch.device, str or int, optional
-            The device it is meant for: only memory placed there has room for it. If not given,
-            memory placed on any device has.
+            The device for which the module is meant: only memory placed there has room for it.
+            If not given, memory placed on any device has.
         """
         check_module_type("ModuleMemoryMap", module)
         target = None if device is None else device_of(device)
@@ -101,7 +101,7 @@ class ModuleMemoryMap:
 
     @property
     def groups(self) -> list[StorageGroup]:
-        """Tensors of the registered modules, as they are now, by the memory they share."""
+        """Tensors of the registered modules as they are now, grouped by the memory they share."""
         groups = plan_of(self._known.found(None, named=True), detach=True).groups
         return [
             StorageGroup(
@@ -113,12 +113,12 @@ class ModuleMemoryMap:
         ]
 
     def report(self) -> MemoryReport:
-        """Report of parameters, buffers and gradients of the registered modules, as they are."""
+        """Report on the parameters, buffers and gradients of the registered modules as they are."""
         modules = [module for module, _ in self._known.modules]
         return MemoryReport(modules[0] if len(modules) == 1 else torch.nn.ModuleList(modules))
 
     def memory_aware_deepcopy(self, module: M) -> M:
-        """Independent copy of any module on the same devices, by the function of this name."""
+        """Copy any module on its devices with the function `memory_aware_deepcopy`."""
         return memory_aware_deepcopy(module)
 
     @keeps_grad_mode
@@ -132,40 +132,41 @@ class ModuleMemoryMap:
         strict: bool = False,
         low_memory: bool = False,
     ) -> M:
-        """Move a module in place; what was moved there with another one is found again.
+        """Move a module in place; use memory again that another module brought to the device.
 
         Parameters
         ----------
         module : torch.nn.Module
-            Registered now, if it was not, and unless it cannot be moved.
+            The module to move. It is registered now if it was not before.
         device, non_blocking
             As for the function `memory_aware_to`.
         pack : {False, True, "close"}, optional
-            Whether to leave out bytes between views. By default there is one buffer for each
-            storage, from the first byte to the last that a registered module touches. True makes a
-            buffer for each set of views whose bounds overlap. "close" moves views closer together,
-            so that only touched bytes remain.
+            Which bytes between views to leave out. False: one buffer for each storage, from the
+            first byte to the last that a registered module touches. True: one buffer for each set
+            of views whose bounds overlap. "close": also move views closer together, so that only
+            touched bytes remain.
         strict : bool, optional
-            Whether to raise, instead of to warn, if memory is also held by tensors that no
-            registered module has.
+            Raise an error instead of a warning if tensors outside of all registered modules hold
+            the memory.
         low_memory : bool, optional
-            As for the function `memory_aware_to`. Memory that another registered module still has,
+            As for the function `memory_aware_to`. Memory is not freed early if another registered
+            module still has it, or uses its copy on the device already.
             or whose copy on the device another module uses already, is not given up early.
 
         Returns
         -------
         torch.nn.Module
-            The module itself. Of what was on the device before, nothing is sent again: after a
-            change of the source, `release` the device first.
+            The module itself. Memory that was already on the device is not sent again: after you
+            change values of the source, `release` the device first.
 
         Raises
         ------
         NonLeafError, AliasError, MoveError, TypeError, ValueError
-            As for the function `memory_aware_to`, like warnings; also if `pack` is none of the
-            three. Nothing has changed then, on the device neither.
+            As for the function `memory_aware_to`, also the warnings; `ValueError` also for any
+            other `pack`. After an error nothing has changed, on the device either.
         StorageError
-            If a tensor shares some bytes, but not all, with what was placed on the device before
-            this module was registered.
+            If a tensor overlaps, only in part, memory that was placed on the device before this
+            module was registered.
         """
         check_module_type("ModuleMemoryMap", module)
         target = device_of(device)
@@ -196,30 +197,29 @@ class ModuleMemoryMap:
         non_blocking: bool = False,
         detach: bool = False,
     ) -> M:
-        """Copy of a module on a device; the module stays as it is.
+        """Copy a module to a device; the module itself does not change.
 
-        Only destination bytes are allocated. Tensors that another registered module has as well
-        (the same object) are the same object in the copies on one device; tensors that overlap,
+        Memory is allocated only on the device. If two registered modules have the same tensor
+        object, their copies on one device have the same object, too. Tensors that overlap also
         overlap there. Everything else is copied as by `memory_aware_deepcopy`.
 
         Parameters
         ----------
         module : torch.nn.Module
-            Registered now, if it was not, and unless it cannot be copied.
+            The module to copy. It is registered now if it was not before.
         device : torch.device, str or int
-            Where to; if tensors are there already, they are copied all the same.
+            The target device. Tensors that are on this device already are copied, too.
         pack, non_blocking : optional
-            As for `memory_aware_to`. By default only touched bytes arrive.
+            As for `memory_aware_to`. By default only touched bytes are copied.
         detach : bool, optional
-            Whether tensors with a history are copied without it, instead of being refused.
+            Copy tensors with a history without it, instead of raising an error.
 
         Returns
         -------
         torch.nn.Module
-            The copy. Of what was on the device before, nothing is sent again: after a change of
-            values, `release` the device first. A tensor that has become another since (memory,
-            type, shape, class, whether it requires a gradient, which gradient it has) is copied
-            anew.
+            The copy. Memory that was already on the device is not sent again: after you change
+            values of the source, `release` the device first. A tensor is copied again if its
+            memory, type, shape, class, gradient or ``requires_grad`` has changed since.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class ModuleMemoryMap:
             if copied is not None and copied.look == look_of(item.tensor):
                 memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
-        # Nothing may stay behind, whatever holds it.
+        # Copy every tensor, also those in objects that copy themselves.
         plan = plan_of([item._replace(owned=True) for item in missing], detach)
         check_arrival(plan, plan.groups, target)
         place = known.filler(target, pack, non_blocking)
@@ -261,7 +261,7 @@ class ModuleMemoryMap:
         return made
 
     def release(self, device: torch.device | str | int | None = None) -> None:
-        """Forget what was placed on a device, or on all, so that it can be freed, or sent anew."""
+        """Forget the memory placed on a device, or on all devices; it is sent again when needed."""
         target = None if device is None else device_of(device)
         devices = self._known.devices
         kept = {on: there for on, there in devices.items() if target not in (None, on)}
@@ -270,20 +270,20 @@ class ModuleMemoryMap:
 
 @dataclass(frozen=True)
 class _Known:
-    """What a map knows. A call changes a copy, which takes its place when all has gone well."""
+    """State of a map. A call changes a copy, which replaces the state if the call succeeds."""
 
     modules: tuple[tuple[torch.nn.Module, torch.device | None], ...] = ()
     devices: dict[torch.device, DeviceMemory] = field(default_factory=dict)
 
     def with_module(self, module: torch.nn.Module, device: torch.device) -> _Known:
-        """A copy that also knows a module, as one for a device, and that may place more there."""
+        """A copy that also knows a module, meant for a device, and that may place more there."""
         is_known = any(known is module for known, _ in self.modules)
         modules = self.modules if is_known else (*self.modules, (module, device))
         there = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
         return _Known(modules, self.devices | {device: there})
 
     def found(self, device: torch.device | None, named: bool = False) -> list[Found]:
-        """Tensors of the modules that may come to a device, or of all, each once."""
+        """Tensors of all modules, or of those that may go to a device, each once."""
         found: dict[int, Found] = {}
         for number, (module, meant_for) in enumerate(self.modules):
             prefix = (None, f".{number}") if named and len(self.modules) > 1 else None
@@ -295,7 +295,7 @@ class _Known:
     def filler(
         self, device: torch.device, pack: Pack, non_blocking: bool
     ) -> Callable[[Group], dict[int, torch.Tensor]]:
-        """A function that finds, or makes, the tensors on a device for all pieces of a group."""
+        """A function that finds or makes the tensors on a device for all pieces of a group."""
         registered: dict[int, Group] | None = None
 
         def place(group: Group) -> dict[int, torch.Tensor]:
@@ -305,7 +305,7 @@ class _Known:
                 registered = {storage: group for group in groups for storage in group.storages}
             plain = self.devices[device].place(group, registered, pack, non_blocking)
             for storage in group.storages:
-                registered.pop(storage, None)  # it would keep the memory of the source alive
+                registered.pop(storage, None)  # otherwise it keeps the source memory alive
             return plain
 
         return place

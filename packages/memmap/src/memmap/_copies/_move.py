@@ -1,4 +1,4 @@
-"""Moves and casts of modules in which everything that shared memory still does."""
+"""Moves and casts of modules that keep shared memory shared."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from ._plan import Group, Plan, plan_of
 M = TypeVar("M", bound=torch.nn.Module)
 
 NOT_BOTH = (
-    "memory_aware_to: low_memory must not be asked for together with non_blocking, got both "
-    "(memory can be given up only when its bytes have arrived)"
+    "memory_aware_to: low_memory must not be combined with non_blocking, got both "
+    "(memory can be freed only when its bytes have arrived)"
 )
 
 
@@ -46,72 +46,73 @@ def memory_aware_to(
 ) -> M:
     """Move or cast a module in place; all tensors that shared memory still share it.
 
-    Parameters, buffers and their gradients are grouped by the storage they lie in. Each group
-    that is elsewhere (or of another type) gets one new buffer, from its first byte to its last,
-    and all its tensors become the same views of it. The objects stay the same, so that an
-    optimizer made before the move holds the right ones; hooks stay, too. All groups are filled
-    before the first tensor is changed: an error, out of memory included, changes nothing.
+    Parameters, buffers and their gradients are grouped by their storage. Each group that is on
+    another device (or of another type) gets one new buffer, from its first byte to its last, and
+    its tensors become the same views of it. The tensor objects stay the same, so an existing
+    optimizer stays valid; hooks stay, too. All groups are filled before the first tensor changes.
+    If the call fails, out of memory included, nothing has changed.
 
     Parameters
     ----------
     module : torch.nn.Module
-        What to move; it is returned.
+        The module to move. It is returned.
     device : torch.device, str or int, optional
-        Where to; where each tensor is, if not given.
+        The target device. If not given, each tensor stays on its device.
     dtype : torch.dtype, optional
-        The precision of floating and complex tensors, given by a type of either kind: real
-        tensors stay real and complex ones complex, so ``float64`` and ``complex128`` ask for the
-        same. Others stay as they are.
+        The precision of floating and complex tensors. Real tensors stay real and complex ones
+        complex, so ``float64`` and ``complex128`` do the same. Other tensors keep their type.
     non_blocking : bool, optional
-        Whether the host may go on before the bytes have arrived, as in `torch.Tensor.to`.
+        Let the host continue before the bytes have arrived, as in `torch.Tensor.to`.
     pack : bool, optional
-        Whether to leave out gaps: a buffer for each set of tensors whose bounds overlap.
+        Leave out gaps: make one buffer for each set of tensors whose bounds overlap.
     strict : bool, optional
-        Whether to raise, instead of to warn, if memory to be moved is also held outside.
+        Raise `AliasError` instead of a warning if memory that moves is also held outside.
     attributes : bool, optional
-        Whether tensors in other attributes and containers of modules are moved, too.
+        Also move tensors in other attributes and containers of modules.
     low_memory : bool, optional
-        Whether to move one group after the other and to give up the memory of each as soon as it
-        has moved: there is never more than the destination and one group too much. See the notes.
+        Move one group after the other and free each as soon as it has moved. The peak is then the
+        destination and one more group. See the notes.
 
     Raises
     ------
     TypeError
-        If `module` is no module, or `dtype` no floating or complex type of torch.
+        If `module` is not a module, or `dtype` is not a floating or complex type of torch.
     ValueError
-        If `low_memory` is asked for together with `non_blocking`.
+        If `low_memory` and `non_blocking` are both set.
     CastError
-        If tensors that share memory cannot keep their proportions, or torch cannot convert a type.
+        If elements of tensors that share memory would grow by different factors, or torch cannot
+        convert a type.
     NonLeafError
-        If a tensor has a history; its path is named.
+        If a tensor has a history. The error names its path.
     AliasError
         If `strict` is set and memory is held outside.
     MoveError
-        If a meta tensor would need data, torch has no meta tensor like one that is to go to
-        ``meta`` (quantized ones, for example), a lazy one is not initialized yet, the module is
-        sharded by FSDP or compiled to TorchScript, a gradient does not fit its tensor, or a
-        parameter that goes to another kind of device (to ``meta``, say) is saved by a graph. (One
-        that a graph uses without saving it goes, and the graph then refuses to run backward.)
+        If a meta tensor would need data; if torch has no meta tensor of a kind that is to go to
+        ``meta`` (quantized, for example); if a lazy tensor is not initialized; if the module is
+        sharded by FSDP or compiled to TorchScript; if a gradient does not fit its tensor; or if a
+        graph saved a parameter that goes to another kind of device (to ``meta``, say). If a graph
+        uses such a parameter without saving it, the parameter moves, and the graph raises an error
+        in backward.
 
     Warns
     -----
     AliasWarning
-        If memory to be moved is held outside of the tensors that are moved: by a plain attribute,
-        another module, a graph. That stays where it is, and keeps the old storage alive. There is
-        no warning if you hold, outside of the module, the whole tensor that the moved ones are
-        views of: it stays on purpose. (Parameters do not know what they were views of. Memory that
-        torch was only lent, as by ``from_numpy``, cannot be checked.)
+        If memory that moves is also held outside: by a plain attribute, another module, a graph.
+        The other holder keeps the old storage, which stays in memory. There is no warning if you
+        hold, outside of the module, the whole tensor that the moved ones are views of.
+        (Parameters do not know their base. Memory lent to torch, as by ``from_numpy``, cannot be
+        checked.)
 
     Notes
     -----
-    With `low_memory`, a failure brings back what had moved, to new storages without the bytes that
-    no tensor spanned: objects, numbers, strides, types, devices and what is shared are then those
-    from before. If even that fails, for want of memory, a `MoveError` names the tensors that stayed
-    at the destination, whole. What cannot be brought back without loss is not given up early: the
-    sources of casts that round, of moves to ``meta``, and memory that is held outside.
+    With `low_memory`, a failure moves everything back, to new storages that hold only the bytes
+    that tensors span: objects, numbers, strides, types, devices and sharing are as before. If the
+    move back fails for want of memory, a `MoveError` names the tensors that stayed, undamaged, at
+    the destination. Memory is not freed early if it could not be restored exactly: the sources of
+    casts that round, of moves to ``meta``, and memory that is held outside.
 
-    The state of an optimizer (momentum, say) is not part of the module: after a move, load it
-    anew with ``optimizer.load_state_dict(optimizer.state_dict())``.
+    The state of an optimizer (momentum, say) is not part of the module. After a move, load it
+    again with ``optimizer.load_state_dict(optimizer.state_dict())``.
 
     Examples
     --------
@@ -151,17 +152,17 @@ def move(
     kept: Iterable[object] = (),
     further: Iterable[tuple[Call, Call]] = (),
 ) -> None:
-    """Give the tensors of a module, in place, what `fill` makes of their groups.
+    """Give the tensors of a module, in place, the memory that `fill` makes for their groups.
 
-    Tensors outside of the module that may hold its memory without a warning are in `others`; for
-    `kept` and `further`, see `carry_out`.
+    Tensors in `others` are outside of the module and may hold its memory without a warning. See
+    `carry_out` for `kept` and `further`.
     """
     check_holds_its_tensors(module)
     found = state_tensors(module)
     if attributes:
         known = {id(item.tensor) for item in found}
         found += [item for item in traverse(module).found if id(item.tensor) not in known]
-    # Nothing else may refer to what is to move: it could not be freed before the end.
+    # No other name may refer to the memory that moves, or it could not be freed before the end.
     steps, held = _planned(module, found, target, others, strict, low_memory)
     try:
         carry_out(steps, target, fill, {*held, *kept}, further)
@@ -179,12 +180,12 @@ def _planned(
     strict: bool,
     low_memory: bool,
 ) -> tuple[list[Plan], Iterable[object]]:
-    """What is to move, and the identities of the storages that are held by anything else."""
+    """Plans of the steps, and the identities of the storages that are held outside."""
     plan = plan_of([item._replace(owned=True) for item in found])
     for item in plan.unknown:
         if is_lazy(item.tensor):
             raise MoveError(
-                f"{path_text(item.path)}: a tensor to be moved must be initialized, "
+                f"{path_text(item.path)}: a tensor that moves must be initialized, "
                 f"got {type(item.tensor).__name__}"
             )
     groups = [group for group in plan.groups if _is_to_move(group, target)]

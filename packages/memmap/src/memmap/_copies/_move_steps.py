@@ -1,8 +1,8 @@
-"""Carrying out a move: what changes together, step by step, and the way back.
+"""Carrying out a move in steps, and undoing the steps after a failure.
 
-All at once needs the memory of the source and of the destination together, and is taken back by
-pointing the tensors to their old memory again. In steps, the memory of each is given up as soon as
-it has moved: what is to be taken back later has to be brought back from where it is by then.
+A move in one step needs the memory of source and destination together. To undo it, the tensors are
+pointed to their old memory again. A move in several steps frees the memory of each step as soon as
+it has moved. To undo it, the memory has to be moved back.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
 """Makes the plain tensors of a group on a device, by the id of their source."""
 
 _Done: TypeAlias = list[tuple[list[Found], Callable[[], None]]]
-"""The tensors of each step that has been begun, and what takes the step back."""
+"""The tensors of each step that has begun, and the function that undoes the step."""
 
 
 class Target(NamedTuple):
-    """Where to, and what to cast to; None for what each tensor has."""
+    """The target device and the type to cast to; None keeps those of each tensor."""
 
     device: torch.device | None
     dtype: torch.dtype | None
 
 
 def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[Plan]:
-    """Plans of what changes together: a group, parts of one tensor, a tensor and its gradient."""
+    """Plans of steps. Groups of one tensor, or of a tensor and its gradient, share a step."""
     n = len(groups) + len(plan.unknown)
     home = {id(piece.tensor): at for at, group in enumerate(groups) for piece in group.pieces}
     home |= {id(item.tensor): at for at, item in enumerate(plan.unknown, len(groups))}
@@ -76,8 +76,8 @@ def carry_out(
 ) -> None:
     """Change the tensors of all steps, one step after the other; if one fails, none has changed.
 
-    The list of steps is emptied on the way, so that what has moved can be freed, but for storages
-    with the `kept` identities. What is to be done along with the last tensors is in `further`.
+    The list of steps is emptied on the way, so that moved memory can be freed, except for storages
+    with the `kept` identities. The calls in `further` are made together with the last step.
     """
     done: _Done = []
     stranded: list[Found] = []
@@ -87,11 +87,11 @@ def carry_out(
         try:
             while steps:
                 step = steps.pop(0)
-                # With the last step nothing is won by giving up its source.
+                # Freeing the source of the last step does not lower the peak.
                 origin = _origin_of(step, target, kept) if steps else None
                 changes = Changes(() if steps else further)
                 found = step.found
-                # Noted before anything changes: an interrupt may come at any time.
+                # Note the step before anything changes: an interrupt may come at any time.
                 done.append((found, changes.undo))
                 _change(step, target, fill, changes)
                 del step, changes
@@ -105,14 +105,14 @@ def carry_out(
         if stranded:
             names = ", ".join(path_text(item.path) for item in stranded)
             raise MoveError(
-                f"{names}: what was moved before a failure must be brought back, which failed, "
-                "too; these tensors are whole, but where they were to be moved to"
+                f"{names}: tensors that moved before a failure must be moved back, but that "
+                "failed, too; these tensors are undamaged and stay at the destination"
             ) from error
         raise
 
 
 def _change(step: Plan, target: Target, fill: Filler, changes: Changes) -> None:
-    """Fill new memory for all tensors of a step, and give it to them."""
+    """Fill new memory for all tensors of a step and give it to the tensors."""
     plain: dict[int, torch.Tensor] = {}
     with torch.no_grad():
         for group in step.groups:
@@ -127,14 +127,14 @@ def _change(step: Plan, target: Target, fill: Filler, changes: Changes) -> None:
 
 
 class _Origin(NamedTuple):
-    """Where the tensors of a step were, and the old type for every new one."""
+    """Where the tensors of a step were, and the old type of every new type."""
 
     device: torch.device
     types: dict[torch.dtype, torch.dtype]
 
 
 def _origin_of(step: Plan, target: Target, kept: Container[object]) -> _Origin | None:
-    """From where a step can be brought back without loss; None if it has to be kept."""
+    """The origin of a step that can be moved back without loss; None if it must be kept."""
     devices = {group.device for group in step.groups}
     if step.unknown or len(devices) != 1 or (target.device and target.device.type == "meta"):
         return None
@@ -157,7 +157,7 @@ def _origin_of(step: Plan, target: Target, kept: Container[object]) -> _Origin |
 
 
 class _WayBack:
-    """Brings tensors back that have moved, and whose old memory was given up."""
+    """Moves tensors back after their old memory was freed."""
 
     def __init__(self, found: list[Found], origin: _Origin) -> None:
         self._found = found
@@ -179,9 +179,9 @@ class _WayBack:
 
 
 def _take_back(done: _Done, stranded: list[Found]) -> None:
-    """Take back what was done, the last step first; tensors of steps that fail become `stranded`.
+    """Undo steps, the last one first; tensors of steps that cannot be undone become `stranded`.
 
-    The list is emptied on the way; a step may be taken back again if it was interrupted.
+    The list is emptied on the way. A step may be undone again if it was interrupted.
     """
     while done:
         found, step = done[-1]

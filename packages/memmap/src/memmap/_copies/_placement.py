@@ -1,4 +1,4 @@
-"""Copies that last, so that what shares memory with their sources is related to them."""
+"""Copies that stay on a device, so that later tensors can share memory with them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _start = attrgetter("span.start")
 
 
 class Region:
-    """Memory on a device that stands for some bytes of storages, which it does not keep alive."""
+    """Memory on a device that holds copies of bytes of storages. It does not keep these alive."""
 
     def __init__(
         self, group: Group, device: torch.device, pack: Pack, non_blocking: bool = False
@@ -35,18 +35,18 @@ class Region:
         self.span = group._replace(pieces=[])
         self.device = device
         self.buffers: list[Buffer] = []
-        self.buffer_of: dict[View, Buffer] = {}  # for the views for which bytes were copied
-        self.sources: dict[int, StorageWeakRef] = {}  # by identity, which no other one gets then
+        self.buffer_of: dict[View, Buffer] = {}  # for the views whose bytes were copied
+        self.sources: dict[int, StorageWeakRef] = {}  # the weak references reserve the identities
         self._pack: Pack = pack
         self._non_blocking = non_blocking
         self._copy(group.pieces)
 
     def missing(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """Those of some pieces of which not all bytes were copied."""
+        """The pieces of which not all bytes were copied."""
         return [piece for piece in pieces if self._buffer(piece) is None]
 
     def views(self, pieces: Iterable[Piece]) -> dict[int, torch.Tensor]:
-        """Plain tensors that stand for pieces, none of which is missing, by their ids."""
+        """Plain tensors for pieces, none of which is missing, by their ids."""
         return {
             id(piece.tensor): buffer.part.view(piece, buffer.data)
             for piece in pieces
@@ -54,7 +54,7 @@ class Region:
         }
 
     def with_pieces(self, pieces: Sequence[Piece]) -> Region:
-        """A region with the same memory, and more for pieces that share no byte with it."""
+        """A region with the same memory, and more memory for pieces that share no byte with it."""
         made = copy(self)
         made.buffers, made.buffer_of = self.buffers.copy(), self.buffer_of.copy()
         made.sources = self.sources.copy()
@@ -62,20 +62,20 @@ class Region:
         return made
 
     def know(self, pieces: Iterable[Piece]) -> None:
-        """Stand for the storages of some pieces."""
+        """Note the storages of some pieces as sources."""
         for piece in pieces:
             storage = piece.tensor.untyped_storage()
             if storage._cdata not in self.sources:
                 self.sources[storage._cdata] = StorageWeakRef(storage)
 
     def is_met_by(self, piece: Piece) -> bool:
-        """Whether a piece lies in another storage, but one that shares memory with those here."""
+        """Whether a piece lies in another storage that shares memory with the storages here."""
         start, stop = piece.view.storage_span
         is_other = piece.tensor.untyped_storage()._cdata not in self.sources
         return is_other and start < self.span.stop and self.span.start < stop
 
     def is_alive(self) -> bool:
-        """Whether a source storage still exists, so that the source addresses still count."""
+        """Whether a source storage still exists, so that the source addresses are still valid."""
         return not all(source.expired() for source in self.sources.values())
 
     def _buffer(self, piece: Piece) -> Buffer | None:
@@ -95,21 +95,21 @@ class Region:
 
 
 class Regions:
-    """Regions, to be found by the identities of the storages, and by the addresses, of sources."""
+    """Regions, found by the identities and the addresses of their source storages."""
 
     def __init__(self) -> None:
         self.by_storage: dict[object, Region] = {}
         self._ascending: dict[Hashable, list[Region]] = {}
 
     def copy(self) -> Regions:
-        """The same regions; what is added to the copy is not here."""
+        """A copy with the same regions. Regions added to the copy are not added here."""
         made = Regions()
         made.by_storage = self.by_storage.copy()
         made._ascending = {space: regions.copy() for space, regions in self._ascending.items()}
         return made
 
     def meeting(self, group: Group) -> Region | None:
-        """A region whose source addresses meet those of a group; dead ones are forgotten."""
+        """A region whose source addresses meet those of a group. Dead regions are deleted."""
         ascending = self._ascending.get(group.space, [])
         where = bisect_left(ascending, group.stop, key=_start)
         while where and ascending[where - 1].span.stop > group.start:
@@ -120,7 +120,7 @@ class Regions:
         return None
 
     def put(self, region: Region, instead_of: Region | None = None) -> None:
-        """Add a region that meets no other one, or the storages that it has come to know."""
+        """Add a region that meets no other region, or replace `instead_of` by it."""
         ascending = self._ascending.setdefault(region.span.space, [])
         if instead_of is None:
             insort(ascending, region, key=_start)
@@ -136,7 +136,7 @@ class Regions:
 
 
 class DeviceMemory:
-    """What lies on one device: it is changed in a copy, which takes its place at the end."""
+    """Memory placed on one device. A call changes a copy, which replaces it at the end."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -145,7 +145,7 @@ class DeviceMemory:
         self.counters = Counters()
 
     def copy(self) -> DeviceMemory:
-        """The same; what is changed in the copy is not changed here."""
+        """A copy. Changes of the copy do not change this object."""
         made = DeviceMemory(self.device)
         made.regions, made.copies = self.regions.copy(), self.copies.copy()
         made.counters = self.counters.copy()
@@ -156,14 +156,14 @@ class DeviceMemory:
     ) -> dict[int, torch.Tensor]:
         """Plain tensors on the device for all pieces of a group, by their ids.
 
-        What is placed now has room for all `registered` tensors, given by their storages. It is a
-        `StorageError` if a piece would not be related to what was placed before: because they
-        overlap in part, or through a storage that was not known then.
+        The new memory has room for all `registered` tensors, given by their storages. Raises
+        `StorageError` if a piece overlaps placed memory only in part, or through a storage that
+        was not known when the memory was placed.
         """
         known = (self.regions.by_storage.get(storage) for storage in group.storages)
         region = next((region for region in known if region is not None), None)
         if region is None:
-            # Memory that was made only now, for what has none of its own, is not registered.
+            # Memory made only now (for tensors without memory of their own) is not registered.
             group_there = registered.get(group.storages[0], group)
             self._check_unknown(group_there)
             region = Region(group_there, self.device, pack, non_blocking)
@@ -183,7 +183,7 @@ class DeviceMemory:
         piece = next(piece for piece in group.pieces if region.is_met_by(piece))
         raise StorageError(
             f"{path_text(piece.path)}: storages that share memory must be known before one of "
-            f"them is placed, got another one of what is on {self.device} already {_HINT}"
+            f"them is placed, got one that shares memory with what is on {self.device} {_HINT}"
         )
 
     def _check_apart(self, region: Region, pieces: Sequence[Piece]) -> None:
@@ -192,13 +192,13 @@ class DeviceMemory:
         for piece in pieces:
             if not placed.isdisjoint(footprint(piece.view)):
                 raise StorageError(
-                    f"{path_text(piece.path)}: a view to be placed must lie within or apart from "
-                    f"what is on {self.device} already, got one that overlaps it in part {_HINT}"
+                    f"{path_text(piece.path)}: a view must lie within or apart from the memory "
+                    f"placed on {self.device} before, got one that overlaps it in part {_HINT}"
                 )
 
 
 class Copied(NamedTuple):
-    """The copy of a tensor, the tensor (so that no other gets its id), and its look then."""
+    """A copy, its source (kept alive so that its id stays valid), and the source's look then."""
 
     source: torch.Tensor
     copy: torch.Tensor
@@ -206,7 +206,7 @@ class Copied(NamedTuple):
 
 
 def look_of(source: torch.Tensor) -> list[object]:
-    """All that a copy of a tensor and its gradients takes over, but values and attributes."""
+    """Properties of a tensor and its gradients that a copy keeps, except values and attributes."""
     look: list[object] = []
     tensor: torch.Tensor | None = source
     while tensor is not None:
@@ -218,7 +218,7 @@ def look_of(source: torch.Tensor) -> list[object]:
 
 
 def _parts_of(tensor: torch.Tensor) -> list[tuple[torch.Tensor, View]]:
-    """The strided tensors that a tensor is made of, and where they lie."""
+    """The strided tensors that a tensor is made of, with their views."""
     with suppress(TypeError):
         return [(tensor, view_of(tensor))]
     pieces = plan_of([Found(tensor, None)], detach=True).pieces

@@ -1,4 +1,4 @@
-"""What has to be copied: strided pieces of tensors, grouped by the memory they share."""
+"""The plan of a copy: strided pieces of tensors, grouped by the memory they share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .._views._view import View
 
 
 class Piece(NamedTuple):
-    """A strided tensor that is copied, one that was found or a part of one, and where it lies."""
+    """A strided tensor to copy (a found tensor or a part of one), and where it lies."""
 
     tensor: torch.Tensor
     view: View
@@ -28,9 +28,9 @@ class Piece(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Pieces whose storages share memory, directly or through others, in the order of the finds.
+    """Pieces whose storages share memory, directly or through others, in the order found.
 
-    The addresses are those of the union of the storages.
+    `start` and `stop` are the addresses of the union of the storages.
     """
 
     space: Hashable
@@ -40,7 +40,7 @@ class Group(NamedTuple):
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.pieces[0].tensor.device
 
     @property
@@ -51,10 +51,10 @@ class Group(NamedTuple):
 
 @dataclass
 class Plan:
-    """What a copy has to do, a move, or one step of a move.
+    """The work of a copy, a move, or one step of a move.
 
-    All tensors that were `found` are pieces in `groups`, `composites` to be made again from pieces,
-    or of an `unknown` kind, to be copied one by one.
+    Each tensor in `found` is a piece in `groups`, or is made again from pieces (`composites`), or
+    is of an `unknown` kind and is copied alone.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -64,13 +64,13 @@ class Plan:
 
     @property
     def pieces(self) -> list[Piece]:
-        """Those of all groups."""
+        """The pieces of all groups."""
         return [piece for group in self.groups for piece in group.pieces]
 
     def assemble(
         self, plain: dict[int, torch.Tensor], remaining: Callable[[torch.Tensor], torch.Tensor]
     ) -> None:
-        """Add composites to the new tensors in `plain`; `remaining` makes those parts not there."""
+        """Add the composites to the new tensors in `plain`; `remaining` makes missing parts."""
         for item, composite in self.composites:
             parts = [
                 plain[id(part)] if id(part) in plain else remaining(part)
@@ -89,7 +89,7 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
                 continue
             raise NonLeafError(
                 f"{path_text(item.path)}: a tensor to be copied must be a leaf, got one computed "
-                f"by {item.tensor.grad_fn} (detach it, or say detach=True)"
+                f"by {item.tensor.grad_fn} (call detach() on it, or pass detach=True)"
             )
         plan.found.append(item)
         _add_pieces(item, pieces, plan)
@@ -99,7 +99,7 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
 
 
 def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
-    """Take a tensor apart until all parts are strided; if that fails, note that it is unknown."""
+    """Take a tensor apart into strided parts; if that fails, add it to the unknown tensors."""
     if is_lazy(item.tensor):
         plan.unknown.append(item)
         return
@@ -107,7 +107,7 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
         view = view_of(item.tensor)
     except TypeError:
         view = None
-    # What has no address may be one of the zeros that torch pretends to keep in a storage.
+    # A tensor without an address may be one of torch's zero tensors, which have no memory.
     if view is not None and (view.storage_address or not item.tensor._is_zerotensor()):
         pieces.append(Piece(item.tensor, view, item.path, item.owned))
         return
@@ -122,11 +122,11 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
 
 
 def _grouped(pieces: list[Piece]) -> list[Group]:
-    """Unions of pieces whose storages are one or have common bytes, directly or through others."""
+    """Groups of pieces whose storages share memory, directly or through others."""
     spaces: dict[Hashable, list[tuple[int, int, int]]] = {}
     for position, (tensor, view, *_) in enumerate(pieces):
         start, stop = view.storage_span
-        # A storage without bytes shares none, and is one with itself only.
+        # An empty storage shares no byte, so it is joined only with itself.
         key = view.space if start < stop else (view.space, start, tensor.untyped_storage()._cdata)
         spaces.setdefault(key, []).append((start, stop, position))
     groups = {}
@@ -138,7 +138,7 @@ def _grouped(pieces: list[Piece]) -> list[Group]:
 
 
 def components(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """For each of the numbers from 0 to n - 1 one that stands for all it is paired with.
+    """For each number below n, the number that represents its connected component.
 
     R. E. Tarjan, "Efficiency of a good but not linear set union algorithm", Journal of the ACM 22
     (1975), 215-225; with halved paths.

@@ -1,4 +1,4 @@
-"""Intervals of source addresses that are copied together, as they are or cast."""
+"""Intervals of source addresses that are copied together, unchanged or cast."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .._views._runs import joined
 from ._cast import Cast, Unit
 from ._plan import Group, Piece
 
-# Buffers start at multiples of this from the start of their storage, so that whatever was
-# aligned for vector instructions stays so.
+# Buffers start at multiples of this from the start of their storage, so that memory that was
+# aligned for vector instructions stays aligned.
 _ALIGNMENT = 64
 
 Pack: TypeAlias = bool | Literal["close"]
-"""What becomes of the bytes between views: False copies them along, so that all views of a storage
-share one; True leaves out what lies between views whose bounds do not meet; ``close`` also moves
-views closer together that step over bytes nobody touches."""
+"""Which bytes between views to copy. False: all, so that all views of a storage share one buffer.
+True: not those between views whose bounds do not meet. ``close``: also move views that step over
+untouched bytes closer together."""
 
 Transfer: TypeAlias = tuple[torch.Tensor, torch.Tensor]
-"""A view of new memory, and the view of old memory that is copied into it."""
+"""A view of new memory, and the view of old memory to copy into it."""
 
 
 class Span(NamedTuple):
@@ -42,7 +42,7 @@ class Span(NamedTuple):
         return ceil((self.stop - self.start) * self._ratio)
 
     def transfers(self, data: torch.Tensor) -> Iterator[Transfer]:
-        """What has to be copied: bytes from each storage, or numbers by their types."""
+        """The transfers to make: bytes from each storage, or for a cast, numbers by their types."""
         if self.cast is None:
             for start, source in self._sources():
                 start -= self.start
@@ -68,7 +68,7 @@ class Span(NamedTuple):
         return self.start <= low and high <= self.stop
 
     def view(self, piece: Piece, data: torch.Tensor) -> torch.Tensor:
-        """The tensor in the copy that stands for a piece, all of which must have a place there."""
+        """The copy of a piece, all of whose bytes must have a place in this span."""
         offset = int((piece.view.address - self.start) * self._ratio)
         dtype = self.cast.types[piece.tensor.dtype] if self.cast else None
         return view_like(piece.tensor, data, offset, dtype=dtype)
@@ -78,7 +78,7 @@ class Span(NamedTuple):
         return 1 if self.cast is None else self.cast.ratio
 
     def _sources(self) -> Iterator[tuple[int, torch.Tensor]]:
-        """Address and bytes, as a view, of what each storage has that those before have not."""
+        """Address and bytes (a view) of each storage, without bytes of the storages before it."""
         covered = self.start
         storages: dict[tuple[int, int], torch.UntypedStorage] = {}
         for piece in self.pieces:
@@ -90,7 +90,7 @@ class Span(NamedTuple):
                 covered = last
 
     def _numbers(self, cast: Cast) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...], Unit]]:
-        """What to convert: offset in bytes, sizes and strides in units, and the unit."""
+        """The numbers to convert: offset in bytes, sizes and strides in units, and the unit."""
         units = {cast.unit(piece.tensor.dtype) for piece in self.pieces}
         if len(units) == 1:
             (unit,) = units
@@ -118,8 +118,8 @@ class Span(NamedTuple):
 def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Span]:
     """Intervals that a copy of a group needs, ascending: one, unless `pack` leaves out gaps.
 
-    Those that touch stay together if their pieces may be moved closer together. Empty pieces go
-    with the span that their address lies in, or get an empty one.
+    With ``pack="close"``, spans that touch stay together, because their pieces may move closer
+    together. An empty piece joins the span that holds its address, or gets an empty span.
     """
     bounded: list[tuple[int, int, Piece]] = []
     empty: list[Piece] = []
@@ -128,7 +128,7 @@ def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Span]:
         if piece.view.span is None:
             empty.append(piece)
         else:
-            # A buffer of its own would repeat what rounding down takes in of the one before.
+            # Rounded down, this start may lie in the span before; then the two are joined.
             start, stop = piece.view.span
             bounded.append((start - (start - group.start) % _ALIGNMENT, stop + touching, piece))
     spans: list[Span] = []

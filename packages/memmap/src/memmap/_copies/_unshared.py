@@ -1,4 +1,4 @@
-"""Tensors that share memory with nothing: most of them, and quickly copied."""
+"""The fast path for tensors that share memory with no other tensor, which most do not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _use_count = torch._C._storage_Use_Count
 
 
 def split_unshared(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
-    """Tell tensors that a clone copies, with all of a storage of their own, from the others."""
+    """Split tensors into those that fill a storage alone (a clone copies it) and the others."""
     starts, stops, are_filled = [], [], []
     for tensor, _, owned in found:
         try:
@@ -37,7 +37,7 @@ def split_unshared(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
 
 
 def _fills(tensor: torch.Tensor, storage: torch.UntypedStorage, nbytes: int) -> bool:
-    """Whether a clone of a tensor has all that is in its storage, which nothing else holds."""
+    """Whether a tensor fills its storage alone, so that a clone copies everything."""
     return (
         nbytes < HUGE_FROM
         and type(tensor) in PLAIN_TENSORS
@@ -53,7 +53,7 @@ def _fills(tensor: torch.Tensor, storage: torch.UntypedStorage, nbytes: int) -> 
 
 
 def _apart(starts: Sequence[int], stops: Sequence[int]) -> list[bool]:
-    """Which intervals meet no other. (Addresses of two devices may: it does no harm.)"""
+    """Whether each interval meets no other. (Equal addresses on two devices only cost time.)"""
     start, stop = np.array(starts, np.int64), np.array(stops, np.int64)
     order = np.argsort(start, kind="stable")
     start, stop = start[order], stop[order]

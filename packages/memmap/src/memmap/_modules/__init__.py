@@ -1,1 +1,1 @@
-"""Modules and their tensors: found, taken apart, made again, counted, changed all at once."""
+"""Finding, taking apart, rebuilding and changing the tensors of modules."""

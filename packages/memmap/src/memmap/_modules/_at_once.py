@@ -1,8 +1,8 @@
-"""Several changes as one step: no interrupt comes between them.
+"""Several changes in one step that no interrupt can divide.
 
-Python raises `KeyboardInterrupt`, and what another thread has asked for, only between two of its
-own instructions. Calls that are prepared as `functools.partial` of functions written in C, and run
-by one call of `deque`, have none between them: all are made, or none.
+Python raises `KeyboardInterrupt`, and exceptions requested by other threads, only between two
+Python instructions. Calls prepared as `functools.partial` of C functions, and run by one call of
+`deque`, have no Python instruction between them: all calls are made, or none.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Call: TypeAlias = Callable[[], object]
-"""A function written in C that runs no Python, with all its arguments: a `functools.partial`."""
+"""A `functools.partial` of a C function that runs no Python code, with all its arguments."""
 
 _call: Callable[[Call], object] = operator.call
 _set_grad_enabled = torch._C._set_grad_enabled
 
 
 def at_once(calls: Iterable[Call]) -> None:
-    """Make some calls, the first one first, without an interrupt between them.
+    """Make calls in order, without an interrupt between them.
 
-    If a call fails, those before it have been made, and those after it have not.
+    If a call fails, the calls before it have been made and the calls after it have not.
     """
-    # Modes and subclasses that redefine functions of torch (a default device is one) run Python.
+    # Torch function modes and subclasses (a default device is a mode) would run Python code.
     guard = torch._C.DisableTorchFunction()
     leave = partial(guard.__exit__, None, None, None)
     prepared: list[Call] = [guard.__enter__, *calls, leave]
@@ -43,7 +43,7 @@ def at_once(calls: Iterable[Call]) -> None:
 
 
 def keeps_grad_mode(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: no interrupt (inside of `torch.no_grad`, say) leaves gradients switched off."""
+    """Decorator that restores the grad mode, also after an interrupt inside `torch.no_grad`."""
 
     @wraps(function)
     def keeping(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,6 +57,6 @@ def keeps_grad_mode(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def attribute_set(owner: object, name: str, new: object, old: object) -> tuple[Call, Call]:
-    """The calls that set an attribute, and that set it back; no ``__setattr__`` is called."""
+    """The calls that set an attribute and that reset it, without calling ``__setattr__``."""
     set_attribute = object.__setattr__
     return partial(set_attribute, owner, name, new), partial(set_attribute, owner, name, old)

@@ -1,4 +1,4 @@
-"""How the instances of a class are copied: its kind, its state, and what it is made again from."""
+"""How instances of a class are copied: their kind, their state, and how to rebuild them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import torch
 
 Answer = TypeVar("Answer", bound=int)
 
-# Kinds of objects: those that are handed on as they are, tensors, modules, dictionaries, other
-# containers, those copied through the reduce protocol, and those with a ``__deepcopy__``.
+# Kinds of objects: those used as they are, tensors, modules, dictionaries, other containers,
+# those copied through the reduce protocol, and those with a ``__deepcopy__``.
 ATOM, TENSOR, MODULE, MAPPING, ITEMS, OBJECT, OPAQUE = range(7)
 
-# What is in the ``__dict__`` of a module, but no part of its state.
+# An entry in the ``__dict__`` of a module that is not part of its state.
 NO_STATE = "_compiled_call_impl"
 
-# What copy.deepcopy hands on as it is, and values of torch that hold no tensor.
+# Types that copy.deepcopy does not copy, and torch types that hold no tensor.
 _ATOMIC_TYPES = (
     type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes, type,
     range, slice, property, weakref.ref, re.Pattern, enum.Enum, types.FunctionType,
@@ -35,7 +35,7 @@ _REDUCERS = ("__reduce_ex__", "__reduce__")
 
 
 def asked_once(question: Callable[[type[Any]], Answer]) -> Callable[[type[Any]], Answer]:
-    """A question about classes, answered once for each; no class is kept alive by its answer."""
+    """Cache the answers of a function of classes, without keeping the classes alive."""
     answers: dict[int, Answer] = {}
 
     @wraps(question)
@@ -44,7 +44,7 @@ def asked_once(question: Callable[[type[Any]], Answer]) -> Callable[[type[Any]],
         answer = answers.get(identity)
         if answer is None:
             answer = answers[identity] = question(cls)
-            # A class that dies takes its answer along, before another one can get its id.
+            # When a class dies, its answer is deleted before another class can get its id.
             weakref.finalize(cls, answers.pop, identity, None).atexit = False
         return answer
 
@@ -57,7 +57,7 @@ def kind_of(cls: type[Any]) -> int:
     if issubclass(cls, torch.Tensor):
         return TENSOR
     if issubclass(cls, torch.jit.ScriptModule):
-        return ATOM  # its tensors live behind the interpreter: it is left to copy itself
+        return ATOM  # its tensors live in the interpreter, so it copies itself
     if issubclass(cls, torch.nn.Module):
         return MODULE
     if cls in (dict, OrderedDict):
@@ -76,14 +76,14 @@ def slot_names(cls: type[Any]) -> list[str]:
 
 def has_plain_state(cls: type[Any]) -> bool:
     """Whether instances are copied through their ``__dict__`` and nothing else."""
-    # What is registered there may be registered late.
+    # A reducer may be registered at any time.
     return cls not in copyreg.dispatch_table and _takes_no_part_in_reduce(cls)
 
 
 @asked_once
 def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
-    # The state of a module is its __dict__, less what NO_STATE names. A parametrized module
-    # forbids to be pickled, but copies itself just so. Lists and dictionaries have items as well.
+    # The state of a module is its __dict__ without the NO_STATE entry. A parametrized module
+    # forbids pickling, but copies itself in the same way. Lists and dictionaries also have items.
     ordinary = (object.__getstate__, getattr(torch.nn.Module, "__getstate__", None))
     return (
         (cls.__getstate__ in ordinary or cls.__getstate__.__module__ == _PARAMETRIZED)
@@ -96,14 +96,14 @@ def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
 
 
 def copies_itself(cls: type[Any]) -> bool:
-    """Whether torch has written a ``__deepcopy__`` for a class of modules: graphs, TorchScript."""
+    """Whether a class of modules has a ``__deepcopy__`` of torch: graphs, TorchScript."""
     home = getattr(getattr(cls, "__deepcopy__", None), "__module__", None) or ""
-    # What a parametrized module says of itself is what is done for every module.
+    # The __deepcopy__ of parametrized modules does the same as for every module.
     return home.startswith("torch.") and home != _PARAMETRIZED
 
 
 def reduced(value: Any) -> tuple[Any, ...] | None:
-    """Function, arguments, state, items and pairs to copy an object from; None for the object."""
+    """Function, arguments, state, items and pairs to rebuild an object; None: use it as it is."""
     cls = type(value)
     if has_plain_state(cls):
         attributes = getattr(value, "__dict__", {})

@@ -1,4 +1,4 @@
-"""Giving tensors new memory while they stay the objects that they are: all of them or none."""
+"""Give new memory to tensor objects in place: to all of them, or to none."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _swap = torch._C._swap_tensor_impl
 def commit(found: Sequence[Found], plain: dict[int, torch.Tensor], changes: Changes) -> None:
     """Give tensors, gradients included, new memory in place.
 
-    By the id of a tensor, `plain` has what it is to be from now on; those without an entry stay.
-    What is changed is noted in `changes`, so that the caller can take it back. After a `MoveError`
-    and whatever torch raises, no tensor has changed.
+    `plain` has the new tensor for the id of each tensor; tensors without an entry stay. The
+    changes are noted in `changes`, so that the caller can undo them. If this raises, no tensor has
+    changed.
     """
     pointed: list[torch.Tensor] = []
     exchanged: list[torch.Tensor] = []
@@ -48,7 +48,7 @@ def commit(found: Sequence[Found], plain: dict[int, torch.Tensor], changes: Chan
             counters.add(tensor, tensor)  # they keep their counters
         counters.share(exchanged, plain)
     owners = _owners_to_join(found, set(map(id, exchanged)))
-    # A tensor keeps what is behind the object that is its gradient, and not the object.
+    # Setting a gradient stores the C++ tensor, not the Python object, so set it again afterwards.
     for owner, gradient in owners:
         changes.set_gradient(owner, None, gradient)
     for tensor in pointed:
@@ -63,7 +63,7 @@ def commit(found: Sequence[Found], plain: dict[int, torch.Tensor], changes: Chan
 def _owners_to_join(
     found: Sequence[Found], exchanged: Container[int]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Tensors and their gradients where at least one of the two is exchanged as a whole."""
+    """Tensors and their gradients if at least one of the two is exchanged as a whole."""
     owners = []
     for item in found:
         tensor = item.tensor
@@ -71,10 +71,10 @@ def _owners_to_join(
         if gradient is None or (id(tensor) not in exchanged and id(gradient) not in exchanged):
             continue
         try:
-            tensor.grad = gradient  # nothing changes, but torch checks that they fit
+            tensor.grad = gradient  # changes nothing, but torch checks that they fit
         except (RuntimeError, TypeError) as error:
             raise MoveError(
-                f"{path_text(item.path)}.grad: a gradient that is moved must fit its tensor, "
+                f"{path_text(item.path)}.grad: a gradient that moves must fit its tensor, "
                 f"got {gradient.dtype} on {gradient.device} for {tensor.dtype} on {tensor.device}"
             ) from error
         owners.append((tensor, gradient))
@@ -82,11 +82,11 @@ def _owners_to_join(
 
 
 def _can_be_pointed(tensor: torch.Tensor, new: torch.Tensor, n_known: int) -> bool:
-    """Whether a tensor can be pointed to other memory; else the object must be exchanged."""
-    # A differentiable view would go on holding its base, and with it the old storage. Compressed
-    # sparse tensors would keep their old values, though torch calls them compatible. What DLPack
-    # or a graph has from a buffer is the old memory: they must not find the new one there. Where
-    # fake tensors pretend to be does not follow their memory.
+    """Whether a tensor can be pointed to other memory. If not, its C++ tensor is exchanged."""
+    # A differentiable view would still hold its base, and with it the old storage. Compressed
+    # sparse tensors would keep their old values, though torch calls them compatible. DLPack
+    # exports and graphs that use a buffer must keep the old memory. The device of a fake tensor
+    # does not follow its memory.
     return (
         tensor._base is None
         and tensor.layout in (torch.strided, torch.sparse_coo)
@@ -98,27 +98,27 @@ def _can_be_pointed(tensor: torch.Tensor, new: torch.Tensor, n_known: int) -> bo
 
 
 def _check_exchange(item: Found, n_known: int) -> None:
-    """Check that no graph is left with a tensor whose gradient nobody would ever see."""
+    """Check that no graph uses the tensor, because its gradient would be lost."""
     tensor = item.tensor
     if not tensor.requires_grad or n_uses_inside(tensor) <= n_known:
-        return  # whoever has the old one goes on with it
-    # The node that accumulates the gradient may be one use: it is made here, if there was none.
+        return  # other holders keep the old tensor
+    # One use may be the node that accumulates the gradient; get_gradient_edge makes it if needed.
     node = get_gradient_edge(tensor).node
     number = n_uses_inside(tensor) - n_known - 1
     del node
     if number > 0:
         raise MoveError(
-            f"{path_text(item.path)}: a parameter that is moved to another kind of device must "
-            f"not be used by a graph, got one that is used {number} time(s)"
+            f"{path_text(item.path)}: a parameter that moves to another kind of device must not "
+            f"be used by a graph, got one that is used {number} time(s)"
         )
 
 
 class Changes:
-    """Changes of tensors in place, prepared one by one, and made and taken back all at once.
+    """Changes of tensors in place, prepared one by one, and made or undone all at once.
 
-    What they take is computed before anything changes, since an interrupt may come between any two
-    instructions of Python. What else is to be done with them is in `further`, each call with what
-    takes it back, even if it was not done yet.
+    Everything the changes need is computed before the first change, because an interrupt may come
+    between any two Python instructions. `further` has more pairs of calls: one to make, and one
+    that undoes it. Undoing must be harmless if the call was not made.
     """
 
     def __init__(self, further: Iterable[tuple[Call, Call]] = ()) -> None:
@@ -129,7 +129,7 @@ class Changes:
             self._add(call, back)
 
     def publish(self) -> None:
-        """Make all changes. If one of them fails, those before it are taken back."""
+        """Make all changes. If one fails, undo those before it."""
         try:
             at_once(self._calls)
         except BaseException:
@@ -137,7 +137,7 @@ class Changes:
             raise
 
     def undo(self) -> None:
-        """Take back what has been changed, the last change first. To do it twice does no harm."""
+        """Undo the changes made so far, the last one first. Calling this twice is harmless."""
         at_once([call for way_back in reversed(self._ways_back) for call in way_back()])
         for refusal in self._refusals:
             refusal.lift()
@@ -147,14 +147,14 @@ class Changes:
         self._add(partial(_set_data, tensor, new), partial(_set_data, tensor, tensor.data))
 
     def exchange(self, tensor: torch.Tensor, new: torch.Tensor) -> None:
-        """Exchange what is behind a tensor object; attributes and hooks stay with it."""
+        """Exchange the C++ tensor of a tensor object; attributes and hooks stay with the object."""
         other = dressed(new, tensor)
         if tensor.requires_grad and n_uses_inside(tensor):
             refusal = _Refusal(get_gradient_edge(tensor).node)
             self._refusals.append(refusal)
             self._add(*attribute_set(refusal, "is_active", True, False))
-        # torch.utils.swap_tensors exchanges attributes as well, and refuses bases of known views.
-        # Hooks are listed in the object, but called by what is behind it.
+        # torch.utils.swap_tensors also exchanges attributes, and refuses bases of known views.
+        # Hooks are listed in the Python object but called by the C++ tensor.
         swap: list[Call] = [partial(_swap, tensor, other)]
         for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
             hooks = getattr(tensor, name, None)
@@ -163,7 +163,7 @@ class Changes:
         identity, attributes = tensor._cdata, tensor.__dict__
         restore: list[Call] = [attributes.clear, partial(attributes.update, attributes.copy())]
         self._calls += swap
-        # The parts of wrapper subclasses, and what a fake tensor pretends to be, are attributes.
+        # The parts of wrapper subclasses, and the device of a fake tensor, are attributes.
         self._calls.append(partial(attributes.update, other.__dict__))
         self._ways_back.append(lambda: restore if tensor._cdata == identity else swap + restore)
 
@@ -179,7 +179,7 @@ class Changes:
 
 
 class _Refusal:
-    """A hook that lets no graph run while it is active."""
+    """A hook that stops a graph from running backward while it is active."""
 
     def __init__(self, node: Node) -> None:
         self.is_active = False
@@ -188,6 +188,6 @@ class _Refusal:
     def __call__(self, gradients: Sequence[torch.Tensor]) -> None:
         if self.is_active:
             raise RuntimeError(
-                "backward: a graph must be run before the module whose parameters it uses is "
-                "moved to another kind of device, got one that is older than the move"
+                "backward: a graph must run backward before a module whose parameters it uses "
+                "moves to another kind of device, got a graph older than the move"
             )

@@ -1,4 +1,4 @@
-"""Tensors that are made of tensors: sparse, nested and wrapper subclasses, taken apart."""
+"""Taking apart tensors made of tensors: sparse, nested and wrapper subclasses."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _COMPRESSED = {
 
 
 class Composite(NamedTuple):
-    """The strided tensors, sharing its memory, that another tensor is made of.
+    """The strided tensors that another tensor is made of; they share its memory.
 
-    From other parts, `assemble` makes a tensor like the whole, which it does not copy. The whole
-    holds the memory of each part through the part, or through a tensor of its own (`has_own`).
+    `assemble` makes a tensor like the whole from other parts, without copying them. `has_own`
+    says whether the whole holds the memory of each part through its own tensor, rather than
+    through the part.
     """
 
     parts: list[torch.Tensor]
@@ -30,7 +31,7 @@ class Composite(NamedTuple):
 
 
 def take_apart(tensor: Any) -> Composite | None:
-    """Parts of a tensor without strided memory of its own; None if it cannot be taken apart."""
+    """Parts of a tensor without its own strided memory; None if it cannot be taken apart."""
     if is_traceable_wrapper_subclass(tensor):
         names, context = tensor.__tensor_flatten__()
         size, stride, unflatten = tensor.size(), tensor.stride(), type(tensor).__tensor_unflatten__
@@ -56,7 +57,7 @@ def take_apart(tensor: Any) -> Composite | None:
     if tensor.layout in _COMPRESSED:
         names = _COMPRESSED[tensor.layout]
         return Composite(
-            # As differentiable views, they would hold the whole, which could not be exchanged then.
+            # Differentiable views would hold the whole, and it could not be exchanged.
             [getattr(tensor, name)().data for name in names],
             names,
             lambda parts: torch.sparse_compressed_tensor(
@@ -70,7 +71,7 @@ def take_apart(tensor: Any) -> Composite | None:
             True,
         )
     if tensor.is_nested:
-        # The table of sizes, strides and offsets lies on the host, and nobody writes to it.
+        # The table of sizes, strides and offsets is on the host and never changes.
         sizes, strides = tensor._nested_tensor_size(), tensor._nested_tensor_strides()
         offsets = tensor._nested_tensor_storage_offsets()
         return Composite(

@@ -1,8 +1,9 @@
-"""Version counters: what autograd counts together in the sources, it counts together in copies.
+"""Version counters: copies share a counter if and only if their sources do.
 
-torch counts the writes to a tensor, and refuses to run a graph backward that saved it before. A
-view has the counter of its base; ``x.data`` has one of its own. Memory alone does not tell, so
-the tensors are asked: each is given another count, and those that end with the same one share it.
+torch counts the writes to a tensor, and refuses to run a graph backward if a tensor it saved was
+written since. A view has the counter of its base; ``x.data`` has its own. Shared memory does not
+imply a shared counter. So each tensor is given another count; tensors that then have the same
+count share a counter.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ _version_of = vars(torch._C.TensorBase)["_version"].__get__
 
 
 class Counters:
-    """One pair of source and copy for each counter of each source storage."""
+    """One pair of source and copy for each version counter of each source storage."""
 
     def __init__(self) -> None:
         self._pairs: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
 
     def copy(self) -> Counters:
-        """The same pairs; what is added to the copy is not here."""
+        """A copy with the same pairs. Pairs added to the copy are not added here."""
         made = Counters()
         made._pairs = {storage: pairs.copy() for storage, pairs in self._pairs.items()}
         return made
 
     def add(self, source: torch.Tensor, made: torch.Tensor) -> None:
-        """Note a copy that is there already, and keeps the counter that it has."""
+        """Note an existing copy, which keeps its counter."""
         self._pairs.setdefault(source.untyped_storage()._cdata, []).append((source, made))
 
     def share(self, sources: Iterable[torch.Tensor], plain: dict[int, torch.Tensor]) -> None:
-        """Make the copies of some tensors, in `plain`, again with counters shared as in these."""
+        """Replace the copies in `plain` by ones that share counters as their sources do."""
         by_storage: dict[int, list[torch.Tensor]] = {}
         for source in sources:
             if is_counted(source) and is_counted(plain[id(source)]):
@@ -55,7 +56,7 @@ class Counters:
 
 
 def is_counted(tensor: torch.Tensor) -> bool:
-    """Whether torch counts writes to a tensor, and its copies can be made to count along."""
+    """Whether torch counts writes to a tensor, and its copies can share a counter."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_nested
@@ -66,9 +67,9 @@ def is_counted(tensor: torch.Tensor) -> bool:
 
 
 def _counted_with(plain: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
-    """The same tensor, with writes to it counted together with those to another one."""
+    """The same tensor, with the version counter of another one."""
     if not torch._has_compatible_shallow_copy_type(anchor, plain):
-        return plain  # one of them is on meta: such two cannot share a counter
+        return plain  # one of them is on meta: the two cannot share a counter
     # Not detach(): torch would refuse to resize what it returns.
     made = torch.Tensor._make_subclass(torch.Tensor, anchor, False)
     made.data = plain
@@ -76,7 +77,7 @@ def _counted_with(plain: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
 
 
 def _labels(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Numbers that are the same for tensors that share a counter, and for no others."""
+    """Numbers that are equal exactly for tensors that share a counter."""
     before = [tensor._version for tensor in tensors]
     if len(set(before)) == len(before):
         return before

@@ -1,4 +1,4 @@
-"""Tensors over raw memory: the bytes of a storage, strided views of them, and their classes."""
+"""Building tensors over raw bytes: strided views of them, with their classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T", bound=torch.Tensor)
 
 
 def bytes_of(storage: torch.UntypedStorage, start: int, stop: int) -> torch.Tensor:
-    """Some bytes of a storage as a tensor of uint8 that shares them."""
+    """Some bytes of a storage as a uint8 tensor that shares them."""
     data = torch.empty(0, dtype=torch.uint8, device=storage.device)
     return data.set_(storage, start, (stop - start,), (1,))
 
@@ -24,12 +24,12 @@ def strided(
     strides: Sequence[int],
     empty: torch.Tensor,
 ) -> torch.Tensor:
-    """`empty` made a strided view of some bytes, from `offset` on; strides count its elements."""
+    """Turn `empty` into a strided view of bytes from `offset` on; strides count its elements."""
     storage = data.untyped_storage()
     offset += int(data.storage_offset())
     misfit = offset % empty.itemsize
     if misfit:
-        # Memory that came from elsewhere may start anywhere; torch counts in whole elements.
+        # Foreign memory may start at any byte, but torch counts offsets in whole elements.
         storage = storage[misfit:]
     return empty.set_(storage, offset // empty.itemsize, sizes, strides)
 
@@ -41,11 +41,11 @@ def view_like(
     strides: Sequence[int] | None = None,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """The view that `source` is, with conjugate and negative bits, over other bytes; no history.
+    """The same view as `source`, with conjugate and negative bits, over other bytes.
 
-    The result is plain, unless `source` is a fake tensor.
+    The result has no history. It is a plain tensor, unless `source` is a fake tensor.
     """
-    device = data.untyped_storage().device  # not where a fake tensor pretends to be
+    device = data.untyped_storage().device  # a fake tensor itself reports another device
     if source.is_quantized:
         empty = torch.empty_quantized([0] * source.dim(), source, device=device)
     else:
@@ -62,7 +62,7 @@ def view_like(
 
 
 def dressed(plain: torch.Tensor, source: T) -> T:
-    """A plain tensor as an instance of the class of `source`, asking for gradients if that does."""
+    """Turn a plain tensor into the class of `source`, with the same ``requires_grad``."""
     cls = type(source)
     if type(plain) is not cls:
         return torch.Tensor._make_subclass(cls, plain, source.requires_grad)

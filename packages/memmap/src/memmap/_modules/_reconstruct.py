@@ -1,4 +1,4 @@
-"""Copies of modules and of what they hold, once their tensors have been copied."""
+"""Copying modules and the objects in them, after their tensors have been copied."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def reconstruct(
 ) -> M:
     """Deep copy through the reduce protocol, without the ``__deepcopy__`` of the module itself.
 
-    The memo holds the copies of all tensors. What these carry may lead back to the module, so
-    `complete` gives it to them when the copy is in the memo, but has no state yet.
+    The memo holds the copies of all tensors. Their attributes may lead back to the module, so
+    `complete` copies these when the copy is in the memo, before it gets its state.
     """
     copied: Any = module
     if copies_itself(type(module)):
@@ -36,7 +36,7 @@ def reconstruct(
     make, arguments, state, items, pairs = parts
     copied = make(*[copy.deepcopy(argument, memo) for argument in arguments])
     memo[id(module)] = copied
-    # Ids in the memo are true as long as their objects live.
+    # The memo keeps these objects alive, so that their ids stay valid.
     memo.setdefault(id(memo), []).append((module, parts))
     complete()
     if state is not None:
@@ -49,7 +49,7 @@ def reconstruct(
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """What `copy.deepcopy` makes, in half the time for what modules are full of."""
+    """The same as `copy.deepcopy`, in half the time for the usual contents of modules."""
     cls = type(value)
     if cls in _ATOMS:
         return value

@@ -1,4 +1,4 @@
-"""Who else holds a storage: the reference counts of torch, less the holders that are known."""
+"""Other holders of a storage: the reference counts of torch, less the known holders."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import Any, NamedTuple
 import torch
 
 _use_count = torch._C._storage_Use_Count
-_INTEGERS = {1: torch.uint8, 4: torch.int32}  # what quantized numbers are kept as
+_INTEGERS = {1: torch.uint8, 4: torch.int32}  # the types that store quantized numbers
 
 
 def outside_references(
     known: Iterable[torch.Tensor], inner: Iterable[torch.Tensor] = ()
 ) -> dict[int, int]:
-    """How many tensors, graphs and exports hold storages of known tensors, by their identities.
+    """Number of unknown tensors, graphs and exports that hold a storage, by its identity.
 
-    For every further tensor that may hold such a storage, `inner` has some tensor there. A view
-    keeps the tensor that it is a view of; if numbers are read differently through it (conjugated,
-    as reals), it keeps the tensors between the two as well. What is kept in this way and held by
-    nobody else is not counted. Tensors between are told from others by their number only: if
-    somebody else holds one of them, it is overlooked.
+    `known` are the known tensors. `inner` has one more tensor for each further known holder of a
+    storage. A view keeps its base; a view that reads the numbers differently (conjugated, as
+    reals) also keeps the tensors between the two. These are not counted if nobody else holds them.
+    Only their number is known, so another holder of a tensor in between is overlooked.
     """
     tensors = {tensor._cdata: tensor for tensor in known}
     held = [tensor.untyped_storage() for tensor in tensors.values()]
@@ -41,16 +40,16 @@ def outside_references(
             n_known[storage] += not base.is_held()
             if n_uses_inside(base.view._base) > base.number:
                 is_used.add(storage)
-    # What holds a tensor, and not its storage, is seen by the uses of the tensor. Graphs may use
-    # what requires gradients: a move leaves them related, as it does in torch.
+    # Graphs and exports may use a tensor without holding its storage: count the uses. Graphs may
+    # use tensors that require gradients: a move keeps these related, as in torch.
     n_uses = _with_gradients(uses, tensors.values())
     for identity, tensor in tensors.items():
         if not tensor.requires_grad and n_uses_inside(tensor) > n_uses[identity]:
             is_used.add(tensor.untyped_storage()._cdata)
-    # There, views use tensors that are not their bases; fake ones use their bases as they like.
+    # With tensors in between, the counts differ; fake tensors use their bases differently.
     is_used -= has_between
     is_used -= {storage for storage in is_used if storages[storage].device.type == "meta"}
-    # One reference is that of the Python object.
+    # One reference is the Python object's.
     n_others = {
         identity: max(_use_count(identity) - 1 - n_known[identity], int(identity in is_used))
         for identity in storages
@@ -59,7 +58,7 @@ def outside_references(
 
 
 def held_bases(known: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """Tensors that strided tensors know to be views of, and that are held in Python besides."""
+    """Bases of strided views that are also held elsewhere in Python."""
     tensors = {tensor._cdata: tensor for tensor in known}
     uses = _uses_of_bases(tensors.values())
     held = [use for identity, use in uses.items() if identity not in tensors and use.is_held()]
@@ -67,30 +66,30 @@ def held_bases(known: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def known_uses(tensors: Sequence[torch.Tensor]) -> Counter[int]:
-    """How often tensors are used by one another, by ``_cdata``: as bases, as gradients."""
+    """How often tensors are used by one another, as bases or gradients, by ``_cdata``."""
     return _with_gradients(_uses_of_bases(tensors), tensors)
 
 
 def n_uses_inside(tensor: Any) -> int:
-    """References to a tensor from inside of torch: views of it, graphs, exports by DLPack."""
+    """References to a tensor inside of torch: views of it, graphs, exports by DLPack."""
     number: int = tensor._use_count()
-    return number - 1  # that of the Python object
+    return number - 1  # one is the Python object's
 
 
 class _Uses(NamedTuple):
-    """What some views of one tensor keep: references to it, and tensors between."""
+    """References that views of one tensor keep to it, and the number of tensors in between."""
 
     view: torch.Tensor
     number: int
     n_between: int
 
     def is_held(self) -> bool:
-        """Whether the tensor that they are views of is held in Python."""
+        """Whether Python code holds the base of the views."""
         return sys.getrefcount(self.view._base) > _references_to_an_unused_base()
 
 
 def _uses_of_bases(tensors: Iterable[torch.Tensor]) -> dict[int, _Uses]:
-    """How some tensors use those that they are views of, by the identity of the latter."""
+    """How tensors use their bases, by the identity of the base."""
     uses: dict[int, _Uses] = {}
     for view in tensors:
         base = view._base
@@ -111,8 +110,8 @@ def _with_gradients(uses: dict[int, _Uses], tensors: Iterable[torch.Tensor]) -> 
 
 
 def _uses_of_base(view: torch.Tensor, base: torch.Tensor) -> tuple[int, int]:
-    """References of a view to its base, and the number of tensors between that it keeps."""
-    # The same view of another tensor, which nobody else has, refers to that one as often.
+    """References of a view to its base, and the number of tensors in between that it keeps."""
+    # Make the same view of a new base that nobody else holds, and count its references.
     n_elements = -(-base.untyped_storage().nbytes() // base.itemsize)
     dtype = _INTEGERS[base.itemsize] if base.is_quantized else base.dtype
     twin = torch.empty(n_elements, dtype=dtype, device="meta")
@@ -124,7 +123,7 @@ def _uses_of_base(view: torch.Tensor, base: torch.Tensor) -> tuple[int, int]:
         torch._C._set_neg(twin, True)
     with torch.no_grad():
         again = view._view_func_unsafe(twin)
-    # The storage is held by its Python object, the twin and the view, too.
+    # The storage is also held by its Python object, the twin and the view.
     n_between = _use_count(storage._cdata) - 3
     number = n_uses_inside(twin)
     del again

@@ -1,4 +1,4 @@
-"""Every tensor that a deep copy of a module reaches, with its path."""
+"""Finding every tensor that a deep copy of a module reaches, with its path."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from ._classes import (
 )
 
 Path: TypeAlias = "tuple[Path, str] | None"
-"""Linked list ``(path of the owner, text)``: joined only when somebody wants to read it."""
+"""Linked list ``(path of the owner, text)``; joined only when the text is needed."""
 
 
 class Found(NamedTuple):
-    """A tensor, where it was found first, and if that is owned by nothing that copies itself."""
+    """A tensor, its first path, and whether no object that copies itself owns it."""
 
     tensor: torch.Tensor
     path: Path
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 def path_text(path: Path) -> str:
-    """Path as one would write it after the module: ``encoder.weight.grad``."""
+    """The path as in source code after the module: ``encoder.weight.grad``."""
     texts = []
     while path is not None:
         path, text = path
@@ -51,8 +51,8 @@ def path_text(path: Path) -> str:
 def traverse(root: object, path: Path = None) -> Traversal:
     """Tensors that ``copy.deepcopy(root)`` reaches, nearest first, each once.
 
-    Objects are followed as a deep copy follows them: through their reduce protocol, so that
-    what ``__getstate__`` drops is not reached.
+    Objects are followed as in a deep copy: through their reduce protocol. So tensors that
+    ``__getstate__`` drops are not reached.
     """
     traversal = Traversal()
     traversal.meet(root, path, True)
@@ -79,9 +79,9 @@ class Traversal:
         self.found: list[Found] = []
         self.seen: set[int] = set()  # ids of all objects that were met, tensors included
         self.attributed: set[int] = set()  # ids of tensors that carry a gradient or attributes
-        self._alive: list[object] = []  # made for the walk only: without them, ids would be reused
-        self._attributes = attributes  # whether what tensors carry is met as well
-        # What is to be opened: modules, what is copied as they are, and what copies itself.
+        self._alive: list[object] = []  # keeps temporary objects, so that no id is used twice
+        self._attributes = attributes  # whether to follow attributes of tensors, too
+        # Objects still to open: modules, other objects, and objects that copy themselves.
         self._queues: list[deque[Callable[[], None]]] = [deque(), deque(), deque()]
 
     def run(self) -> None:
@@ -140,7 +140,7 @@ class Traversal:
                 self.meet(value, (path, f".{key}"), owned)
 
     def parts_of(self, value: Any) -> Iterator[tuple[str, object]]:
-        """What a deep copy of an ordinary object copies, too."""
+        """The parts of an ordinary object that a deep copy copies, too."""
         kind = kind_of(type(value))
         if kind == MAPPING:
             yield from _items(value.items())
@@ -169,13 +169,13 @@ class Traversal:
         try:
             parts = reduced(value)
         except TypeError:
-            parts = None  # what cannot be reduced cannot be copied: the copy itself will say so
+            parts = None  # an object that cannot be reduced makes the copy itself raise later
         self._alive.append(parts)
         return parts or (None, (), None, None, None)
 
 
 def attributes_of(tensor: torch.Tensor) -> dict[str, Any]:
-    """What a tensor carries in its ``__dict__`` and in its slots."""
+    """Attributes of a tensor in its ``__dict__`` and in its slots."""
     attributes = tensor.__dict__
     if type(tensor) in PLAIN_TENSORS:
         return attributes
@@ -188,7 +188,7 @@ def _slots(value: object) -> dict[str, Any]:
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, object]]:
-    """What an object that copies itself holds, as far as containers and attributes tell."""
+    """Contents of an object that copies itself, as far as items and attributes show them."""
     if isinstance(value, dict):
         yield from ((f"[{key!r}]", item) for key, item in value.items())
     elif isinstance(value, (list, tuple, set, frozenset, deque)):
@@ -198,7 +198,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, object]]:
 
 
 def _members(value: object) -> Iterator[tuple[str, object]]:
-    """What types written in C show of themselves, as the arguments of a ``functools.partial``."""
+    """Members that C types expose, such as the arguments of a ``functools.partial``."""
     for cls in type(value).__mro__:
         for name, member in vars(cls).items():
             if isinstance(member, types.MemberDescriptorType) and hasattr(value, name):

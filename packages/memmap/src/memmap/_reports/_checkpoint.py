@@ -1,8 +1,9 @@
-"""Which kind of checkpoint a file is, and what lies in it.
+"""Reading a checkpoint: which kind of file it is, and which tensors are in it.
 
-Files of ``torch.save`` are zip archives, or pickles and blocks before torch 1.6. `torch.load` is no
-help here: with ``weights_only=True`` it refuses whole modules, subclasses and TorchScript, reads
-old files whole, and on the meta device accepts tensors that reach beyond their storage.
+Files of ``torch.save`` are zip archives; before torch 1.6 they were pickles and blocks.
+`torch.load` cannot be used here: with ``weights_only=True`` it refuses whole modules, subclasses
+and TorchScript and reads old files whole, and on the meta device it accepts tensors that reach
+beyond their storage.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ITEMSIZES = (1, 2, 4, 8, 16)
 
 
 def read_checkpoint(path: str | PathLike[str]) -> Entries:
-    """Tensors of a file of ``torch.save`` or safetensors, told apart by their first bytes."""
+    """Tensors of a file of ``torch.save`` or safetensors; its first bytes tell the kind."""
     file = Path(path)
     with file.open("rb") as opened:
         start = opened.read(len(_LEGACY))
@@ -44,7 +45,7 @@ def read_checkpoint(path: str | PathLike[str]) -> Entries:
 
 
 def _read_archive(path: Path) -> Entries:
-    """Tensors of a zip archive of a pickle and one record a storage."""
+    """Tensors of a zip archive, which holds a pickle and one record for each storage."""
     pickled, records = _open_archive(path)
     walk = TensorWalk(parse_pickle(io.BytesIO(pickled)))
     for key, storage in walk.storages.items():
@@ -57,7 +58,7 @@ def _read_archive(path: Path) -> Entries:
 
 
 def _open_archive(path: Path) -> tuple[bytes, dict[str, int]]:
-    """The pickle of an archive, and the bytes of each of its storages."""
+    """The pickle of an archive, and the size of each of its storages in bytes."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if re.fullmatch(r"[^/]*/data\.pkl", name)]
@@ -93,7 +94,7 @@ def _read_legacy(path: Path) -> Entries:
         path.open("rb") as opened,
         mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
     ):
-        # It reads and tells where it is like a file, and never more than there is.
+        # A mapped file can be read like a file, and never yields more bytes than there are.
         file = cast("IO[bytes]", mapped)
         _magic, version, _system, root, keys = [parse_pickle(file) for _ in range(5)]
         if version != _LEGACY_VERSION:

@@ -1,7 +1,7 @@
-"""A pickle as the data it is: a tree in which nothing was imported, called or built.
+"""Parsing a pickle into a tree, without importing or calling anything.
 
-Python's unpickler runs the pickle, but the name of something importable becomes a `Global`, and a
-call of it a `Node`. Nothing else in the tree can be called, so nothing can be executed.
+Python's unpickler runs the pickle, but each name it would import becomes a `Global`, and each call
+of one a `Node`. Nothing else in the tree can be called, so nothing is executed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .._errors import CheckpointError
 
 
 class Global(NamedTuple):
-    """The name, with its module, of something that an unpickler would import."""
+    """The name, with its module, of an object that an unpickler would import."""
 
     name: str
 
@@ -29,10 +29,10 @@ DICT, LIST, SET, PERSISTENT = (Global(name) for name in ("dict", "list", "set", 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """An object that an unpickler would make: what would be called, and what would be put into it.
+    """An object that an unpickler would make: the call that makes it, and its contents.
 
-    `PERSISTENT` stands for an object stored beside the pickle. Keys are never hashed: one may have
-    2**100 parts.
+    `PERSISTENT` stands for an object stored beside the pickle. Keys are never hashed, because a
+    key may be a tuple with 2**100 parts.
     """
 
     maker: object
@@ -54,21 +54,21 @@ class Node:
 
 
 def parse_pickle(file: IO[bytes]) -> object:
-    """Numbers, texts, bytes, None, tuples, `Global` and `Node` that the next pickle describes.
+    """The next pickle as a tree of numbers, texts, bytes, None, tuples, `Global` and `Node`.
 
-    Objects that were shared or form cycles are one object here, too.
+    Shared objects and cycles stay single objects.
     """
     try:
-        # Python warns of unknown escapes in a string: the user cannot mend the file.
+        # Python warns about unknown escapes in a string, but the user cannot change the file.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             return _InertUnpickler(file, encoding="latin-1").load()
-    except Exception as error:  # the unpickler lets through what the garbled step raised
+    except Exception as error:  # a garbled step may raise any exception
         raise CheckpointError(
-            f"the pickle must be whole, got one that breaks off or is garbled: {error}"
+            f"the pickle must be whole, got one that is cut off or garbled: {error}"
         ) from error
 
 
-# In Python, not in C: the one in C would allocate as many places as a pickle says it needs.
+# The unpickler in Python, because the one in C allocates as many places as a pickle asks for.
 class _InertUnpickler(pickle._Unpickler):
     stack: list[Any]
     pop_mark: Callable[[], list[object]]
@@ -94,7 +94,7 @@ class _InertUnpickler(pickle._Unpickler):
         arguments, maker = self.stack.pop(), self.stack.pop()
         if not isinstance(arguments, tuple):
             raise TypeError("arguments must be a tuple")
-        self.stack.append(Node(maker, arguments))  # no copy: a tuple may be used very often
+        self.stack.append(Node(maker, arguments))  # no copy, because tuples may be shared often
 
     def call_with_keywords(self) -> None:
         keywords, arguments, maker = (self.stack.pop() for _ in range(3))

@@ -1,4 +1,4 @@
-"""Where the tensors of a ``.safetensors`` file lie: a header of JSON, then the bytes."""
+"""Reading a ``.safetensors`` file: a JSON header, then the bytes of the tensors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .._errors import CheckpointError
 from .._views._view import View
 from ._numbers import Entries, Entry
 
-_MAX_HEADER = 100_000_000  # bytes, as the format's own readers have it
-_PREFIX = 8  # bytes of the header's length
+_MAX_HEADER = 100_000_000  # bytes, as in the format's own readers
+_PREFIX = 8  # bytes of the length of the header
 
-# Name in torch, and bits of an element.
+# The name in torch, and the bits of an element.
 _DTYPES = {
     "F64": ("float64", 64), "F32": ("float32", 32), "F16": ("float16", 16),
     "BF16": ("bfloat16", 16), "C64": ("complex64", 64), "BOOL": ("bool", 8),
@@ -28,10 +28,10 @@ _DTYPES = {
 
 
 def read_safetensors(path: Path) -> Entries:
-    """Tensors of a safetensors file, from its header alone, which must begin with a brace.
+    """Tensors of a safetensors file, read from its header, which must begin with a brace.
 
-    Each has a storage of its own, as a reader would allocate; addresses are places in the file.
-    The tensors must fill the file: README of the safetensors project, section "Format".
+    Each tensor has its own storage, as when a reader allocates it; addresses are places in the
+    file. The tensors must fill the file: README of the safetensors project, section "Format".
     """
     header, start, stop = _read_header(path)
     metadata = header.pop("__metadata__", {})
@@ -59,14 +59,14 @@ def read_safetensors(path: Path) -> Entries:
 
 
 def _read_header(path: Path) -> tuple[dict[str, Any], int, int]:
-    """The header, the place of the first byte after it, and that of the end of the file."""
+    """The header, the place of the first byte after it, and the size of the file."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_PREFIX), "little")
         if length > min(_MAX_HEADER, size - _PREFIX):
             raise CheckpointError(
-                f"the header must fit into the file and {_MAX_HEADER} bytes, got {length} bytes "
-                f"in a file of {size}"
+                f"the header must fit into the file and have at most {_MAX_HEADER} bytes, "
+                f"got {length} bytes in a file of {size}"
             )
         text = file.read(length)
     try:
@@ -81,7 +81,7 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int, int]:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise CheckpointError("the header must have each name once, got one of them twice")
+        raise CheckpointError("the header must have each name once, got a name twice")
     return made
 
 
@@ -92,10 +92,10 @@ def _checked(name: str, described: object) -> tuple[int, int, str, tuple[int, ..
         raise CheckpointError(f"{name}: a tensor must have a dtype, a shape and data_offsets")
     code, shape, offsets = described["dtype"], described["shape"], described["data_offsets"]
     if not isinstance(code, str) or code not in _DTYPES:
-        raise CheckpointError(f"{name}: dtype must be one of the format, got {code!r}")
+        raise CheckpointError(f"{name}: dtype must be a type of the format, got {code!r}")
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
         raise CheckpointError(
-            f"{name}: shape and the two data_offsets must be integers from 0 on, "
+            f"{name}: shape and the two data_offsets must be integers that are not negative, "
             f"got {shape!r} and {offsets!r}"
         )
     dtype, n_bits = _DTYPES[code]

@@ -1,4 +1,4 @@
-"""Where the tensors of a pickle of ``torch.save`` lie, found without making any of them."""
+"""Finding the tensors in a pickle of ``torch.save``, without making any of them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ._numbers import Entries, Entry
 
 Parts: TypeAlias = Iterator[tuple[str, object]]
 
-# Names are looked up in tables, never as attributes: modules import things when they are asked.
+# Names are looked up in tables, never as attributes, because a module may import on access.
 _DTYPES = {f"torch.{k}": v for k, v in vars(torch).items() if isinstance(v, torch.dtype)}
 _STORAGE_DTYPES = {
     f"torch.{name}": dtype for dtype, name in torch.storage._dtype_to_storage_type_map().items()
 } | {"torch.storage.UntypedStorage": torch.uint8}
 _UTILS = "torch._utils."
-_TYPED = _UTILS + "_rebuild_tensor_v3"  # its dtype is its last argument
+_TYPED = _UTILS + "_rebuild_tensor_v3"  # the dtype is the last argument
 _TENSORS = (
     _UTILS + "_rebuild_tensor", _UTILS + "_rebuild_tensor_v2", _TYPED, _UTILS + "_rebuild_qtensor"
 )  # fmt: skip
@@ -33,14 +33,14 @@ _WRAPPERS = (_UTILS + "_rebuild_parameter", _UTILS + "_rebuild_parameter_with_st
 _FROM_TYPE = "torch._tensor._rebuild_from_type_v2"
 _MODULE_DICTS = ("_parameters", "_buffers", "_modules")
 _MAX_DEPTH = 1000
-# A key of a few bytes in the file may stand in the names of all tensors, many times in each.
+# A short key in the file may occur many times in the name of every tensor.
 _LONGEST_KEY = 1000
 _MOST_NAMES = 1 << 25
 _LARGEST = 1 << 62
 
 
 class Storage(NamedTuple):
-    """A storage, an address space of its own: its key, and where it would be loaded to."""
+    """A storage, which is also an address space: its key, and the device it was saved from."""
 
     key: str
     location: str
@@ -49,13 +49,13 @@ class Storage(NamedTuple):
 
 
 class TensorWalk:
-    """Walk over a tree: containers once, tensors under every name."""
+    """A walk over a tree that meets containers once, and tensors under every name."""
 
     def __init__(self, root: object) -> None:
         self.entries = Entries()
         self.storages: dict[str, Storage] = {}
         self._n_characters = 0
-        self._wrapped: dict[int, object] = {}  # what a parameter is made from
+        self._wrapped: dict[int, object] = {}  # the data of each parameter
         seen: set[int] = set()
         todo: list[tuple[object, Path, int]] = [(root, None, 0)]
         while todo:
@@ -79,12 +79,12 @@ class TensorWalk:
                 ]
 
     def _parts(self, value: tuple[object, ...] | Node, path: Path) -> Parts:
-        """What is inside of an object; tensors are noted down on the way."""
+        """The contents of an object. Tensors are noted on the way."""
         if isinstance(value, tuple):
             yield from _numbered(value)
             return
         maker = value.maker.name if isinstance(value.maker, Global) else ""
-        others = islice(_numbered(value.arguments, ".arguments"), 1, None)  # may be very many
+        others = islice(_numbered(value.arguments, ".arguments"), 1, None)  # may be many
         if maker in _TENSORS:
             self._add_tensor(value, maker, self._name(path))
             yield from others
@@ -129,7 +129,7 @@ class TensorWalk:
             came = typed.name if isinstance(typed, Global) else type(typed).__name__
             if came not in _DTYPES:
                 raise CheckpointError(
-                    f"a tensor must have a type that this torch knows, got {came}"
+                    f"a tensor must have a type that this version of torch has, got {came}"
                 )
             dtype = _DTYPES[came]
         if isinstance(sizes, Node):  # a torch.Size
@@ -159,7 +159,7 @@ class TensorWalk:
         self.entries.put(node, Entry([name], view, text, view.sizes, storage.location))
 
     def _storage(self, node: object) -> Storage:
-        """The storage that a persistent id ``("storage", class, key, location, n)`` stands for."""
+        """The storage for a persistent id ``("storage", class, key, location, n)``."""
         match node:
             case Node(maker, ((kind, class_, key, location, n_elements, *_),)) if (
                 maker is PERSISTENT
@@ -189,7 +189,7 @@ class TensorWalk:
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
-    # Larger ones are no sizes, and Python refuses to print the largest.
+    # Sizes cannot be larger, and Python refuses to print very large integers.
     return type(value) is int and -_LARGEST <= value <= _LARGEST
 
 
@@ -202,7 +202,7 @@ def _numbered(values: Iterable[object], text: str = "") -> Parts:
 
 
 def _contents(node: Node, path: Path) -> Parts:
-    """What was put into an object after it was made; attributes of modules without the detour."""
+    """The contents of an object; attributes of modules have the short names that users know."""
     yield from _numbered(node.items)
     for key, value in node.pairs:
         yield f".key({key_text(key)})", key
@@ -220,7 +220,7 @@ def _contents(node: Node, path: Path) -> Parts:
 
 
 def key_text(key: object) -> str:
-    """A key in a name: itself if it is a short text or a number; others may be endless.
+    """A key as part of a name: itself if it is a short text or a number, else an ellipsis.
 
     >>> key_text("a"), key_text(3), key_text((1, 2)), key_text(10**5000)
     ("'a'", '3', '...', '...')

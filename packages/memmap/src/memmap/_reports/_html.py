@@ -7,7 +7,7 @@ from html import escape
 
 from ._table import printable
 
-# Colours are those of the page, light or dark.
+# The colours fit light and dark pages.
 _LINE = "border-bottom:1px solid rgba(128,128,128,.4)"
 _CELL = "padding:2px 10px;vertical-align:top;background:transparent"
 
@@ -18,20 +18,20 @@ def html_table(
     caption: str = "",
     right: Collection[str] = (),
 ) -> str:
-    """Return a table in HTML, for the ``_repr_html_`` of an object; all text is escaped.
+    """Return an HTML table, for the ``_repr_html_`` of an object; all text is escaped.
 
-    It has inline styles alone, and takes its colours from the page.
+    The table has only inline styles and uses the colours of the page.
 
     Parameters
     ----------
     columns : sequence of str
-        The headings.
+        The column headings.
     rows : iterable of sequences of str
-        A text for each column; spaces at its beginning indent it.
+        One text for each column. Leading spaces indent the text.
     caption : str, optional
-        What stands above.
+        Text above the table.
     right : collection of str
-        The headings of columns that are aligned at the right, as numbers are.
+        Headings of the columns that are aligned right, as for numbers.
 
     Examples
     --------

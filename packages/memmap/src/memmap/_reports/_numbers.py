@@ -1,4 +1,4 @@
-"""What a report is made of: tensors with their names, storages, and the bytes of both."""
+"""The numbers of a report: tensors with their names, storages, and the bytes of both."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .._views._view import View
 
 @dataclass(slots=True)
 class Entry:
-    """A strided tensor under all its names: several, if one object is registered as several.
+    """A strided tensor with all its names; an object registered several times has several.
 
-    Its dtype is ``"?"`` if it is not known, its layout None if it is empty.
+    The dtype is ``"?"`` if it is unknown. The layout is None if the tensor is empty.
     """
 
     names: list[str]
@@ -49,12 +49,12 @@ class Entry:
 
 
 class Entries:
-    """Tensors that lie in storages, and names of tensors of which it is unknown where they lie."""
+    """Tensors that lie in storages, and names of tensors whose place in memory is unknown."""
 
     def __init__(self) -> None:
         self.placed: list[Entry] = []
         self.unplaced: list[str] = []
-        # The objects are kept with their entries, so that no id is used twice.
+        # Entries keep their objects alive, so that no id is used twice.
         self._known: dict[int, tuple[object, Entry]] = {}
 
     def put(self, value: object, entry: Entry) -> None:
@@ -67,7 +67,7 @@ class Entries:
         return self._known[id(value)][1] if id(value) in self._known else None
 
     def add(self, name: str, value: object) -> None:
-        """Add a tensor, an array or a view; a tensor that is made of tensors is taken apart."""
+        """Add a tensor, an array or a view. A tensor made of tensors is taken apart."""
         known = self.of(value)
         if known is not None:
             known.names.append(name)
@@ -126,7 +126,7 @@ def _module_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor
 
 
 class Numbers(NamedTuple):
-    """Bytes of a storage, or of several together; `MemoryReport` explains each number."""
+    """Bytes of one storage, or of several together. `MemoryReport` explains each number."""
 
     allocated: int = 0
     spanned: int = 0
@@ -141,12 +141,12 @@ class Numbers(NamedTuple):
 
 
 def total(parts: Iterable[Numbers]) -> Numbers:
-    """Sum of numbers, one by one."""
+    """The sum of each number."""
     return Numbers(*map(sum, zip(*parts, strict=True)))
 
 
 class TensorNumbers(NamedTuple):
-    """Bytes of one tensor of a storage, the offset of the first, and who else touches them."""
+    """Bytes of one tensor, its offset in the storage, and the tensors that it shares with."""
 
     entry: Entry
     offset: int
@@ -157,7 +157,7 @@ class TensorNumbers(NamedTuple):
     shares_with: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """The tensor and its numbers, of types that JSON has."""
+        """The tensor and its numbers as JSON types."""
         numbers = self._asdict()
         entry = numbers.pop("entry")
         described = {"names": [*entry.names], "dtype": entry.dtype, "shape": [*entry.shape]}
@@ -165,7 +165,7 @@ class TensorNumbers(NamedTuple):
 
 
 class StorageReport:
-    """A storage, or several in one address space that have common bytes, with its tensors."""
+    """One storage, or several that share memory, with its tensors."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.device = entries[0].device
@@ -193,7 +193,7 @@ class StorageReport:
 
     @cached_property
     def tensors(self) -> list[TensorNumbers]:
-        """Bytes of each tensor, by offset."""
+        """Bytes of each tensor, ordered by offset."""
         partners = [entry.names[1:] for entry in self._filled]
         if self.numbers.shared:
             for first, second in overlapping_pairs(entry.view for entry in self._filled):
@@ -219,7 +219,7 @@ class StorageReport:
 
     @cached_property
     def shared(self) -> list[Layout]:
-        """Bytes that are touched under at least two names, as sets of which no two overlap."""
+        """Bytes that are touched under at least two names, as disjoint sets."""
         return self._coverage.shared_part() if self.numbers.shared else []
 
     @cached_property
@@ -228,9 +228,9 @@ class StorageReport:
 
 
 def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:
-    """Storages, largest first, each with the tensors in it; those with common bytes are one.
+    """Storages, largest first, each with its tensors. Storages that share memory are merged.
 
-    Nothing joins empty storages: each tensor in one has its own.
+    Empty storages are never merged: each tensor in one has its own.
     """
     groups: list[list[Entry]] = []
     spaces: dict[Hashable, list[Entry]] = {}

@@ -1,4 +1,4 @@
-"""Map of storages as a picture: where in its storage each tensor lies."""
+"""A picture of storages that shows where each tensor lies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ._table import human, printable
 Columns: TypeAlias = list[tuple[int, int]]
 
 # Lengths in pixels.
-_WIDTH = 720  # of a storage's bar
+_WIDTH = 720  # of the bar of a storage
 _ROW = 22
 _BAR = 14
 _GAP = 26
 _MARGIN = 16
-_CHARACTER = 7.3  # of the font at 12 pixels, at most
+_CHARACTER = 7.3  # at most, at a font size of 12 pixels
 _MAX_NAME = 44  # characters
 
 _STYLE = (
@@ -34,7 +34,7 @@ _LEGEND = (("touched", "touched"), ("shared", "touched under several names"),
 
 
 def picture(storages: Sequence[StorageReport]) -> str:
-    """Map of storages in SVG, each at its own scale; what is smaller than a pixel is one."""
+    """Storages in SVG, each at its own scale. Parts smaller than a pixel take one pixel."""
     texts = [_title(storage) for storage in storages]
     texts += [_label(tensor.entry.names) for part in storages for tensor in part.tensors]
     drawing = _Drawing(_MARGIN + int(_CHARACTER * max([12, *map(len, texts)])) + 12)
@@ -55,7 +55,7 @@ def picture(storages: Sequence[StorageReport]) -> str:
 
 
 class _Drawing:
-    """Lines of the picture so far, and where the next row goes."""
+    """The lines of the picture so far, and the place of the next row."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -107,7 +107,7 @@ class _Drawing:
         self.top += _GAP
 
     def bars(self, style: str, columns: Columns) -> None:
-        """Draw the same bar over some columns of pixels, as one path."""
+        """Draw one bar for each range of columns, as one path."""
         if columns:
             bars = "".join(
                 f"M{self.left + low} {self.top}h{high - low}v{_BAR}h{low - high}z"
@@ -121,9 +121,9 @@ class _Drawing:
 
 
 def _coarse(layout: Layout, pixel: int) -> Layout:
-    """A layout that has bytes in the same columns of pixels, and few runs.
+    """A layout that touches the same columns of pixels, with few runs.
 
-    Steps of at most a pixel leave no column between them free; larger ones are few.
+    Steps of at most a pixel touch every column in between. There are few larger steps.
     """
     reach, outer = 1, []
     for stride, count in layout.dims:
@@ -135,10 +135,10 @@ def _coarse(layout: Layout, pixel: int) -> Layout:
 
 
 def _columns(runs: Runs, start: int, nbytes: int) -> Columns:
-    """Columns of pixels that have a byte of some runs of a storage in them."""
+    """Columns of pixels that contain a byte of some runs of a storage."""
     columns = [
         (low * _WIDTH // nbytes, -(high * -_WIDTH // nbytes))
-        for low, high in (runs - start).tolist()  # integers of Python: int64 would end at 12 PiB
+        for low, high in (runs - start).tolist()  # Python integers: int64 would end at 12 PiB
     ]
     return [(low, high) for low, high in merge(np.array(columns).reshape(-1, 2)).tolist()]
 

@@ -1,4 +1,4 @@
-"""What memory some tensors hold, share and waste: a table, a dictionary and a picture."""
+"""Report on the memory that tensors hold, share and waste: a table, a dictionary, a picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._table import COLUMNS, notes_of, rows_of, table
 class MemoryReport:
     """Bytes that tensors hold, per device, storage and name; ``print`` shows a table.
 
-    All numbers are exact and in bytes, of the moment in which the report was made:
+    All numbers are exact, in bytes, and from the moment when the report was made:
 
     - *allocated*: bytes of the storage. Storages that have memory in common count as one.
     - *spanned*: from the first byte that a tensor touches to the last.
@@ -30,22 +30,23 @@ class MemoryReport:
     - *separate*: bytes if each name got contiguous memory of its own, as in a checkpoint that
       stores every tensor alone.
 
-    Data are not touched: meta and fake tensors are reported as if they had memory.
+    The data are not read. Meta and fake tensors are reported as if they had memory.
 
     Parameters
     ----------
     source : torch.nn.Module or mapping of str to torch.Tensor, numpy.ndarray or View
-        A module gives parameters, buffers and their gradients by path. A tensor with several
-        names is listed with all of them, a submodule that is registered twice under its first
-        path. Sparse and nested tensors and wrappers are reported by their components. Something
-        else is a TypeError, an element outside of its storage a StorageError.
+        A module is reported with its parameters, buffers and their gradients, by path. A tensor
+        with several names is listed with all of them. A submodule that is registered twice is
+        listed under its first path. Sparse and nested tensors and wrappers are reported by their
+        components. Raises `TypeError` for other sources, and `StorageError` if an element lies
+        outside of its storage.
 
     Attributes
     ----------
     storages : tuple of StorageReport
         Largest first.
     unplaced : tuple of str
-        Names of tensors of which it is unknown how they lie in memory; no number includes them.
+        Names of tensors whose place in memory is unknown. No number includes them.
 
     Examples
     --------
@@ -68,23 +69,24 @@ class MemoryReport:
 
     @classmethod
     def from_file(cls, path: str | PathLike[str]) -> MemoryReport:
-        """Report on a checkpoint, of which only the description is read.
+        """Report on a checkpoint without executing or loading anything from it.
 
-        Nothing in the file is executed or imported, and no tensor is made: what a ``.pt`` file
-        would call stays a name, and tensors are found also within objects of unknown classes.
+        Only the descriptions of the tensors are read. Nothing is imported and no tensor is made.
+        Tensors are also found in objects of unknown classes.
 
         Parameters
         ----------
         path : str or path-like
             A file that ``torch.save`` wrote, also before torch 1.6, or a safetensors file. Storages
-            are on the device that they were saved from; those of safetensors, of one tensor each,
-            on ``file``.
+            are reported on the device from which they were saved. In safetensors files each tensor
+            has its own storage, on the device ``file``.
 
         Raises
         ------
-        CheckpointError, OSError
-            If the file is neither of the two, damaged, or its tensors do not fit into it; if it
-            cannot be read.
+        CheckpointError
+            If the file is not a checkpoint, is damaged, or its tensors do not fit into it.
+        OSError
+            If the file cannot be read.
         """
         report = cls.__new__(cls)
         report._set(read_checkpoint(path))
@@ -104,11 +106,11 @@ class MemoryReport:
         return {device: total(numbers) for device, numbers in parts.items()}
 
     def to_dict(self) -> dict[str, object]:
-        """Everything in the report, of types that JSON has.
+        """Return the whole report as JSON types.
 
-        It has ``totals``; ``devices``: totals by name; ``storages``: for each its device, its
-        numbers and its ``tensors``, which have ``names``, ``dtype``, ``shape``, ``offset`` (of
-        the first byte in the storage), numbers and ``shares_with``; ``unplaced``.
+        The keys are ``totals``; ``devices`` (totals by name); ``storages`` (for each its device,
+        its numbers and its ``tensors``, which have ``names``, ``dtype``, ``shape``, ``offset`` of
+        the first byte in the storage, numbers and ``shares_with``); and ``unplaced``.
 
         Examples
         --------
@@ -131,7 +133,7 @@ class MemoryReport:
         }
 
     def to_svg(self) -> str:
-        """Picture in SVG of every storage: a bar for its bytes, and a row for each tensor in it.
+        """Draw every storage in SVG: a bar for its bytes, and a row for each tensor in it.
 
         Examples
         --------
@@ -152,4 +154,4 @@ class MemoryReport:
 
 
 MemReporter = MemoryReport
-"""The name that reports had in older programs."""
+"""The old name of `MemoryReport`."""

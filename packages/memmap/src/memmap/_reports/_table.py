@@ -8,12 +8,12 @@ from ._numbers import Numbers, StorageReport, TensorNumbers
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MAX_PARTNERS = 3
-# What is of any length comes last, so that the numbers stay in 80 columns.
+# The tensor column has any width, so it comes last; the numbers then fit into 80 columns.
 COLUMNS = (*Numbers._fields, "tensor")
 
 
 def human(nbytes: int) -> str:
-    """Bytes in the largest unit of which there is at least one: 1023 B, 1.5 KiB, 3.0 GiB."""
+    """Bytes in a unit that fits: 1023 B, 1.5 KiB, 3.0 GiB."""
     value, exponent = float(nbytes), 0
     while round(value, 1) >= 1024 and exponent < len(_UNITS) - 1:
         value /= 1024
@@ -22,7 +22,7 @@ def human(nbytes: int) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text with escapes for characters that would move the cursor or command the terminal.
+    r"""Escape characters that would move the cursor of a terminal or control it.
 
     >>> print(printable("weight\x1b[2J"))
     weight\x1b[2J
@@ -33,7 +33,7 @@ def printable(text: str) -> str:
 def table(
     storages: Sequence[StorageReport], devices: dict[str, Numbers], unplaced: Sequence[str]
 ) -> str:
-    """Report as lines of aligned columns; a storage with one tensor takes one line."""
+    """The report as lines of aligned columns. A storage with one tensor takes one line."""
     rows = [[*COLUMNS], *rows_of(storages, devices)]
     *columns, _ = zip(*rows, strict=True)
     widths = [max(map(len, column)) for column in columns]
@@ -44,7 +44,7 @@ def table(
 
 
 def rows_of(storages: Sequence[StorageReport], devices: dict[str, Numbers]) -> list[list[str]]:
-    """Texts of each row: of storages, of the tensors in them, and of the totals."""
+    """The texts of all rows: storages, the tensors in them, and the totals."""
     rows = []
     for storage in storages:
         if len(storage.tensors) == 1:
@@ -58,13 +58,13 @@ def rows_of(storages: Sequence[StorageReport], devices: dict[str, Numbers]) -> l
 
 
 def notes_of(storages: Sequence[StorageReport], unplaced: Sequence[str]) -> list[str]:
-    """Lines on what is in no row."""
+    """Lines about tensors that are in no row."""
     notes = [f"{printable(name)}: memory unknown, not counted" for name in unplaced]
     return notes if storages or unplaced else ["no tensors"]
 
 
 def _row(numbers: Numbers | TensorNumbers, text: str) -> list[str]:
-    """The numbers of a storage, or those that a tensor has, and what they are of."""
+    """A row with the numbers of a storage, or of a tensor, and a text."""
     known = numbers._asdict()
     return [*(human(known[name]) if name in known else "" for name in Numbers._fields), text]
 

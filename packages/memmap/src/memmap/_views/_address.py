@@ -1,4 +1,4 @@
-"""Where tensors and NumPy arrays lie, without touching their data."""
+"""Where tensors and NumPy arrays lie in memory, without reading their data."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ._arrays import Array
 from ._layout import Layout, normalise
 from ._view import StorageSpace, View
 
-# Devices whose data pointers are addresses, so that two storages alias exactly when their
-# intervals of addresses meet. Elsewhere (an MPS pointer names a buffer object, say) the storage
-# object is the identity.
+# Devices whose data pointers are addresses: two storages share memory exactly if their address
+# intervals meet. On other devices (an MPS pointer names a buffer object, say), storages are
+# compared as objects.
 _ADDRESSED_DEVICES = frozenset({"cpu", "cuda", "xpu"})
 _CPU = torch.device("cpu")
 
-# Their instances are the same if their memory, their attributes and gradients are.
+# Two instances are equal if their memory, attributes and gradients are.
 PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 
 _SUB_BYTE_NAMES = [f"{kind}{bits}" for kind in ("uint", "int") for bits in range(1, 8)]
@@ -27,26 +27,26 @@ SUB_BYTE_DTYPES = frozenset(
 )  # fmt: skip
 
 _data_address = vars(torch._C)["_data_address"]  # not in the stubs
-_new_view = tuple.__new__  # a view of a tensor needs no validation
+_new_view = tuple.__new__  # skips the validation, which a tensor does not need
 _is_copy_on_write = vars(torch._C)["_is_cow_tensor"]
 
 
 def view_of(tensor: torch.Tensor | Array | View) -> View:
-    """Strided view, in bytes, that a tensor or a NumPy array is.
+    """View of the memory of a tensor or a NumPy array, in bytes.
 
-    Works for every strided tensor, also CUDA, meta and fake ones: the data are not touched, and
+    Works for every strided tensor, also CUDA, meta and fake ones. The data are not read, and
     copy-on-write clones stay lazy. Memory that is reached in several ways (``from_numpy``,
     DLPack, ``frombuffer``, slices of storages) is recognised by its addresses.
 
     Parameters
     ----------
     tensor : torch.Tensor, numpy.ndarray or View
-        Anything strided. A view is returned as it is.
+        A strided tensor or array. A view is returned unchanged.
 
     Raises
     ------
     TypeError
-        If the argument is no tensor, has no strided storage (sparse, nested, mkldnn, a wrapper
+        If the argument is not a tensor, has no strided storage (sparse, nested, mkldnn, a wrapper
         subclass), or has elements smaller than a byte.
 
     Examples
@@ -70,7 +70,7 @@ def view_of(tensor: torch.Tensor | Array | View) -> View:
 def by_space(
     tensors: Iterable[torch.Tensor | Array | View],
 ) -> dict[Hashable, list[tuple[int, int, Layout]]]:
-    """Position, storage address and bytes of tensors that touch any, by their address spaces."""
+    """Position, storage address and layout of nonempty tensors, grouped by address space."""
     found: dict[Hashable, list[tuple[int, int, Layout]]] = {}
     for position, tensor in enumerate(tensors):
         view = view_of(tensor)
@@ -83,8 +83,8 @@ def by_space(
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
     """Whether two tensors lie in one storage, whichever bytes of it they touch.
 
-    That is, whether their storages are one object or share at least one byte of memory. Errors are
-    those of `view_of`.
+    This holds if their storages are the same object or share at least one byte of memory. Raises
+    the errors of `view_of`.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
     except RuntimeError as error:
         raise TypeError(
             f"view_of: the tensor must be strided, got {_kind(tensor)} "
-            "(take its components one by one)"
+            "(pass its components one by one)"
         ) from error
     itemsize = tensor.element_size()
     if itemsize == 1:
@@ -122,11 +122,11 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
         strides = tuple([stride * itemsize for stride in strides])
     if type(tensor) not in PLAIN_TENSORS and hasattr(tensor, "__tensor_flatten__"):
         raise TypeError(
-            f"view_of: the tensor must have memory of its own, got the wrapper {_kind(tensor)} "
-            "(take its components one by one)"
+            f"view_of: the tensor must have its own memory, got the wrapper {_kind(tensor)} "
+            "(pass its components one by one)"
         )
     address: int = _data_address(tensor)
-    # The device of a fake tensor is the one it plays; its storage tells the truth.
+    # A fake tensor reports the device that it simulates; its storage reports the real one.
     space: Hashable = storage.device
     has_address = storage.device.type in _ADDRESSED_DEVICES and not _is_copy_on_write(tensor)
     if not (has_address and (address or not storage.nbytes())):
@@ -160,7 +160,7 @@ def _view_of_array(array: Array) -> View:
 
 
 def _allocation(array: Array) -> tuple[int, int]:
-    """Addresses of the memory that an array is part of, as far as its bases can tell."""
+    """Addresses of the memory block of an array, found through its bases."""
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
@@ -169,7 +169,7 @@ def _allocation(array: Array) -> tuple[int, int]:
         try:
             buffer_start, buffer_stop = _bounds(np.frombuffer(owner.base, np.uint8))
         except (TypeError, ValueError, BufferError):
-            return start, stop  # the base exports no buffer: the array is all that is known
+            return start, stop  # the base exports no buffer, so only the array is known
         if buffer_start <= start and stop <= buffer_stop:
             return buffer_start, buffer_stop
     return start, stop

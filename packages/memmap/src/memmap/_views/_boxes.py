@@ -35,7 +35,7 @@ class Boxes(NamedTuple):
 
 
 def boxes_of(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
-    """The smallest boxes around at least one set of bytes, from the origin with most boxes."""
+    """The smallest boxes around some sets of bytes; the origin gives as many boxes as possible."""
     strides = _grid_strides(layouts)
     axis_of = {stride: axis for axis, stride in enumerate(strides)}
     counts = np.ones((len(layouts), len(strides)), np.int64)
@@ -45,7 +45,7 @@ def boxes_of(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
             if stride in axis_of:
                 counts[row, axis_of[stride]] += count - 1
             else:
-                counts[row, 0] += stride * (count - 1)  # with all bytes in between
+                counts[row, 0] += stride * (count - 1)  # with all bytes between
                 in_grid[row] = False
     start = np.array([layout[0] for layout in layouts], np.int64)
     found = [
@@ -56,7 +56,7 @@ def boxes_of(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
 
 
 def _grid_strides(layouts: Iterable[Layout]) -> list[int]:
-    """Strides that divide one another, 1 among them: the more frequent ones come first."""
+    """Strides that divide one another, including 1; frequent strides are chosen first."""
     frequent = Counter([stride for _, _, dims in layouts for stride, _ in dims])
     kept = [1]
     for stride, _ in frequent.most_common():
@@ -70,7 +70,7 @@ def _grid_strides(layouts: Iterable[Layout]) -> list[int]:
 def _digits(
     rest: Integers, counts: Integers, strides: Sequence[int], is_box: Booleans
 ) -> tuple[Integers, Integers, Booleans]:
-    """Intervals of digits of sets that start at `rest`, and which of the sets are boxes."""
+    """Intervals of the digits of sets that start at `rest`, and which of the sets are boxes."""
     low = np.empty_like(counts)
     for axis in range(len(strides) - 1, -1, -1):
         low[:, axis], rest = np.divmod(rest, strides[axis])
@@ -78,8 +78,8 @@ def _digits(
         ratio = after // stride
         carries = (low[:, axis] + counts[:, axis] - 1) // ratio
         wraps = carries > 0
-        # Whole turns of a digit go on in the next one, in which a normal form has no dimension
-        # then: it would be one with this.
+        # Full turns of a digit continue in the next digit. In normal form that digit then has no
+        # dimension of its own, because it would be merged with this one.
         is_box &= ~wraps | ((low[:, axis] == 0) & (counts[:, axis] % ratio == 0))
         counts[:, axis + 1] += carries
         low[wraps, axis], counts[wraps, axis] = 0, ratio

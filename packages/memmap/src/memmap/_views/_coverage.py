@@ -1,11 +1,11 @@
-"""How many bytes some sets of bytes touch, alone and together: exact counts.
+"""Exact number of bytes that some sets of bytes touch, alone and together.
 
-1. Slices of one tensor are boxes of a grid. The places where a box begins or ends cut it into at
-   most `MAX_CELLS` cells, however large the tensor, and prefix sums over these count everything.
-2. Sets that step over gaps in other ways are painted into a map of their common span, a byte for
+1. Slices of one tensor are boxes of a grid. The places where a box begins or ends cut the grid into
+   at most `MAX_CELLS` cells, however large the tensor. Prefix sums over these count everything.
+2. Other sets that step over gaps are painted into a map of their common span, with one byte for
    each grain: the largest block of bytes that is always touched as a whole.
-3. Sets whose elements overlap one another, or that are few in a large span, are expanded into their
-   runs, which are boxes of one axis.
+3. Sets whose elements overlap one another, or that are sparse in a large span, are expanded into
+   their runs, which are boxes with one axis.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ from ._boxes import Boxes, boxes_of
 from ._layout import Layout, normalise, run_layout
 from ._runs import layout_runs
 
-MAX_CELLS = 1 << 22  # and corners of boxes
-# A run costs two int64 and a sort, a grain one byte of a bitmap.
+MAX_CELLS = 1 << 22  # including corners of boxes
+# A run costs two int64 and a sort, a grain one byte of the map.
 _RUN = 32
 
 
 class Coverage(ABC):
-    """What some sets of bytes touch together."""
+    """The bytes that some sets touch together."""
 
     depth: Array
-    """How many sets each part of the bytes is in; in 2 at least, if it is more."""
+    """In how many sets each part of the bytes is; 2 or more means at least two."""
 
     @property
     def touched(self) -> int:
-        """Bytes that are in at least one set."""
+        """Number of bytes that are in at least one set."""
         return self._nbytes(self.depth > 0)
 
     @property
     def shared(self) -> int:
-        """Bytes that are in at least two sets, or in one that counts twice."""
+        """Number of bytes that are in at least two sets, or in one that counts twice."""
         return self._nbytes(self.depth > 1)
 
     @abstractmethod
     def shared_of(self) -> list[int]:
-        """For each set, how many of its bytes are shared."""
+        """For each set, the number of its bytes that are shared."""
 
     @abstractmethod
     def shared_part(self) -> list[Layout]:
-        """The bytes that are shared, as sets of which no two overlap."""
+        """The shared bytes, as disjoint sets."""
 
     @abstractmethod
     def _nbytes(self, parts: Booleans) -> int:
-        """Bytes of some parts."""
+        """Number of bytes in some parts."""
 
 
 def coverage_of(
     layouts: Sequence[Layout], origin: int | None = None, twice: Sequence[bool] = ()
 ) -> Coverage:
-    """Count how often bytes are touched by at least one set; some may count twice.
+    """Count how many sets touch each byte. Sets marked in `twice` count as two.
 
-    Slices of one tensor are best counted from the start of their storage, the origin.
+    For slices of one tensor, pass the start of their storage as `origin`; this is faster.
     """
     weights = np.array([1 + double for double in twice] or [1] * len(layouts))
     start = min(layout.start for layout in layouts)
@@ -73,7 +73,7 @@ def coverage_of(
             return _Cells(boxes, borders, np.arange(len(layouts)), weights)
     grain = _grain(layouts, start)
     n_runs = sum(layout.n_runs for layout in layouts)
-    # Where elements overlap, bits that are painted say nothing about how often.
+    # Painting cannot count elements of one set that overlap.
     nested = all(layout.is_nested for layout in layouts)
     if nested and _RUN * n_runs > (stop - start) // grain:
         return _Painting(layouts, start, stop, grain, weights)
@@ -92,7 +92,7 @@ def n_touched(layouts: Sequence[Layout]) -> int:
 
 
 class _Cells(Coverage):
-    """Boxes of some owners, counted in the cells between the places where boxes begin or end."""
+    """Boxes of some owners, counted in the cells of a grid cut where boxes begin or end."""
 
     def __init__(
         self, boxes: Boxes, borders: list[Integers], owners: Integers, weights: Integers
@@ -150,7 +150,7 @@ class _Cells(Coverage):
         return part
 
     def _corners(self) -> Iterator[tuple[int, tuple[Integers, ...]]]:
-        """Corners of all boxes, with the sign that they have in a sum over a box."""
+        """The corners of all boxes, with their signs in an inclusion-exclusion sum."""
         for ends in product((0, 1), repeat=len(self._sides)):
             yield (
                 (-1) ** sum(ends),
@@ -159,7 +159,7 @@ class _Cells(Coverage):
 
 
 class _Painting(Coverage):
-    """Sets whose every index gives its own byte, painted into a map with a byte for each grain."""
+    """Sets without overlapping elements, painted into a map with one byte for each grain."""
 
     def __init__(
         self, layouts: Sequence[Layout], start: int, stop: int, grain: int, weights: Integers
@@ -185,7 +185,7 @@ class _Painting(Coverage):
         return [run_layout(low, high) for low, high in runs.tolist()]
 
     def _part(self, layout: Layout) -> Array:
-        """The grains of a set: a view of the map."""
+        """The grains of a set, as a view of the map."""
         grains = [(stride // self._grain, n) for stride, n in layout.dims if stride > 1]
         if layout.dims[0][0] == 1:
             grains.insert(0, (1, layout.dims[0][1] // self._grain))
@@ -207,7 +207,7 @@ def _borders_of(boxes: Boxes) -> list[Integers]:
 
 
 def _grain(layouts: Sequence[Layout], origin: int) -> int:
-    """Largest size of a block of bytes, counted from the origin, that is touched as a whole."""
+    """Largest block size, counted from the origin, such that all sets touch whole blocks."""
     grain = 0
     for layout in layouts:
         stride, count = layout.dims[0]

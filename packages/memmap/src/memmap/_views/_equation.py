@@ -1,15 +1,15 @@
 """Does ``sum_j c_j y_j = target`` have a solution in integers ``0 <= y_j <= u_j``?
 
-This is the question behind every overlap of two strided views. The answer is always exact.
+Every overlap test of two strided views asks this question. The answer is always exact.
 
-1. A smallest coefficient that divides all others leaves an interval of right-hand sides. In slices
-   of one tensor each coefficient divides the next, so that nothing else is needed.
-2. Where the small terms together hardly exceed a divisor of all larger ones (steps along the
-   columns and steps along the rows), both are asked on their own, once for each carry.
-3. Else NumPy's search (the one behind `numpy.shares_memory`) tries some candidates.
-4. Else the terms are split into two halves, and what the sums of one half leave is looked up among
-   those of the other. If that would take more memory, all sums are found as the bits of one
-   integer instead, of one bit for each byte up to the target.
+1. If the smallest coefficient divides all others, the term can be replaced by an interval of
+   targets. In slices of one tensor each coefficient divides the next, so this step is enough.
+2. If the small terms together hardly exceed a divisor of all larger terms (steps along columns and
+   steps along rows), both groups are solved alone, once for each carry.
+3. Otherwise NumPy's search (the one behind `numpy.shares_memory`) tries some candidates.
+4. Otherwise the terms are split into two halves. The sums of one half are listed and looked up in
+   the sums of the other half. If the lists would take more memory, all sums are represented as bits
+   of one integer, with one bit for each byte up to the target.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ._arrays import Array
 
 MAX_CARRIES = 16
 MIN_CANDIDATES, MAX_CANDIDATES = 1_000, 100_000
-# A listed sum takes about as much memory as so many bytes of the target do as bits.
+# A listed sum takes about as much memory as this many bytes of the target take as bits.
 BYTES_PER_SUM = 32
 MIN_LISTED = 1 << 16
 
@@ -56,9 +56,9 @@ class Equation:
                 break
 
     def reaches(self, low: int, high: int) -> bool:
-        """Whether some integers ``0 <= y_j <= u_j`` give a target from `low` to `high`."""
+        """Whether some integers ``0 <= y_j <= u_j`` give a sum from `low` to `high`."""
         for coefficient, most in self._chain:
-            # Only multiples of what divides this term and all larger ones are reached.
+            # This term and all larger ones reach only multiples of this coefficient.
             low += -low % coefficient
             high -= high % coefficient
             if high < 0 or low > high:
@@ -83,7 +83,7 @@ def _reaches(terms: Terms, low: int, high: int) -> bool:
     """Whether a sum of the terms lies in an interval."""
     largest = sum(c * most for c, most in terms)
     if largest - low < high:
-        low, high = largest - high, largest - low  # each y counted down from its largest value
+        low, high = largest - high, largest - low  # replace each y by its maximum minus y
     if low <= 0:
         return high >= 0
     terms = [(c, min(most, high // c)) for c, most in terms if c <= high]
@@ -98,7 +98,7 @@ def _reaches(terms: Terms, low: int, high: int) -> bool:
         return _reaches_by_bits(terms, low, high)
     sums, others = [_listed_sums(half, high) for half in halves]
     others.sort()
-    # Of the other half, the smallest sum that is enough.
+    # For each sum, the smallest sum of the other half that reaches `low`.
     at = np.searchsorted(others, low - sums)
     is_enough = at < len(others)
     return bool((sums[is_enough] + others[at[is_enough]] <= high).any())
@@ -120,7 +120,7 @@ def _search(first: Terms, second: Terms, low: int, high: int, n_candidates: int)
 
 
 def _described(address: int, terms: Terms, sign: int, itemsize: int) -> Array:
-    """A read-only array that is never read: its address may be any."""
+    """An array with a made-up address; it is never read."""
     interface = {
         "data": (address, True),
         "shape": tuple([most + 1 for _, most in terms]),
@@ -136,7 +136,7 @@ def _n_sums(terms: Terms) -> int:
 
 
 def _listed_sums(terms: Terms, most: int) -> Array:
-    """All sums of the terms that are not too large."""
+    """All sums of the terms up to `most`."""
     dtype = np.object_ if most >> 62 else np.int64
     sums: Array = np.zeros(1, dtype)
     for coefficient, largest in terms:
@@ -147,7 +147,7 @@ def _listed_sums(terms: Terms, most: int) -> Array:
 
 
 def _reaches_by_bits(terms: Terms, low: int, high: int) -> bool:
-    """The same by all sums up to the interval: a set bit tells how much is missing to it."""
+    """Whether a sum of the terms lies in an interval; bits stand for the distances still to go."""
     missing = ((1 << high - low + 1) - 1) << low
     for coefficient, largest in terms:
         done = 1

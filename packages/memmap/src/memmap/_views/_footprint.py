@@ -1,4 +1,4 @@
-"""The bytes that one or more views touch, as a set: count, span, runs, union, intersection."""
+"""The set of bytes that one or more views touch: number, span, runs, union, intersection."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ._view import View
 class Footprint:
     """A set of bytes of one address space.
 
-    Footprints are values: ``|`` and ``&`` make new ones, ``==`` compares the sets of bytes. What
-    is expensive (the runs of a view with gaps) is computed when it is first asked for.
+    Footprints are values: ``|`` and ``&`` make new ones, ``==`` compares the sets of bytes.
+    Expensive parts (the runs of a view with gaps) are computed when first needed.
 
     Parameters
     ----------
     space : hashable
         The address space; see `View`.
     layouts : iterable of Layout
-        Sets of bytes, whose union is the footprint.
+        Sets of bytes. The footprint is their union.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Footprint:
     def runs(self) -> Runs:
         """Maximal runs of contiguous bytes, ascending, as a new array.
 
-        It is int64, of shape (n, 2): address of the first byte and past the last byte of each run.
+        The array is int64, of shape (n, 2): the first address and one past the last of each run.
 
         Examples
         --------
@@ -72,7 +72,7 @@ class Footprint:
         return union_runs(self._layouts)
 
     def isdisjoint(self, other: Footprint) -> bool:
-        """Whether no byte belongs to both, as of footprints of different spaces."""
+        """Whether no byte belongs to both. Footprints of different spaces are always disjoint."""
         if not isinstance(other, Footprint):
             raise TypeError(
                 f"Footprint: the other set must be a Footprint, got {type(other).__name__}"
@@ -122,7 +122,7 @@ class Footprint:
 
 
 def footprint(tensor: torch.Tensor | Array | View) -> Footprint:
-    """Set of the bytes that a tensor touches; the data are not touched, nor kept alive.
+    """Set of the bytes that a tensor touches. The data are not read and not kept alive.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
     Parameters
     ----------
     tensors : iterable of torch.Tensor, numpy.ndarray or View
-        Strided tensors, on any devices: different address spaces add up. Errors are those of
-        `footprint`.
+        Strided tensors on any devices; the numbers of different address spaces are added. Raises
+        the errors of `footprint`.
 
     Examples
     --------
@@ -173,13 +173,14 @@ def tensor_memory_span(tensor: torch.Tensor | Array | View) -> tuple[int, int] |
     Returns
     -------
     tuple of int or None
-        Positions of the first and of the last element, both inclusive, counted in elements of the
-        tensor's type from the start of its storage; None for a tensor without elements.
+        First and last position, both inclusive, in elements of the tensor's type from the start of
+        its storage. None for a tensor without elements.
 
     Raises
     ------
     TypeError, ValueError
-        As for `footprint`; also if the first byte is no whole number of elements from the start.
+        As for `footprint`; `ValueError` also if the first byte is not at a multiple of the element
+        size from the start of the storage.
 
     Examples
     --------
@@ -194,7 +195,7 @@ def tensor_memory_span(tensor: torch.Tensor | Array | View) -> tuple[int, int] |
     first, stop = span[0] - view.storage_address, span[1] - view.storage_address
     if first % view.itemsize:
         raise ValueError(
-            f"tensor_memory_span: elements must lie whole elements from the start of their "
+            f"tensor_memory_span: elements must start at a multiple of their size in the "
             f"storage, got a view of {view.itemsize}-byte elements at byte {first}"
         )
     return first // view.itemsize, stop // view.itemsize - 1

@@ -1,9 +1,9 @@
 """The set of bytes that a strided view touches, in a normal form.
 
 A view touches ``{start + sum_k i_k * stride_k : 0 <= i_k < count_k}``, where the bytes of one
-element are one more dimension, of stride 1. In normal form, without differences that do not matter
-(order, sign, size-1 and stride-0 dimensions, dimensions that continue or overlap one another),
-equal sets are usually equal tuples.
+element are one more dimension, of stride 1. The normal form removes differences that do not change
+the set: order, sign, dimensions of size 1 or stride 0, and dimensions that can be merged. So equal
+sets usually have equal tuples.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Layout(NamedTuple):
     stop : int
         One past the address of the last byte.
     dims : tuple of (int, int)
-        Strides in bytes, positive and ascending, with their counts of at least 2; in the layout of
-        one single byte ``((1, 1),)``.
+        Strides in bytes, positive and ascending, with their counts of at least 2. The layout of a
+        single byte has ``((1, 1),)``.
     """
 
     start: int
@@ -41,7 +41,7 @@ class Layout(NamedTuple):
 
     @property
     def is_nested(self) -> bool:
-        """Whether every index gives its own byte: each stride clears all smaller ones."""
+        """Whether different indices give different bytes: each stride exceeds all smaller ones."""
         reach = 1
         for stride, count in self.dims:
             if stride < reach:
@@ -51,18 +51,18 @@ class Layout(NamedTuple):
 
     @property
     def n_points(self) -> int:
-        """Number of index tuples: the number of bytes, if the layout is nested."""
+        """Number of indices. If the layout is nested, this is the number of bytes."""
         return prod([count for _, count in self.dims])
 
     @property
     def n_runs(self) -> int:
-        """Number of runs of which it is made, before those that touch are joined."""
+        """Number of runs, before touching runs are joined."""
         stride, count = self.dims[0]
         return self.n_points // count if stride == 1 else self.n_points
 
 
 def run_layout(start: int, stop: int) -> Layout:
-    """All bytes from `start` on and before `stop`."""
+    """All bytes from `start` up to, but without, `stop`."""
     return Layout(start, stop, ((1, stop - start),))
 
 
@@ -74,11 +74,11 @@ def normalise(
     if relative is None:
         return None
     low, high, dims = relative
-    # A third of the time that the constructor takes.
+    # This takes a third of the time of the constructor.
     return tuple.__new__(Layout, (start + low, start + high, dims))
 
 
-# The tensors of one program have few shapes: most calls are answered from here.
+# The tensors of one program have few shapes, so the cache answers most calls.
 @lru_cache(maxsize=8192)
 def _relative_layout(
     sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int
@@ -102,8 +102,8 @@ def _relative_layout(
     merged = []
     stride, count = 1, itemsize
     for next_stride, next_count in dims:
-        # If the windows of the outer dimension touch or overlap, on the grid of the inner one,
-        # they are together one longer dimension.
+        # If the windows of the outer dimension touch or overlap on the grid of the inner one, the
+        # two dimensions are one longer dimension.
         if next_stride <= stride * count and next_stride % stride == 0:
             count += next_stride // stride * (next_count - 1)
         else:

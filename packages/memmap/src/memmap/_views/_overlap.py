@@ -1,4 +1,4 @@
-"""Do two views share a byte? Does a view reach one byte twice? Exact answers."""
+"""Exact overlap tests: do two views share a byte, and does a view reach one byte twice?"""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ._view import View
 def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
     """Whether two tensors share at least one byte of memory, exactly.
 
-    The data are never touched, so tensors may be on CUDA, meta or fake. Time is a few
-    microseconds for slices; for adversarial strides it is bounded by the number of bytes in
-    which the two spans meet, and the answer stays exact.
+    The data are never read, so tensors may be on CUDA, meta or fake. Slices take a few
+    microseconds. For adversarial strides the time is bounded by the number of bytes in which the
+    two spans meet, and the answer stays exact.
 
-    Arguments and errors are those of `footprint`.
+    Takes the arguments and raises the errors of `footprint`.
 
     Examples
     --------
@@ -37,9 +37,9 @@ def overlaps(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> 
 
 
 def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
-    """Whether two elements of a tensor share a byte, exactly, as in expanded or unfolded tensors.
+    """Whether two elements of a tensor share a byte, as in expanded or unfolded tensors; exact.
 
-    Argument and errors are those of `footprint`.
+    Takes the argument and raises the errors of `footprint`.
 
     Examples
     --------
@@ -57,8 +57,8 @@ def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
     dims += sorted((abs(s), n) for s, n in zip(view.strides, view.sizes, strict=True) if n > 1)
     inner = Layout(0, 1, ((1, 1),))
     for stride, count in dims:
-        # Two index tuples that meet, and differ in this dimension but in no larger one: the
-        # smaller dimensions at index 0 meet the smaller dimensions at one of the other indices.
+        # Two indices that reach the same byte and differ in this dimension, but in no larger one:
+        # the smaller dimensions at index 0 meet the smaller dimensions at another index.
         if stride < inner.stop:
             others = _extend(
                 inner._replace(start=stride, stop=stride + inner.stop), stride, count - 1
@@ -70,7 +70,7 @@ def has_internal_overlap(tensor: torch.Tensor | Array | View) -> bool:
 
 
 def _extend(layout: Layout, stride: int, count: int) -> Layout:
-    """The layout repeated `count` times; its dims stay sorted, since `stride` is the largest."""
+    """The layout repeated `count` times. The dims stay sorted, because `stride` is the largest."""
     if count == 1:
         return layout
     dims = layout.dims if layout.dims[0][1] > 1 else ()
@@ -78,7 +78,7 @@ def _extend(layout: Layout, stride: int, count: int) -> Layout:
 
 
 def layouts_overlap(a: Layout, b: Layout) -> bool:
-    """Whether two sets of bytes of one address space have a byte in common: exact, always."""
+    """Whether two sets of bytes of one address space share a byte, exactly."""
     a_start, a_stop, a_dims = a
     b_start, b_stop, b_dims = b
     if a_stop <= b_start or b_stop <= a_start:
@@ -86,16 +86,16 @@ def layouts_overlap(a: Layout, b: Layout) -> bool:
     if a_start == b_start or a_stop == b_stop:
         return True
     # start_a + sum s i = start_b + sum t j. With i' = count - 1 - i on one side every coefficient
-    # is positive; of the two ways to do that, take the one with the smaller right-hand side.
+    # is positive. Of the two sides, choose the one that gives the smaller right-hand side.
     target = min(b_stop - 1 - a_start, a_stop - 1 - b_start)
     return _equation_of(a_dims, b_dims).reaches(target, target)
 
 
-# As for the normal forms of views: programs ask again and again for a few pairs of shapes.
+# Programs ask for a few pairs of shapes again and again.
 @lru_cache(maxsize=4096)
 def _equation_of(a_dims: Dims, b_dims: Dims) -> Equation:
-    """Where the bytes of two layouts meet, as an equation for the distance of the two."""
-    # All sums of steps of the two are again the bytes of a layout.
+    """The equation that has a solution for the distance of two layouts if they share a byte."""
+    # The sums of steps of both layouts are the bytes of another layout.
     strides, counts = zip(*a_dims, *b_dims, strict=True)
     sums = normalise(0, counts, strides, 1)
     assert sums is not None  # no dimension is empty

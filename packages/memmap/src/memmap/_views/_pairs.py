@@ -1,4 +1,4 @@
-"""Which of many tensors overlap: all pairs, exactly, in about the time it takes to list them."""
+"""All overlapping pairs of many tensors, exactly, in about the time it takes to list them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._view import View
 Pairs: TypeAlias = tuple[Integers, Integers]
 """Positions of the first and of the second of each pair."""
 
-# Pairs are found in portions, so that memory follows the pairs that are found.
+# Pairs are found in portions, so that the memory grows only with the pairs that are found.
 _PORTION = 1 << 21
 
 
@@ -27,14 +27,14 @@ def overlapping_pairs(
 ) -> list[tuple[int, int]]:
     """Pairs of tensors that share at least one byte, exactly.
 
-    Slices of one tensor are boxes of a grid and are joined as such. Other views are asked one by
-    one where the smallest boxes around them meet. For N slices of one storage the time is about
-    that of sorting N and of listing the pairs.
+    Slices of one tensor are boxes of a grid and are joined as such. Other views are tested one by
+    one if the smallest boxes around them meet. For N slices of one storage, the time is about that
+    of sorting N numbers and listing the pairs.
 
     Parameters
     ----------
     tensors : iterable of torch.Tensor, numpy.ndarray or View
-        Strided tensors, on any devices; errors are those of `footprint`.
+        Strided tensors on any devices. Raises the errors of `footprint`.
 
     Returns
     -------
@@ -57,12 +57,12 @@ def overlapping_pairs(
             first, second = where[first], where[second]
             found.append(np.minimum(first, second) * n + np.maximum(first, second))
     first, second = np.divmod(np.sort(np.concatenate(found)), n)
-    numbers = np.arange(n).astype(np.object_)  # one object for each position, in many pairs
+    numbers = np.arange(n).astype(np.object_)  # one integer object per position, used in many pairs
     return list(zip(numbers[first].tolist(), numbers[second].tolist(), strict=True))
 
 
 def layout_pairs(layouts: Sequence[Layout], origin: int) -> Iterator[Pairs]:
-    """Pairs of sets of bytes that overlap, each once; `origin` is the start of a storage."""
+    """Pairs of overlapping sets of bytes, each once; `origin` is the start of a storage."""
     boxes = boxes_of(layouts, (origin, min(layout.start for layout in layouts)))
     for first, second in box_pairs(boxes.low, boxes.high):
         met = boxes.is_box[first] & boxes.is_box[second]
@@ -76,7 +76,7 @@ def layout_pairs(layouts: Sequence[Layout], origin: int) -> Iterator[Pairs]:
 def interval_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
     """Pairs of half-open intervals that meet, each once, in time O(n log n + pairs)."""
     order = np.argsort(low, kind="stable")
-    # In order of their starts, an interval meets those after it that start before it ends.
+    # Sorted by start, an interval meets the ones after it that start before it ends.
     past = np.searchsorted(low[order], high[order], "left")
     n_met = past - np.arange(1, len(low) + 1)
     n_until = np.concatenate([[0], np.cumsum(n_met)])
@@ -93,14 +93,14 @@ def interval_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
 
 def n_interval_pairs(low: Integers, high: Integers) -> int:
     """Number of pairs of intervals that meet, in time O(n log n)."""
-    # Two intervals do not meet exactly if one of them starts after the other has ended.
+    # Two intervals are disjoint exactly if one starts at or after the end of the other.
     n = len(low)
     n_later = n - np.searchsorted(np.sort(low), high, "left")
     return n * (n - 1) // 2 - int(n_later.sum())
 
 
 def box_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:
-    """Pairs of boxes, of shape (n, axes), that meet: swept along the axis along which fewest do."""
+    """Pairs of boxes, of shape (n, axes), that meet, by a sweep along the most selective axis."""
     n, n_axes = low.shape
     costs = [n_interval_pairs(low[:, axis], high[:, axis]) for axis in range(n_axes)]
     sweep = min(range(n_axes), key=costs.__getitem__)

@@ -21,7 +21,7 @@ Runs: TypeAlias = Integers
 
 
 def joined(items: Iterable[T]) -> Iterator[list[T]]:
-    """Tuples (start, stop, ...) that have common points, directly or through others; ascending."""
+    """Groups of tuples (start, stop, ...) whose intervals meet, directly or through others."""
     part: list[T] = []
     reach = 0
     for item in sorted(items, key=itemgetter(0)):
@@ -74,7 +74,7 @@ def layout_runs(layout: Layout) -> Runs:
         else:
             done = 1
             while done < count:
-                # What overlaps is joined at once: the work follows the runs that are left.
+                # Join overlapping runs at once, so that the work depends on the runs that are left.
                 more = min(done, count - done)
                 runs = merge(np.concatenate([runs, runs + stride * more]))
                 done += more
@@ -82,7 +82,7 @@ def layout_runs(layout: Layout) -> Runs:
 
 
 def union_runs(layouts: Iterable[Layout]) -> Runs:
-    """Runs of the bytes that are in at least one of some layouts."""
+    """Runs of the bytes of some layouts together."""
     parts = [layout_runs(layout) for layout in layouts]
     return merge(np.concatenate(parts)) if parts else np.empty((0, 2), np.int64)
 

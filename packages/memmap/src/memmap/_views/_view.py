@@ -1,4 +1,4 @@
-"""Where a tensor lies: one strided view of a storage, in bytes."""
+"""View: where a tensor lies in a storage, in bytes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ._layout import Layout, normalise
 
 
 class StorageSpace:
-    """The address space of one storage without addresses: of meta, fake or copy-on-write tensors.
+    """Address space of one storage without addresses: of meta, fake or copy-on-write tensors.
 
-    It holds the storage, so that no other one gets the identity while a view of it exists.
+    It holds the storage, so that no other storage gets the identity while a view of it exists.
     """
 
     __slots__ = ("_storage", "identity")
@@ -51,13 +51,13 @@ class _ViewFields(NamedTuple):
 class View(_ViewFields):
     """One strided view of a storage, in bytes.
 
-    A view is a value: it says where a tensor lay when it was asked, never touches the data and
-    keeps no memory alive (for meta tensors, which have none, it holds the storage object).
+    A view is a value: it says where a tensor lay when the view was made. It never reads the data
+    and keeps no memory alive (for meta tensors, which have none, it holds the storage object).
 
     Parameters
     ----------
     space : hashable
-        Where addresses are compared: a `torch.device` for memory with addresses, else an
+        Where addresses can be compared: a `torch.device` for memory with addresses, otherwise an
         object that stands for one storage. Views of different spaces share no byte.
     storage_address : int
         Address of the first byte of the storage.
@@ -77,7 +77,7 @@ class View(_ViewFields):
     Raises
     ------
     TypeError
-        If a number is no integer, or the space is not hashable.
+        If a number is not an integer, or the space is not hashable.
     ValueError
         If sizes and strides differ in length, a size is negative, or an element would lie
         outside the storage.
@@ -102,7 +102,7 @@ class View(_ViewFields):
         is_conj: bool = False,
         is_neg: bool = False,
     ) -> View:
-        hash(space)  # views of one space are found by it
+        hash(space)  # views of one space are looked up by its hash
         try:
             sizes, strides = tuple(map(index, sizes)), tuple(map(index, strides))
             storage_address, storage_nbytes = index(storage_address), index(storage_nbytes)

@@ -1,8 +1,8 @@
-"""Who may write to which memory: shared variables, and functions that borrow or copy.
+"""Shared variables, and functions that borrow memory or copy it, with explicit ownership.
 
 The rules are those of Theano's page on memory aliasing. Managed memory belongs to shared variables
-and functions, all other memory to the user. Values are copied between the two, unless
-``borrow=True`` allows to share them.
+and functions; all other memory belongs to the user. Values are copied between the two, unless
+``borrow=True`` allows sharing.
 """
 
 from ._expressions import Expression as Expression

@@ -1,4 +1,4 @@
-"""Computing expressions, in memory that is no longer needed if there is some."""
+"""Computing expressions, if possible in memory that is no longer needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._expressions import Allocating, Computed, Expression, Operand
 
 
 class Origin(Enum):
-    """Whose memory a value lies in."""
+    """The owner of the memory of a value."""
 
     FOREIGN = "not to be overwritten"
     LENT = "of an argument that may be overwritten"
@@ -28,8 +28,8 @@ class Plan:
     """The order in which to compute some expressions."""
 
     def __init__(self, results: Sequence[Expression]) -> None:
-        self.leaves: list[Expression] = []  # variables, also shared ones
-        self.steps: list[Computed] = []  # everything else, each after its operands
+        self.leaves: list[Expression] = []  # variables, including shared ones
+        self.steps: list[Computed] = []  # all other expressions, each after its operands
         self.n_uses = Counter(results)  # as operands and as results
         seen: set[Expression] = set()
         stack = [*reversed(results)]  # no recursion, for long chains
@@ -49,15 +49,15 @@ class Plan:
 
 
 class Evaluation:
-    """One run of a plan: afterwards it has the results, and whose memory each of them lies in."""
+    """One run of a plan. Afterwards it has the results and the owners of their memory."""
 
     def __init__(
         self,
         plan: Plan,
         given: Mapping[Expression, torch.Tensor],  # values of the leaves
-        lent: Set[Expression],  # leaves that may be overwritten: no other value lies in them
-        buffers: Mapping[Expression, torch.Tensor],  # free memory in which a result may be put
-        in_new_memory: Set[Expression],  # results that must not lie in memory that was lent
+        lent: Set[Expression],  # leaves that may be overwritten, because nothing else lies there
+        buffers: Mapping[Expression, torch.Tensor],  # free memory for results
+        in_new_memory: Set[Expression],  # results that must not lie in lent memory
     ) -> None:
         self.values = dict(given)
         self.origins = {e: Origin.LENT if e in lent else Origin.FOREIGN for e in given}
@@ -75,7 +75,7 @@ class Evaluation:
                     self.values.pop(operand, None)
 
     def _allocate_or_reuse(self, step: Allocating) -> None:
-        """Compute a step in memory that is no longer needed, or else in new memory."""
+        """Compute a step in memory that is no longer needed, or otherwise in new memory."""
         operands = [self._value(operand, step) for operand in step.operands]
         memory, self.origins[step] = None, Origin.OWN
         if places := self._places(step):
@@ -87,10 +87,10 @@ class Evaluation:
         self.values[step] = step.function(*operands, out=memory)
 
     def _places(self, step: Allocating) -> list[tuple[torch.Tensor, Origin]]:
-        """Memory that a step may be computed in, and whose it is; the best first."""
+        """Memory in which a step may be computed, with its owner; the best first."""
         free: dict[Origin, list[tuple[torch.Tensor, Origin]]] = {origin: [] for origin in Origin}
         for expression, n_uses in Counter(step.expressions).items():
-            # All uses that are left are in this step.
+            # True if all remaining uses are in this step.
             if step.is_elementwise and self._n_uses[expression] == n_uses:
                 origin = self.origins[expression]
                 free[origin].append((self.values[expression], origin))
@@ -99,7 +99,7 @@ class Evaluation:
         return [*lent, *kept, *free[Origin.OWN]]
 
     def _apply(self, step: Computed) -> None:
-        """Call a function of the user's, which may return a view of anything."""
+        """Call a function of the user, which may return a view of any of its operands."""
         operands = [self.values[o] if isinstance(o, Expression) else o for o in step.operands]
         with _WriteGuard(step.name):
             result = step.function(*operands)
@@ -116,7 +116,7 @@ class Evaluation:
         self.origins[step] = Origin.FOREIGN
 
     def _value(self, operand: Operand, step: Allocating) -> torch.Tensor | complex:
-        """Value of an operand; a number that comes first as a tensor, which torch asks for."""
+        """Value of an operand; a number in first place as a tensor, because torch requires one."""
         if isinstance(operand, Expression):
             return self.values[operand]
         if operand is not step.operands[0] or len(step.expressions) == 2:
@@ -142,7 +142,7 @@ def _kind_of_result(
 
 
 class _WriteGuard(OperatorMode):
-    """Refuses an operator that would write to memory that was not allocated inside of it."""
+    """Refuses operators that write to memory that was not allocated in the guarded block."""
 
     def __init__(self, what: str) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ class _WriteGuard(OperatorMode):
             for argument in given:
                 if argument.writes and _identity(argument.tensor) not in self._own:
                     raise RuntimeError(
-                        f"{self._what}: a function must write only to memory that it has "
+                        f"{self._what}: a function must write only to memory that it "
                         f"allocated itself, got {function} on memory from outside"
                     )
         inputs = {None, *(_identity(argument.tensor) for argument in given)}

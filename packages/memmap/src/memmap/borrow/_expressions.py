@@ -1,4 +1,4 @@
-"""What a function computes, written down before there are values."""
+"""Expressions: what a function computes, written down before the values exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TensorFunction: TypeAlias = Callable[..., torch.Tensor]
 def _elementwise(
     function: TensorFunction, symbol: str, is_swapped: bool = False
 ) -> Callable[[Expression, Operand], Expression]:
-    """An operator of Python as a function of torch; swapped, its first operand comes second."""
+    """A Python operator as a function of torch; `is_swapped` exchanges the operands."""
 
     def method(self: Expression, other: Operand) -> Expression:
         operands = (other, self) if is_swapped else (self, other)
@@ -37,12 +37,12 @@ class Expression:
     (x * 2) + 1
     """
 
-    # NumPy would put an expression into an array, element by element.
+    # Without this, NumPy would apply its operators element by element.
     __array_ufunc__ = None
 
-    expressions: Sequence[Expression] = ()  # what it is computed from
+    expressions: Sequence[Expression] = ()  # the operands that are expressions
 
-    # torch asks for the tensor first, where the order does not matter.
+    # torch requires a tensor as first operand; these two operators commute.
     __add__ = __radd__ = _elementwise(torch.add, "+")
     __mul__ = __rmul__ = _elementwise(torch.mul, "*")
     __sub__ = _elementwise(torch.sub, "-")
@@ -63,7 +63,7 @@ Operand: TypeAlias = Expression | Number
 
 
 class Variable(Expression):
-    """An input of a function. Made by `variable`."""
+    """An input of a function. Make one with `variable`."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
@@ -75,7 +75,7 @@ class Variable(Expression):
 
 
 class Computed(Expression):
-    """A function of other expressions and numbers. Made by `apply`."""
+    """A function of other expressions and numbers. Make one with `apply`."""
 
     def __init__(self, function: TensorFunction, *operands: Operand) -> None:
         self.name = getattr(function, "__name__", type(function).__name__)
@@ -96,7 +96,7 @@ class Computed(Expression):
 class Allocating(Computed):
     """A function of torch that returns new memory, or writes to its ``out=``.
 
-    One that is elementwise may write where it reads.
+    An elementwise function may write where it reads.
     """
 
     def __init__(
@@ -115,12 +115,12 @@ class Allocating(Computed):
 
 
 def variable(name: str) -> Variable:
-    """An input of a function: in expressions it stands for the argument of the call.
+    """Make an input of a function; in expressions it stands for the argument of the call.
 
     Parameters
     ----------
     name : str
-        Name to show; another object is a TypeError.
+        The name to show. Raises `TypeError` if it is not a string.
 
     Examples
     --------
@@ -131,15 +131,15 @@ def variable(name: str) -> Variable:
 
 
 def apply(function: TensorFunction, *operands: Operand) -> Computed:
-    """The value of a function of tensors.
+    """Apply a function of tensors to expressions.
 
     Parameters
     ----------
     function : callable
-        Takes the values of the operands and returns a tensor: a new one, or a view of one that
-        it was given. It may write only to memory that it has allocated itself.
+        Takes the values of the operands and returns a tensor: a new one, or a view of an operand.
+        It may write only to memory that it allocated itself.
     *operands : Expression or number
-        What it is applied to; another object is a TypeError.
+        The operands. Raises `TypeError` for other objects.
 
     Examples
     --------

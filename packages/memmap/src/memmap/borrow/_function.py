@@ -1,4 +1,4 @@
-"""Functions that keep to the rules of memory: what they may overwrite, and what they return."""
+"""Functions that follow the memory rules: which memory they overwrite, and which they return."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ._shared import SharedVariable
 
 @dataclass(eq=False, repr=False)
 class In:
-    """An input of a function, and what the function may do with the argument's memory.
+    """An input of a function, and what the function may do with the memory of the argument.
 
     Parameters
     ----------
     variable : Variable
-        The input, made by `variable`; another object is a TypeError.
+        The input, made by `variable`. Raises `TypeError` for other objects.
     borrow : bool, optional
-        Whether a result may be returned in the memory of the argument. It is, where the output
-        has ``borrow=True`` too and is the argument itself or a view of it.
+        Allow results in the memory of the argument. A result lies there if its output also has
+        ``borrow=True`` and is the argument itself or a view of it.
     mutable : bool, optional
-        Whether the function may overwrite the argument, as workspace. Implies `borrow`.
+        Allow the function to overwrite the argument, as workspace. This implies `borrow`.
 
     Examples
     --------
@@ -56,16 +56,16 @@ class In:
 
 @dataclass(eq=False, repr=False)
 class Out:
-    """An output of a function, and whose memory the function may return it in.
+    """An output of a function, and the memory in which the function may return it.
 
     Parameters
     ----------
     expression : Expression
-        What to compute; another object is a TypeError.
+        The expression to compute. Raises `TypeError` for other objects.
     borrow : bool, optional
-        Whether the result may be returned in memory that is used again, by the next call or by
-        another function: a buffer that the function keeps, a shared variable's memory, or that of
-        an argument that `In` lets it borrow.
+        Allow the result in memory that will be used again, by the next call or by another
+        function: a buffer that the function keeps, the memory of a shared variable, or that of
+        an argument that `In` lets the function borrow.
 
     Examples
     --------
@@ -104,25 +104,25 @@ def function(
     updates: Updates | None = None,
     name: str | None = None,
 ) -> Function:
-    """Make a function that computes expressions and keeps to the rules of memory.
+    """Make a function that computes expressions and follows the memory rules.
 
-    By default it never writes to an argument, and never again to what it returned. ``borrow`` and
-    ``mutable`` of `In` and `Out` give that up, for less memory.
+    By default it never writes to an argument, and never again to memory that it returned. With
+    ``borrow`` and ``mutable`` of `In` and `Out` you give up these promises to save memory.
 
-    Something of another kind is a TypeError. An input that is given twice, a shared variable that
-    is updated twice, and a variable that is needed and no input, is a ValueError.
+    Raises `TypeError` for objects of other types. Raises `ValueError` if an input is given twice,
+    if a shared variable is updated twice, or if a needed variable is not an input.
 
     Parameters
     ----------
     inputs : sequence of Variable or In
-        One for each argument. A bare variable stands for ``In(variable)``.
+        One for each argument. A bare variable means ``In(variable)``.
     outputs : Expression, Out, or a sequence of them
-        What to return: one tensor, or a list. A bare expression stands for ``Out(expression)``.
+        What to return: one tensor, or a list. A bare expression means ``Out(expression)``.
     updates : mapping of SharedVariable to Expression, or sequence of pairs of them, optional
-        New values of shared variables. All are computed, like the outputs, from the old values;
-        then they are written, into the memory that is there if the shape is the same.
+        New values of shared variables. All are computed from the old values, like the outputs.
+        Then they are written into the existing memory if the shape is the same.
     name : str, optional
-        Name to show in errors.
+        The name to show in errors.
 
     Examples
     --------
@@ -138,9 +138,9 @@ def function(
 
 
 class Function:
-    """A function of NumPy arrays or tensors that keeps to the rules of memory.
+    """A function of NumPy arrays or tensors that follows the memory rules.
 
-    Made by `function`. Not to be called by several threads at once.
+    Make one with `function`. Do not call it from several threads at once.
     """
 
     def __init__(
@@ -166,15 +166,16 @@ class Function:
         self._check_inputs()
         self._in_new_memory = {out.expression for out in self._outputs if not out.borrow}
         self._in_new_memory.update(self._updates.values())
-        self._buffers: dict[Expression, Owner] = {}  # kept for borrowed outputs
+        self._buffers: dict[Expression, Owner] = {}  # of borrowed outputs
 
     @keeps_grad_mode
     def __call__(self, *args: Value) -> torch.Tensor | list[torch.Tensor]:
-        """Compute the outputs, in memory of their own unless they are borrowed, and the updates.
+        """Compute the outputs and the updates.
 
-        There is one array or strided tensor for each input, and a new value of a shared variable
-        has its dtype and device: else a TypeError. A function of the user's that writes to memory
-        from outside is a RuntimeError.
+        Outputs that are not borrowed have their own memory. Pass one array or strided tensor for
+        each input. Raises `TypeError` for other arguments, and if the new value of a shared
+        variable has another dtype or device. Raises `RuntimeError` if a function of the user
+        writes to memory from outside.
         """
         if len(args) != len(self._inputs):
             raise TypeError(
@@ -190,7 +191,7 @@ class Function:
             leaf: leaf.tensor for leaf in self._plan.leaves if isinstance(leaf, SharedVariable)
         }
         given.update(zip(variables, arguments, strict=True))
-        # A buffer that the caller brings back as an argument is left alone.
+        # Do not use a buffer that the caller passes back as an argument.
         buffers = {
             expression: buffer.tensor
             for expression, buffer in self._buffers.items()
@@ -205,7 +206,7 @@ class Function:
         return returned[0] if self._returns_one else returned
 
     def _listed(self, what: str, of: str, items: Iterable[T]) -> list[T]:
-        # An expression can be indexed, and would be taken for a sequence without end.
+        # An expression can be indexed, so Python would treat it as an endless sequence.
         if isinstance(items, Expression) or not isinstance(items, Iterable):
             raise TypeError(f"{self.name}: {what} must be a sequence of {of}, got {items!r}")
         return list(items)
@@ -224,7 +225,8 @@ class Function:
                     checked[target] = Out(new_value).expression
                 case (target, _):
                     raise TypeError(
-                        f"{self.name}: what is updated must be a shared variable, got {target!r}"
+                        f"{self.name}: the target of an update must be a shared variable, "
+                        f"got {target!r}"
                     )
                 case _:
                     raise TypeError(
@@ -245,7 +247,7 @@ class Function:
                 )
 
     def _lent(self, arguments: Sequence[torch.Tensor]) -> set[Expression]:
-        """Inputs whose arguments may be overwritten, and in whose memory nothing else lies."""
+        """Inputs whose arguments may be overwritten, because no other value lies there."""
         return {
             item.variable
             for item, value in zip(self._inputs, arguments, strict=True)
@@ -267,13 +269,13 @@ class Function:
                 )
             is_new = self._plan.n_uses[expression] == 1
             if done.origins[expression] is not Origin.OWN:
-                # It may lie in a shared variable that is written to first.
+                # The value may lie in a shared variable that is written to first.
                 value, is_new = copied(value), True
             calls.append(target.update(value, is_new))
         return calls
 
     def _returned(self, done: Evaluation, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs, each copied if it lies where the caller must not find it."""
+        """The outputs. An output is copied if the caller must not get its memory."""
         returned: list[torch.Tensor] = []
         for position, out in enumerate(self._outputs):
             value = done.values[out.expression]

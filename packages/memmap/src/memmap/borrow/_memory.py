@@ -1,4 +1,4 @@
-"""Managed memory: values taken into it, and who owns which bytes of it."""
+"""Managed memory: values as tensors, and the owner of each byte."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .._views._layout import Layout
 from .._views._overlap import has_internal_overlap, layouts_overlap
 
 Value: TypeAlias = Array | torch.Tensor
-"""What users hold."""
+"""The types of values that users pass and get."""
 
 
 class OwnershipError(ValueError):
-    """Memory was offered to one owner that belongs to another one."""
+    """Memory offered to one owner belongs to another one."""
 
 
 class _Held(NamedTuple):
-    """What an owner holds. It is exchanged as a whole, so that no interrupt finds half of it."""
+    """The memory of an owner. It is replaced as a whole, so that no interrupt leaves half of it."""
 
     tensor: torch.Tensor
     is_borrowed: bool
@@ -43,9 +43,9 @@ _owners: weakref.WeakSet[Owner] = weakref.WeakSet()
 
 
 class Owner:
-    """A shared variable, or a borrowed output of a function: what owns memory.
+    """An owner of memory: a shared variable, or a borrowed output of a function.
 
-    Borrowed memory is refused if a byte of it has another owner; all other memory must be new.
+    Borrowed memory is refused if any byte of it has another owner. All other memory must be new.
     """
 
     def __init__(self, name: str, tensor: torch.Tensor, is_borrowed: bool = False) -> None:
@@ -54,16 +54,16 @@ class Owner:
 
     @property
     def tensor(self) -> torch.Tensor:
-        """What it owns the memory of."""
+        """The tensor whose memory it owns."""
         return self._held.tensor
 
     @property
     def borrowed(self) -> bool:
-        """Whether it was given the memory."""
+        """Whether the memory was borrowed from the user."""
         return self._held.is_borrowed
 
     def _take(self, tensor: torch.Tensor, is_borrowed: bool) -> None:
-        """Own the memory of a tensor, and no longer what was owned before."""
+        """Own the memory of a tensor instead of the memory owned before."""
         with _lock:
             other = owner_of(tensor, besides=self) if is_borrowed else None
             if other is not None:
@@ -74,7 +74,7 @@ class Owner:
             _owners.add(self)
 
     def _take_new(self, tensor: torch.Tensor) -> Call:
-        """The call that makes the owner take new memory."""
+        """The call that makes the owner own new memory."""
         return attribute_set(self, "_held", _Held.of(tensor, False), None)[0]
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Owner:
 
 
 def owner_of(tensor: torch.Tensor, besides: Owner | None = None) -> Owner | None:
-    """The owner of some byte of a tensor, or one of several; None if every byte is free."""
+    """An owner of a byte of a tensor; None if no byte has an owner."""
     wanted = _Held.of(tensor, False)
     if wanted.layout is None:
         return None
@@ -96,10 +96,10 @@ def owner_of(tensor: torch.Tensor, besides: Owner | None = None) -> Owner | None
 
 
 def as_tensor(what: str, value: Value) -> tuple[torch.Tensor, bool]:
-    """A value as a tensor without history, and whether that is the value's own memory.
+    """A value as a tensor without history, and whether it still has the memory of the value.
 
-    It is not for arrays that are read-only, or have negative strides or a foreign byte order.
-    `what` begins the error if the value cannot be a tensor.
+    Arrays are copied if they are read-only, or have negative strides or a foreign byte order.
+    `what` starts the error message if the value cannot be a tensor.
     """
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
@@ -126,12 +126,12 @@ def as_tensor(what: str, value: Value) -> tuple[torch.Tensor, bool]:
 
 
 def copied(tensor: torch.Tensor, device: torch.device | None = None) -> torch.Tensor:
-    """The values in new memory, of which no two elements share a byte."""
+    """The values in new memory, where no two elements share a byte."""
     layout = torch.contiguous_format if has_internal_overlap(tensor) else torch.preserve_format
     return tensor.to(device or tensor.device, copy=True, memory_format=layout)
 
 
 def check_flag(what: str, flag: bool) -> None:
-    """Refuse a flag that is no truth value."""
+    """Raise `TypeError` if a flag is not True or False."""
     if not isinstance(flag, bool):
         raise TypeError(f"{what} must be True or False, got {flag!r}")

@@ -1,4 +1,4 @@
-"""Shared variables: values that functions keep between their calls, in memory of their own."""
+"""Shared variables: values that functions keep between their calls, in their own memory."""
 
 from __future__ import annotations
 
@@ -25,23 +25,22 @@ def shared(
     name: str | None = None,
     device: torch.device | str | None = None,
 ) -> SharedVariable:
-    """Make a shared variable, in a copy of a value or in its own memory.
+    """Make a shared variable in a copy of a value, or in the memory of the value itself.
 
     Parameters
     ----------
     value : numpy.ndarray or torch.Tensor
-        The first value, an array or a strided tensor (else a TypeError);
+        The first value, an array or a strided tensor. Raises `TypeError` for other objects.
         `SharedVariable.get_value` returns the same type.
     borrow : bool, optional
-        Whether the variable may use the memory of `value` instead of a copy. It does where that
-        is possible, and `SharedVariable.borrowed` tells; then changes of the one show in the
-        other, in both directions. Memory that belongs to another shared variable, or to a
-        function, is an OwnershipError.
+        Use the memory of `value` if possible, instead of a copy. `SharedVariable.borrowed` tells
+        whether it was possible. If so, changes of one show in the other. Raises `OwnershipError`
+        if the memory belongs to another shared variable or to a function.
     name : str, optional
-        Name to show in errors.
+        The name to show in errors.
     device : torch.device, optional
-        Where to keep the value. Default: the device of a tensor, the CPU for an array. On
-        another device `borrow` has no effect.
+        Where to keep the value. Default: the device of a tensor, or the CPU for an array. If the
+        value is on another device, `borrow` has no effect.
 
     Examples
     --------
@@ -58,15 +57,15 @@ def shared(
 class SharedVariable(Expression, Owner):
     """A value that functions read and update, in memory that has no other owner.
 
-    Made by `shared`, with its parameters. In an expression it stands for its value at the time of
-    the call.
+    Make one with `shared`, which has the same parameters. In an expression it stands for its
+    value at the time of the call.
 
     Attributes
     ----------
     tensor : torch.Tensor
         The variable's own memory.
     borrowed : bool
-        Whether that is memory that it was given, instead of a copy.
+        Whether that memory was borrowed, instead of a copy.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class SharedVariable(Expression, Owner):
         check_flag(f"{name}: borrow", borrow)
         tensor, is_alias = as_tensor(name, value)
         self._is_numpy = not isinstance(value, torch.Tensor)
-        # Through a tensor, because "cuda" and "cuda:0" are not equal.
+        # Make a tensor to get the index, because "cuda" and "cuda:0" are not equal.
         self._device = tensor.device if device is None else torch.empty(0, device=device).device
         is_borrowed = borrow and is_alias and self._can_borrow(tensor)
         tensor = tensor if is_borrowed else copied(tensor, self._device)
@@ -90,16 +89,16 @@ class SharedVariable(Expression, Owner):
     def get_value(
         self, borrow: bool = False, return_internal_type: bool = False
     ) -> Array | torch.Tensor:
-        """The present value.
+        """Return the current value.
 
         Parameters
         ----------
         borrow : bool, optional
-            Whether the result may be the variable's own memory. Else, and for an array of a value
-            that is not on a CPU, it is a copy.
+            Return the memory of the variable itself if possible. Otherwise, and for an array of a
+            value that is not on a CPU, the result is a copy.
         return_internal_type : bool, optional
-            Whether to return the tensor that the variable holds, whatever it was made from. With
-            ``borrow=True`` that takes constant time and never copies.
+            Return the tensor that the variable holds, also if the variable was made from an
+            array. With ``borrow=True`` this takes constant time and never copies.
 
         Examples
         --------
@@ -120,17 +119,18 @@ class SharedVariable(Expression, Owner):
     def set_value(self, value: Value, borrow: bool = False) -> None:
         """Replace the value.
 
-        A copied value goes into the memory that is there, if shape and dtype are the same: also
-        into memory that was borrowed. Otherwise the variable gets new memory.
+        The value is copied into the existing memory, also borrowed memory, if shape and dtype are
+        the same. Otherwise the variable gets new memory.
 
         Parameters
         ----------
         value : numpy.ndarray or torch.Tensor
-            Of any shape and dtype; of one that NumPy has, if the variable was made from an array.
+            Of any shape and dtype. If the variable was made from an array, NumPy must have the
+            dtype.
         borrow : bool, optional
-            Whether the variable may use the memory of `value` instead of copying it. If that is
-            its own memory, as after ``get_value(borrow=True)``, nothing is done. Memory that has
-            another owner is an OwnershipError, as for `shared`; the value stays as it was.
+            Use the memory of `value` instead of copying it. If that is the variable's own memory,
+            as after ``get_value(borrow=True)``, nothing is done. Raises `OwnershipError` if the
+            memory has another owner; the value then stays unchanged.
 
         Examples
         --------
@@ -162,19 +162,19 @@ class SharedVariable(Expression, Owner):
             self.update(tensor)()
 
     def _can_borrow(self, tensor: torch.Tensor) -> bool:
-        # What overlaps itself could not be written to.
+        # A tensor that overlaps itself could not be written to.
         return tensor.device == self._device and not has_internal_overlap(tensor)
 
     def update(self, tensor: torch.Tensor, is_new: bool = False) -> Call:
-        """The call that replaces the value, in the memory that is there if the new one fits.
+        """The call that replaces the value, in the existing memory if the new value fits.
 
-        A new tensor that has no other use may be kept instead of copied.
+        With `is_new`, the tensor has no other use and may be kept instead of copied.
         """
         mine = self.tensor
         if (tensor.shape, tensor.dtype) != (mine.shape, mine.dtype):
             return self._take_new(tensor if is_new else copied(tensor, self._device))
         if overlaps(tensor, mine):
-            tensor = tensor.clone()  # torch reads while it writes
+            tensor = tensor.clone()  # otherwise torch would read while it writes
         return partial(mine.copy_, tensor)
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
-"""Which operations of a program must wait for which: exact hazards through overlapping memory.
+"""Exact hazards between the operations of a program that read and write overlapping memory.
 
-Three tiers: a `Tensor` owns memory, a `TensorView` looks at part of it, an `Operation` reads and
-writes views. `analyze_dependencies` finds the hazards between operations; `trace` gets the
-operations from a real PyTorch function.
+A `Tensor` owns memory, a `TensorView` is a view of part of it, and an `Operation` reads and writes
+views. `analyze_dependencies` finds the hazards between operations. `trace` records the operations
+of a real PyTorch function.
 """
 
 from ._analysis import analyze_dependencies as analyze_dependencies

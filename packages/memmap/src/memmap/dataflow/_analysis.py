@@ -1,7 +1,7 @@
-"""From a list of operations to the hazards between them.
+"""Finding the hazards between operations.
 
-Bytes are not visited one by one. An access is kept as its view, together with the later writes
-that overwrote some of it, its holes; bytes are counted only where views overlap in part.
+Bytes are not visited one by one. An access is stored as its view, together with the later writes
+that overwrote parts of it (its holes). Bytes are counted only if views overlap in part.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ._tensors import MemoryView
 
 
 def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
-    """Hazards between the operations of a program, byte for byte.
+    """Hazards between the operations of a program, exact to the byte.
 
-    An operation depends on another one if they must not change places: it reads what the other
-    wrote (RAW), overwrites what the other reads (WAR) or what the other wrote (WAW). Only the
-    present value of a byte counts: a write that is overwritten, by one later write or by several
-    together, is the source of no further hazard.
+    An operation depends on an earlier one if the two must not be swapped: it reads bytes that the
+    earlier one wrote (RAW), or it overwrites bytes that the earlier one reads (WAR) or wrote (WAW).
+    Only the current value of a byte counts: once later writes have overwritten a write, it causes
+    no further hazard.
 
     Parameters
     ----------
     operations : iterable of Operation
-        In the order of the program; from `trace`, or made by hand. Something else is a TypeError.
+        In the order of the program, from `trace` or made by hand. Other objects: TypeError.
 
     References
     ----------
@@ -76,7 +76,7 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
         for access in writes:
             _note(found, HazardKind.WAR, access.standing.reads, access)
             _note(found, HazardKind.WAW, access.standing.writes, access)
-        # The operation reads before it writes: its own writes end its reads too.
+        # The operation reads before it writes, so its own writes also end its reads.
         for access in reads:
             access.standing.reads.add(access.region.layout, access)
         for access in writes:
@@ -106,7 +106,7 @@ class _Region:
         return n_touched([self.layout])
 
     def surely_contains(self, other: _Region) -> bool:
-        """Whether every byte of another region belongs to this one, if that is easy to see."""
+        """Whether this region contains another one; False also if that is not easy to see."""
         mine, its = self.layout, other.layout
         return mine == its or (mine.is_run and mine.start <= its.start and its.stop <= mine.stop)
 
@@ -130,13 +130,13 @@ class _Access:
     _n_left: int = 0
 
     def still_meets(self, other: _Region) -> bool:
-        """Whether some byte of a region is still as this access left it."""
+        """Whether some byte of a region has not been overwritten since this access."""
         return layouts_overlap(self.region.layout, other.layout) and (
             self._holes is None or self._n_left_in(other, self._holes) > 0
         )
 
     def is_ended_by(self, write: _Region) -> bool:
-        """Take away the bytes of a write; whether none is left then."""
+        """Remove the bytes of a write from this access; return whether no byte is left."""
         if write.surely_contains(self.region):
             return True
         if self._holes is None:
@@ -149,7 +149,7 @@ class _Access:
         return self._n_left == 0
 
     def _n_left_in(self, other: _Region, holes: LayoutIndex[_Region]) -> int:
-        """Number of bytes of a region that are still as this access left them."""
+        """Number of bytes of a region that have not been overwritten since this access."""
         near = holes.may_meet(other.layout)
         met = [hole for hole in near if layouts_overlap(hole.layout, other.layout)]
         if any(hole.surely_contains(other) for hole in met):
@@ -162,7 +162,7 @@ class _Access:
 
 
 class _Standing:
-    """The accesses that still matter in one address space: reads and writes that stand."""
+    """The accesses that can still cause hazards in one address space: reads and writes."""
 
     def __init__(self) -> None:
         self.reads: LayoutIndex[_Access] = LayoutIndex()
@@ -177,7 +177,7 @@ class _Memory:
         self._regions: dict[View, _Region | None] = {}
 
     def accesses(self, index: int, views: Iterable[MemoryView]) -> list[_Access]:
-        """One access, which stands nowhere yet, for each different view that is not empty."""
+        """One new access for each different nonempty view."""
         made = []
         for view in {id(view): view for view in views}.values():
             memory = view.memory
@@ -191,24 +191,24 @@ class _Memory:
 
 
 def _meeting(standing: LayoutIndex[_Access], region: _Region) -> list[_Access]:
-    """Accesses that left some byte of a region as it is."""
+    """Accesses that touch a byte of a region that has not been overwritten since."""
     return [access for access in standing.may_meet(region.layout) if access.still_meets(region)]
 
 
 def _overwrite(standing: LayoutIndex[_Access], region: _Region) -> None:
-    """Take the bytes of a write away from all accesses."""
+    """Remove the bytes of a write from all accesses."""
     for access in _meeting(standing, region):
         if access.is_ended_by(region):
             standing.discard(access.region.layout, access)
 
 
-# Pairs of views, by the identity of both, by earlier operation and kind.
+# Pairs of views (by their identities) for each earlier operation and kind of hazard.
 _Pairs: TypeAlias = dict[tuple[int, int], tuple[MemoryView, MemoryView]]
 _Found: TypeAlias = dict[tuple[int, HazardKind], _Pairs]
 
 
 def _note(found: _Found, kind: HazardKind, standing: LayoutIndex[_Access], access: _Access) -> None:
-    """Note the hazards of one kind between what stands and what one operation does now."""
+    """Note the hazards of one kind between earlier accesses and a new one."""
     for earlier in _meeting(standing, access.region):
         pairs = found.setdefault((earlier.index, kind), {})
         pairs[id(earlier.view), id(access.view)] = earlier.view, access.view

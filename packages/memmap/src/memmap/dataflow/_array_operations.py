@@ -1,4 +1,4 @@
-"""Operations on the memory of a `Tensor` that really execute: fill, transform, reduce, binary."""
+"""Operations that really execute on the memory of a `Tensor`: fill, transform, reduce, binary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Function: TypeAlias = Callable[..., Array]
 
 
 class FillOperation(Operation):
-    """``output[...] = fill_value``, any Python number, for every output; each may overlap itself.
+    """``output[...] = fill_value`` (any number) for every output; outputs may overlap themselves.
 
     Examples
     --------
@@ -34,30 +34,30 @@ class FillOperation(Operation):
     def execute(self) -> None:
         """Fill every output.
 
-        A dtype that cannot hold the value is a TypeError, an input a ValueError.
+        Raises `TypeError` if a dtype cannot hold the value, and `ValueError` if there is an input.
         """
         _arrays(self, self.input_views, expected=0)
         for output in _arrays(self, self.output_views):
             output[...] = _converted(self.name, self.fill_value, output.dtype)
 
     def self_hazards(self) -> tuple[SelfHazard, ...]:
-        """None: all elements get one value, in any order."""
+        """No hazards: all elements get the same value, so their order does not matter."""
         return ()
 
 
 class TransformOperation(Operation):
-    """``output[...] = function(input)``, for every output.
+    """``output[...] = function(input)`` for every output.
 
     Parameters
     ----------
     function : callable, optional
-        Gets the input as a read-only NumPy array and returns an array of the outputs' shape.
-        Default: the input itself, so that the operation copies.
+        Gets the input as a read-only NumPy array and returns an array with the outputs' shape.
+        Default: return the input, so that the operation copies.
 
     Attributes
     ----------
     result : numpy.ndarray or None
-        If there is no output, a copy of what the last execution computed.
+        If there is no output, a copy of the result of the last execution.
 
     Examples
     --------
@@ -83,8 +83,9 @@ class TransformOperation(Operation):
     def execute(self) -> None:
         """Compute the result and write it to every output.
 
-        A wrong number of inputs, and an output that has another shape than the result or overlaps
-        itself, is a ValueError; an output whose dtype cannot hold the result is a TypeError.
+        Raises `ValueError` for a wrong number of inputs, and if an output overlaps itself or does
+        not have the shape of the result. Raises `TypeError` if the dtype of an output cannot hold
+        the result.
         """
         result = np.asarray(self.compute(*_arrays(self, self.input_views, self.n_inputs)))
         outputs = _arrays(self, self.output_views)
@@ -103,7 +104,7 @@ class TransformOperation(Operation):
                     f"{self.name}: output {view.name} must not overlap itself, got stride "
                     f"{output.strides} in bytes for the shape {output.shape}"
                 )
-        result = result.copy()  # it may be a view of an input that one of the outputs overlaps
+        result = result.copy()  # it may be a view of an input that overlaps an output
         for output in outputs:
             output[...] = result
         self.result = None if outputs else result
@@ -161,7 +162,7 @@ class BinaryOperation(TransformOperation):
 def _arrays(
     operation: Operation, views: Sequence[MemoryView], expected: int | None = None
 ) -> list[Array]:
-    """The elements of some views; those of inputs (of which a number is expected) read-only."""
+    """The elements of some views. Pass `expected` for inputs: their arrays are read-only."""
     if expected is not None and len(views) != expected:
         raise ValueError(
             f"{operation.name}: a {type(operation).__name__} must have {expected} input(s), "
@@ -180,7 +181,7 @@ def _arrays(
 
 
 def _converted(name: str, value: complex, dtype: np.dtype[np.generic]) -> Array:
-    """The value in a dtype: rounded if need be (0.1 as float32), never another one (0.5 as int)."""
+    """The value in a dtype: rounded if needed (0.1 as float32), refused if changed (0.5 as int)."""
     number = np.asarray(value)
     if number.dtype.kind == "c" and number.imag == 0:
         number = number.real

@@ -1,4 +1,4 @@
-"""The graph of dependencies of a program: edges, waves, what is implied, a table."""
+"""The dependency graph of a program: edges, waves, transitive reduction, and a printed table."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ._tensors import MemoryView
 
 
 class HazardKind(StrEnum):
-    """Why the later of two operations must wait for the earlier one: a string.
+    """The reason why one operation must wait for an earlier one; a string.
 
-    RAW (read after write) reads bytes whose present value the earlier one wrote, WAR overwrites
-    bytes that the earlier one reads, WAW overwrites bytes whose present value it wrote.
+    RAW: it reads bytes whose current value the earlier one wrote. WAR: it overwrites bytes that
+    the earlier one reads. WAW: it overwrites bytes whose current value the earlier one wrote.
     """
 
     RAW = "RAW"
@@ -30,9 +30,9 @@ class Dependency:
     Attributes
     ----------
     earlier_index, later_index : int
-        Their places in the program.
+        Their positions in the program.
     views : tuple of (view, view)
-        Each pair of views, of `earlier` and of `later`, through which they meet.
+        The pairs of overlapping views, one of `earlier` and one of `later`.
     """
 
     earlier: Operation
@@ -44,12 +44,12 @@ class Dependency:
 
     @property
     def explicit(self) -> bool:
-        """Whether the two meet in one and the same view, handed from one to the other."""
+        """Whether the two operations use the same view object."""
         return any(first is second for first, second in self.views)
 
     @property
     def implicit(self) -> bool:
-        """Whether they meet only through different views whose memory overlaps."""
+        """Whether the two operations meet only through different views with overlapping memory."""
         return not self.explicit
 
     def __str__(self) -> str:
@@ -58,17 +58,17 @@ class Dependency:
 
 
 class DependencyGraph:
-    """Which operations of a program must wait for which, and why; made by `analyze_dependencies`.
+    """The operations of a program and their hazards; made by `analyze_dependencies`.
 
     Attributes
     ----------
     operations : tuple of Operation
         In the order of the program.
     edges : tuple of Dependency
-        Hazards between them, ordered by the later operation, then the earlier one, then the kind.
-        Two operations may be joined by several edges, one of each kind.
+        Hazards between operations, ordered by the later operation, then the earlier one, then the
+        kind. Two operations may have several edges, one of each kind.
     self_hazards : tuple of SelfHazard
-        Hazards inside one of them.
+        Hazards inside single operations.
 
     Examples
     --------
@@ -105,14 +105,14 @@ class DependencyGraph:
             self._levels.append(1 + max((self._levels[index] for index in earlier), default=-1))
 
     def as_dict(self) -> dict[str, list[str]]:
-        """Names of the earlier operations that each operation depends on directly, by its name.
+        """For each operation name, the names of the earlier operations that it depends on directly.
 
-        All are in the order of the program. Two operations of one name are a ValueError.
+        All are in the order of the program. Raises `ValueError` if two operations have one name.
         """
         repeated = [name for name, n in Counter(op.name for op in self.operations).items() if n > 1]
         if repeated:
             raise ValueError(
-                f"as_dict: every operation must have a name of its own, "
+                f"as_dict: every operation must have its own name, "
                 f"got {', '.join(map(repr, repeated))} more than once"
             )
         return {
@@ -121,10 +121,10 @@ class DependencyGraph:
         }
 
     def waves(self) -> list[list[Operation]]:
-        """Groups of operations that may run at once, each after the one before.
+        """Groups of operations that may run at once; each group waits for the one before.
 
-        Every operation is in the first wave that it can be in, in the order of the program. The
-        operations of one wave have no hazard between them: they may run in any order, or at once.
+        Every operation is in the earliest possible wave, in the order of the program. Operations of
+        one wave have no hazards between them: they may run at once, or in any order.
         """
         waves: list[list[Operation]] = [[] for _ in set(self._levels)]
         for operation, level in zip(self.operations, self._levels, strict=True):
@@ -132,10 +132,10 @@ class DependencyGraph:
         return waves
 
     def transitive_reduction(self) -> tuple[Dependency, ...]:
-        """The edges that matter: those not implied by a chain of others.
+        """The smallest set of edges that implies all others.
 
-        Every order of the operations that respects these edges respects all of them, and without
-        any one of them this is no longer so.
+        An order of the operations that respects these edges respects all edges. This is no longer
+        true if any one of them is left out.
         """
         before: list[int] = []  # bit i of before[j]: operation j must wait for operation i
         needed = set()
@@ -169,5 +169,5 @@ class DependencyGraph:
 
 
 def _counted(**things: Sized) -> str:
-    """How many there are of each: ``1 wave, 2 hazards``."""
+    """Numbers of things as text: ``1 wave, 2 hazards``."""
     return ", ".join(f"{len(t)} {what}{'s' * (len(t) != 1)}" for what, t in things.items())

@@ -1,4 +1,4 @@
-"""Items by the bytes that they touch: which of them may touch a byte of a given layout?"""
+"""An index of items by the bytes that they touch."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _start = itemgetter(0)
 
 
 class LayoutIndex(Generic[Item]):
-    """Items, each with a layout; finds those that may share a byte with another layout.
+    """Items, each with a layout; finds the items that may share a byte with another layout.
 
-    Items whose layout repeats with a period, as columns of a matrix do, are kept by their place
-    within the period, all others by their span: those of about one length sorted by start, so that
-    a look-up visits about as many as it returns.
+    Items whose layout repeats with a period, such as columns of a matrix, are stored by their place
+    within the period; all others are stored by their span. Items of similar length are sorted by
+    start, so that a look-up visits about as many items as it returns.
     """
 
     __slots__ = ("_classes",)
 
     def __init__(self) -> None:
-        # By period (0 for spans) and bits of the length: an interrupt finds an item in a list or
-        # not, and never a part of it.
+        # By period (0 for spans) and bit length of the length. An interrupt leaves each item
+        # completely in a list or not in it.
         self._classes: dict[tuple[int, int], list[tuple[int, int, Item]]] = {}
 
     def add(self, layout: Layout, item: Item) -> None:
@@ -34,7 +34,7 @@ class LayoutIndex(Generic[Item]):
         insort_right(self._classes.setdefault(key, []), (start, stop, item), key=_start)
 
     def discard(self, layout: Layout, item: Item) -> None:
-        """Remove this very item, if it was added with this layout."""
+        """Remove this item, compared by identity, if it was added with this layout."""
         key, start, _ = _place(layout)
         entries = self._classes.get(key, [])
         first = bisect_left(entries, start, key=_start)
@@ -44,7 +44,7 @@ class LayoutIndex(Generic[Item]):
                 return
 
     def may_meet(self, layout: Layout) -> list[Item]:
-        """Items that may share a byte with a layout, each once; those left out share none."""
+        """Items that may share a byte with a layout, each once. All others share none."""
         found: dict[int, Item] = {}
         for (period, bits), entries in self._classes.items():
             for start, stop in _stretches(layout, period):
@@ -57,7 +57,7 @@ class LayoutIndex(Generic[Item]):
 
 
 def _place(layout: Layout) -> tuple[tuple[int, int], int, int]:
-    """Class, start and stop of an item."""
+    """The class, start and stop under which an item is stored."""
     period, count = layout.dims[-1]
     if count > 1 and period > 1:
         start = layout.start % period
@@ -68,7 +68,7 @@ def _place(layout: Layout) -> tuple[tuple[int, int], int, int]:
 
 
 def _stretches(layout: Layout, period: int) -> list[tuple[int, int]]:
-    """Where in a period a layout may touch a byte."""
+    """The intervals of a period in which a layout may touch a byte."""
     if period == 0:
         return [(layout.start, layout.stop)]
     start = layout.start % period
@@ -79,7 +79,7 @@ def _stretches(layout: Layout, period: int) -> list[tuple[int, int]]:
 
 
 def _width(layout: Layout, period: int) -> int:
-    """Length of the stretch of a period outside of which the layout touches nothing."""
+    """Length of the interval of a period that contains all bytes of a layout."""
     step, count = layout.dims[-1]
     length = layout.stop - layout.start
     return length - step * (count - 1) if step == period else length

@@ -1,4 +1,4 @@
-"""One step of a program: the views that it reads and writes, and the hazards inside of it."""
+"""One step of a program: the views that it reads and writes, and the hazards inside it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ How: TypeAlias = Literal["read", "write"]
 
 @dataclass(frozen=True)
 class SelfHazard:
-    """Two accesses of one operation that touch the same bytes in an order that nobody promises.
+    """Two accesses of one operation to the same bytes whose order is not defined.
 
     Attributes
     ----------
     operation : str
         Name of the operation.
     written, other : view
-        What it writes, and what it also reads or writes: `written` itself if that overlaps itself.
+        The view that it writes, and another view that it also reads or writes. `other` is
+        `written` itself if that view overlaps itself.
     other_is : {"read", "write"}
-        What it does with `other`.
+        Whether the operation reads or writes `other`.
     """
 
     operation: str
@@ -45,7 +46,7 @@ class SelfHazard:
 class ViewUse(NamedTuple):
     """One view that an operation reads or writes: the argument, and its place in a list of views.
 
-    What is written element for element where it is read has the same place.
+    If an output is written element by element where an input is read, both have the same place.
     """
 
     view: MemoryView
@@ -56,18 +57,18 @@ class ViewUse(NamedTuple):
 class Operation:
     """One step of a program: the views that it reads and the views that it writes.
 
-    An operation reads every input before it writes, and writes every element of every output.
-    Subclasses say in `execute` what is computed.
+    An operation reads all inputs before it writes, and writes every element of every output.
+    Subclasses define the computation in `execute`.
 
     Parameters
     ----------
     name : str
-        Name to show, and the key in `DependencyGraph.as_dict`.
+        The name to show. It is also the key in `DependencyGraph.as_dict`.
 
     Attributes
     ----------
     input_views, output_views : list of TensorView
-        What it reads, and what it writes.
+        The views that it reads and writes.
 
     Examples
     --------
@@ -83,30 +84,30 @@ class Operation:
         self.output_views: list[MemoryView] = []
 
     def set_inputs(self, *views: MemoryView) -> Self:
-        """Add views that the operation reads, and return the operation, to chain calls.
+        """Add views that the operation reads; return the operation, so that calls can be chained.
 
-        Another object than a view, for example a `Tensor`, is a TypeError.
+        Raises `TypeError` for objects that are not views, for example a `Tensor`.
         """
         self.input_views.extend(check_are_views(self.name, views))
         return self
 
     def set_outputs(self, *views: MemoryView) -> Self:
-        """Add views that the operation writes, as `set_inputs` adds those that it reads."""
+        """Add views that the operation writes; return the operation, as `set_inputs` does."""
         self.output_views.extend(check_are_views(self.name, views))
         return self
 
     def execute(self) -> None:
-        """Read the inputs, compute, write the outputs: defined by a subclass."""
+        """Read the inputs, compute, write the outputs. Subclasses must define this."""
         raise NotImplementedError(
             f"{self.name}: execute must be defined by a subclass, got {type(self).__name__}"
         )
 
     def self_hazards(self) -> tuple[SelfHazard, ...]:
-        """Overlaps between the operation's own views that make the order of its steps matter.
+        """Overlaps between the operation's own views for which the order of its steps matters.
 
-        An input that is exactly the output, element for element, is safe: the operation works in
-        place. An input that overlaps an output in another way, two outputs that overlap, and an
-        output that overlaps itself are not. Each pair of views is one hazard.
+        An input that equals the output, element for element, is safe: the operation works in place.
+        Hazards are: an input that overlaps an output in another way, two outputs that overlap, and
+        an output that overlaps itself. Each pair of views is one hazard.
 
         Examples
         --------
@@ -129,15 +130,15 @@ class Operation:
 def hazards_inside(
     operation: str, reads: Iterable[ViewUse], writes: Iterable[ViewUse], is_elementwise: bool
 ) -> list[SelfHazard]:
-    """Overlaps of different arguments of an operation where one of them is written.
+    """Overlaps between different arguments of an operation, at least one of which is written.
 
-    An argument that is read and written is in both. In an elementwise operation, an input that is
-    exactly the output is safe.
+    An argument that is read and written is in both lists. In an elementwise operation, an input
+    that equals the output is safe.
     """
     found = []
     uses: list[tuple[ViewUse, How]] = [(use, "read") for use in reads]
     uses += [(use, "write") for use in writes]
-    # By address space, since in a trace the addresses of every memory start at 0.
+    # Group by address space, because in a trace the addresses of each memory start at 0.
     touched: defaultdict[Hashable, LayoutIndex[tuple[ViewUse, How]]] = defaultdict(LayoutIndex)
     for use, how in uses:
         memory = use.view.memory
@@ -162,9 +163,9 @@ def hazards_inside(
 
 
 def is_same_place(a: View, b: View) -> bool:
-    """Whether elements of equal index are the same bytes in both views, whatever the conj bits.
+    """Whether elements with equal index are the same bytes in both views; ignores the conj bits.
 
-    True also if the two belong to different storages that alias.
+    This is also true if the views belong to different storages that share memory.
     """
     return (a.space, a.address, a.sizes, a.strides, a.itemsize) == (
         b.space, b.address, b.sizes, b.strides, b.itemsize,

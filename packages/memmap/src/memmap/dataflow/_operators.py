@@ -1,4 +1,4 @@
-"""What a PyTorch operator reads and writes, from its schema and from what schemas leave out.
+"""What a PyTorch operator reads and writes: from its schema, and from tables for missing facts.
 
 The tables hold names of operators, without ``aten::``.
 """
@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 Arguments: TypeAlias = Mapping[str, object]
 
-# Operators that change or ask only sizes, strides and flags, beyond those that torch marks as
+# Operators that change or query only sizes, strides and flags, besides those that torch marks as
 # views or tags as `inplace_view`.
 _WITHOUT_DATA = frozenset({
     "_assert_tensor_metadata", "_has_compatible_shallow_copy_type", "_is_zerotensor",
@@ -26,7 +26,7 @@ _WITHOUT_DATA = frozenset({
     "set_data", "sym_is_contiguous", "sym_numel", "sym_size", "sym_storage_offset", "sym_stride",
     "prim::device", "prim::layout",
 })  # fmt: skip
-# Operators that return memory as it comes, or zeros that have no memory.
+# Operators that return uninitialised memory, or zeros that have no memory.
 _UNINITIALISED = frozenset({
     "_efficientzerotensor", "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
     "empty", "empty_like", "empty_permuted", "empty_quantized", "empty_strided", "new_empty",
@@ -37,13 +37,13 @@ _LIKE_SELF = _UNINITIALISED | {
     "full_like", "new_full", "new_ones", "new_zeros", "ones_like", "rand_like", "randint_like",
     "randn_like", "zeros_like",
 }  # fmt: skip
-# In-place operators that do not look at what they overwrite.
+# In-place operators that do not read the memory that they overwrite.
 _OVERWRITING = frozenset({
     "_foreach_copy_", "_foreach_zero_", "bernoulli_", "cauchy_", "copy_", "exponential_",
     "fill_", "geometric_", "log_normal_", "normal_", "random_", "uniform_", "zero_",
 })  # fmt: skip
 _ONE_VALUE = frozenset({"_foreach_zero_", "fill_", "zero_"})
-# Operators that write to arguments that their schema calls constant.
+# Operators that write to arguments that are constant in their schema.
 _RUNNING_STATISTICS = frozenset({"running_mean", "running_var"})
 _UNDECLARED_WRITES: Mapping[str, frozenset[str]] = {
     "_cudnn_rnn": frozenset({"dropout_state"}),
@@ -54,15 +54,15 @@ _UNDECLARED_WRITES: Mapping[str, frozenset[str]] = {
     "miopen_batch_norm": _RUNNING_STATISTICS,
     "native_batch_norm": _RUNNING_STATISTICS,
 }
-# Schemas of collectives tell neither what is written nor when it is there.
+# Schemas of collectives do not say what is written, nor when the write is complete.
 _REFUSED_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd"})
 
 
 class OperatorUse(NamedTuple):
-    """What an operator does with its arguments and results.
+    """How an operator uses its arguments and results.
 
     Views and changes of sizes and strides move no data. An elementwise operator may write an
-    element of its result where the elements of equal index were read.
+    element of its result where the elements with the same index were read.
     """
 
     arguments: dict[str, tuple[bool, bool]]  # in the order of the schema: is it read, written?
@@ -74,7 +74,7 @@ class OperatorUse(NamedTuple):
 
 
 class TensorArgument(NamedTuple):
-    """One tensor that an operator is called with, and its place if it is in a list of tensors."""
+    """One tensor argument of an operator call, with its index if it is in a list of tensors."""
 
     name: str
     item: int | None
@@ -84,7 +84,7 @@ class TensorArgument(NamedTuple):
 
 
 class OperatorMode(TorchDispatchMode):
-    """Calls `run` for every operator that passes the dispatcher, instead of the operator."""
+    """Calls `run` instead of every operator that reaches the dispatcher."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -100,12 +100,12 @@ class OperatorMode(TorchDispatchMode):
 
     @abstractmethod
     def run(self, function: OpOverload, args: Sequence[object], kwargs: Arguments) -> object:
-        """Call the operator, if at all, and return what it returns."""
+        """Run the operator or something else, and return the result."""
 
 
 @cache
 def use_of(function: OpOverload) -> OperatorUse:
-    """What an operator does with its arguments and results; collectives are refused."""
+    """How an operator uses its arguments and results; raises an error for collectives."""
     schema = function._schema
     if function.namespace in _REFUSED_NAMESPACES:
         raise NotImplementedError(
@@ -139,11 +139,11 @@ def use_of(function: OpOverload) -> OperatorUse:
 def tensor_arguments(
     function: OpOverload, args: Sequence[object], kwargs: Arguments
 ) -> Iterator[TensorArgument]:
-    """The tensors that an operator is called with, those in lists item by item."""
+    """The tensor arguments of an operator call; those in lists one by one."""
     uses = use_of(function).arguments
     given = {**dict(zip(uses, args, strict=False)), **kwargs}
     for name, (reads, writes) in uses.items():
-        # Batch norms in evaluation only read their statistics.
+        # In evaluation mode, batch norms only read their statistics.
         if name in _RUNNING_STATISTICS and given.get("training") is False:
             writes = False
         value = given.get(name)
@@ -158,12 +158,12 @@ def tensor_arguments(
 def random_source(
     arguments: Sequence[TensorArgument], args: Sequence[object], kwargs: Arguments
 ) -> torch.Generator | torch.device | None:
-    """Where a call may draw from; None where it cannot, because its tensors are meta or fake."""
+    """The generator that a call may use; None if its tensors are meta or fake and it uses none."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Generator):
             return value
     if arguments:
-        device = arguments[0].tensor.untyped_storage().device  # a fake tensor's own lies
+        device = arguments[0].tensor.untyped_storage().device  # a fake tensor's device is not real
     else:
         device = torch.device(str(kwargs.get("device") or "cpu"))
     if device.type == "cpu":
@@ -181,7 +181,7 @@ def random_source(
 
 
 def state_of(source: torch.Generator | torch.device | None) -> bytes | None:
-    """State of a generator; None of a device, whose generator torch does not show."""
+    """State of a generator; None for a device, because torch does not show its generator."""
     if not isinstance(source, torch.Generator):
         return None
     with _disable_current_modes():

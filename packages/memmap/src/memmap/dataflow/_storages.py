@@ -1,8 +1,8 @@
-"""Which memory is which while a function runs: addresses are freed and used again.
+"""Identifying memory while a function runs, although addresses are freed and used again.
 
-A storage is recognised by its object for as long as the trace lasts, also after it has died, so
-that a new storage at an old address is other memory. Two living storages at one address, as made by
-``from_numpy`` or DLPack, are the same memory.
+A storage is identified by its object until the trace ends, even after it was freed. So a new
+storage at an old address is other memory. Two storages that exist at the same time at one address,
+as made by ``from_numpy`` or DLPack, are the same memory.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ._layout_index import LayoutIndex
 
 
 class TracedMemory:
-    """Some memory during a trace; an address space of its own."""
+    """A piece of memory during a trace, with its own address space."""
 
     __slots__ = ("joined", "name", "shift")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.joined: TracedMemory | None = None  # to other memory, of which it is a part
+        self.joined: TracedMemory | None = None  # the larger memory that this is a part of
         self.shift = 0
 
     def resolve(self) -> tuple[TracedMemory, int]:
-        """The memory that this one turned out to be part of, and the shift of addresses to it."""
+        """The memory that this one is part of, and the shift of its addresses there."""
         memory, shift = self, 0
         while memory.joined is not None:
             memory, shift = memory.joined, shift + memory.shift
@@ -47,7 +47,7 @@ class TracedView:
     Attributes
     ----------
     name : str
-        Name of the memory; with the bytes from its start, if the view is not all of it.
+        Name of the memory, with the range of bytes if the view does not span all of it.
     """
 
     __slots__ = ("_place", "name")
@@ -61,7 +61,7 @@ class TracedView:
 
     @property
     def memory(self) -> View:
-        """Where the view lies, in bytes, in an address space that is the memory's own."""
+        """The view in bytes, in an address space of its own memory."""
         place = self._place
         if not isinstance(place.space, TracedMemory):
             return place
@@ -75,34 +75,34 @@ class TracedView:
 
 
 class _Storage:
-    """One storage object: where it really lies, and where in its traced memory."""
+    """One storage object, with its real addresses and its place in traced memory."""
 
     __slots__ = ("foreign", "memory", "reference", "span")
 
     def __init__(self, storage: torch.UntypedStorage, name: str) -> None:
-        # While a weak reference exists, no other storage object can get this one's identity.
+        # While a weak reference exists, no other storage object can get the same identity.
         self.reference = StorageWeakRef(storage)
-        # Memory that torch did not allocate may outlive its storage and come back in another one:
-        # it is kept for as long as the trace lasts, so that its addresses cannot be used again.
+        # Memory that torch did not allocate may outlive its storage and appear in another one. It
+        # is kept until the trace ends, so that its addresses cannot be used again.
         self.foreign = None if storage.resizable() else storage
         self.memory = TracedMemory(name)
         self.span: tuple[Hashable, int, int] | None = None
 
 
 class StorageTable:
-    """Where tensors lie while a function runs."""
+    """The places of tensors in memory while a function runs."""
 
     def __init__(self) -> None:
         self._storages: dict[int, _Storage] = {}
         self._living: dict[Hashable, LayoutIndex[_Storage]] = {}
 
     def locate(self, tensor: torch.Tensor, name: str) -> View:
-        """View of a `TracedMemory`, of this name if it is met for the first time."""
+        """The view of a tensor in a `TracedMemory`; `name` is used if the memory is new."""
         view, storage = view_of(tensor), tensor.untyped_storage()
         known = self._storages.get(storage._cdata)
         if known is None:
             known = self._storages[storage._cdata] = _Storage(storage, name)
-        # A StorageSpace would keep the storage alive; storages in such a space are never joined.
+        # A StorageSpace would keep the storage alive. Storages in such a space are never joined.
         has_addresses = view.storage_nbytes and not isinstance(view.space, StorageSpace)
         span = (view.space, *view.storage_span) if has_addresses else None
         if span != known.span:
@@ -111,7 +111,7 @@ class StorageTable:
         return view._replace(space=memory, storage_address=shift)
 
     def _move(self, storage: _Storage, span: tuple[Hashable, int, int] | None) -> None:
-        """Note where a storage lies, at first and when it was resized."""
+        """Note the addresses of a storage, for the first time or after it was resized."""
         self._discard(storage)
         storage.span = span
         if span is None:
@@ -122,7 +122,7 @@ class StorageTable:
             if other.reference.expired():
                 self._discard(other)
                 continue
-            assert other.span is not None  # two living storages share addresses
+            assert other.span is not None  # two existing storages share addresses
             memory, position = storage.memory.resolve()
             kept, other_position = other.memory.resolve()
             if memory is not kept:

@@ -1,4 +1,4 @@
-"""Tensor and TensorView: memory, and ways to look at it."""
+"""Tensor and TensorView: memory, and strided views of it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .._views._view import View
 
 
 class MemoryView(Protocol):
-    """What the analysis of dependencies needs to know of a view."""
+    """The properties of a view that the analysis of dependencies uses."""
 
     @property
     def name(self) -> str:
-        """Name to show."""
+        """The name to show."""
 
     @property
     def memory(self) -> View:
-        """Where the view lies, in bytes."""
+        """The view in bytes."""
 
 
 class Tensor:
@@ -34,12 +34,12 @@ class Tensor:
     Parameters
     ----------
     name : str
-        Name to show.
+        The name to show.
     shape : sequence of int
-        Number of elements in each dimension: integers (else a TypeError), none of them negative
-        (else a ValueError).
+        Number of elements in each dimension. Raises `TypeError` if they are not integers, and
+        `ValueError` if one is negative.
     dtype : str or numpy.dtype, optional
-        Type of one element: any NumPy dtype of numbers or truth values, else a TypeError.
+        Type of one element: any NumPy dtype of numbers or booleans. Raises `TypeError` for others.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Tensor:
 
     @property
     def data(self) -> Array:
-        """The values, C-contiguous: to be written freely, but not replaced, for the views' sake."""
+        """The values, C-contiguous. You may write to them, but not replace the array."""
         return self._data
 
     @property
@@ -80,7 +80,7 @@ class Tensor:
         return self._data.size
 
     def get_storage_size(self) -> int:
-        """Number of elements of the memory: the same as `size`."""
+        """Number of elements of the memory; the same as `size`."""
         return self.size
 
     def __repr__(self) -> str:
@@ -93,20 +93,20 @@ class TensorView:
     Parameters
     ----------
     name : str
-        Name to show.
+        The name to show.
     tensor : Tensor
         The memory.
     offset : int, optional
-        Index, in the tensor's memory, of the view's element with index 0.
+        Position, in the tensor's memory, of the element with index 0.
     shape : sequence of int, optional
-        Number of elements in each dimension. Default: the tensor's shape.
+        Number of elements in each dimension. Default: the shape of the tensor.
     stride : sequence of int, optional
-        Step of each dimension in elements, of any sign. Default: row by row, without gaps.
+        Step of each dimension in elements, of any sign. Default: row-major without gaps.
 
     Raises
     ------
     TypeError
-        If `tensor` is not a `Tensor`, or an offset, size or stride is no integer.
+        If `tensor` is not a `Tensor`, or an offset, size or stride is not an integer.
     ValueError
         If a size is negative, if `shape` and `stride` differ in length, or if an element would
         lie outside the tensor.
@@ -114,8 +114,7 @@ class TensorView:
     Attributes
     ----------
     memory : View
-        Where the view lies, in bytes, in an address space that is the tensor's own. It and the
-        parameters can be read, and not be changed.
+        The view in bytes, in an address space of its tensor. All attributes are read-only.
 
     Examples
     --------
@@ -157,13 +156,13 @@ class TensorView:
 
     def __setattr__(self, name: str, value: object) -> None:
         if hasattr(self, "memory"):
-            raise AttributeError(f"view {self.name}: a view must stay as it is, got a new {name}")
+            raise AttributeError(f"view {self.name}: a view must not change, got a new {name}")
         super().__setattr__(name, value)
 
     def get_physical_index(self, indices: Sequence[int]) -> int:
-        """Index in the tensor's memory of one element: ``offset + sum_j stride[j] * indices[j]``.
+        """Position of an element in the tensor's memory: ``offset + sum_j stride[j] * indices[j]``.
 
-        There is one index per dimension, ``0 <= indices[j] < shape[j]``; else an IndexError.
+        Pass one index per dimension. Raises `IndexError` unless ``0 <= indices[j] < shape[j]``.
         """
         at = tuple(indices)
         if len(at) != len(self.shape) or not all(
@@ -175,11 +174,11 @@ class TensorView:
         return self.offset + sum(step * i for step, i in zip(self.stride, at, strict=True))
 
     def numpy(self) -> Array:
-        """The elements as a NumPy array, a view: writing to it writes to the tensor."""
+        """The elements as a NumPy array that shares memory: writing to it writes to the tensor."""
         data, memory = self.tensor.data, self.memory
         if 0 in self.shape:
             return np.empty(self.shape, data.dtype)
-        # NumPy checks once more that every element lies in the buffer.
+        # NumPy also checks that every element lies in the buffer.
         return np.ndarray(self.shape, data.dtype, data, memory.offset, memory.strides)
 
     def _compute_default_stride(self) -> tuple[int, ...]:
@@ -193,9 +192,9 @@ class TensorView:
 
 
 def compute_view_footprint(view: TensorView) -> list[int]:
-    """Indices into the tensor's flat memory that a view covers, ascending, each once.
+    """Positions in the tensor's flat memory that a view touches, ascending, each once.
 
-    Another object than a `TensorView` is a TypeError.
+    Raises `TypeError` if the argument is not a `TensorView`.
 
     Examples
     --------
@@ -213,7 +212,7 @@ def compute_view_footprint(view: TensorView) -> list[int]:
 def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
     """Whether two views share memory, exactly and without visiting their elements.
 
-    Views of different tensors share nothing; another object than a view is a TypeError.
+    Views of different tensors share no memory. Raises `TypeError` if an argument is not a view.
 
     Examples
     --------
@@ -228,7 +227,7 @@ def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
 
 
 def check_are_views(what: str, views: tuple[MemoryView, ...]) -> tuple[MemoryView, ...]:
-    """The views, unless something in them is none, for example a `Tensor`."""
+    """The views unchanged; raises `TypeError` if one is not a view, for example a `Tensor`."""
     for view in views:
         if not hasattr(view, "memory"):
             raise TypeError(

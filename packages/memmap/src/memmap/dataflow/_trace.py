@@ -1,4 +1,4 @@
-"""The operations that a real PyTorch function runs, with the views they read and write."""
+"""Recording the operations of a real PyTorch function, with the views they read and write."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 
 def trace(fn: Callable[..., object], *args: object, replayable: bool = False) -> list[Operation]:
-    """Operations that a PyTorch function runs, with the views they read and write.
+    """Run a PyTorch function and return its operations, with the views they read and write.
 
-    The function really runs, once. Recorded is what reaches PyTorch's dispatcher below autograd,
-    so also the operators of a backward pass and of an optimizer. Making a view is no operation,
-    nor is allocating memory. A random number generator is memory that is read and written. An
-    operator on tensors that are not strided, and a collective, is a NotImplementedError.
+    The function really runs, once. The trace records the operators that reach PyTorch's dispatcher
+    below autograd, so also those of a backward pass and of an optimizer. Making a view and
+    allocating memory are not operations. A random number generator counts as memory that is read
+    and written. Raises `NotImplementedError` for operators on tensors that are not strided, and
+    for collectives.
 
     Parameters
     ----------
     fn, *args : callable and object
-        Any function on tensors, for example a module, and its arguments.
+        Any function of tensors, for example a module, and its arguments.
     replayable : bool, optional
-        Whether `Operation.execute` shall do an operation again. Keeps every tensor alive.
+        Let `Operation.execute` repeat the operations. This keeps every tensor alive.
 
     Returns
     -------
@@ -51,8 +52,8 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
 
     Notes
     -----
-    What does not pass the dispatcher of the calling thread is not seen: writes through NumPy or
-    a raw pointer, other threads, the inside of a compiled kernel. A number that leaves through
+    Calls that do not pass the dispatcher of the calling thread are not recorded: writes through
+    NumPy or a raw pointer, other threads, the inside of a compiled kernel. A number read with
     ``item()`` is a constant. The memory of NumPy arrays is kept until the trace ends.
 
     Examples
@@ -71,7 +72,7 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     """
     recorder = _Recorder(replayable)
     for name, tensor in _named_tensors(fn, args):
-        # An unusual tensor is refused when it is used, not when it is given.
+        # An unusual tensor raises when it is used, not when it is passed.
         with contextlib.suppress(TypeError):
             recorder.storages.locate(tensor, name)
     with recorder:
@@ -85,11 +86,11 @@ class TracedOperation(Operation):
     Attributes
     ----------
     name : str
-        Its place in the trace, and the operator: ``"3:copy_"``.
+        Its position in the trace, and the operator: ``"3:copy_"``.
     function : torch._ops.OpOverload
         The operator.
     location : str
-        File and line that called it, outside PyTorch; empty if there is none.
+        File and line of the call outside PyTorch; empty if there is none.
     """
 
     def __init__(
@@ -107,25 +108,25 @@ class TracedOperation(Operation):
         self._replay = replay
 
     def execute(self) -> None:
-        """Do the operation again: the same operator on the same memory as it now is.
+        """Repeat the operation: the same operator on the current contents of the same memory.
 
-        A trace without ``replayable=True``, and a result that now has another shape, is a
-        RuntimeError.
+        Raises `RuntimeError` if the trace was made without ``replayable=True``, or if a result has
+        another shape now.
         """
         if self._replay is None:
             raise RuntimeError(
                 f"{self.name}: an operation must be traced with replayable=True to be executed, "
-                "got one that keeps no tensors"
+                "got one without tensors"
             )
         self._replay()
 
     def self_hazards(self) -> tuple[SelfHazard, ...]:
-        """Overlaps between its own arguments that PyTorch promises nothing about."""
+        """Overlaps between its own arguments for which PyTorch does not define the result."""
         return self._hazards
 
 
 class _Recorder(OperatorMode):
-    """Notes every operator that passes the dispatcher."""
+    """Records every operator that reaches the dispatcher."""
 
     def __init__(self, replayable: bool) -> None:
         super().__init__()
@@ -137,13 +138,13 @@ class _Recorder(OperatorMode):
     def run(self, function: OpOverload, args: Sequence[object], kwargs: Arguments) -> object:
         leaves = pytree.tree_leaves((args, kwargs))
         if any(is_traceable_wrapper_subclass(leaf) for leaf in leaves):
-            return NotImplemented  # the subclass comes back with the tensors inside it
+            return NotImplemented  # torch calls again with the tensors inside the subclass
         use = use_of(function)
         if not use.moves_data:
             return function(*args, **kwargs)
         name = f"{len(self.operations)}:{function._schema.name.rpartition('::')[2]}"
         arguments = list(tensor_arguments(function, args, kwargs))
-        # Before the call, because it may resize what it writes.
+        # Before the call, because the call may resize its outputs.
         given = [self._used(name, argument) for argument in arguments]
         source = random_source(arguments, args, kwargs) if use.may_draw else None
         random_state = state_of(source)
@@ -155,11 +156,11 @@ class _Recorder(OperatorMode):
         old = {used.view.memory.space for used in given}
         is_new = [view.memory.space not in old for view in made]
         if results and not any(is_new) and not writes:
-            return result  # a view that is not marked as one
+            return result  # a view, although it is not marked as one
         inputs, outputs = [used.view for used in reads], [used.view for used in writes]
         if use.fills_results:
             outputs += compress(made, is_new)
-        # Dropout of nothing, for one, draws no numbers; a device cannot be asked.
+        # Dropout with p=0, for example, draws no numbers. The state of a device is not known.
         if source is not None and (random_state is None or state_of(source) != random_state):
             # The state of a generator, as one byte of memory.
             inputs.append(state := self._unique(View(source, 0, 1)))
@@ -179,11 +180,11 @@ class _Recorder(OperatorMode):
         return ViewUse(view, argument.name, argument.item)
 
     def _view(self, tensor: torch.Tensor, name: str) -> TracedView:
-        """The view of a tensor, of this name if its memory is met for the first time."""
+        """The view of a tensor; `name` is used if its memory is new."""
         try:
             return self._unique(self.storages.locate(tensor, name))
         except TypeError as error:
-            # Not a TypeError: an operator of Python would take that for "not implemented".
+            # Not a TypeError, which would mean "not implemented" in a Python operator.
             raise NotImplementedError(
                 f"trace: the tensors of {name.partition('.')[0]} must be strided: {error}"
             ) from error
@@ -195,7 +196,7 @@ class _Recorder(OperatorMode):
 def _named_tensors(
     fn: Callable[..., object], args: Iterable[object]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors that a function is given, with names that tell where they are found."""
+    """The tensors that a function gets, with names that say where they are."""
     for prefix, argument in (("", fn), *[(f"arg{i}", arg) for i, arg in enumerate(args)]):
         if isinstance(argument, torch.nn.Module):
             for name, tensor in chain(argument.named_parameters(), argument.named_buffers()):
@@ -225,8 +226,8 @@ def _replay_of(
     results: Sequence[torch.Tensor],
     is_new: Sequence[bool],
 ) -> Callable[[], None]:
-    """A call of an operator once more, with the same memory for its arguments and new results."""
-    # Detached tensors share the memory, but not later changes of sizes and strides.
+    """A function that repeats an operator, with the same memory for arguments and new results."""
+    # Detached tensors share the memory, but later changes of sizes and strides do not affect them.
     args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs))
     kept = [tensor.detach() for tensor in compress(results, is_new)]
     # Some operators return more for a backward pass.

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for views and programs, for tests of operations and of analyses.
+"""Hypothesis strategies for views and programs, to test operations and analyses.
 
 Needs hypothesis (the extra ``testing``); ``memmap`` itself never imports it.
 """
@@ -19,14 +19,14 @@ __all__ = ["MixOperation", "programs", "tensor_views"]
 
 
 class MixOperation(Operation):
-    """An operation that shows what it saw: what it writes depends on its name and all it reads.
+    """An operation that shows what it read: it writes values that depend on its name and inputs.
 
-    If two of them change places, or one reads something else, other values are written.
+    If two such operations are swapped, or one reads other values, other values are written.
 
     Attributes
     ----------
     seen : bytes
-        What the last execution read; empty before.
+        The bytes that the last execution read; empty before.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class MixOperation(Operation):
 def tensor_views(
     draw: st.DrawFn, tensor: Tensor, name: str = "view", overlap_itself: bool = True
 ) -> TensorView:
-    """Any view of a tensor: of 0 to 3 dimensions, any strides and signs, also empty ones.
+    """Any view of a tensor: with 0 to 3 dimensions, any strides and signs, also empty.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def tensor_views(
     name : str, optional
         Name of the view.
     overlap_itself : bool, optional
-        Whether two elements of the view may lie at one place.
+        Whether two elements of the view may share a place.
     """
-    # A view in which an element of the tensor is one byte.
+    # A view in which each element of the tensor counts as one byte.
     drawn = draw(views(tensor.size, itemsizes=(1,)))
     if not overlap_itself and has_internal_overlap(drawn):
         return TensorView(name, tensor, drawn.offset, (1,), (1,))
@@ -76,7 +76,7 @@ def tensor_views(
 
 @st.composite
 def programs(draw: st.DrawFn, max_operations: int = 8) -> list[MixOperation]:
-    """Programs on one or two small tensors, with views that are used again and again.
+    """Programs on one or two small tensors, with views that are used repeatedly.
 
     Each operation reads and writes up to two views; no output overlaps itself.
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for views and modules that share memory, and brute force to compare with.
+"""Hypothesis strategies for views and modules that share memory, and brute-force references.
 
 Needs hypothesis (the extra ``testing``); ``memmap`` itself never imports it.
 """

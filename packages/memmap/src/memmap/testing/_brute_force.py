@@ -1,4 +1,4 @@
-"""What tensors touch, share and hold, byte by byte: slow, and plainly right."""
+"""Brute force: the bytes that tensors touch, share and hold, listed one by one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .._views._view import View
 
 
 def touched_bytes(tensor: torch.Tensor | Array | View) -> list[int]:
-    """Address of every byte of every element, listed one by one: the definition of a view.
+    """Address of every byte of every element, listed one by one.
 
-    A byte that two elements share is listed twice.
+    This is the definition of a view. A byte that two elements share is listed twice.
 
     Parameters
     ----------
@@ -46,16 +46,16 @@ def touched_bytes(tensor: torch.Tensor | Array | View) -> list[int]:
 
 
 def sharing_of(tensors: Iterable[torch.Tensor], scale: int = 1) -> list[list[int]]:
-    """Which bytes of some tensors are the same: equal for tensors that share in the same way.
+    """Byte numbers that are equal for two lists of tensors that share memory in the same way.
 
-    For each tensor the bytes of its elements, numbered in the order in which they are met.
+    For each tensor, lists the bytes of its elements, numbered in the order in which they are met.
 
     Parameters
     ----------
     tensors : iterable of torch.Tensor
         Small ones, with addresses or on the meta device.
     scale : int, optional
-        How many bytes to count for each, to compare with tensors cast to a wider type.
+        Count each byte this many times, to compare with tensors cast to a wider type.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def content_of(tensor: torch.Tensor) -> bytes:
 
 
 def allocated_nbytes(tensors: Iterable[torch.Tensor]) -> int:
-    """Bytes of all storages that some strided tensors lie in, each storage counted once.
+    """Bytes of all storages of some strided tensors, each storage counted once.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Random modules whose tensors share memory, and what is in them."""
+"""Random modules whose tensors share memory, and lists of their tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._views import DTYPES, STORAGE_NBYTES, drawn_view
 
 
 class Holder(torch.nn.Module):
-    """A module with nothing but what it is given; plain tensors become buffers.
+    """A module with the given attributes; plain tensors become buffers.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Holder(torch.nn.Module):
             else:
                 setattr(self, name, value)
 
-    # For type checkers, to which the attributes of a module are tensors or modules.
+    # For type checkers, which otherwise only expect tensors and modules as attributes.
     def __getattr__(self, name: str) -> Any:
         return super().__getattr__(name)
 
@@ -50,9 +50,9 @@ def modules(
 ) -> torch.nn.Module:
     """Modules whose tensors share storages in random ways.
 
-    There are tied parameters, shared submodules, cycles of modules, None entries, buffers that
-    are not persistent, gradients, and views that overlap one another or themselves. All tensors
-    are leaves, on the CPU; `tensors_of` lists them.
+    The modules have tied parameters, shared submodules, cycles of modules, None entries, buffers
+    that are not persistent, gradients, and views that overlap one another or themselves. All
+    tensors are leaves on the CPU; `tensors_of` lists them.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def modules(
     for number, node in enumerate(nodes[1:], 1):
         nodes[draw(st.integers(0, number - 1))].add_module(f"child{number}", node)
     if draw(st.booleans()):
-        # An edge more: a shared submodule, or a cycle.
+        # One more edge: a shared submodule, or a cycle.
         ends = st.integers(0, len(nodes) - 1)
         nodes[draw(ends)].add_module("again", nodes[draw(ends)])
     if draw(st.booleans()):
@@ -90,7 +90,7 @@ def modules(
 
 
 def _filled(random: np.random.Generator) -> torch.UntypedStorage:
-    """Random bytes, each of which is also a valid truth value."""
+    """Random bytes, each of which is also a valid boolean."""
     content = random.integers(0, 2, STORAGE_NBYTES, dtype=np.uint8)
     return torch.from_numpy(content).clone().untyped_storage()
 
@@ -122,9 +122,9 @@ def _install(
 
 
 def tensors_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Path and tensor, for every place in a module where a tensor or its gradient stands.
+    """Path and tensor for every place in a module that holds a tensor or its gradient.
 
-    It may stand in parameters, buffers, attributes, lists, tuples and mappings.
+    Such places are parameters, buffers, attributes, lists, tuples and mappings.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def tensors_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 
 def state_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Of what `tensors_of` lists, what a move takes along: parameters, buffers, their gradients.
+    """The entries of `tensors_of` that a move changes: parameters, buffers, their gradients.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Random views of a storage, without tensors and as tensors."""
+"""Random views of a storage, as `View` and as tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DTYPES: tuple[torch.dtype, ...] = (
     torch.uint8, torch.bool, torch.float8_e5m2, torch.int16, torch.bfloat16, torch.float32,
     torch.int64, torch.complex64, torch.complex128,
 )  # fmt: skip
-"""Types of every itemsize: 1, 2, 4, 8 and 16 bytes."""
+"""Types of every element size: 1, 2, 4, 8 and 16 bytes."""
 
 MAX_SIDE = 4
 MAX_DIMS = 3
@@ -24,11 +24,11 @@ STORAGE_NBYTES = 160
 def _sizes_and_strides(
     draw: st.DrawFn, room: int, max_dims: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Sizes, strides that are not negative, and what they leave of the room."""
+    """Sizes, strides that are not negative, and the bytes that are left of the room."""
     sizes, strides = [], []
     for _ in range(draw(st.integers(0, max_dims))):
         size = draw(st.integers(0, MAX_SIDE) if draw(st.booleans()) else st.integers(2, MAX_SIDE))
-        # A dimension that is never stepped along may say what it likes.
+        # A dimension of size 0 or 1 may have any stride.
         most = room // (size - 1) if size > 1 else STORAGE_NBYTES
         stride = draw(st.integers(0, most))
         sizes.append(size)
@@ -50,13 +50,13 @@ def views(
     Parameters
     ----------
     nbytes : int, optional
-        Bytes of the storage; at least as many as the largest element has.
+        Bytes of the storage; at least as many as the largest element.
     address : int, optional
-        Where the storage starts, in the space ``"RAM"``.
+        Address at which the storage starts, in the space ``"RAM"``.
     max_dims : int, optional
         Largest number of dimensions.
     itemsizes : sequence of int, optional
-        Bytes that an element may have.
+        Element sizes in bytes to choose from.
 
     Examples
     --------
@@ -93,13 +93,13 @@ def tensor_views(
     Parameters
     ----------
     storage : torch.UntypedStorage
-        The memory, on any device; as many bytes as the largest element, at least.
+        The memory, on any device, with at least as many bytes as the largest element.
     dtypes : sequence of torch.dtype, optional
         Types to choose from.
     max_dims : int, optional
         Largest number of dimensions.
     bits : bool, optional
-        Whether some are lazily conjugated or negated.
+        Whether some tensors are lazily conjugated or negated.
     """
     return drawn_view(draw, storage, dtypes, max_dims, bits)
 
@@ -111,7 +111,7 @@ def drawn_view(
     max_dims: int = MAX_DIMS,
     bits: bool = True,
 ) -> torch.Tensor:
-    """What `tensor_views` draws, without the weak references that Hypothesis would keep to it."""
+    """A view as in `tensor_views`, without the weak references that Hypothesis would keep to it."""
     dtype = draw(st.sampled_from(dtypes))
     room = storage.nbytes() // dtype.itemsize - 1
     sizes, strides, room = draw(_sizes_and_strides(room, max_dims))
