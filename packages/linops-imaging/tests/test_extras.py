@@ -12,7 +12,7 @@ def test_an_installed_library_is_returned() -> None:
 def test_one_that_is_not_installed_is_named_with_what_installs_it() -> None:
     with pytest.raises(
         ImportError,
-        match=r"read_a: not_there must be installed, as by pip install 'linops-imaging\[extra\]'",
+        match=r"read_a: not_there must be installed: pip install 'linops-imaging\[extra\]'",
     ):
         needed("not_there.physics", "read_a", "extra")
 

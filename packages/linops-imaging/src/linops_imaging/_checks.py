@@ -1,4 +1,4 @@
-"""Arguments that several functions take, and what is said of those that cannot be used."""
+"""Checks of arguments that several functions take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def check_number(owner: str, name: str, value: SupportsIndex, least: int) -> int:
-    """Return ``value`` as an int; refuse what is not an integer of at least ``least``."""
+    """Return ``value`` as an int; raise an error unless it is an integer >= ``least``."""
     try:
         number = index(value)
     except TypeError:
@@ -26,7 +26,7 @@ def check_number(owner: str, name: str, value: SupportsIndex, least: int) -> int
 def check_real(
     owner: str, name: str, value: SupportsFloat, least: float, *, more: bool = False
 ) -> float:
-    """Return ``value``; refuse what is no finite number of at least, or more than, ``least``."""
+    """Return ``value``; raise an error unless it is finite and >= ``least`` (``more``: > it)."""
     try:
         is_finite = math.isfinite(value)
     except (TypeError, RuntimeError):
@@ -38,13 +38,13 @@ def check_real(
 
 
 def counts(owner: str, **numbers: SupportsIndex) -> None:
-    """Refuse what is not a positive integer."""
+    """Raise an error unless all numbers are positive integers."""
     for name, value in numbers.items():
         check_number(owner, name, value, 1)
 
 
 def check_dtype(owner: str, dtype: torch.dtype, *, real: bool, complex_: bool) -> None:
-    """Refuse what is not a dtype of real numbers, or of complex ones, as far as these count."""
+    """Raise an error unless ``dtype`` is one of the allowed kinds, real or complex."""
     allowed = " or ".join(["real"] * real + ["complex"] * complex_)
     if not isinstance(dtype, torch.dtype) or not (
         (real and dtype.is_floating_point) or (complex_ and dtype.is_complex)
@@ -55,9 +55,9 @@ def check_dtype(owner: str, dtype: torch.dtype, *, real: bool, complex_: bool) -
 def sizes_of_grid(
     owner: str, grid_size: int | Sequence[int], *ndims: int, name: str = "grid_size"
 ) -> tuple[int, ...]:
-    """Return the sizes of a grid of one of ``ndims`` dimensions; one number counts for all axes.
+    """Return the sizes of a grid that has one of ``ndims`` as its number of dimensions.
 
-    One number is possible where there is one number of dimensions.
+    If ``ndims`` is one number, ``grid_size`` may be one number for all axes.
     """
     try:
         if len(ndims) == 1 and not isinstance(grid_size, Iterable):

@@ -1,4 +1,4 @@
-"""Whether the values of tensors may be looked at."""
+"""Whether the values of tensors may be read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _KINDS = (Tensor, torch.nn.Parameter)
 
 
 def is_plain(*tensors: Tensor) -> bool:
-    """Return whether they have values, and nobody but autograd follows what is done with them."""
+    """Return whether they have values, and no transform but autograd records their use."""
     return writing_is_safe() and all(
         type(tensor) in _KINDS
         and not tensor.is_meta
-        and torch._C._has_storage(tensor)  # which a batch of gradients has not
+        and torch._C._has_storage(tensor)  # a batch of gradients has none
         and unpack_dual(tensor).tangent is None
         for tensor in tensors
     )

@@ -20,11 +20,11 @@ from ._filter_bank import analysis, synthesis
 class Wavelet(SliceableLinop):
     r"""The orthonormal wavelet transform of a periodic grid.
 
-    At each level the grid is filtered and halved along each axis into approximations and details,
-    and the next level transforms the approximations. The coefficients are packed into an array of
-    the size of the grid: approximations first along each axis, as PyWavelets' ``coeffs_to_array``
-    packs what ``wavedecn(..., mode="periodization")`` returns. The adjoint is the inverse, and the
-    normal operator is the identity.
+    Each level filters and halves the grid along each axis into approximations and details. The next
+    level transforms the approximations. The coefficients are packed into an array of the size of
+    the grid, approximations first along each axis. This is the layout of PyWavelets'
+    ``coeffs_to_array`` for ``wavedecn(..., mode="periodization")``. The adjoint is the inverse, and
+    the normal operator is the identity.
 
     Parameters
     ----------
@@ -32,30 +32,30 @@ class Wavelet(SliceableLinop):
         "haar", "db1" to "db38" (Daubechies), "sym2" to "sym20" (least asymmetric) or "coif1" to
         "coif17" (coiflets).
     dims : sequence of dimensions
-        Of the grid, the last ones of the input. They cannot be sliced.
+        Dimensions of the grid, the last ones of the input. They cannot be sliced.
     sizes : sequence of int
-        Of the grid, each divisible by 2 to the power of ``n_levels``.
+        Sizes of the grid, each divisible by ``2**n_levels``.
     n_levels : int, optional
         At least 0. By default the largest number for which the sizes are divisible and the last
-        level filters at least 2 (L - 1) points along each axis, with a filter of L taps (2 n for
-        "dbn" and "symn", 6 n for "coifn"): that of PyWavelets' ``dwt_max_level``.
+        level filters at least 2 (L - 1) points along each axis, as PyWavelets' ``dwt_max_level``
+        chooses it. L is the length of the filter: 2 n for "dbn" and "symn", 6 n for "coifn".
     out_dims : sequence of dimensions, optional
-        Of the coefficients; by default ``dims`` with the next index (Nx -> Nx1).
+        Dimensions of the coefficients; by default ``dims`` with the next index (Nx -> Nx1).
     batch_shape : sequence of dimensions, optional
-        Dimensions before the grid, which can be sliced; any by default.
+        Dimensions before the grid; they can be sliced. Any dimensions by default.
 
     Raises
     ------
     TypeError
-        If n_levels is no integer.
+        If n_levels is not an integer.
     ValueError
         If there is no such wavelet, or the sizes do not fit the dimensions and the levels.
 
     Notes
     -----
     Real and complex input of any floating dtype is transformed in that dtype, integers in the
-    default dtype. ``dmey`` of
-    PyWavelets is left out: its filter of 62 taps is orthonormal to 2e-3 only.
+    default dtype. ``dmey`` of PyWavelets is left out, because its filter of 62 taps is orthonormal
+    to 2e-3 only.
 
     References
     ----------
@@ -117,7 +117,7 @@ class Wavelet(SliceableLinop):
 
     @staticmethod
     def adj_fn(linop: Wavelet, x: Tensor, /) -> Tensor:
-        """Return the grid of which these are the coefficients."""
+        """Return the grid that has these coefficients."""
         return linear_function(linop._synthesized, linop._analyzed, _floating(x))
 
     def _analyzed(self, x: Tensor) -> Tensor:
@@ -174,7 +174,7 @@ class Wavelet(SliceableLinop):
 
 @cache
 def lowpass_filters() -> Mapping[str, Sequence[float]]:
-    """Return the filter of each wavelet, with which it is put together again."""
+    """Return the synthesis lowpass filter of each wavelet."""
     text = files(__package__).joinpath("wavelet_filters.json").read_text("utf-8")
     filters: dict[str, Sequence[float]] = json.loads(text)
     return {"haar": filters["db1"], **filters}
@@ -205,5 +205,5 @@ def _floating(x: Tensor) -> Tensor:
 
 
 def _real(x: Tensor) -> Tensor:
-    """Return x, or real and imaginary parts along an axis behind those of a complex x."""
+    """Return x; of a complex x, the real and imaginary parts along a new last axis."""
     return torch.view_as_real(x.resolve_conj()) if x.is_complex() else x

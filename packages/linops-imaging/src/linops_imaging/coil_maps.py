@@ -1,4 +1,4 @@
-"""Sensitivities of receiver coils from data, and data of fewer coils or of coils with white noise.
+"""Coil sensitivities estimated from data, coil compression, and noise prewhitening.
 
 All functions take tensors whose axes have names: ``dims`` names every axis of the tensor, in order,
 and ``coil_dim`` and ``grid_dims`` say which of them are the coils and the grid.

@@ -1,9 +1,9 @@
 """Operators of other libraries: DeepInverse.
 
-DeepInverse has images and measurements as tensors with a batch first, (B, C, H, W), real or
-complex. Some of its operators, as those of MRI, take complex numbers as real ones with two
-channels, the real and the imaginary part: ``complex_channels=True`` is for these, and for networks
-that are real.
+Images and measurements of DeepInverse are real or complex tensors whose first axis is a batch,
+(B, C, H, W). Some of its operators, such as those of MRI, represent a complex image by two real
+channels, the real and the imaginary part. Use ``complex_channels=True`` for these operators and
+for real networks.
 """
 
 from __future__ import annotations
@@ -36,33 +36,32 @@ def to_deepinv(
     Parameters
     ----------
     A : NamedLinop
-        It gets the tensors of DeepInverse as they are where its input has a ``...`` (which then
-        stands for B, or for B and C), and one after the other along B where it has none.
+        If its input has a ``...``, A gets the whole batch, and ``...`` stands for B, or for B and
+        C. Otherwise A gets the elements of the batch one by one.
     complex_channels : bool
-        Whether images and measurements are real, (B, 2, ...): A gets and returns complex tensors
-        without that axis. Where it is False they have the dtypes that A takes and returns: a
-        complex A has complex images. For an image that is real, compose A with an operator that
-        takes the real part in its adjoint.
+        If True, images and measurements are real, (B, 2, ...), and A gets and returns complex
+        tensors without that axis. If False, they have the dtypes that A takes and returns: a
+        complex A has complex images. For real images, compose A with an operator whose adjoint
+        takes the real part.
     **options
         For ``LinearPhysics``: ``noise_model``, ``max_iter``, ``tol``, ``solver``, ...
 
     Returns
     -------
     deepinv.physics.LinearPhysics
-        A is a part of it: ``physics.to(device)`` moves A itself, and its weights are among
-        ``physics.parameters()``. Keywords of calls, which DeepInverse hands to the noise model as
-        well, do not change A.
+        A is a submodule: ``physics.to(device)`` moves A itself, and ``physics.parameters()``
+        contains the weights of A. Keywords of calls go to the noise model and do not change A.
 
     Raises
     ------
     ImportError
         If DeepInverse is not installed (the extra ``deepinv``).
     TypeError
-        If A is no NamedLinop.
+        If A is not a NamedLinop.
     ValueError
-        When called, if with ``complex_channels`` a tensor is not real with two channels; if
-        without, a normal operator, which solvers use, gets complex tensors and A is linear over the
-        reals only: the inner products of these solvers are complex.
+        When called: with ``complex_channels``, if a tensor is not real with two channels; without
+        it, if a normal operator gets complex tensors and A is linear over the reals only, because
+        the solvers of DeepInverse use complex inner products.
     """
     if not isinstance(A, NamedLinop):
         raise TypeError(f"to_deepinv: the operator must be a NamedLinop, got {type(A)}")
@@ -125,30 +124,31 @@ def from_deepinv(
     Parameters
     ----------
     physics : deepinv.physics.LinearPhysics
-        Linear over complex numbers where it is given any. It becomes a part of the operator, and
-        its parameters are those of the operator.
+        Must be linear over the complex numbers if it is applied to complex tensors. It becomes a
+        submodule of the operator.
     ishape, oshape : sequences of dimensions
         Names for the dimensions of images and measurements without their batch, as in
         ``("C", "Nx", "Ny")``. A ``...`` at the front of both stands for any batch.
     complex_channels : bool
-        Whether the physics has real tensors (B, 2, ...) that stand for complex ones: the operator
-        then has complex tensors, and there is no name for the channel.
+        Set it if the physics represents complex tensors by real ones, (B, 2, ...). The operator
+        then takes complex tensors, and the channel has no name.
     name : str, optional
 
     Returns
     -------
     NamedLinop
-        With gradients if the physics has them. None of its named dimensions can be cut.
+        It has gradients if the physics has them. Its named dimensions cannot be sliced.
 
     Raises
     ------
     ImportError
         If DeepInverse is not installed (the extra ``deepinv``).
     TypeError
-        If it is no LinearPhysics; when called, if it returns no tensor (as stacked physics do).
+        If ``physics`` is not a LinearPhysics; when called, if it does not return a tensor (as
+        stacked physics do).
     ValueError
-        If ``...`` is not at the front of both shapes or of none; when called, if what the physics
-        returns has not two real channels with ``complex_channels``.
+        If ``...`` is at the front of one shape only. When called, if ``complex_channels`` is set
+        and the physics does not return two real channels.
     """
     kind = needed("deepinv.physics", "from_deepinv", "deepinv").LinearPhysics
     if not isinstance(physics, kind):

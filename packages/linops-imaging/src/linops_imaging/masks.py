@@ -1,8 +1,8 @@
 """Which points of a Cartesian k-space grid are measured.
 
-Masks are bool tensors of the shape of the grid, with the centre of k-space at index N // 2 along
-each axis, as a centred :class:`linops_core.FFT` has it; ``Sampling.from_mask`` takes them. The
-same ``seed`` gives the same mask on every machine.
+Masks are bool tensors of the shape of the grid. The centre of k-space is at index N // 2 along each
+axis, as in a centred :class:`linops_core.FFT`. Pass a mask to ``Sampling.from_mask``. The same
+``seed`` gives the same mask on every machine.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ def calibration_region(grid_size: Sequence[int], region_size: int | Sequence[int
     Returns
     -------
     Tensor
-        bool, of shape ``grid_size``. Along an axis of N points, n of them begin at N // 2 - n // 2.
+        bool, of shape ``grid_size``. Along an axis of N points, a block of n points begins at
+        index N // 2 - n // 2.
 
     Raises
     ------
     TypeError, ValueError
-        If a size is not as said.
+        If a size has a wrong type or is out of range.
 
     Examples
     --------
@@ -63,8 +64,8 @@ def variable_density(
 ) -> Tensor:
     r"""Return a random mask whose density falls off as :math:`(1 - r)^p`.
 
-    r is the distance to the centre, 1 at the farthest corner. Points are drawn without replacement
-    with weights in proportion to the density, those of the calibration region first.
+    r is the distance to the centre, 1 at the farthest corner. Points are drawn without replacement,
+    with probabilities in proportion to the density. The calibration region is always sampled.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def variable_density(
     calibration : int or sequence of int
         Size of the fully sampled centre, as in :func:`calibration_region`.
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
 
     Returns
     -------
@@ -88,8 +89,8 @@ def variable_density(
     Raises
     ------
     TypeError, ValueError
-        If a number is not as said, or the calibration region alone has more samples than there are
-        to be.
+        If a number has a wrong type or is out of range, or the calibration region alone has more
+        samples than asked for.
 
     References
     ----------
@@ -120,12 +121,12 @@ def poisson_disc(
     calibration: int | Sequence[int] = 0,
     seed: int = 0,
 ) -> Tensor:
-    r"""Return a random mask whose samples keep their distance, larger ones farther out.
+    r"""Return a random mask with a smallest distance between samples that grows outwards.
 
     Any two samples p, q outside of the calibration region are farther apart than the smaller of
-    :math:`s (1 + c r_p)^a` and :math:`s (1 + c r_q)^a`, with the distance r to the centre as in
-    :func:`variable_density`, c = 4 and a = ``power``. The scale s is, to 1 percent, the
-    largest one at which so many samples find room when points are tried in random order.
+    :math:`s (1 + c r_p)^a` and :math:`s (1 + c r_q)^a`. Here r is the distance to the centre as in
+    :func:`variable_density`, c = 4 and a = ``power``. Points are tried in random order. The scale s
+    is, to 1 percent, the largest one at which all samples find a place.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def poisson_disc(
     calibration : int or sequence of int
         Size of the fully sampled centre, as in :func:`calibration_region`.
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
 
     Returns
     -------
@@ -149,8 +150,8 @@ def poisson_disc(
     Raises
     ------
     TypeError, ValueError
-        If a number is not as said, or the calibration region alone has more samples than there are
-        to be.
+        If a number has a wrong type or is out of range, or the calibration region alone has more
+        samples than asked for.
 
     References
     ----------
@@ -191,7 +192,7 @@ def _begun(
     calibration: int | Sequence[int],
     ndims: Sequence[int] = _NDIMS,
 ) -> tuple[Tensor, int]:
-    """Return the mask of the calibration region, and how many samples there are to be in all."""
+    """Return the mask of the calibration region, and the number of samples to have in all."""
     sizes = sizes_of_grid(owner, grid_size, *ndims)
     acceleration = check_real(owner, "acceleration", acceleration, 1)
     mask = calibration_region(sizes, _region(owner, calibration, sizes))
@@ -226,7 +227,7 @@ def _generator(seed: int) -> torch.Generator:
 
 
 def _distance(sizes: Sequence[int]) -> Tensor:
-    """Return the distance of each grid point to the centre, an axis having length 2."""
+    """Return the distance of each grid point to the centre, where each axis has length 2."""
     total = torch.zeros(*sizes, dtype=torch.float64)
     for axis, size in enumerate(sizes):
         along = (torch.arange(size, dtype=torch.float64) - size // 2) / max(size / 2, 1)
@@ -235,9 +236,9 @@ def _distance(sizes: Sequence[int]) -> Tensor:
 
 
 def _thrown(begun: Tensor, radius: Tensor, order: Sequence[int], most: int) -> Tensor:
-    """Return the mask to which points that no sample is too close to are added, in ``order``.
+    """Return the mask with points added in ``order``, unless a sample is too close to the point.
 
-    A sample blocks all points within its own radius. There are ``most`` samples at the most.
+    A sample blocks all points within its own radius. The result has at most ``most`` samples.
     """
     mask, free = begun.numpy().copy(), ~begun.numpy()
     sizes, flat_free, radii = mask.shape, free.reshape(-1), radius.flatten().tolist()

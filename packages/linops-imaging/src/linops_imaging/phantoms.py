@@ -1,7 +1,7 @@
-r"""Images of which the Fourier transform is known in closed form.
+r"""Phantoms whose Fourier transform is known in closed form.
 
-An image that is simulated with the operator that then reconstructs it flatters the reconstruction
-(the "inverse crime"). The k-space here is that of ellipses, not of pixels.
+Data that are simulated with the same operator that reconstructs them make a reconstruction look
+better than it is (the "inverse crime"). The k-space here is that of ellipses, not of pixels.
 
 Positions u are in units of the field of view, with the centre of pixel r of N at (r - N // 2) / N.
 k-space locations l are in grid points, as in :mod:`linops_imaging.trajectories`.
@@ -29,7 +29,7 @@ class _Ellipse(NamedTuple):
     half_axes: tuple[float, float, float]
     centre: tuple[float, float, float]
     angle: float
-    """In the plane of the first two axes, from the first to the second."""
+    """Rotation in the plane of the first two axes, from the first to the second."""
 
 
 # The head of Shepp and Logan with the contrast of Toft (1996), table B.3, and the extension of its
@@ -102,8 +102,8 @@ def shepp_logan_kspace(
 
     .. math:: y_j = \sqrt{\textstyle\prod N} \int x(u) \, s(u) \, e^{-2 \pi i \, l_j \cdot u} \, du,
 
-    with coil sensitivities s, or without. With this scale it approximates what an orthonormal,
-    centred :class:`linops_core.FFT` makes of the pixels of :func:`shepp_logan`.
+    with coil sensitivities s, or s = 1 without maps. It approximates an orthonormal, centred
+    :class:`linops_core.FFT` of the pixels of :func:`shepp_logan`.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def shepp_logan_kspace(
     Returns
     -------
     Tensor
-        Complex, (...), or (C, ...) with maps, in the precision of the locations.
+        Complex, (...), or (C, ...) with maps. The precision is that of the locations.
 
     Raises
     ------
@@ -173,10 +173,9 @@ def shepp_logan_sinogram(
 ) -> Tensor:
     r"""Return line integrals of the head of Shepp and Logan, in closed form.
 
-    They are those that :class:`linops_imaging.ParallelBeam` approximates from the pixels of
-    :func:`shepp_logan`, with the same arguments and the same rays; lengths are in pixels. That of
-    an ellipse whose intensity is 1, of the image of the unit disc under a matrix B, along a ray
-    with unit normal n in a distance d to its centre, is
+    :class:`linops_imaging.ParallelBeam` with the same arguments approximates them from the pixels
+    of :func:`shepp_logan`. Lengths are in pixels. An ellipse of intensity 1 is the unit disc under
+    a matrix B. Along a ray with unit normal n at the distance d to its centre, its line integral is
 
     .. math:: p = 2 \, |\det B| \, \sqrt{|B^T n|^2 - d^2} \, / \, |B^T n|^2 .
 
@@ -187,9 +186,9 @@ def shepp_logan_sinogram(
     n_detectors : int
         D, at least 1.
     grid_size : (int, int)
-        Of the image that the head fills.
+        Size of the image that the head fills.
     detector_spacing : float
-        Distance of neighbouring rays, positive.
+        Distance between neighbouring rays, positive.
 
     Returns
     -------
@@ -199,9 +198,9 @@ def shepp_logan_sinogram(
     Raises
     ------
     TypeError
-        If the angles are not real numbers, or a number is no integer.
+        If the angles are not real numbers, or a number is not an integer.
     ValueError
-        If a number or the number of dimensions is not as said.
+        If a number is out of range, or there is a wrong number of dimensions.
 
     References
     ----------
@@ -217,7 +216,7 @@ def shepp_logan_sinogram(
     >>> bool((analytic - pixels).norm() < 0.03 * analytic.norm())
     True
     """
-    # What ParallelBeam refuses is refused by it.
+    # ParallelBeam checks the arguments.
     rays = ParallelBeam(angles, n_detectors, grid_size, detector_spacing)
     half = [size / 2 for size in rays.grid_size]
     # The middle of the phantom is index N // 2, that of the rays (N - 1) / 2.
@@ -244,8 +243,8 @@ class CoilSeries:
 
     .. math:: s_c(u) = \sum_p a_{cp} \, e^{i \pi \, p \cdot u},
 
-    with P integers p about 0 along each axis: a period is two fields of view. So they are known at
-    every position, and so is the k-space of an ellipse that is multiplied by them.
+    with P integers p around 0 along each axis; a period is two fields of view. They are known at
+    every position, so the k-space of an ellipse multiplied by them is known in closed form.
 
     Parameters
     ----------
@@ -255,7 +254,7 @@ class CoilSeries:
     Raises
     ------
     TypeError
-        If the coefficients are no tensor.
+        If the coefficients are not a tensor.
     ValueError
         If they do not have that shape.
 
@@ -281,10 +280,11 @@ class CoilSeries:
 
     @classmethod
     def around(cls, n_coils: int, ndim: int = 2, n_terms: int = 5) -> CoilSeries:
-        """Return coils that stand around the field of view, each with a phase of its own.
+        """Return coils around the field of view, each with a different phase.
 
-        They are fitted to a sensitivity that falls with the distance from the coil, in a circle
-        about the middle of the first two axes; with ``ndim`` 3 in rings of at most eight.
+        The coils are on a circle around the middle of the first two axes; with ``ndim=3`` on rings
+        of at most eight coils. The series is fitted to a sensitivity that falls off with the
+        distance from the coil.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ class CoilSeries:
         Raises
         ------
         TypeError, ValueError
-            If a number is not as said.
+            If a number has a wrong type or is out of range.
         """
         check_number("CoilSeries.around", "n_coils", n_coils, 1)
         check_number("CoilSeries.around", "n_terms", n_terms, 1)
@@ -328,7 +328,7 @@ class CoilSeries:
 
     @property
     def frequencies(self) -> Tensor:
-        """Of each term, in grid points of k-space: halves of integers, (product of P, ndim)."""
+        """Frequencies of the terms in grid points of k-space, (product of P, ndim)."""
         axes = [
             (torch.arange(size, dtype=torch.float64) - size // 2) / 2
             for size in self.coefficients.shape[1:]

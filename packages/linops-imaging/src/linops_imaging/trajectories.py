@@ -1,8 +1,8 @@
 """Where MRI measures in k-space: radial and spiral trajectories.
 
-Locations are real, of shape (..., D), and counted in grid points of k-space: for a grid of N points
-they lie in [-N/2, N/2], the centre of k-space is 0, and neighbours one apart are at the Nyquist
-distance. Coordinate d belongs to grid axis d. Angles are in radians.
+Locations are real, of shape (..., D), in units of grid points of k-space. For a grid of N points
+they are in [-N/2, N/2], and the centre of k-space is 0. Locations at a distance of 1 sample at the
+Nyquist rate. Coordinate d belongs to grid axis d. Angles are in radians.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ __all__ = ["golden_angles", "radial_2d", "radial_3d", "spiral_2d"]
 
 
 def golden_angles(n_angles: int, index: int = 1, dtype: torch.dtype = torch.float32) -> Tensor:
-    r"""Return the angles :math:`k \pi / (\tau + i - 1)`, k = 0, 1, ..., of a sequence of spokes.
+    r"""Return golden angles of a sequence of spokes, :math:`k \pi / (\tau + i - 1)`, k = 0, 1, ...
 
     :math:`\tau = (1 + \sqrt 5) / 2` is the golden ratio. Any number of spokes in sequence covers
-    the half circle nearly evenly. Index 1 is the golden angle, 111.25 degrees; larger indices give
-    the tiny golden angles, 23.63 degrees for 7, whose smaller steps cause smaller eddy currents.
+    the half circle nearly evenly. Index i = 1 is the golden angle, 111.25 degrees. Larger
+    indices give tiny golden angles, such as 23.63 degrees for i = 7: smaller steps cause smaller
+    eddy currents.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def golden_angles(n_angles: int, index: int = 1, dtype: torch.dtype = torch.floa
     Raises
     ------
     TypeError, ValueError
-        If a number or the dtype is not as said.
+        If a number or the dtype is not allowed.
 
     References
     ----------
@@ -75,12 +76,12 @@ def radial_2d(
 
     .. math:: l_{sk} = N \left(\frac{k}{n} - \frac12\right) (\cos \phi_s, \sin \phi_s),
 
-    for n readout points, of which number n // 2 of an even n is the centre.
+    for n readout points. If n is even, point n // 2 is the centre.
 
     Parameters
     ----------
     n_spokes, n_readout : int
-        At least 1. To sample the circle at the Nyquist distance takes pi / 2 N spokes.
+        At least 1. Use pi / 2 N spokes to sample the edge of k-space at the Nyquist rate.
     grid_size : int or (int, int)
         N, one number for both axes or one for each.
     angles : Tensor, optional
@@ -96,7 +97,7 @@ def radial_2d(
     Raises
     ------
     TypeError, ValueError
-        If a number or the dtype is not as said, or the angles are not one real number for each
+        If a number or the dtype is not allowed, or the angles are not one real number for each
         spoke.
 
     Examples
@@ -131,13 +132,13 @@ def radial_3d(
 
     Spoke s has the direction with polar angle :math:`\arccos (s g_1 \bmod 1)` and azimuth
     :math:`2 \pi (s g_2 \bmod 1)`, with :math:`g_1 = g_2^2`, where :math:`g_2 = 0.6823` is the real
-    root of :math:`g^3 + g = 1`: any number of spokes in sequence covers the half sphere nearly
+    root of :math:`g^3 + g = 1`. Any number of spokes in sequence covers the half sphere nearly
     evenly.
 
     Parameters
     ----------
     n_spokes, n_readout : int
-        At least 1. To sample the sphere at the Nyquist distance takes pi / 2 N^2 spokes.
+        At least 1. Use pi / 2 N^2 spokes to sample the edge of k-space at the Nyquist rate.
     grid_size : int or (int, int, int)
         One number for all axes or one for each.
     dtype : torch.dtype
@@ -151,7 +152,7 @@ def radial_3d(
     Raises
     ------
     TypeError, ValueError
-        If a number or the dtype is not as said.
+        If a number or the dtype is not allowed.
 
     References
     ----------
@@ -187,7 +188,7 @@ def spiral_2d(
     .. math:: l_{sk} = \frac N2 t^a (\cos \phi, \sin \phi), \quad
         \phi = 2 \pi (T t + s / S), \quad t = \frac{k}{n - 1},
 
-    with T turns of each of S interleaves. The points follow each other in equal steps of angle.
+    with T turns of each of S interleaves. Points are at equal steps of the angle.
 
     Parameters
     ----------
@@ -196,11 +197,10 @@ def spiral_2d(
     grid_size : int or (int, int)
         N, one number for both axes or one for each.
     n_turns : float, optional
-        T, positive. By default N / (2 S) for the larger N: turns one grid point apart where
-        ``density`` is 1.
+        T, positive. By default N / (2 S) for the larger N: with ``density=1``, turns are then one
+        grid point apart.
     density : float
-        a, positive. With 1 the turns are equally far apart, with more they are denser at the
-        centre.
+        a, positive. With 1, turns are equally far apart. Above 1, they are denser at the centre.
     dtype : torch.dtype
         Real.
 
@@ -212,7 +212,7 @@ def spiral_2d(
     Raises
     ------
     TypeError, ValueError
-        If a number or the dtype is not as said.
+        If a number or the dtype is not allowed.
 
     References
     ----------

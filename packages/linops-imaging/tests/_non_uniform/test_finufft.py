@@ -87,10 +87,11 @@ def test_plans_follow_the_locations() -> None:
 
 def test_what_it_cannot_do_is_refused() -> None:
     A = NUFFT(LOCS.clone().requires_grad_(), (4, 4), ("K",), method="finufft")
-    with pytest.raises(RuntimeError, match=r"locations without gradients .* use method=\"auto\""):
+    message = r"locations that do not require gradients .* use method=\"auto\""
+    with pytest.raises(RuntimeError, match=message):
         A(torch.ones(4, 4))
     B = NUFFT(LOCS, (4, 4), ("K",), method="finufft")
-    with pytest.raises(RuntimeError, match="that nobody traces"):
+    with pytest.raises(RuntimeError, match="outside of tracing and transforms"):
         torch.func.vmap(B)(torch.ones(2, 4, 4))
 
 

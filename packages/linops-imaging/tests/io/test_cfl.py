@@ -36,9 +36,9 @@ def test_the_files_are_those_of_bart(tmp_path: Path) -> None:
     ("header", "match"),
     [
         ("", 'must have a line "# Dimensions"'),
-        ("# Dimensions", 'must have a line "# Dimensions" and one of integers'),
-        ("# Dimensions\n2 -2\n", "one of integers behind it"),
-        ("# Dimensions\n2 2.5\n", "one of integers behind it"),
+        ("# Dimensions", 'must have a line "# Dimensions" followed by a line of integers'),
+        ("# Dimensions\n2 -2\n", "followed by a line of integers"),
+        ("# Dimensions\n2 2.5\n", "followed by a line of integers"),
         ("# Dimensions\n0 2\n", "at most 16 positive dimensions"),
         ("# Dimensions\n" + 17 * "1 ", "at most 16 positive dimensions"),
         ("# Dimensions\n3 1\n", r"must have 24 bytes for dimensions \[3, 1\], got 16"),

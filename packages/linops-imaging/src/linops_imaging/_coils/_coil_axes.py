@@ -1,4 +1,4 @@
-"""What the functions on data of several coils share: axes by name, and the coils' Gram matrix."""
+"""Shared by the functions of coil data: axes by name, and the Gram matrix of the coils."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nameddim import NamedDimension, as_dims
 Name: TypeAlias = NamedDimension | str
 
 PIECE = 2**18
-"""How many numbers a workspace has, about: it stays in the cache of a core."""
+"""Numbers in a workspace, about; it fits the cache of a core."""
 
 
 def axes_of(owner: str, x: Tensor, dims: Sequence[Name], **wanted: Sequence[Name]) -> list[int]:
-    """Return the axes of x that have the wanted names, in their order.
+    """Return the axes of x that have the wanted names, in the order of ``wanted``.
 
-    ``dims`` names each axis of x, with ``...`` for any number of them; ``wanted`` has the names as
-    the arguments of ``owner`` gave them.
+    ``dims`` names each axis of x, and ``...`` stands for any number of axes. The keys of ``wanted``
+    are arguments of ``owner``, for the messages.
     """
     if not isinstance(x, Tensor) or x.dtype not in (torch.complex64, torch.complex128):
         kind = x.dtype if isinstance(x, Tensor) else type(x)
@@ -68,7 +68,7 @@ def axes_of_images(
 
 
 def coil_gram(owner: str, x: Tensor) -> Tensor:
-    """Return sum_j x_aj conj(x_bj) of data (C, ...), (C, C): complex128 holds all magnitudes."""
+    """Return sum_j x_aj conj(x_bj) of data (C, ...), (C, C), in complex128 against overflow."""
     gram = torch.zeros(len(x), len(x), dtype=torch.complex128, device=x.device)
     for piece in _pieces(x):
         rows = piece.reshape(len(x), -1).to(torch.complex128)
@@ -79,7 +79,7 @@ def coil_gram(owner: str, x: Tensor) -> Tensor:
 
 
 def _pieces(x: Tensor) -> Iterator[Tensor]:
-    """Yield views of parts of x (C, ...) that are small, together all of it."""
+    """Yield small views of x (C, ...) that cover it."""
     if x.numel() <= max(PIECE, len(x)):
         yield x
     else:
@@ -89,14 +89,14 @@ def _pieces(x: Tensor) -> Iterator[Tensor]:
 
 
 def principal_component(gram: Tensor) -> Tensor:
-    """Return the eigenvector (C,) of the largest eigenvalue; its largest number is positive."""
+    """Return the eigenvector (C,) of the largest eigenvalue; its largest entry is positive."""
     vector = torch.linalg.eigh(gram).eigenvectors[:, -1]
     turned: Tensor = vector * vector[vector.abs().argmax()].conj().sgn()
     return turned
 
 
 def eigenvectors(matrices: Tensor, n: int, reference: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the n largest eigenvalues of Hermitian matrices (P, C, C), (P, n), and the vectors.
+    """Return the n largest eigenvalues (P, n) of Hermitian matrices (P, C, C), and eigenvectors.
 
     Only the lower triangles are read. The vectors (P, C, n) have norm 1, and their inner products
     with ``reference`` (C,) are real and not negative.

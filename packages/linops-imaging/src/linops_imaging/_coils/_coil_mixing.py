@@ -1,4 +1,4 @@
-"""Data of coils multiplied by a matrix: compression, and noise without correlation."""
+"""Matrices that mix coils: compression and prewhitening."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def compress_coils(
 ) -> tuple[Tensor, Tensor]:
     r"""Return data of fewer, virtual coils :math:`z_v = \sum_c w_{vc} y_c`, and the matrix w.
 
-    The rows of w are the leading left singular vectors of the data as a matrix of coils by samples,
-    conjugated: orthonormal, and of all such matrices the one that keeps the most energy,
-    :math:`|z|^2 = \sum_{v < V} \sigma_v^2`. Multiply maps by the same matrix, or compute them from
-    the compressed data. Noise should be white: see :func:`prewhiten`.
+    The rows of w are the conjugates of the leading left singular vectors of the data, as a matrix
+    of coils by samples. They are orthonormal. No other orthonormal rows keep more energy,
+    :math:`|z|^2 = \sum_{v < V} \sigma_v^2`. Multiply the maps by the same matrix, or compute them
+    from the compressed data. Noise should be white: see :func:`prewhiten`.
 
     Parameters
     ----------
@@ -40,14 +40,15 @@ def compress_coils(
     compressed : Tensor
         Like ``data``, with V coils.
     matrix : Tensor
-        w, (V, C), in the dtype of ``data``. No gradient reaches ``data`` by it, nor by the result.
+        w, (V, C), in the dtype of ``data``. No gradient reaches ``data``.
 
     Raises
     ------
     TypeError
-        If the data are not complex64 or complex128, or ``n_coils`` is no integer.
+        If the data are not complex64 or complex128, or ``n_coils`` is not an integer.
     ValueError
-        If the dimensions do not fit the data, there are fewer coils, or a number is not finite.
+        If the dimensions do not fit the data, ``n_coils`` is larger than the number of coils, or a
+        number is not finite.
 
     References
     ----------
@@ -87,12 +88,12 @@ def noise_covariance(
 ) -> Tensor:
     r"""Return the covariance of M samples of noise, :math:`\Psi = \frac1M \sum_j n_j n_j^H`.
 
-    Real and imaginary part of a sample have half of its variance each. No mean is subtracted.
+    The real and the imaginary part each have half of the variance. No mean is subtracted.
 
     Parameters
     ----------
     noise : Tensor
-        complex64 or complex128, of a scan without excitation, or from where there is no signal.
+        complex64 or complex128: a scan without excitation, or samples without signal.
     coil_dim, dims
         As in :func:`compress_coils`; all other axes are samples.
 
@@ -123,11 +124,11 @@ def noise_covariance(
 def prewhiten(
     data: Tensor, covariance: Tensor, coil_dim: Name = "C", dims: Sequence[Name] | None = None
 ) -> tuple[Tensor, Tensor]:
-    r"""Return data :math:`z = L^{-1} y` the noise of which is white, and the matrix :math:`L^{-1}`.
+    r"""Return data with white noise, :math:`z = L^{-1} y`, and the matrix :math:`L^{-1}`.
 
-    :math:`\Psi = L L^H` is Cholesky's factorisation of the covariance of the noise. That of z is
-    the identity: virtual coils with noise of variance 1 without correlation. Multiply maps by the
-    same matrix, or compute them from the result.
+    :math:`\Psi = L L^H` is the Cholesky factorisation of the noise covariance. The noise of z has
+    the identity as its covariance: variance 1, no correlation between the virtual coils. Multiply
+    the maps by the same matrix, or compute them from the result.
 
     Parameters
     ----------
@@ -148,9 +149,10 @@ def prewhiten(
     Raises
     ------
     TypeError
-        If the data are not complex64 or complex128, or the covariance is no tensor.
+        If the data are not complex64 or complex128, or the covariance is not a tensor.
     ValueError
-        If the dimensions do not fit the data, or the covariance is not as said.
+        If the dimensions do not fit the data, or the covariance has a wrong shape, or is not
+        finite, Hermitian and positive definite.
 
     References
     ----------
@@ -175,9 +177,9 @@ def prewhiten(
             f"got {tuple(covariance.shape)}"
         )
     psi = covariance.to(torch.complex128)
-    # Also where it is NaN, of which no comparison holds.
+    # Written so that NaN is refused: every comparison with it is False.
     if not (psi - psi.mH).abs().max() <= 1e-5 * psi.abs().max() < math.inf:
-        raise ValueError("prewhiten: covariance must be finite and Hermitian, which it is not")
+        raise ValueError("prewhiten: covariance must be finite and Hermitian, got one that is not")
     factor, failed = torch.linalg.cholesky_ex(psi)
     if failed:
         raise ValueError(

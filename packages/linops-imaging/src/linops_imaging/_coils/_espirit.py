@@ -1,18 +1,19 @@
 r"""Coil maps by ESPIRiT.
 
-The patches of k-space of the size of a kernel, in a region that is sampled fully, span a space; let
-V be an orthonormal basis of it. A k-space all patches of which are in that space is kept by
+The patches of a fully sampled region of k-space span a space. Let V be an orthonormal basis of it.
+If all patches of a k-space are in that space, the following operator returns this k-space:
 
 .. math:: W = \frac{1}{|k|} \sum_r R_r^H V V^H R_r,
 
-where :math:`R_r` takes patch r. In the image W is one matrix of coils by coils for each pixel,
+where :math:`R_r` extracts patch r. In image space W is one matrix, coils by coils, for each pixel,
 
 .. math:: G_{cd}(x) = \frac{1}{|k|} \sum_{r, r'} (V V^H)_{cr, dr'} e^{2 \pi i (r - r') \cdot x / N},
 
-and the maps are its eigenvectors with eigenvalue 1. All entries of G are trigonometric polynomials
-of few terms, and are interpolated from their values on a small grid.
+and the maps are its eigenvectors with eigenvalue 1. The entries of G are trigonometric polynomials
+of few terms, which are interpolated from their values on a small grid.
 
-C coils; along each axis N pixels, K points of a patch, M = 2 K - 1 points of the small grid.
+Shapes: C coils; along each axis N pixels, K points of a patch, M = 2 K - 1 points of the small
+grid.
 """
 
 from __future__ import annotations
@@ -79,56 +80,57 @@ def espirit(
 ) -> Tensor | tuple[Tensor, Tensor]:
     r"""Return the sensitivities of coils by ESPIRiT, from k-space with a fully sampled centre.
 
-    At each pixel the maps are the eigenvectors with the largest eigenvalues of a matrix of coils
-    by coils: the sum over the coils of their squared magnitudes is 1. The eigenvalue is 1 where
-    coils explain the data. The phase is that of the principal component of the coils in the
-    calibration region, in which the largest coil is positive: with this virtual coil u, the inner
-    product :math:`\sum_c \bar u_c s_c(x)` of each map is real and not negative.
+    The maps of a pixel are the eigenvectors with the largest eigenvalues of a matrix, coils by
+    coils. The sum over the coils of their squared magnitudes is 1. The eigenvalue is 1 where the
+    maps explain the data. The phase is relative to the principal component u of the coils in the
+    calibration region: :math:`\sum_c \bar u_c s_c(x)` is real and not negative for each map s. The
+    largest entry of u is positive.
 
     Parameters
     ----------
     kspace : Tensor
-        complex64 or complex128, with its centre at index N // 2 of each axis of the grid, as a
-        centred :class:`linops_core.FFT` has it, and zeros where nothing was measured.
+        complex64 or complex128, with zeros where nothing was measured. The centre is at index N //
+        2 of each axis of the grid, as in a centred :class:`linops_core.FFT`.
     coil_dim : dimension
         The coils.
     grid_dims : sequence of dimensions
-        The grid, two or three. Each other dimension of ``kspace``, slices say, is a batch: the maps
-        of each are computed by themselves.
+        The grid, two or three. Each other dimension of ``kspace``, such as slices, is a batch: its
+        elements are calibrated separately.
     dims : sequence of dimensions, optional
         The axes of ``kspace``, in their order; "..." stands for any number of axes. By default
         ``(coil_dim, *grid_dims)``.
     n_calibration : int or sequence of int
-        Size of the calibration region, for all axes or one for each; a shorter axis is taken whole.
+        Size of the calibration region, one for all axes or one for each. A shorter axis is used as
+        a whole.
     kernel_size : int or sequence of int
-        Size of the patches, likewise.
+        Size of the patches, one for all axes or one for each.
     threshold : float
-        The patches span the singular vectors whose squared singular value is larger than this part
-        of the largest one: of the calibration matrix, whose rows are the patches.
+        The rows of the calibration matrix are the patches. Its singular vectors count as the space
+        of the patches if their squared singular value exceeds this fraction of the largest one.
     crop : float
-        Maps are zero where the eigenvalue is not larger; 0 keeps all.
+        Maps are zero where the eigenvalue is not above it; 0 keeps all.
     n_maps : int, optional
-        Number of sets of maps, at most that of coils, as the first axis of the result. More than
-        one is for images that are folded over because the field of view is too small. By default
-        one set, and no axis for it.
+        Number of sets of maps, at most the number of coils; it is the first axis of the result. Use
+        more than one if the field of view is too small and the image wraps around. By default one
+        set without an axis.
     return_eigenvalues : bool
-        Whether to return the eigenvalues, too, which are near 1 where there is signal and less
-        where there is none.
+        Whether to return the eigenvalues, too. They are near 1 where there is signal, and smaller
+        elsewhere.
 
     Returns
     -------
     maps : Tensor
-        Like ``kspace``, or (n_maps, ...) with ``n_maps``; no gradient reaches ``kspace``.
+        Like ``kspace``, or with a first axis of ``n_maps``. No gradient reaches ``kspace``.
     eigenvalues : Tensor
-        Real, like the maps without their coils; with ``return_eigenvalues``.
+        Real, of the shape of the maps without the coils; only with ``return_eigenvalues``.
 
     Raises
     ------
     TypeError
-        If ``kspace`` is not complex64 or complex128, or a number is none.
+        If ``kspace`` is not complex64 or complex128, or an argument is not a number.
     ValueError
-        If the dimensions do not fit ``kspace``, the calibration region is too small, was not
-        sampled fully, is not finite, or noise fills the space of its patches.
+        If the dimensions do not fit ``kspace``, or if the calibration region is too small, not
+        fully sampled or not finite, or its patches span the whole space because of noise.
 
     References
     ----------
@@ -176,7 +178,7 @@ def espirit(
         small = _small_images(kernels)
         _write_maps(small, kernel, reference, crop, maps[at], values[at])
     maps, values = maps.movedim(len(others), 0), values.movedim(len(others), 0)
-    # Back to the places of the axes, without that of the coils for the values.
+    # Back to the order of the axes; the eigenvalues have no coils.
     maps = maps.movedim(ends, [axis + 1 for axis in axes])
     values = values.movedim(ends[1:], [axis + (axis < axes[0]) for axis in axes[1:]])
     if n_maps is None:
@@ -192,7 +194,7 @@ def _for_each(name: str, value: int | Sequence[int], n_axes: int) -> list[int]:
 
 
 def _calibration(kspace: Tensor, region: Sequence[int]) -> Tensor:
-    """Return the centre of one k-space (C, ...), in a scale of about 1."""
+    """Return the centre of one k-space (C, ...), scaled to about 1."""
     for axis, own in enumerate(region, 1):
         kspace = kspace.narrow(axis, kspace.shape[axis] // 2 - own // 2, own)
     largest = torch.linalg.vector_norm(kspace, math.inf)

@@ -24,13 +24,12 @@ def walsh(
 ) -> Tensor:
     r"""Return the sensitivities of coils by adaptive combination, from the image of each coil.
 
-    At each pixel the map is the eigenvector with the largest eigenvalue of the coils' covariance in
-    a window about it, :math:`R_{cd} = \sum_{x'} m_c(x') \bar m_d(x')`: the root of the sum of its
-    squares over the coils is 1. The noise must have the same power in all coils and be
-    uncorrelated: see :func:`prewhiten`. The phase is that of the principal component of the coils
-    in the whole image, as in :func:`espirit`. The map is zero where all pixels of the window are,
-    or where their squares vanish beside the whole: below about 1e-22 (complex64) or 1e-161 of the
-    root of the sum of squares of all images.
+    The map of a pixel is an eigenvector of the covariance of the coils in a window around it,
+    :math:`R_{cd} = \sum_{x'} m_c(x') \bar m_d(x')`: that of the largest eigenvalue, with norm 1
+    over the coils. The noise must have the same power in all coils and must be uncorrelated: see
+    :func:`prewhiten`. The phase is relative to the principal component of the coils in the whole
+    image, as in :func:`espirit`. The map is zero where all pixels of the window are zero, or below
+    about 1e-22 (complex64) or 1e-161 (complex128) of the norm of all images.
 
     Parameters
     ----------
@@ -44,7 +43,7 @@ def walsh(
         The axes of ``images``, in their order; "..." stands for any number of axes. By default
         ``(coil_dim, *grid_dims)``.
     window : int
-        Length of the sides of the window in pixels, odd; at the edges of the image it is smaller.
+        Side length of the window in pixels, odd. Windows are cut off at the edges of the image.
 
     Returns
     -------
@@ -54,7 +53,7 @@ def walsh(
     Raises
     ------
     TypeError
-        If the images are not complex64 or complex128, or the window is no integer.
+        If the images are not complex64 or complex128, or the window is not an integer.
     ValueError
         If the dimensions do not fit the images, the window is even, or a number is not finite.
 
@@ -108,7 +107,7 @@ def _write_maps(x: Tensor, maps: Tensor, reference: Tensor, scale: float, reach:
 
 
 def _summed(x: Tensor, axis: int, reach: int) -> Tensor:
-    """Return the sums over windows along an axis; what is outside counts as zero."""
+    """Return the sums over windows along an axis; values outside count as zero."""
     total = x.clone()
     size = x.shape[axis]
     for shift in range(1, min(reach, size - 1) + 1):

@@ -41,43 +41,42 @@ class FiniteDifference(StencilSums):
     ===========  ==================  ==================  ==========================================
     "zeros"      0                   0                   forward: :math:`y_{N - 1} = -x_{N - 1}`;
                                                          backward: :math:`y_0 = x_0`
-    "circular"   :math:`x_{N - 1}`   :math:`x_0`         that of neighbours on a ring
+    "circular"   :math:`x_{N - 1}`   :math:`x_0`         neighbours on a ring
     "replicate"  :math:`x_0`         :math:`x_{N - 1}`   forward: :math:`y_{N - 1} = 0`;
                                                          backward: :math:`y_0 = 0`
     ===========  ==================  ==================  ==========================================
 
-    The adjoint is the transpose of the same matrix. With "circular", that of the forward
-    differences are the negative backward differences. With "replicate" constants have no
-    differences (Neumann's boundary condition).
+    The adjoint is the transpose of the same matrix. With "circular", the adjoint of forward
+    differences is the negative backward differences. With "replicate", the differences of a
+    constant are zero (Neumann's boundary condition).
 
     Parameters
     ----------
     dim : dimension
-        Along which differences are taken.
+        Differences are taken along it.
     size : int
-        Its length N.
+        Length N of ``dim``.
     scheme : {"forward", "backward", "central"}
     boundary : {"zeros", "circular", "replicate"}
     shape : sequence of dimensions, optional
-        All dimensions of the input, ``dim`` among them, in any place; ``("...", dim)`` by default.
-        The others can be sliced.
+        All dimensions of the input, with ``dim`` in any place; ``("...", dim)`` by default. The
+        other dimensions can be sliced.
     to : dimension, optional
-        The name of ``dim`` in the output; by default it stays, so that the operator can be added
-        to others. Where it is another one, both can be sliced: a slice of the differences reads
-        its slice of the input and the neighbours of that, see :meth:`NamedLinop.support`.
+        The name of ``dim`` in the output. By default the name stays, and the operator can be added
+        to others. With another name, both dimensions can be sliced: a slice of the output reads the
+        same slice of the input and its neighbours, see :meth:`NamedLinop.support`.
 
     Raises
     ------
     TypeError
-        If the size is no integer.
+        If the size is not an integer.
     ValueError
-        If an argument is not as said.
+        If an argument is not one of the values above.
 
     Notes
     -----
-    Real and complex input of any floating dtype keeps its dtype. Differences of integers are int64,
-    but those of the central scheme, which are of the default dtype. Nothing is allocated but the
-    result.
+    Real and complex input of any floating dtype keeps its dtype. Differences of integers are int64;
+    for the central scheme they have the default dtype. Only the result is allocated.
 
     References
     ----------
@@ -120,26 +119,26 @@ class Gradient(StencilSums):
 
     with the differences :math:`\Delta_d` of :class:`FiniteDifference` along dimension d. The
     components are the first dimension of the output, (D, ..., Nx, Ny), as in mrpro and
-    scikit-image. Minus its adjoint is a divergence.
+    scikit-image. The negative adjoint is a divergence.
 
     Parameters
     ----------
     dims : sequence of dimensions
-        Of the grid, for instance ("Nx", "Ny").
+        Dimensions of the grid, for instance ("Nx", "Ny").
     sizes : sequence of int
-        Of the grid.
+        Sizes of the grid.
     out_dim : dimension
-        Of the components; it can be sliced.
+        Dimension of the components; it can be sliced.
     scheme, boundary
-        As for :class:`FiniteDifference`. Total variation is commonly that of "replicate", which
-        does not punish what touches the border.
+        As for :class:`FiniteDifference`. Total variation commonly uses "replicate", which does not
+        penalise an object that touches the border.
     shape, to : sequences of dimensions, optional
-        As for :class:`FiniteDifference`, of all dimensions of the grid.
+        As for :class:`FiniteDifference`, for all dimensions of the grid.
 
     Raises
     ------
     ValueError
-        If an argument is not as said.
+        If an argument is not one of the values above.
 
     Notes
     -----
@@ -185,35 +184,35 @@ class SymmetrizedGradient(StencilSums):
 
     .. math:: E_{ab} = \frac12 (\Delta_a v_b + \Delta_b v_a),
 
-    with the differences of :class:`FiniteDifference`. Each entry is stored once, row by row of the
-    upper triangle (xx, xy, yy; xx, xy, xz, yy, yz, zz), and those off the diagonal as
-    :math:`\sqrt2 E_{ab}`. So the sum of squares over the output is the squared Frobenius norm of
-    the matrices, and the adjoint is that of the plain inner product.
+    with the differences of :class:`FiniteDifference`. Each entry of the upper triangle is stored
+    once, row by row: xx, xy, yy in 2-D; xx, xy, xz, yy, yz, zz in 3-D. Off-diagonal entries are
+    stored as :math:`\sqrt2 E_{ab}`, so the sum of squares of the output is the squared Frobenius
+    norm of the matrices.
 
     Parameters
     ----------
     dims : sequence of dimensions
-        Of the grid, n of them.
+        The n dimensions of the grid.
     sizes : sequence of int
-        Of the grid.
+        Sizes of the grid.
     in_dim : dimension
-        Of the n components of the field, the first of the input; it can be sliced.
+        First dimension of the input: the n components of the field. It can be sliced.
     out_dim : dimension
-        Of the n (n + 1) / 2 entries, the first of the output; it can be sliced.
+        First dimension of the output: the n (n + 1) / 2 entries. It can be sliced.
     scheme : {"backward", "forward", "central"}
-        Backward differences of the forward differences of an image are its central second ones.
+        Backward differences of forward differences are central second differences.
     boundary, shape, to
-        As for :class:`Gradient`; ``shape`` is without ``in_dim``.
+        As for :class:`Gradient`; ``shape`` does not contain ``in_dim``.
 
     Raises
     ------
     ValueError
-        If an argument is not as said.
+        If an argument is not one of the values above.
 
     Notes
     -----
-    Dtypes are those of :class:`FiniteDifference`; integers go to the default dtype, but where the
-    grid has one dimension and the scheme is not central.
+    Dtypes are those of :class:`FiniteDifference`. Integers are computed in the default dtype,
+    unless the grid has one dimension and the scheme is not central.
 
     References
     ----------
@@ -260,17 +259,17 @@ class Laplacian(StencilSums):
 
     .. math:: y_n = \sum_d (x_{n + e_d} - 2 x_n + x_{n - e_d}),
 
-    the classical stencil, with :math:`e_d` one step along dimension d and what is outside as for
+    where :math:`e_d` is one step along dimension d. Points outside of the grid are those of
     :class:`FiniteDifference`. It is its own adjoint with every boundary. With "circular" and
-    "replicate" it is ``-G.N`` of the forward and of the backward :class:`Gradient` G with that
-    boundary. With "zeros" it is not: it has zeros on both sides, forward differences on one.
+    "replicate" it is ``-G.N`` for a forward or backward :class:`Gradient` G with that boundary.
+    With "zeros" it is not, because forward differences have a zero on one side only.
 
     Parameters
     ----------
     dims : sequence of dimensions
-        Of the grid.
+        Dimensions of the grid.
     sizes : sequence of int
-        Of the grid.
+        Sizes of the grid.
     boundary : {"zeros", "circular", "replicate"}
         "zeros" is Dirichlet's boundary condition, "replicate" Neumann's.
     shape, to
@@ -279,7 +278,7 @@ class Laplacian(StencilSums):
     Raises
     ------
     ValueError
-        If an argument is not as said.
+        If an argument is not one of the values above.
 
     Notes
     -----

@@ -1,7 +1,8 @@
 r"""Stencils along the axes of a grid, between slices of it, as sums of shifted copies.
 
 Along one axis of N points a stencil is :math:`y_i = \sum_s c_s x_{i + s}` with shifts s of -1, 0
-and 1. The points -1 and N are outside: zero, those at the other end, or those at this end.
+and 1. The points -1 and N are outside: they are zero, or the points at the other end, or those at
+this end.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ Stencil: TypeAlias = Mapping[int, float]
 
 
 Piece: TypeAlias = tuple[int, int, tuple[tuple[int, float], ...]]
-"""Start and length of some points, and which shifts contribute to them with which factors."""
+"""Start and length of a range of points, and the shifts that contribute to it with factors."""
 
 
 class Part(NamedTuple):
-    """A slice of an axis of the input, and a slice of what the axis becomes in the output."""
+    """A slice of an axis of the input, and a slice of that axis of the output."""
 
     inputs: range
     outputs: range
@@ -56,11 +57,11 @@ class Part(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Points of an axis to which others, each at the same distance, contribute."""
+    """A range of points, to each of which the point at the same distance contributes."""
 
     factor: float
     shift: int
-    """From a point of the output to that of the input."""
+    """Distance from a point of the output to that of the input."""
     start: int
     stop: int
     """Of the output."""
@@ -82,7 +83,7 @@ class Run(NamedTuple):
         return slice(self.start + self.shift, self.stop + self.shift)
 
     def within(self, part: Part) -> Run:
-        """Return what is in the slices of ``part``, counted from their starts; may be empty."""
+        """Return the run within the slices of ``part``, counted from their starts; may be empty."""
         inputs, outputs = part
         start = max(self.start, outputs.start, inputs.start - self.shift)
         stop = min(self.stop, outputs.stop, inputs.stop - self.shift)
@@ -91,7 +92,7 @@ class Run(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A component of the output, one of the input, and the axis along which the stencil is."""
+    """A component of the output, a component of the input, and the axis of the stencil."""
 
     output: int
     input: int
@@ -118,22 +119,22 @@ def runs_of(stencil: Stencil, size: int, boundary: str) -> tuple[Run, ...]:
 
 
 class Step(NamedTuple):
-    """What a term contributes between the slices."""
+    """The contribution of a term between the slices."""
 
     term: Term
     output: int
     input: int
     """The components, counted from the starts of their slices."""
     own: tuple[Run, ...]
-    """Along the axis of the term."""
+    """The run along the axis of the term."""
     passed: tuple[tuple[int, Run], ...]
-    """The other axes, each with the points that are in both slices."""
+    """The other axes, each with the points in both slices."""
     pieces: tuple[Piece, ...]
     is_first: bool
-    """Whether it writes what others add to."""
+    """Whether it writes first; later steps add."""
 
     def runs(self, axis: int) -> Sequence[Run]:
-        """Return which points of an axis contribute to which."""
+        """Return the runs along an axis."""
         return self.own if axis == self.term.axis else [dict(self.passed)[axis]]
 
 
@@ -141,14 +142,14 @@ class Plan(NamedTuple):
     """How to compute a sum of terms between slices."""
 
     lengths: tuple[int, ...]
-    """Of each axis of the output; last the number of components."""
+    """Length of each axis of the output, and last the number of components."""
     steps: tuple[Step, ...]
     is_covered: bool
     """Whether the first steps write all of the output."""
 
 
 def planned(terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequence[Run]]) -> Plan:
-    """Return the plan for the terms; the last part is that of the components."""
+    """Return the plan for the terms; the last part is for the components."""
     *grid, (inputs, outputs) = parts
     lengths = [len(part.outputs) for part in parts]
     same = [Run(1, 0, 0, part.outputs.stop).within(part) for part in grid]
@@ -182,9 +183,9 @@ def planned(terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequenc
 
 
 def applied(x: Tensor, plan: Plan, axes: Sequence[int]) -> Tensor:
-    """Return what is planned, for an x whose axis 0 is that of its components.
+    """Carry out the plan for an x whose axis 0 is that of its components.
 
-    ``axes`` are those of the grid in x. Nothing but the result is allocated.
+    ``axes`` are those of the grid in x. Only the result is allocated.
     """
     sizes = list(x.shape)
     for axis, length in zip((*axes, 0), plan.lengths, strict=True):
@@ -211,7 +212,7 @@ def applied(x: Tensor, plan: Plan, axes: Sequence[int]) -> Tensor:
 
 
 def _pieces(runs: Sequence[Run], length: int) -> Iterator[Piece]:
-    """Yield the stretches of an output on which the same shifts contribute."""
+    """Yield the ranges of an output to which the same shifts contribute."""
     ends = sorted({0, length, *[end for run in runs for end in (run.start, run.stop)]})
     for start, stop in pairwise(ends):
         factors: dict[int, float] = {}
@@ -240,7 +241,7 @@ def _summed_into(points: Tensor, shifted: _Shifted) -> _Shifted:
 
 
 def _copied_into(points: Tensor, shifted: _Shifted) -> _Shifted:
-    """Do the same where ``out=`` is not possible: under transforms, and in a compiler."""
+    """Do the same without ``out=``: under transforms, and in a compiler."""
     if not shifted:
         points.zero_()
         return []

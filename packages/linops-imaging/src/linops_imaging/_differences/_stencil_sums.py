@@ -1,4 +1,4 @@
-"""Sums of stencils along the axes of a grid, of components and to components, as operators."""
+"""The base class of finite differences: sums of stencils between components of fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Dim: TypeAlias = NamedDimension | str
 
 
 class StencilSums(GridOperator[Part]):
-    """What finite differences share: everything but which stencils are where."""
+    """The base class of finite differences; subclasses give the stencils."""
 
     saved_with: ClassVar[tuple[type, ...]] = (Part, Plan, Run, Step, Term)
 
@@ -87,14 +87,14 @@ class StencilSums(GridOperator[Part]):
         return linear_function(linop._back, linop._there, linop._countable(x))
 
     def _countable(self, x: Tensor) -> Tensor:
-        """Return x in a dtype that can hold the result; what is lazy is done once, here."""
+        """Return x in a dtype that can hold the result, with lazy conjugates resolved."""
         if x.is_floating_point() or x.is_complex():
             return x.resolve_conj().resolve_neg()
         return x.long() if self._keeps_integers else x.to(torch.get_default_dtype())
 
     @property
     def _numbers(self) -> list[int]:
-        """The axes of the grid, behind that of the components."""
+        """The axes of the grid, which follow the axis of the components."""
         shift = not self.shape.other_shapes["in_component"]
         return [axis + shift if axis >= 0 else axis for axis in self._places[0]]
 
@@ -111,7 +111,7 @@ class StencilSums(GridOperator[Part]):
         return x if of else x.squeeze(0)
 
     def _plan(self, way: str) -> Plan:
-        """Return what to do there or back, which is found out once."""
+        """Return the plan of the forward or adjoint operator; it is made once."""
         plan = self._found.get(way)
         if not isinstance(plan, Plan):
             terms, parts, runs = self._terms, self._axes, self._runs

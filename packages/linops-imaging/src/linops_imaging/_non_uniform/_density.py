@@ -14,25 +14,25 @@ from .._checks import check_number, sizes_of_grid
 from ._kaiser_bessel import beatty_beta
 from ._nufft import check_locations
 
-# Of the kernel, in points of a grid this many times as fine as one point a cycle.
+# Width of the kernel in grid points, and grid points for each cycle per field of view.
 _WIDTH, _FINER = 4.0, 2
 
 
 def density_compensation(locs: Tensor, grid_size: Sequence[int], n_iterations: int = 20) -> Tensor:
-    r"""Return weights w with which the density of the locations is even, by Pipe and Menon:
+    r"""Return density compensation weights w by the iteration of Pipe and Menon:
 
     .. math:: w \leftarrow w \, / \, C w, \qquad (C w)_j = \sum_i k(l_j - l_i) w_i ,
 
-    from w = 1 on, for a kernel k of integral 1, about one cycle per field of view wide: a
-    Kaiser-Bessel kernel spreads the weights over a grid and interpolates them from it. Each weight
-    is the area (2-D) or volume of k-space for which its location stands, in cycles per field of
-    view: ``A.H(w * y)`` is about the image where the locations fill k-space.
+    starting with w = 1. The kernel k has integral 1 and is about one cycle per field of view wide:
+    the weights are spread onto a grid by a Kaiser-Bessel kernel and interpolated from it. Each
+    weight is the area (2-D) or volume of k-space that belongs to its location, in cycles per field
+    of view. If the locations fill k-space, ``A.H(w * y)`` approximates the image.
 
     Parameters
     ----------
     locs : Tensor
-        Real, (..., D), as those of a :class:`NUFFT`. All count as one trajectory: call it for each
-        of several frames.
+        Real, (..., D), as in :class:`NUFFT`. They are one trajectory: call the function once for
+        each frame.
     grid_size : sequence of int
         D numbers, 1 to 3: the size of the image.
     n_iterations : int
@@ -46,9 +46,9 @@ def density_compensation(locs: Tensor, grid_size: Sequence[int], n_iterations: i
     Raises
     ------
     TypeError
-        If the locations are not real numbers, or n_iterations is no integer.
+        If the locations are not real numbers, or n_iterations is not an integer.
     ValueError
-        If locations are not finite or out of range, or a number is not as said.
+        If locations are not finite or out of range, or ``n_iterations`` is negative.
 
     References
     ----------
@@ -66,7 +66,7 @@ def density_compensation(locs: Tensor, grid_size: Sequence[int], n_iterations: i
     check_locations("density_compensation", locs, sizes)
     check_number("density_compensation", "n_iterations", n_iterations, 0)
     with torch.no_grad():
-        # What is spread beyond the edge of k-space must not come in on the other side.
+        # Values spread beyond the edge of k-space must not wrap around.
         padded = [_FINER * size + 2 * math.ceil(_WIDTH) + 2 for size in sizes]
         middle = torch.tensor([size // 2 for size in padded], dtype=locs.dtype, device=locs.device)
         beta = beatty_beta(_WIDTH, _FINER)

@@ -1,4 +1,4 @@
-"""The non-uniform Fourier transform of the libraries finufft and cufinufft."""
+"""The non-uniform Fourier transform by the libraries finufft and cufinufft."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ._kept import Kept, may_be_kept, place_of
 
 
 class FinufftTransform(Interpolate):
-    """A NUFFT as trigonometric interpolation of the image itself, by plans of finufft or cufinufft.
+    """A NUFFT by plans of finufft or cufinufft: trigonometric interpolation of the image.
 
-    A plan is kept for each frame, direction, precision and number of images, and made anew once the
-    locations have changed. ``locs`` and ``grid_size`` are those of the NUFFT.
+    It keeps a plan for each frame, direction, precision and number of images, until the locations
+    change. ``locs`` and ``grid_size`` are those of the NUFFT.
     """
 
     saved_with: ClassVar[tuple[type, ...]] = (Kept,)
@@ -36,7 +36,7 @@ class FinufftTransform(Interpolate):
         batch: Sequence[NamedDimension],
     ) -> None:
         if locs.device.type in LIBRARIES:
-            library_for(locs.device.type)  # what is missing is said at once
+            library_for(locs.device.type)  # a missing library is an error now
         super().__init__(locs, sizes, batch, points, image, table_budget=0)
         self.eps = eps
         self._plans: Kept[Execute] = Kept()
@@ -49,7 +49,7 @@ class FinufftTransform(Interpolate):
 
     @staticmethod
     def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
-        """Return the image to which the values at the locations add up."""
+        """Return the image: the adjoint of the values at the locations."""
         assert isinstance(linop, FinufftTransform)
         locs, n_frame_axes = linop.weight_part("locs"), len(linop.shape.other_shapes["frames"])
         return linop._executed(x, locs.ndim - 1 - n_frame_axes, is_back=True)
@@ -59,10 +59,9 @@ class FinufftTransform(Interpolate):
         locs = self.weight_part("locs")
         if not may_be_kept(x, [self.locs]) or x.device.type not in LIBRARIES:
             raise RuntimeError(
-                f'{self.name}: method="finufft" must have tensors on a CPU or a CUDA device that '
-                "nobody traces, and "
-                "locations without gradients that were not made in inference mode, got others; use "
-                'method="auto"'
+                f'{self.name}: method="finufft" must have tensors on a CPU or a CUDA device, '
+                "outside of tracing and transforms, and locations that do not require gradients "
+                'and were not made in inference mode, got others; use method="auto"'
             )
         at, last = self.frame_axes(x.ndim - n_own)
         moved = x.detach().movedim(at, last)
@@ -100,5 +99,5 @@ class FinufftTransform(Interpolate):
         return super().why_opaque(dim)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the plans: a copy makes its own."""
+        """Return the attributes without the plans; a copy makes new plans."""
         return {**super().__getstate__(), "_plans": Kept()}

@@ -12,10 +12,10 @@ from torch import Tensor
 from .._extras import needed
 
 Execute: TypeAlias = Callable[[Tensor], Tensor]
-"""From contiguous images or values, stacked along the first axis, to the others."""
+"""Maps contiguous images, stacked along the first axis, to values at locations, or back."""
 
 LIBRARIES = {"cpu": "finufft", "cuda": "cufinufft"}
-"""The library, and extra of this package, for each type of device."""
+"""The library for each type of device; the extra of this package has the same name."""
 
 
 def library_for(device_type: str) -> Any:
@@ -27,9 +27,9 @@ def library_for(device_type: str) -> Any:
 def planned(
     locs: Tensor, sizes: Sequence[int], n: int, dtype: torch.dtype, eps: float, *, is_back: bool
 ) -> Execute:
-    """Return what transforms ``n`` images, or sets of values at the locations, in units of pixels.
+    """Return the function that transforms ``n`` images, or ``n`` sets of values at the locations.
 
-    On a GPU everything happens on the stream that is current now.
+    On a GPU it runs on the current stream of this call.
     """
     device = locs.device
     turns = 2 * math.pi / torch.tensor(sizes, dtype=torch.float64, device=device)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# Largest error of e^(-2 pi i l n / N) for any l and any n from -N/2 to N/2, in one dimension and
-# double precision, of an oversampling and a width. `benchmarks/bench_nufft.py` measures them.
+# (error, oversampling, width): the largest error of e^(-2 pi i l n / N) for any l and any n from
+# -N/2 to N/2, in one dimension and double precision. `benchmarks/bench_nufft.py` measures them.
 ACCURACY: Sequence[tuple[float, float, float]] = (
     (1.5e-1, 1.25, 3.0),
     (2.0e-2, 1.25, 4.0),
@@ -31,9 +31,9 @@ ACCURACY: Sequence[tuple[float, float, float]] = (
 
 
 def chosen(tol: float, sizes: Sequence[int], dtype: torch.dtype) -> tuple[float, float]:
-    """Return the oversampling and the width with which no entry is off by more than ``tol``.
+    """Return the oversampling and the width for which the error of each entry is at most ``tol``.
 
-    The error of an entry is relative to its absolute value; those of the axes add up.
+    The error of an entry is relative to its absolute value. The errors of the axes add up.
     """
     # Rounding of the phase 2 pi l n / N, for l and n up to N / 2, and of the transform.
     rounding = 4 * torch.finfo(dtype).eps * max(sizes)
@@ -73,7 +73,7 @@ def beatty_beta(width: float, oversampling: float) -> float:
 def deapodisation(
     size: int, padded: int, width: float, beta: float, device: torch.device
 ) -> Tensor:
-    r"""Return one over the transform of the kernel at n / M, for n from -(N // 2) on, (N,).
+    r"""Return one over the transform of the kernel at n / M, (N,), where n starts at -(N // 2).
 
     With :math:`a = \beta^2 - (\pi w n / M)^2` it is :math:`w \sinh(\sqrt a) / \sqrt a`
     (Fessler and Sutton).

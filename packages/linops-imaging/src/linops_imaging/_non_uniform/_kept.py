@@ -1,4 +1,4 @@
-"""What is computed from tensors and kept until these change: kernels, plans."""
+"""Values computed from tensors and kept until the tensors change: kernels, plans."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Place: TypeAlias = tuple[object, ...]
 
 
 class Kept(Generic[Value]):
-    """Values made of parts of some tensors, kept for as long as these do not change.
+    """Values computed from parts of some tensors, kept for as long as the tensors do not change.
 
-    Tiles share it with the whole, and find a value by the place of its part. A copy keeps its own.
+    Tiles share it with the whole operator, and find a value by the place of its part. A copy starts
+    empty.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,7 @@ class Kept(Generic[Value]):
         return type(self), ()
 
     def of(self, tensors: Sequence[Tensor], place: Place, make: Callable[[], Value]) -> Value:
-        """Return the value for a place in ``tensors``, made by ``make`` where none is kept."""
+        """Return the value for a place in ``tensors``; ``make`` computes it if none is kept."""
         with self._lock:
             are_current = len(self._states) == len(tensors) and all(
                 state.is_current(tensor)
@@ -47,9 +48,9 @@ class Kept(Generic[Value]):
 
 
 def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
-    """Return whether changes of the tensors would be seen, and nobody follows what is computed.
+    """Return whether changes of the tensors are noticed, and no transform records the computation.
 
-    Nobody counts the writes of some optimizers, nor those to tensors of inference mode.
+    Writes of some optimizers are not counted by torch, and neither are writes in inference mode.
     """
     kinds = (Tensor, torch.nn.Parameter)
     return (
@@ -67,5 +68,5 @@ def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
 
 
 def place_of(view: Tensor) -> Place:
-    """Return where a view of a tensor is in it."""
+    """Return the place of a view in its storage."""
     return view.storage_offset(), view.shape, view.stride()

@@ -28,7 +28,7 @@ from ._toeplitz_normal import ToeplitzNormal, check_device
 
 _METHODS = ("auto", "table", "interpolate", "finufft")
 
-# Bytes of the larger grid that is computed at a time, or one slice of the batch if it is more.
+# Bytes of the oversampled grids that are computed at a time; one slice may have more.
 _STEP = 2**25
 
 
@@ -38,53 +38,53 @@ class NUFFT(Wrapper):
     .. math:: y_j = \frac{1}{\sqrt{\prod_d N_d}} \sum_r
               x_r \, e^{-2 \pi i \sum_d l_{jd} (r_d - \lfloor N_d / 2 \rfloor) / N_d} .
 
-    Scale: with locations on all of the grid it is unitary, as ``FFT(centered=True)`` is. Sign:
-    minus in the exponent, plus in the adjoint. Order: coordinate d of a location belongs to axis d
-    of the image. Units: cycles per field of view, in :math:`[-N_d / 2, N_d / 2]`. Names and scale
-    are those of torch-named-linops.
+    - Scale: if the locations are the points of the grid, it is the unitary ``FFT(centered=True)``.
+    - Sign: minus in the exponent, plus in the adjoint.
+    - Order: coordinate d of a location belongs to axis d of the image.
+    - Units: cycles per field of view, in :math:`[-N_d / 2, N_d / 2]`.
 
-    It is computed as a multiplication of the image, a Fourier transform of M >= ``oversamp`` * N
-    points along each axis, and an interpolation with a Kaiser-Bessel kernel of ``width`` points.
+    Names and scale are those of torch-named-linops. The image is multiplied by weights, transformed
+    by an FFT of M >= ``oversamp`` * N points along each axis, and interpolated by a Kaiser-Bessel
+    kernel of ``width`` points.
 
     Parameters
     ----------
     locs : Tensor
-        Real, (..., D) for images of D dimensions, 1 to 3. A Parameter stays that Parameter.
-        Gradients reach it.
+        Real, (..., D) for images of D dimensions, 1 to 3. Gradients reach it. A Parameter stays a
+        Parameter.
     grid_size : sequence of int
         D numbers, N: the size of the image.
     output_shape : sequence of dimensions
-        Of the locations, but the last. Those that ``batch_shape`` has too come first: they are
-        frames, each with locations of its own, and stay at their place in the output. The others
-        are points, in the place of the image. Both can be sliced.
+        Dimensions of the locations without the last axis: frames, then points. A dimension that is
+        also in ``batch_shape`` is a frame, with its own locations; the output has it where
+        ``batch_shape`` has it. The points take the place of the image. Both can be sliced.
     input_shape : sequence of dimensions, optional
-        Of the image; Nx, Ny, Nz by default. Cannot be sliced.
+        Dimensions of the image; Nx, Ny, Nz by default. They cannot be sliced.
     input_kshape : sequence of dimensions, optional
-        Of the larger grid of frequencies within; Kx, Ky, Kz or the next names that are free.
+        Dimensions of the oversampled grid inside; Kx, Ky, Kz or the next free names by default.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the image (coils, frames), which can be sliced; any by default.
+        Dimensions before the image (coils, frames). They can be sliced. Any dimensions by default.
     oversamp : float
         At least 1.125; M is the next even number of factors 2, 3 and 5.
     width : float
         At least 2.
     tol : float, optional
-        In the place of ``oversamp`` and ``width``: the largest error of an entry of the matrix,
-        relative to its absolute value. Random images had errors of at most a fifth of it.
+        Chooses ``oversamp`` and ``width``: the largest error of an entry of the matrix, relative to
+        its absolute value. Errors of random images were at most a fifth of it.
     method : {"auto", "table", "interpolate", "finufft"}
-        "table": the weights of interpolation are kept, of which each location has the next
-        integer of ``width`` to the power of D, in a table that follows the locations; refused where
-        it does not fit in the budget. "interpolate": they are computed in each call. "auto": a
-        table where it fits, and where no gradients to the locations are asked for. "finufft": by
-        that library (the extra ``finufft``) on a CPU and by cufinufft (the extra ``cufinufft``,
-        which was never run on a GPU by us) on a CUDA device, without gradients to the locations,
-        to ``tol`` or 1e-6; without ``oversamp`` and ``width``.
+        "table" keeps the interpolation weights, ceil(width) ** D for each location, and raises an
+        error if they exceed ``table_budget``. The table is made anew when the locations change.
+        "interpolate" computes the weights in each call. "auto" keeps a table if it fits the budget
+        and the locations do not require gradients. "finufft" uses that library on a CPU (the extra
+        ``finufft``) and cufinufft on a CUDA device (the extra ``cufinufft``; we never ran it on a
+        GPU). It works to ``tol``, 1e-6 by default, takes neither ``oversamp`` nor ``width``, and
+        has no gradients to the locations.
     toeplitz : bool
-        Whether the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, convolves
-        the image instead of computing values at the locations: two Fourier transforms of twice
-        the size, whatever the number of locations. The transform of its kernel, as many real
-        numbers as that grid has points, is made at the first call, by a NUFFT whose error is below
-        2e-5 (single precision) or 1e-11 (double), and made anew once locations or weights have
-        changed. Where gradients reach these, each step is taken.
+        If True, the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, is a
+        convolution: two Fourier transforms of twice the size, for any number of locations. The
+        first call computes the kernel, one real number for each point of that grid, with an error
+        below 2e-5 (single precision) or 1e-11 (double precision). It is computed anew when
+        locations or weights change. If these require gradients, A and A.H are applied instead.
     table_budget : int, optional
         Largest size of the table, in bytes; 2**28 by default.
 
@@ -93,17 +93,17 @@ class NUFFT(Wrapper):
     TypeError
         If the locations are not real numbers of single or double precision.
     ValueError
-        If locations are not finite or out of range, a number or the number of dimensions is not as
-        said, or ``tol`` is less than the precision of the locations allows.
+        If locations are not finite or out of range, a number is out of range, there is a wrong
+        number of dimensions, or ``tol`` is less than the precision of the locations allows.
 
     Notes
     -----
-    The result has the precision to which those of input and locations promote, at least single.
-    Locations that are replaced later are not looked at again: outside of the range the result is
-    that of the formula, too, and it is NaN where one is NaN.
+    The precision of the result is that to which input and locations promote, at least single.
+    Locations that are written later are not checked again: the result follows the formula outside
+    of the range, too, and is NaN for a location that is NaN.
 
-    A large batch is computed in parts, so that the larger grids of all coils are never in memory at
-    the same time, but where the derivative to the locations is recorded.
+    A large batch is computed in parts, so the oversampled grids of all coils are not in memory at
+    the same time. The exception is a call that records gradients to the locations.
 
     References
     ----------
@@ -172,7 +172,7 @@ class NUFFT(Wrapper):
         names = (*(dim for dim in points if dim not in batch), *image, *grid)
         if len({*names, *batch}) < len(names) + len({*batch}):
             raise ValueError(
-                "NUFFT: points, image and the grid within must have names of their own, got "
+                "NUFFT: points, image and the grid inside must have different names, got "
                 f"output_shape {points}, input_shape {image}, input_kshape {grid} and batch_shape "
                 f"{batch}"
             )
@@ -190,7 +190,7 @@ class NUFFT(Wrapper):
 
     @staticmethod
     def fn(linop: NUFFT, x: Tensor, /) -> Tensor:
-        """Return the values at the locations; of the adjoint the image to which they add up."""
+        """Return the values at the locations; for the adjoint, the image."""
         locs = linop.locs
         check_device(linop.name, x, locs)
         # Half precision has no transforms.
@@ -205,10 +205,11 @@ class NUFFT(Wrapper):
     _sizes_to_check = NamedLinop._sizes_to_check  # the parts would name themselves
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        """Return A^H A, or A^H inner A, as a convolution where ``toeplitz`` asks for it.
+        """Return A^H A, or A^H inner A, as a convolution if ``toeplitz`` is set.
 
-        ``inner`` may be a :class:`linops_core.Diagonal` of real weights of points and frames, or
-        the normal of any, as in ``(W @ A).N``; with others each step is taken.
+        For a convolution, ``inner`` must be a :class:`linops_core.Diagonal` of real weights of
+        points and frames, or the normal of a Diagonal, as in ``(W @ A).N``. With any other
+        ``inner`` the three operators are applied one after the other.
         """
         chain = super().normal(inner)
         return ToeplitzNormal.of(chain) if self.toeplitz and not self.is_adjoint else chain
@@ -220,12 +221,12 @@ class NUFFT(Wrapper):
 
     @property
     def locs(self) -> Tensor:
-        """The locations as they are now; of a tile its own."""
+        """The current locations; those of a tile are its own."""
         return self.interpolate.weight_part("locs")
 
     @property
     def interpolate(self) -> Interpolate:
-        """The part that has the locations, or its adjoint."""
+        """The interpolation, or its adjoint; it holds the locations."""
         parts = self.linop.flatten()
         return next(part for part in parts if isinstance(part, Interpolate))
 
@@ -242,7 +243,7 @@ class NUFFT(Wrapper):
 
 
 def _refuse_table(interpolate: NamedLinop, budget: int) -> None:
-    """Raise the error that says why no table is kept."""
+    """Raise the error that says why there is no table."""
     nbytes = cast(Interpolate, interpolate).table_nbytes
     if not nbytes:
         raise ValueError(
@@ -287,7 +288,7 @@ def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[Name
 def _unused(
     names: Sequence[NamedDimension], used: Sequence[NamedDimension]
 ) -> tuple[NamedDimension, ...]:
-    """Return names for a grid, other ones than those that are used."""
+    """Return names for a grid that are not used."""
     taken = list(used)
     for dim in names:
         taken.append(dim.next_unused(taken) if dim in taken else dim)
@@ -301,7 +302,7 @@ def _check_numbers(**numbers: tuple[object, float]) -> None:
 
 
 def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
-    """Refuse what are no locations of a k-space for images of these sizes."""
+    """Refuse locations that are not in the k-space of images of these sizes."""
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
         kind = getattr(locs, "dtype", type(locs))
         raise TypeError(f"{owner}: the locations must be a tensor of real numbers, got {kind}")
@@ -320,7 +321,7 @@ def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
     largest = locs.detach().abs().flatten(0, -2).amax(0).tolist()
     if not all(map(math.isfinite, largest)):
         raise ValueError(f"{owner}: the locations must be finite, got some that are not")
-    # A little more is what rounding makes of N / 2.
+    # Allow for rounding of N / 2.
     if any(far > size / 2 * (1 + 1e-4) for far, size in zip(largest, sizes, strict=True)):
         raise ValueError(
             f"{owner}: the locations must be in [-N / 2, N / 2] cycles per field of view for N of "

@@ -13,7 +13,7 @@ from nameddim import NamedDimension, NamedShape
 
 from ._kaiser_bessel import beatty_beta, deapodisation, padded_size
 
-# Bytes of the larger grid that is computed at a time, or that of one image if it is more.
+# Bytes of the oversampled grids that are computed at a time; one image may have more.
 _STEP = 2**21
 
 
@@ -23,9 +23,9 @@ class OversampledFFT(SliceableLinop):
     .. math:: X_k = \prod_d N_d^{-1/2} \sum_r
               x_r \prod_d h_d(r_d) e^{-2 \pi i k_d (r_d - \lfloor N_d / 2 \rfloor) / M_d},
 
-    for k from 0 to M - 1 and the weights h that undo a Kaiser-Bessel kernel. Index
-    :math:`\lfloor N / 2 \rfloor` of the image goes to index 0 of the larger grid and what is before
-    it to the end, so that nothing has to be shifted afterwards.
+    for k from 0 to M - 1, with the weights h that compensate a Kaiser-Bessel kernel. Index
+    :math:`\lfloor N / 2 \rfloor` of the image goes to index 0 of the larger grid, and the indices
+    before it go to the end. So no shift is needed afterwards.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class OversampledFFT(SliceableLinop):
 
     @staticmethod
     def adj_fn(linop: OversampledFFT, x: Tensor, /) -> Tensor:
-        """Return the image of which the adjoint transform consists."""
+        """Return the adjoint transform: an image."""
         return linop._by_image(linop._transformed_and_cropped, x, linop.grid_size)
 
     def _by_image(
         self, one: Callable[[Tensor], Tensor], x: Tensor, sizes: tuple[int, ...]
     ) -> Tensor:
-        """Return ``one`` of the images, some at a time: what that takes stays in the cache."""
+        """Return ``one`` of all images, some at a time, so that workspaces stay in the cache."""
         batch = x.shape[: x.ndim - len(sizes)]
         step = max(1, _STEP // (math.prod(self.padded_size) * x.element_size()))
         is_recorded = torch.is_grad_enabled() and x.requires_grad
@@ -123,7 +123,7 @@ def gridded_transform(
     batch: Sequence[NamedDimension],
     table_budget: int | None,
 ) -> NamedLinop:
-    """Return the chain that is a NUFFT: a transform on a finer grid, and its interpolation."""
+    """Return a NUFFT as a chain: an oversampled FFT, and an interpolation."""
     padded = tuple([padded_size(size, oversampling) for size in sizes])
     scale = [larger / size for larger, size in zip(padded, sizes, strict=True)]
     beta = beatty_beta(width, min(scale))

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from ._kaiser_bessel import padded_size
 
-# Bytes of the grid of a convolution that is computed at a time, or that of one image if it is more.
+# Bytes of the padded images that are convolved at a time; one image may have more.
 _STEP = 2**20
 
 
 def convolution_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the sizes of a grid on which images are convolved: even, and at least 2 N - 1."""
+    """Return the sizes of the grid of the convolution: even, and at least 2 N - 1."""
     return tuple([padded_size(2 * size - 1, 1.0) for size in sizes])
 
 
@@ -25,10 +25,10 @@ def kernel_of(
 ) -> Tensor:
     r"""Return the transform of :math:`T_d = \frac1{\prod N} \sum_j w_j e^{2 \pi i l_j d / N}`.
 
-    T is Hermitian: half of it, for differences d that are not negative along the last axis, gives
-    all of its transform, which is real. N differences along each axis, a quadrant, are the adjoint
-    NUFFT of the weights, times a phase that moves the image there. No two pixels have the
-    difference -N, and what is there does not matter.
+    T is Hermitian, so its transform is real and follows from the half of T with d >= 0 along the
+    last axis. The adjoint NUFFT of the weights, times a phase, gives one quadrant of T: N
+    differences along each axis. No two pixels have the difference -N, so the value there is
+    arbitrary.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def kernel_of(
     half = torch.zeros(shape, dtype=torch.complex128, device=locs.device)
     firsts = [(0, -size) for size in sizes[:-1]]
     for corner in product(*firsts, (0,)):
-        # At index 0 of the image the difference is that of the corner.
+        # Index 0 of the image has the difference of the corner of the quadrant.
         turns = [(first + n // 2) / n for first, n in zip(corner, sizes, strict=True)]
         angles = (locs * torch.tensor(turns, dtype=locs.dtype, device=locs.device)).sum(-1)
         quadrant = adjoint(torch.polar(weights.to(locs.dtype), 2 * math.pi * angles))
@@ -65,7 +65,7 @@ def kernel_of(
 
 
 def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return images (B, ...) convolved with what has the transform ``kernel``, some at a time."""
+    """Return images (B, ...) convolved by a kernel whose transform is ``kernel``."""
     result = torch.empty_like(x, memory_format=torch.contiguous_format)
     step = max(1, _STEP // (kernel.numel() * x.element_size()))
     padded, kernel = kernel.shape, kernel.movedim(0, -1).contiguous()
@@ -75,9 +75,9 @@ def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def _spectrum(x: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return the transform of x with zeros behind it, its first axis last.
+    """Return the transform of the zero-padded x, with its first axis last.
 
-    Each axis is transformed where it is contiguous, and before the others have their zeros.
+    Each axis is transformed while it is contiguous, and before the other axes are padded.
     """
     for number, size in enumerate(reversed(sizes)):
         if number:

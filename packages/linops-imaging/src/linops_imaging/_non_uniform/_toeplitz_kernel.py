@@ -1,4 +1,4 @@
-"""The kernel of the normal operator of a NUFFT, for programs that convolve themselves."""
+"""The Toeplitz kernel of the normal operator of a NUFFT."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
     r"""Return the transform of the kernel of :math:`A^H W A`, a convolution of images.
 
     With :math:`T_d = (\prod N)^{-1} \sum_j w_j e^{2 \pi i \sum l_j d / N}` for differences d of two
-    pixels, it is :math:`\sum_d T_d e^{-2 \pi i k d / M}`: images with zeros behind them, up to M
-    along each axis, are transformed, multiplied with it, transformed back and cropped.
-    ``NUFFT(..., toeplitz=True).N`` does all of this.
+    pixels, it is :math:`\sum_d T_d e^{-2 \pi i k d / M}`. To convolve an image, append zeros up to
+    M along each axis, transform, multiply by the kernel, transform back and crop. ``NUFFT(...,
+    toeplitz=True).N`` does all of this.
 
     Parameters
     ----------
     A : NUFFT
     weights : Tensor, optional
-        Real, of frames and points, as ``A.locs`` without its last axis; 1 by default.
+        Real, of the shape of ``A.locs`` without its last axis; 1 by default.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
     Raises
     ------
     TypeError
-        If A is no NUFFT, or the weights are not real numbers.
+        If A is not a NUFFT, or the weights are not real numbers.
     ValueError
         If the weights are not of the shape of the locations.
 

@@ -1,4 +1,4 @@
-"""The normal operator of a NUFFT that convolves, with kernels that follow locations and weights."""
+"""The normal operator of a NUFFT as a convolution; kernels follow locations and weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ._toeplitz import convolved, kernel_of
 
 
 class Transform(Protocol):
-    """What a NUFFT has of use here."""
+    """The attributes of a NUFFT that are used here."""
 
     grid_size: tuple[int, ...]
 
@@ -40,9 +40,9 @@ class Transform(Protocol):
 class ToeplitzNormal(Wrapper):
     """The composition of a NUFFT, real weights and the adjoint, applied as a convolution.
 
-    It behaves in each dimension as that composition, which is its operand, and is applied as such
-    where no kernel may be kept: where somebody differentiates with respect to locations or weights,
-    traces or transforms.
+    Its roles of dimensions are those of the composition, which is its operand. Where no kernel may
+    be kept, the composition itself is applied: while gradients to locations or weights are
+    recorded, and under tracing or transforms.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ToeplitzNormal(Wrapper):
 
     @classmethod
     def of(cls, chain: NamedLinop) -> NamedLinop:
-        """Return the operator around ``chain``, or ``chain`` where that is no convolution."""
+        """Return the operator around ``chain``, or ``chain`` if it is not a convolution."""
         is_one = isinstance(chain, Chain) and multiplies_points(chain)
         return cls(chain).as_endomorphism() if is_one else chain
 
@@ -159,18 +159,18 @@ class ToeplitzNormal(Wrapper):
         return weights[(0,) * (n_batch_axes - n_frame_axes)].expand(lengths)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the kernels: a copy makes its own."""
+        """Return the attributes without the kernels; a copy computes new kernels."""
         return {**super().__getstate__(), "_kept": Kept()}
 
 
 def diagonal_of(inner: NamedLinop) -> Diagonal | None:
-    """Return the Diagonal that ``inner`` is, or is the normal of."""
+    """Return ``inner`` if it is a Diagonal, or the Diagonal of which it is the normal."""
     linop = inner.linop if isinstance(inner, Normal) else inner
     return linop if isinstance(linop, Diagonal) else None
 
 
 def multiplies_points(chain: Chain) -> bool:
-    """Return whether points and frames are multiplied between there and back, and not coils."""
+    """Return whether the weights between A and A^H are those of points and frames, not coils."""
     if len(chain.linops) == 2:
         return True
     transform, inner, *others = chain.linops
@@ -182,7 +182,7 @@ def multiplies_points(chain: Chain) -> bool:
 
 
 def check_device(name: str, x: Tensor, locs: Tensor) -> None:
-    """Refuse an input that is not where the locations are."""
+    """Refuse an input on another device than the locations."""
     if x.device != locs.device:
         raise ValueError(
             f"{name}: the input must be on the device of the locations, {locs.device}, got "

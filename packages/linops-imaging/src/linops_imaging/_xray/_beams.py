@@ -1,4 +1,4 @@
-"""Where the rays of a scan are: parallel ones, and those of a fan.
+"""The geometry of the rays of a scan: parallel beam and fan beam.
 
 s is the coordinate along (cos, sin) of the angle of a view, t along (-sin, cos).
 """
@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from ._joseph import Near, Rays, centred, hat
 
 _VIEWS = 16
-"""So many have a table at a time, which has float64 for each ray."""
+"""Views computed at a time; each needs a float64 number for each ray."""
 
 
 class ParallelRays(NamedTuple):
@@ -48,7 +48,7 @@ class ParallelRays(NamedTuple):
         main = torch.maximum(cosine.abs(), sine.abs())
         s0, s1 = x0 * cosine, x1 * sine
         tables = (
-            # An angle that is NaN has no place; the length of its rays is NaN already.
+            # NaN cannot become an index; the lengths of these rays are NaN already.
             (s0 / self.spacing).nan_to_num(),
             (s1 / self.spacing).nan_to_num() + middle,
             s0 / main,
@@ -61,7 +61,7 @@ class ParallelRays(NamedTuple):
             yield Near(before, partial(self._weight, reach, at, step))
 
     def _weight(self, reach: int, at: Tensor, step: Tensor, ray: Tensor, _: Tensor) -> Tensor:
-        # Not from the place, which has few digits where rays are far apart.
+        # Not computed from the place, which has few digits where rays are far apart.
         number = ray - ((self.n_detectors - 1) / 2 + reach)
         return hat(torch.addcmul(at, number, step, value=-1))
 
@@ -69,8 +69,8 @@ class ParallelRays(NamedTuple):
 class FanRays(NamedTuple):
     """Rays from a source at s = 0, t = -``source`` to flat detectors at t = ``detector``.
 
-    The ray that makes the angle gamma with the middle one is parallel to that of another view:
-    its normal is at angle - gamma, and its distance from the origin is source sin(gamma).
+    A ray at the angle gamma to the middle ray has its normal at angle - gamma, and the distance
+    source sin(gamma) from the origin.
     """
 
     angles: Tensor
@@ -111,7 +111,7 @@ class FanRays(NamedTuple):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield s and the distance from the source along t of each pixel, for each view."""
         angles = self.angles.double().unsqueeze(1)
-        # An angle that is NaN has no place; the length of its rays is NaN already.
+        # NaN cannot become an index; the lengths of these rays are NaN already.
         cosine, sine = angles.cos().nan_to_num(), angles.sin().nan_to_num()
         tables = (x0 * cosine, x1 * sine, self.source - x0 * sine, x1 * cosine)
         for s0, s1, t0, t1 in zip(*(table.to(dtype) for table in tables), strict=True):
@@ -143,5 +143,5 @@ class FanRays(NamedTuple):
 
 
 def _before(place: Tensor, n_detectors: int) -> Tensor:
-    """Return a place among the detectors, from 0 on, rounded down to one that there is."""
+    """Return a place among the detectors, rounded down and clamped to an existing detector."""
     return place.detach().clamp(0, n_detectors - 1).floor_()

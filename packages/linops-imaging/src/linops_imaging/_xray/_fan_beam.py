@@ -18,20 +18,20 @@ class FanBeam(XRayTransform):
     .. math:: p(\phi, u) = \int x(S + q \, (D_u - S) / |D_u - S|) \, dq, \qquad
         S = -R \, e_t, \quad D_u = u \, e_s + R_D \, e_t,
 
-    with :math:`e_s = (\cos \phi, \sin \phi)` and :math:`e_t = (-\sin \phi, \cos \phi)`: that of
-    :class:`ParallelBeam`, by the same method, as R becomes large. Units, coordinates and the origin
-    are as there, and the adjoint is matched.
+    with :math:`e_s = (\cos \phi, \sin \phi)` and :math:`e_t = (-\sin \phi, \cos \phi)`. The
+    method, units, coordinates and origin are those of :class:`ParallelBeam`, and the adjoint is
+    matched. For large R it becomes :class:`ParallelBeam`.
 
     Parameters
     ----------
     angles, n_detectors, grid_size
         As in :class:`ParallelBeam`.
     source_distance : float
-        R, from the source to the origin. The source must be outside of a circle about the image,
-        with a pixel between.
+        R, from the source to the origin. The source must be at least a pixel outside of the circle
+        around the image.
     detector_distance : float
-        :math:`R_D`, from the origin to the detectors, not negative; 0 is for detectors that are
-        given as scaled to the origin.
+        :math:`R_D`, from the origin to the detectors, not negative. Use 0 if the spacing is given
+        at the origin.
     detector_spacing : float
         Distance of neighbouring detectors, positive.
     output_shape, input_shape, batch_shape
@@ -40,14 +40,14 @@ class FanBeam(XRayTransform):
     Raises
     ------
     TypeError
-        If the angles are not real numbers, or a number is none.
+        If the angles are not real numbers, or an argument is not a number.
     ValueError
-        If a number or the number of dimensions is not as said.
+        If a number is out of range, or there is a wrong number of dimensions.
 
     Notes
     -----
-    As in :class:`ParallelBeam`. The adjoint takes time in proportion to how many rays cross a pixel
-    near the source.
+    As in :class:`ParallelBeam`. The time of the adjoint is proportional to the number of rays that
+    cross a pixel near the source.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class FanBeam(XRayTransform):
             )
 
     def beam(self) -> FanRays:
-        """Return where the rays are, with the angles as they are now."""
+        """Return the geometry of the rays for the current angles."""
         return FanRays(
             self.weight_part("angles"),
             self.n_detectors,

@@ -14,7 +14,7 @@ from ._fan_beam import FanBeam
 from ._joseph import centred
 from ._parallel_beam import ParallelBeam
 
-# Of the frequency, 1 at the Nyquist frequency of the detectors.
+# Functions of the frequency, which is 1 at the Nyquist frequency of the detectors.
 _WINDOWS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "ramp": torch.ones_like,
     "shepp-logan": lambda f: torch.sinc(f / 2),
@@ -33,25 +33,25 @@ def fbp(
 ) -> Tensor:
     r"""Return the image by filtered back projection.
 
-    Each projection is convolved with the ramp filter, band-limited to the detectors' Nyquist
-    frequency and windowed, and back projected: with ``A.H`` for parallel rays, and for a fan of
-    rays with the weight :math:`R^2 / l^2` of a pixel at the distance l from the source along the
-    middle ray. An angle counts with half the distance to its neighbours, modulo pi, or 2 pi for a
-    fan, so that the angles need not be equally spaced.
+    Each projection is convolved with a windowed ramp filter that is band-limited to the Nyquist
+    frequency of the detectors. Then it is back projected: with ``A.H`` for parallel rays, and for a
+    fan with the weight :math:`R^2 / l^2` of a pixel at the distance l from the source along the
+    middle ray. The angles need not be equally spaced: an angle has half the distance to its
+    neighbours as its weight, modulo pi, or modulo 2 pi for a fan.
 
     Parameters
     ----------
     sinogram : Tensor
         (..., A, D), real or complex. Half precision and integers are computed in float32.
     A : ParallelBeam or FanBeam
-        Its angles must cover the half circle, or the whole one for a fan. Its detectors must see
-        the whole object, which is not checked, and not be farther apart than a pixel of the image,
-        or the image has stripes.
+        Its angles must cover the half circle, or the whole circle for a fan. Its detectors must
+        see the whole object and must not be farther apart than a pixel, or the image has
+        artefacts; this is not checked.
     window : {"ramp", "shepp-logan", "cosine", "hamming", "hann"}
-        What the ramp is multiplied with, against noise; "ramp" is none.
+        Multiplies the ramp, to reduce noise; "ramp" is the bare ramp.
     allow_gaps : bool
-        Whether angles may be missing. Those at both ends of a gap then stand for what is missing,
-        and the image has streaks and blurred edges.
+        Whether angles may be missing. The angles at both ends of a gap then get larger weights, and
+        the image has streaks and blurred edges.
 
     Returns
     -------
@@ -61,11 +61,11 @@ def fbp(
     Raises
     ------
     TypeError
-        If the sinogram is no tensor, or A is neither ParallelBeam nor FanBeam.
+        If the sinogram is not a tensor, or A is neither ParallelBeam nor FanBeam.
     ValueError
-        If there is no such window, the sinogram is not of the size of A's output, or a gap between
-        angles is larger than 5 degrees and than 3 times what equally spaced angles have, or than
-        half of all angles.
+        If there is no such window, if the sinogram does not have the size of A's output, or if a
+        gap between angles is too large: larger than 5 degrees and than 3 times the distance of
+        equally spaced angles, or larger than half of the circle to cover.
 
     References
     ----------
@@ -93,7 +93,7 @@ def fbp(
             f"fbp: the sinogram must have {len(angles)} angles and {A.n_detectors} detectors, got "
             f"shape {tuple(sinogram.shape)}"
         )
-    # To at least float32: Fourier transforms of half precision and of integers are not to be had.
+    # There are no Fourier transforms of half precision and of integers.
     sinogram = sinogram.to(torch.promote_types(sinogram.dtype, torch.float32))
     if not sinogram.numel():
         empty: Tensor = A.H(sinogram)
@@ -125,7 +125,7 @@ def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
 def _of_fan(sinogram: Tensor, beam: FanRays, sizes: Sequence[int], window: str) -> Tensor:
     """Return the image from weighted projections of a whole circle."""
     dtype = sinogram.real.dtype
-    # On a line of detectors through the origin, of which a whole circle sees each ray twice.
+    # The detectors are scaled to the origin. A whole circle sees each ray twice.
     spacing = beam.spacing * beam.source / (beam.source + beam.detector)
     lines = _filtered(sinogram * beam.fan().cos().to(dtype) / 2, spacing, window)
     lines = pad(lines.reshape(-1, *lines.shape[-2:]), (1, 2))
@@ -142,7 +142,7 @@ def _of_fan(sinogram: Tensor, beam: FanRays, sizes: Sequence[int], window: str) 
 def _filtered(sinogram: Tensor, spacing: float, window: str) -> Tensor:
     """Return the sinogram convolved with the ramp filter along its last axis."""
     n = sinogram.shape[-1]
-    padded = 2 ** math.ceil(math.log2(max(2 * n, 2)))  # no projection wraps into itself
+    padded = 2 ** math.ceil(math.log2(max(2 * n, 2)))  # so that no projection wraps around
     at = torch.arange(padded // 2 + 1, dtype=torch.float64, device=sinogram.device)
     odd = (at % 2 == 1).double()
     ramp = -odd / (math.pi * at.clamp(min=1) * spacing).square()

@@ -1,14 +1,15 @@
 r"""Line integrals of a pixel grid by Joseph's method, and their adjoint.
 
 A ray is a line :math:`x_0 \cos \theta + x_1 \sin \theta = c`. It is followed along the axis to
-which it is closer: in each row of pixels across that, the image is interpolated linearly, and
-counts with the length of the ray between two rows. So with the larger m of the cosine and the sine
+which it is closer. In each row of pixels across that axis the image is interpolated linearly. Each
+value is weighted by the length of the ray between two rows. With m the larger one of cosine and
+sine
 
 .. math:: p = \frac{1}{|m|} \sum_x h\left(\frac{x_0 \cos \theta + x_1 \sin \theta - c}{m}\right)
     f(x), \qquad h(t) = \max(0, 1 - |t|).
 
-The adjoint gathers the same products from the rays that are next to a pixel. Neither adds into
-memory at random, so both give the same bits on every run.
+The adjoint gathers the same products from the rays next to a pixel. Neither of them scatters into
+memory, so both give the same bits on every run.
 
 B images, A angles, D detectors, N0 and N1 pixels.
 """
@@ -26,13 +27,13 @@ from torch.nn.functional import embedding_bag, pad
 from .._plain import is_plain
 
 MOST_IMAGES = 16
-"""So many at a time: they share what is computed of the rays, and have padded copies."""
+"""Images computed at a time: they share the geometry of the rays, and each has a padded copy."""
 _MANY = {torch.float32: 4, torch.float64: 16}
-"""From so many images on it takes less time to have their values side by side, summed together."""
+"""From this number of images on it is faster to sum the values of all images together."""
 
 
 class Rays(NamedTuple):
-    """The rays of some views in float64, (A, D), or (A, 1) where those of a view are parallel."""
+    """The rays of some views in float64, (A, D), or (A, 1) for parallel rays."""
 
     cosine: Tensor
     sine: Tensor
@@ -54,14 +55,15 @@ class Near(NamedTuple):
     before: Tensor
     """The last detector whose ray is not behind the pixel, or the first or last one: (R, C)."""
     weight: Callable[[Tensor, Tensor], Tensor]
-    """Returns h for a ray of each pixel, (R, C). Takes their numbers, and the same as indices.
+    """Returns h for one ray of each pixel, (R, C). Takes the numbers of the rays and their indices.
 
-    A detector has its number plus the reach. Where there is none, h is any number.
+    The index of a detector is its number plus the reach. Where there is no detector, h is
+    arbitrary.
     """
 
 
 class Beam(Protocol):
-    """Where the rays of a scan are."""
+    """The geometry of the rays of a scan."""
 
     @property
     def angles(self) -> Tensor:
@@ -124,10 +126,10 @@ def line_integrals(x: Tensor, beam: Beam) -> Tensor:
 def _paths(
     beam: Beam, size0: int, size1: int, dtype: torch.dtype
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Yield where the rays of each view are in row 0, in pixels from the zero before the image.
+    """Yield the positions of the rays of each view in row 0, in pixels from the padding.
 
-    With that come how much farther they are in each next row, their length between two rows, and
-    whether these are the rows along axis 1.
+    Also yield the step from one row to the next, the length of a ray between two rows, and whether
+    the rows are those along axis 1.
     """
     for rays in beam.rays():
         is_turned, main = rays.is_turned(), rays.main()
@@ -135,7 +137,7 @@ def _paths(
         n_pixels = torch.where(is_turned, size1, size0)
         n_rows = torch.where(is_turned, size0, size1)
         first = rays.offset / main - slope * ((n_rows - 1) / 2) + (n_pixels + 1) / 2
-        # An angle that is NaN has no position; the length of its rays is NaN already.
+        # NaN cannot become an index; the lengths of these rays are NaN already.
         first, slope = (part.to(dtype).nan_to_num() for part in (first, slope))
         yield from zip(first, slope, (1 / main.abs()).to(dtype), is_turned, strict=True)
 
@@ -157,7 +159,7 @@ def back_projection(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
 
 
 def _few_images(lines: Tensor, beam: Beam, sizes: Sequence[int], reach: int) -> Tensor:
-    """Return what values of rays, (B, A, reach + D + reach), add to the pixels near them."""
+    """Return the back projection of values of rays, (B, A, reach + D + reach), for few images."""
     may_write = is_constant(lines, beam)
     images = [lines.new_zeros(*sizes) for _ in lines]
     x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
@@ -175,7 +177,7 @@ def _few_images(lines: Tensor, beam: Beam, sizes: Sequence[int], reach: int) -> 
 
 
 def _many_images(lines: Tensor, beam: Beam, sizes: Sequence[int], reach: int) -> Tensor:
-    """Return the same for images whose values lie side by side, of two rays together."""
+    """Return the same for many images, whose values lie side by side."""
     images = lines.new_zeros(math.prod(sizes), len(lines))
     lines = lines.permute(1, 2, 0).contiguous()
     x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
@@ -191,7 +193,7 @@ def _many_images(lines: Tensor, beam: Beam, sizes: Sequence[int], reach: int) ->
 
 
 def is_constant(images: Tensor, beam: Beam) -> bool:
-    """Return whether nobody follows what is done with the images and the angles."""
+    """Return whether neither autograd nor a transform records the images and the angles."""
     is_recorded = images.requires_grad or beam.angles.requires_grad
     return is_plain(images, beam.angles) and not (is_recorded and torch.is_grad_enabled())
 
@@ -214,7 +216,7 @@ def hat(t: Tensor) -> Tensor:
 
 
 def centred(size: int, like: Tensor) -> Tensor:
-    """Return 0, ..., size - 1 about their middle."""
+    """Return 0, ..., size - 1 minus their mean."""
     return torch.arange(size, dtype=like.dtype, device=like.device) - (size - 1) / 2
 
 

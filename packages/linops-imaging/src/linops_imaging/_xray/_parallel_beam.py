@@ -12,48 +12,49 @@ class ParallelBeam(XRayTransform):
     .. math:: p(\phi, s) = \int x(s \cos \phi - t \sin \phi, \; s \sin \phi + t \cos \phi) \, dt,
 
     by Joseph's method: where a ray crosses a row of pixels, the image is interpolated linearly.
-    Lengths are in pixels, coordinate 0 is that of image axis 0, and the origin is the middle of the
-    image, index (N - 1) / 2, and of the detectors. The adjoint is matched: it is the transpose of
-    the same matrix.
+    Lengths are in pixels. Coordinate 0 belongs to image axis 0. The origin is the middle of the
+    image, index (N - 1) / 2, and the middle of the detectors. The adjoint is matched: it is the
+    transpose of the same matrix.
 
     Parameters
     ----------
     angles : Tensor
-        Real, (A,), in radians: a dimension of the output that can be sliced. Gradients reach them;
-        what one angle contributes is piecewise linear in its tangent.
+        Real, (A,), in radians. Their dimension can be sliced. Gradients reach them. Line integrals
+        are piecewise linear in the tangent of the angle.
     n_detectors : int
         D, at least 1.
     grid_size : (int, int)
-        Of the image.
+        Size of the image.
     detector_spacing : float
-        Distance of neighbouring rays, positive.
+        Distance between neighbouring rays, positive.
     output_shape : (dimension, dimension)
-        Of angles and detectors.
+        Dimensions of angles and detectors.
     input_shape : (dimension, dimension)
-        Of the image. Cannot be sliced.
+        Dimensions of the image. They cannot be sliced.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the image, the slices of a volume say, which can be sliced; any by
-        default.
+        Dimensions before the image, such as the slices of a volume. They can be sliced. Any
+        dimensions by default.
 
     Raises
     ------
     TypeError
-        If the angles are not real numbers, or a number is no integer.
+        If the angles are not real numbers, or a number is not an integer.
     ValueError
-        If a number or the number of dimensions is not as said.
+        If a number is out of range, or there is a wrong number of dimensions.
 
     Notes
     -----
-    Nothing is kept between calls: the weights of one angle are computed at a time. Angles share
-    them where one is the other mirrored or turned by 90 degrees (by 180, if the image is not
-    square), up to 4 times the machine epsilon of the result. So angles that divide a half circle
-    equally, beginning at 0, take about half the time of others. Images of a batch share them, too:
-    16 at once take a quarter to a third of the time of 16 one by one. Where gradients to the angles
-    are recorded, and under transforms, nothing is shared.
+    Nothing is kept between calls: the weights are computed for one angle at a time. Two angles
+    share their weights if one view is the other one mirrored or turned by 90 degrees (by 180
+    degrees if the image is not square), up to 4 times the machine epsilon of the result. So angles
+    that divide a half circle equally, beginning at 0, take about half the time of other angles. The
+    images of a batch share the weights as well: 16 images at once take a quarter to a third of the
+    time of 16 images one by one. Nothing is shared while gradients to the angles are recorded, or
+    under transforms.
 
-    The result has the dtype to which those of the input and of the angles promote; half precision
-    is computed in float32. An angle that is NaN or infinite makes its projection NaN. The adjoint
-    takes time in proportion to 1 / ``detector_spacing`` where that is below 1.
+    The result has the dtype to which the dtypes of input and angles promote. Half precision is
+    computed in float32. An angle that is NaN or infinite makes its projection NaN. For a
+    ``detector_spacing`` below 1, the time of the adjoint is proportional to its inverse.
 
     References
     ----------
@@ -72,5 +73,5 @@ class ParallelBeam(XRayTransform):
     """
 
     def beam(self) -> ParallelRays:
-        """Return where the rays are, with the angles as they are now."""
+        """Return the geometry of the rays for the current angles."""
         return ParallelRays(self.weight_part("angles"), self.n_detectors, self.detector_spacing)

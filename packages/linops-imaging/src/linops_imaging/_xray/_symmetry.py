@@ -6,9 +6,9 @@ With T the turn of an image by 90 degrees, and M its mirror image along axis 0, 
 .. math:: p_{\theta + \pi / 2}(x) = p_\theta(T x), \qquad
     p_{-\theta}(x)_d = p_\theta(M x)_{D - 1 - d}.
 
-So each view is one at an angle between 0 and 45 degrees (90 degrees, where images are not square)
-of the image in one of 8 (4) poses. Equally spaced angles have few of those, and to compute
-one view of several images takes less time than several views of one.
+So each view is a view of the image in one of 8 poses, at an angle between 0 and 45 degrees. (For
+images that are not square: 4 poses, and 90 degrees.) Equally spaced angles need few such views, and
+one view of several images takes less time than several views of one image.
 
 A views of D detectors, S shared views, P poses, B images.
 """
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ._joseph import MOST_IMAGES, Beam, back_projection, is_constant, line_integrals
 
-# Bytes of the images, in all poses, of which views are computed at a time.
+# Bytes of the images, in all poses, that are computed at a time.
 _BYTES = 2**24
 
 
@@ -80,7 +80,7 @@ class Pose(NamedTuple):
 
 
 class SharedViews(NamedTuple):
-    """The views that are computed, and where in them those of a beam are."""
+    """The views that are computed, and for each view of a beam its place among them."""
 
     angles: Tensor
     """(S,), float64."""
@@ -103,7 +103,7 @@ def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedVie
     angles, poses, place, is_mirrored = found
     n_angles, n_poses, n_images = len(beam.angles), len(poses), len(values)
     most = min(MOST_IMAGES, _BYTES // (math.prod(sizes) * values.itemsize))
-    # Each step computes the rays of one view for at most so many images.
+    # Each step computes the rays of one view, for this number of images at most.
     n_at_once = most // n_poses
     if not n_at_once:
         return None
@@ -121,7 +121,7 @@ def _grouped(
 ) -> tuple[Tensor, list[Pose], Tensor, Tensor] | None:
     """Return the shared angles, the poses, and the place and mirroring of each view.
 
-    None where angles are not finite, or so large that their rest has few digits.
+    None where an angle is not finite, or so large that its remainder has few digits.
     """
     theta, digits = angles.detach().double().cpu(), torch.finfo(torch.float64).eps
     closest = 4 * (accuracy + digits)
@@ -131,7 +131,7 @@ def _grouped(
     turns = (theta / (n_quarters * math.pi / 2)).round()
     rest = theta - turns * (n_quarters * math.pi / 2)
     is_mirrored = rest < 0
-    # Angles that differ by what rounding makes of them are one, of their mean.
+    # Angles that differ by rounding only are replaced by their mean.
     ordered, order = rest.abs().sort()
     group = (ordered.diff(prepend=ordered[:1]) > closest).cumsum(0)
     n = int(group[-1]) + 1

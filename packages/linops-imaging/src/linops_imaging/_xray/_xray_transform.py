@@ -1,4 +1,4 @@
-"""What X-ray transforms share: the weights, the dimensions, and images one by one."""
+"""The base class of X-ray transforms: weights, dimensions, and the handling of batches."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class XRayTransform(SliceableLinop):
 
     @abstractmethod
     def beam(self) -> Beam:
-        """Return where the rays are, with the angles as they are now."""
+        """Return the geometry of the rays for the current angles."""
 
     @staticmethod
     def fn(linop: XRayTransform, x: Tensor, /) -> Tensor:
@@ -93,7 +93,7 @@ class XRayTransform(SliceableLinop):
         return forward, adjoint
 
     def _on_images(self, function: Function, adjoint: Function, x: Tensor) -> Tensor:
-        """Return ``function`` of the images (B, ., .) in x, real and imaginary parts by turns."""
+        """Return ``function`` of all images in x; real and imaginary parts are separate images."""
         angles = self.weight_part("angles")
         dtype = torch.promote_types(x.dtype, angles.dtype)
         # Half precision cannot tell the pixels of a row from each other.

@@ -1,7 +1,7 @@
 """Files of other programs: BART's cfl, ISMRMRD, NIfTI.
 
-Nothing in a file is executed, and nothing outside of it is read. Where a file is damaged, or holds
-what these functions cannot return, the error names the file and what is wrong in it.
+Reading a file executes nothing in it and opens no other file. If a file is damaged or cannot be
+represented, the error names the file and the problem.
 """
 
 from ._cfl import read_cfl as read_cfl

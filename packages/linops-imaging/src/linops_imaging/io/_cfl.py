@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 _N_DIMS = 16
-"""How many dimensions BART writes."""
+"""Number of dimensions that BART writes."""
 
 
 def read_cfl(path: str | os.PathLike[str]) -> Tensor:
@@ -24,16 +24,16 @@ def read_cfl(path: str | os.PathLike[str]) -> Tensor:
     Returns
     -------
     Tensor
-        complex64. Axis d is dimension d of BART (0 to 2 the grid, 3 the coils); dimensions of
-        size 1 at the end are left out. The first axis is the one that is contiguous, as in the
-        file: ``.contiguous()`` makes it the last.
+        complex64. Axis d is dimension d of BART (0 to 2 the grid, 3 the coils). Trailing
+        dimensions of size 1 are left out. The first axis is contiguous, as in the file; call
+        ``.contiguous()`` to make the last one contiguous.
 
     Raises
     ------
     FileNotFoundError
         If one of the files is missing.
     ValueError
-        If the header gives no dimensions, or the data are not as long as it says.
+        If the header has no dimensions, or the data do not have the length that it gives.
     """
     base = _base(path)
     header = base.with_name(base.name + ".hdr").read_text("utf-8", errors="replace")
@@ -56,7 +56,7 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     Parameters
     ----------
     path : path
-        With or without the suffix ``.cfl`` or ``.hdr``. Files that are there are replaced.
+        With or without the suffix ``.cfl`` or ``.hdr``. Existing files are replaced.
     array : Tensor
         Real or complex, of up to 16 axes, which are the dimensions of BART. It is written as
         complex64: values above 3.4e38 become infinite.
@@ -64,9 +64,9 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     Raises
     ------
     TypeError
-        If it is no tensor.
+        If ``array`` is not a tensor.
     ValueError
-        If it has more axes, or no elements.
+        If it has more than 16 axes, or no elements.
 
     Examples
     --------
@@ -98,13 +98,13 @@ def _base(path: str | os.PathLike[str]) -> Path:
 
 
 def _dimensions(header: str, base: Path) -> list[int]:
-    """Return the numbers in the line behind "# Dimensions"."""
+    """Return the numbers in the line after "# Dimensions"."""
     lines = iter(header.splitlines())
     words = next((next(lines, "") for line in lines if line.strip() == "# Dimensions"), "").split()
     if not words or not all(word.isascii() and word.isdecimal() for word in words):
         raise ValueError(
-            f'read_cfl: {base.name}.hdr must have a line "# Dimensions" and one of integers behind '
-            f"it, got {header[:80]!r}"
+            f'read_cfl: {base.name}.hdr must have a line "# Dimensions" followed by a line of '
+            f"integers, got {header[:80]!r}"
         )
     sizes = [int(word[:20]) for word in words]
     if len(sizes) > _N_DIMS or 0 in sizes:

@@ -1,4 +1,4 @@
-"""What is said of files that another library cannot read."""
+"""Errors for files that another library cannot read."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MOST_DEFLATED = 1032
-"""How many bytes one byte that is stored by DEFLATE (gzip, HDF5) can stand for at the most."""
+"""Largest compression factor of DEFLATE (gzip, HDF5)."""
 
 
 @contextmanager
 def damaged(owner: str, name: str, kind: str) -> Iterator[None]:
-    """Turn whatever the reader of a file raises into a ValueError that names the file.
+    """Turn any exception of a reader into a ValueError that names the file.
 
-    Libraries pass on what gzip, struct, NumPy, the allocator and C code raise.
+    Readers pass on exceptions of gzip, struct, NumPy, the allocator and C code.
     """
     try:
         yield

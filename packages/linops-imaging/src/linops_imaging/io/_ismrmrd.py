@@ -54,19 +54,19 @@ def read_ismrmrd(
 ) -> IsmrmrdScan:
     """Return the raw data in an ISMRMRD file: lines of k-space, where they belong, and noise.
 
-    ``scan.on_grid()`` puts Cartesian lines in their places.
+    ``scan.on_grid()`` puts Cartesian lines onto a grid.
 
     Parameters
     ----------
     path : path
         An HDF5 file.
     dataset : str
-        The group in it.
+        The HDF5 group of the dataset.
     lines : {"imaging", "calibration"}
-        Which lines. Those that are flagged as both are in either; ``left_out`` counts all that are
-        in neither this selection nor the noise.
+        Which lines to read. Lines with both flags are in both selections. ``left_out`` counts the
+        lines that are neither selected nor noise.
     encoding : int
-        Which of the encodings in the header, if there are several.
+        Index of the encoding in the header, if there are several.
 
     Returns
     -------
@@ -79,8 +79,8 @@ def read_ismrmrd(
     FileNotFoundError
         If the file is missing.
     TypeError, ValueError
-        If an argument is not as said; if it is not such a file, is damaged, refers to other files,
-        has no such lines, or the lines differ in their numbers of samples or coils.
+        If an argument is not one of the values above; if it is not such a file, is damaged, refers
+        to other files, has no such lines, or the lines differ in their numbers of samples or coils.
 
     References
     ----------
@@ -133,7 +133,7 @@ def read_ismrmrd(
 
 
 def _member(h5py: Any, parent: Any, name: str, kind: Any) -> Any:
-    """Return what is called ``name`` in the file itself: links may lead to any other file."""
+    """Return the member ``name`` of a group; refuse links, which may lead to other files."""
     link = parent.get(name, getlink=True)
     found = parent[name] if isinstance(link, h5py.HardLink) else link
     if not isinstance(found, kind):
@@ -160,7 +160,7 @@ def _header(dataset: Any) -> str:
 
 
 def _heads(h5py: Any, table: Any, size: int) -> Array:
-    """Return the headers of all lines; refuse a table of other fields, or larger than the file."""
+    """Return the headers of all lines; refuse wrong fields, and sizes that exceed the file."""
     columns = table.dtype.fields or {}
     head = columns["head"][0].fields if "head" in columns else None
     idx = head["idx"][0].fields if head and "idx" in head else None
@@ -196,7 +196,7 @@ def _heads(h5py: Any, table: Any, size: int) -> Array:
 
 
 def _kinds(heads: Array, lines: str, encoding: int) -> Array:
-    """Return what each line is for; of two purposes, that which is ``lines``."""
+    """Return the kind of each line; if it has two kinds, and one is ``lines``, that one."""
     both = _has_flag(heads, _CALIBRATION_AND_IMAGING)
     kinds = np.full(len(heads), "imaging", dtype=object)
     kinds[_has_flag(heads, _CALIBRATION) & ~both] = "calibration"
@@ -234,7 +234,7 @@ def _lines(table: Any, heads: Array, chosen: Array) -> tuple[Tensor, Tensor | No
 
 
 def _noise(table: Any, heads: Array, chosen: Array, n_coils: int) -> Tensor:
-    """Return the samples (C, T) of all lines of noise, one behind the other."""
+    """Return the samples (C, T) of all noise lines, concatenated."""
     found = _only(heads[chosen], "active_channels")
     if found != n_coils:
         raise ValueError(
@@ -244,7 +244,7 @@ def _noise(table: Any, heads: Array, chosen: Array, n_coils: int) -> Tensor:
 
 
 def _only(heads: Array, field: str) -> Any:
-    """Return the number that all lines have."""
+    """Return the number that is the same for all lines."""
     found = np.unique(heads[field])
     if len(found) > 1:
         raise ValueError(
@@ -255,7 +255,7 @@ def _only(heads: Array, field: str) -> Any:
 
 
 def _rows(table: Any, heads: Array, chosen: Array) -> Iterator[tuple[int, Array, Array]]:
-    """Yield the number of each line that is chosen, its samples (C, X) and trajectory (X, D)."""
+    """Yield the number of each chosen line, its samples (C, X) and trajectory (X, D)."""
     number = 0
     for start in range(0, len(heads), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)

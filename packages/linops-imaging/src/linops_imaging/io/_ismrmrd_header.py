@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 
 class Encoding(NamedTuple):
-    """How k-space was encoded; three numbers are along read-out, phase encoding and partitions."""
+    """The encoding of k-space; three numbers are for read-out, phase encoding and partitions."""
 
     trajectory: str
     """"cartesian", "epi", "radial", "goldenangle", "spiral" or "other"."""
@@ -17,16 +17,16 @@ class Encoding(NamedTuple):
     encoded_fov: tuple[float, float, float]
     """Its field of view in mm."""
     recon_size: tuple[int, int, int]
-    """Pixels of the image that is to be made of it."""
+    """Pixels of the image to reconstruct."""
     recon_fov: tuple[float, float, float]
     """Field of view of the image in mm."""
     centre: tuple[int, int]
-    """The values of ``kspace_encode_step_1`` and ``_2`` that are the centre of k-space."""
+    """``kspace_encode_step_1`` and ``_2`` of the centre of k-space."""
 
 
 def encodings_of(header: str) -> list[Encoding]:
     """Return the encodings in the header of a file."""
-    if "<!DOCTYPE" in header:  # only with one can there be entities, which may grow without bound
+    if "<!DOCTYPE" in header:  # a DOCTYPE can define entities that expand without bound
         raise ValueError("read_ismrmrd: the header must have no DOCTYPE, got one")
     try:
         root = ElementTree.fromstring(header)

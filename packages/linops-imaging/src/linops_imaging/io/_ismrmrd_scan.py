@@ -1,4 +1,4 @@
-"""What is read of an ISMRMRD file, and its lines on a grid."""
+"""The contents of an ISMRMRD file, and its lines on a grid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTERS = (
 _REPEATED = ("repetition", "set", "phase", "contrast", "average", "slice")
 """Counters that tell images apart, in the order of their axes."""
 _MOST_EMPTY = 1000
-"""How many lines a grid may have for each that was measured."""
+"""Largest number of lines of a grid for each measured line."""
 
 
 @dataclass(frozen=True)
@@ -37,52 +37,51 @@ class IsmrmrdScan:
     kspace: Tensor
     """complex64, (C, L, X)."""
     counters: Mapping[str, Tensor]
-    """Where each line belongs, int64, (L,): ``kspace_encode_step_1``, ``kspace_encode_step_2``,
+    """The place of each line, int64, (L,): ``kspace_encode_step_1``, ``kspace_encode_step_2``,
     ``average``, ``slice``, ``contrast``, ``phase``, ``repetition``, ``set``, ``segment``."""
     centre_sample: Tensor
-    """Of each line the sample in the centre of k-space, int64, (L,)."""
+    """For each line, the index of the sample in the centre of k-space, int64, (L,)."""
     discarded: Tensor
-    """How many samples at the beginning and at the end of each line are not to be used, int64,
-    (L, 2)."""
+    """Numbers of samples to discard at the beginning and at the end of each line, int64, (L, 2)."""
     is_reversed: Tensor
     """Which lines were read backwards, bool, (L,)."""
     trajectory: Tensor | None
-    """float32, (L, X, D), in the units of the file, where it has one. They differ between
-    programs; :class:`linops_imaging.NUFFT` takes locations in [-N/2, N/2]."""
+    """float32, (L, X, D), in the units of the file, or None. Units differ between programs:
+    :class:`linops_imaging.NUFFT` takes locations in [-N/2, N/2]."""
     noise: Tensor | None
-    """Samples of noise alone, complex64, (C, T), where the file has such lines."""
+    """Samples of the noise lines, complex64, (C, T), or None if the file has none."""
     dwell_time: float
     """Time from one sample to the next in microseconds."""
     noise_dwell_time: float | None
-    """The same of the noise. The variance of noise is in proportion to its inverse."""
+    """Dwell time of the noise. The variance of noise is proportional to its inverse."""
     encoding: Encoding
     """Sizes of the grids, and the kind of trajectory."""
     left_out: Mapping[str, int]
-    """How many lines of other kinds the file has: "calibration", "navigation", ..."""
+    """Number of lines of each other kind in the file: "calibration", "navigation", ..."""
     header: str
-    """The XML header, for what is not here. Refuse a DOCTYPE where you parse it: it has none."""
+    """The whole XML header. Refuse a DOCTYPE when you parse it."""
 
     def on_grid(self) -> tuple[Tensor, Tensor]:
         """Return Cartesian lines on the encoded grid, and which of its points were measured.
 
-        The centre of k-space comes to index N // 2 along each axis, as a centred
-        :class:`linops_core.FFT` has it.
+        The centre of k-space is at index N // 2 along each axis, as in a centred
+        :class:`linops_core.FFT`.
 
         Returns
         -------
         kspace : Tensor
-            complex64, (C, ..., [Z,] Y, X), where X, Y, Z is ``encoding.encoded_size``; Z is left
-            out where it is 1. There is an axis for each of the counters repetition, set, phase,
-            contrast, average and slice, in this order, that has several values; index k along it
-            is the value ``counters[name].unique()[k]``. Points that were not measured are 0.
+            complex64, (C, ..., [Z,] Y, X), where X, Y, Z is ``encoding.encoded_size``. There is no
+            axis Z if it is 1. Each of the counters repetition, set, phase, contrast, average and
+            slice that has several values has an axis, in this order. Index k along it is the value
+            ``counters[name].unique()[k]``. Points that were not measured are 0.
         mask : Tensor
             bool, (..., [Z,] Y, X).
 
         Raises
         ------
         ValueError
-            If the lines are not Cartesian, some were read backwards, two of them have the same
-            place, or one has none on the grid.
+            If the lines are not Cartesian, some were read backwards, two lines have the same place,
+            or a line is outside of the grid.
         """
         if self.encoding.trajectory not in ("cartesian", "epi"):
             raise ValueError(

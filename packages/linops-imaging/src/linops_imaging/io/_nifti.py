@@ -21,16 +21,16 @@ def read_nifti(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
     Parameters
     ----------
     path : path
-        A file ``.nii`` or ``.nii.gz``, of NIfTI-1 or NIfTI-2. Extensions of its header are ignored.
+        A ``.nii`` or ``.nii.gz`` file, NIfTI-1 or NIfTI-2. Extensions of the header are ignored.
 
     Returns
     -------
     image : Tensor
-        The axes are those of the file: three of space, then time and others. Its dtype is that of
-        the file, and float64 (complex128) where the file has a scale for its values.
+        The axes are those of the file: three of space, then time and others. The dtype is that of
+        the file, or float64 (complex128) if the file scales its values.
     affine : Tensor
-        float64, (4, 4), in mm: ``affine @ [i, j, k, 1]`` is the position of voxel i, j, k; to the
-        right, to the front and to the top of the patient.
+        float64, (4, 4), in mm: ``affine @ [i, j, k, 1]`` is the position of voxel i, j, k. The axes
+        of space point to the right, to the front and to the top of the patient.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def read_nifti(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
     FileNotFoundError
         If the file is missing.
     ValueError
-        If it is not such a file, is damaged, or holds values for which torch has no dtype.
+        If the file is not NIfTI, is damaged, or holds values for which torch has no dtype.
 
     Examples
     --------
