@@ -1,11 +1,16 @@
 """What every test folder shares: hypothesis profiles, GPU skips, tested documents, no empty run."""
 
+import re
 from collections.abc import Generator
+from contextlib import redirect_stdout
+from doctest import ELLIPSIS, OutputChecker
+from io import StringIO
 
 import pytest
 from hypothesis import HealthCheck, settings
-from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+from sybil import Example, Sybil
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 # The same examples in every run and on every machine. Hypothesis has other defaults where it sees
 # CI, so each setting that they change is given. How long an example takes depends on the machine.
@@ -23,9 +28,30 @@ settings.register_profile(
 )
 settings.load_profile("default")  # `pytest --hypothesis-profile=thorough` loads the other one
 
+OUTPUT_BELOW = re.compile(r"\s*```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+class ShowingEvaluator(PythonEvaluator):
+    """Run a ```python block; what it prints must be shown in a ```text block right below it.
+
+    In the text, ``...`` stands for anything, as in a doctest.
+    """
+
+    def __call__(self, example: Example) -> None:
+        with redirect_stdout(StringIO()) as printed:
+            super().__call__(example)
+        below = OUTPUT_BELOW.match(example.document.text, example.region.end)
+        shown = below[1] if below else ""
+        if not OutputChecker().check_output(shown, printed.getvalue(), ELLIPSIS):
+            raise AssertionError(
+                "what a block prints must be shown below it, in a block ```text: "
+                f"it prints\n{printed.getvalue()}\nand the page shows\n{shown or 'nothing'}"
+            )
+
+
 # The ```python blocks of a README or a page are tests: one namespace a file, from top to bottom.
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(), SkipParser()],
+    parsers=[CodeBlockParser("python", ShowingEvaluator()), SkipParser()],
     patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/**/*.md"],
 ).pytest()
 
