@@ -142,7 +142,7 @@ def test_negative_index_is_refused() -> None:
 
 
 def test_second_index_is_refused() -> None:
-    with pytest.raises(ValueError, match="got a second one for 'Nx1', which carries 1 already"):
+    with pytest.raises(ValueError, match="got a second one for 'Nx1', which already has 1"):
         ND("Nx1", 2)
 
 
@@ -216,9 +216,9 @@ def test_next_unused_is_the_first_that_is_not_taken(dim: NamedDimension, taken: 
 
 
 def test_next_unused_refuses_what_is_no_collection() -> None:
-    with pytest.raises(TypeError, match="must be a collection of dimensions, got 'NxNy'"):
+    with pytest.raises(TypeError, match="avoid must be a collection of dimensions, got 'NxNy'"):
         ND("N").next_unused("NxNy")
-    with pytest.raises(TypeError, match="must be a collection of dimensions, got 3"):
+    with pytest.raises(TypeError, match="avoid must be a collection of dimensions, got 3"):
         ND("N").next_unused(3)  # type: ignore[arg-type]
 
 

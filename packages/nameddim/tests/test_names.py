@@ -58,9 +58,9 @@ def test_plain_string_is_read_as_dimensions() -> None:
 
 
 def test_dimensions_that_differ_stay_different() -> None:
-    with pytest.raises(ValueError, match=r"N2K: .*, got \(Kx, Kx\) of \(Nx, Kx\)"):
+    with pytest.raises(ValueError, match=r"N2K: .*, got \(Kx, Kx\) for \(Nx, Kx\)"):
         N2K(("Nx", "Kx"))
-    with pytest.raises(ValueError, match=r"K2N: .*, got \(N, N\) of \(N, K\)"):
+    with pytest.raises(ValueError, match=r"K2N: .*, got \(N, N\) for \(N, K\)"):
         K2N(("N", "K"))
 
 

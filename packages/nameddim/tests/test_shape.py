@@ -99,7 +99,7 @@ def test_is_immutable() -> None:
         shape.ishape = ()
     with pytest.raises(AttributeError, match="got a new 'batch_shape'"):
         shape.batch_shape = ()
-    with pytest.raises(AttributeError, match="must stay whole, got 'ishape' to delete"):
+    with pytest.raises(AttributeError, match="must not lose a part, got 'ishape' to delete"):
         del shape.ishape
     with pytest.raises(TypeError, match="does not support item assignment"):
         shape.other_shapes["batch_shape"] = ()  # type: ignore[index]
@@ -231,7 +231,7 @@ def test_rename_of_nothing_changes_nothing(shape: NamedShape) -> None:
 
 def test_rename_of_wildcards_is_refused() -> None:
     for names in ({"...": "A"}, {"A": "()"}, {"(1)": "A"}):
-        with pytest.raises(ValueError, match=r"must be named dimensions, got .* by resolve"):
+        with pytest.raises(ValueError, match=r"must have names, got .*; use resolve"):
             NS("A").rename(names)
 
 

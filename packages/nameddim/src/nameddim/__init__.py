@@ -1,4 +1,4 @@
-"""Named dimensions and the shapes made of them: parse, match, resolve."""
+"""Named dimensions and shapes: parse, match, resolve."""
 
 from nameddim._common import max_shape as max_shape
 from nameddim._common import resolve_wildcards as resolve_wildcards

@@ -1,9 +1,9 @@
-"""What patterns have in common, if that is one pattern.
+"""The common pattern of several patterns, if there is a single one.
 
-The words that two patterns share are those of one pattern exactly if they are those of a certain
-candidate: its single elements are what the shortest of the words are made of, and it has an
-ellipsis wherever a dimension that nobody named can be put in. Both are found, and the candidate is
-checked, in polynomial time, however many ellipses there are.
+A pattern stands for a set of words (tuples of names). Two patterns have a common pattern exactly if
+their common words are the words of a certain candidate. The single elements of the candidate are
+those of the shortest common words; it has an ellipsis wherever both patterns allow a new dimension.
+The candidate is built and checked in polynomial time, for any number of ellipses.
 """
 
 from collections.abc import Iterable
@@ -18,8 +18,8 @@ from nameddim._parse import Dims, as_dims
 def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
     """Return `shape` with its wildcards replaced by what they stand for in `target`.
 
-    Where `target` has a wildcard, what `shape` has stays. So the result is the most general pattern
-    that is contained in both.
+    Where `target` has a wildcard, the element of `shape` stays. So the result is the most general
+    pattern that is contained in both.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
     Raises
     ------
     ValueError
-        If they do not match, or what they have in common is not one pattern.
+        If they do not match, or if no single pattern describes everything they have in common.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
         )
     if len(found) > 1:
         raise ValueError(
-            "resolve_wildcards: what shape and target have in common must be one pattern, "
+            "resolve_wildcards: the common part of shape and target must be one pattern, "
             f"got {written(own)} and {written(other)}, {_which_can_be(found)}"
         )
     return found[0]
@@ -57,14 +57,14 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
     Parameters
     ----------
     shapes : iterable of iterable of str
-        The patterns, as for :func:`iscompatible`, in any order. No shapes: ``("...",)``.
+        The patterns, as for :func:`iscompatible`, in any order. Without shapes: ``("...",)``.
 
     Raises
     ------
     TypeError
-        If `shapes` is one string.
+        If `shapes` is a single string.
     ValueError
-        If they do not all match, or what they have in common is not one pattern.
+        If they do not all match, or if no single pattern describes everything they have in common.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
             raise ValueError(
                 f"max_shape: all shapes must match each other, got {written(a)} and {written(b)}"
             )
-    # Two that have several patterns in common may have but one with a third: take any two that go.
+    # Some pairs have a single common pattern only after a third is added: take any pair that has.
     while len(distinct) > 1:
         for a, b in combinations(distinct, 2):
             found = intersection(a, b)
@@ -95,7 +95,7 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
         else:
             a, b = distinct[:2]
             raise ValueError(
-                "max_shape: what the shapes have in common must be one pattern, "
+                "max_shape: the common part of all shapes must be one pattern, "
                 f"got {written(a)} and {written(b)}, {_which_can_be(intersection(a, b))}"
             )
     return distinct[0] if distinct else (RUN,)
@@ -106,26 +106,26 @@ def _which_can_be(found: list[Dims]) -> str:
 
 
 def intersection(own: Dims, other: Dims) -> list[Dims]:
-    """Return the one pattern that both have in common, two of several, or none if none match."""
+    """Return the common pattern, or two of several, or none if the patterns do not match."""
     if own == other:
         return [own]
     ways = list(islice(Alignment(own, other).ways(), 100))
     found = list(dict.fromkeys(tuple(step.dim for step in way) for way in ways))
     if len(ways) < 2:
         return found
-    # Several ways may still be one pattern: (..., X) and ((), ...) have the words of (..., X).
+    # Several ways may still give one pattern: (..., X) and ((), ...) have the words of (..., X).
     own, other = _singles_first(own), _singles_first(other)
     alignment = Alignment(own, other)
     candidate = _with_ellipses(_shortest(alignment), own, other)
     exact = _reads_all(states_of(candidate), alignment) and all(
         _reads_all(states_of(dims), Alignment(candidate, (RUN,))) for dims in (own, other)
     )
-    # All ways that were tried may read the same.
+    # All ways that were tried may give the same pattern.
     return [candidate] if exact else [*found, candidate][:2]
 
 
 def _singles_first(dims: Dims) -> Dims:
-    """Return the only pattern with the words of `dims` and its ellipses after the wildcards."""
+    """Return the pattern with the same words in which ellipses come after the wildcards."""
     ordered: list[NamedDimension] = []
     for dim in dims:
         if ordered[-1:] != [RUN]:
@@ -138,10 +138,10 @@ def _singles_first(dims: Dims) -> Dims:
 
 
 def _shortest(alignment: Alignment) -> Dims:
-    """Return the only pattern without ellipses that can have exactly the shortest words."""
+    """Return the pattern without ellipses whose words are the shortest words, if there is one."""
 
     def names_last(dims: Dims) -> tuple[int, int, Dims]:
-        # Of the shortest, the one with the fewest names has the words of all, if any has.
+        # Of the shortest patterns, only the one with the fewest names can have all their words.
         return len(dims), sum(not is_any(dim) for dim in dims), dims
 
     best: dict[Pair, Dims] = {alignment.end: ()}
@@ -152,13 +152,13 @@ def _shortest(alignment: Alignment) -> Dims:
 
 
 def _with_ellipses(singles: Dims, own: Dims, other: Dims) -> Dims:
-    """Return `singles` with an ellipsis wherever both patterns let a new dimension be put in."""
+    """Return `singles` with an ellipsis wherever both patterns allow a new dimension."""
     new = NamedDimension("New").next_unused({*own, *other})
     word = tuple(new if is_any(dim) else dim for dim in singles)
     dims: list[NamedDimension] = []
     for position in range(len(singles) + 1):
         longer = (*word[:position], new, *word[position:])
-        # In a run of wildcards all places are the same: the last is taken.
+        # In a run of wildcards all places are equivalent: use the last one.
         is_last = position == len(singles) or not is_any(singles[position])
         if is_last and Alignment(longer, own).exists and Alignment(longer, other).exists:
             dims.append(RUN)
@@ -167,12 +167,12 @@ def _with_ellipses(singles: Dims, own: Dims, other: Dims) -> Dims:
 
 
 def _reads_all(states: list[State], alignment: Alignment) -> bool:
-    """Whether a pattern can follow `alignment`, whatever that reads, and end where it ends.
+    """Whether a pattern can follow every path of `alignment` and end where it ends.
 
-    If so, it has all words of the alignment. The converse is not proved, but tested on all small
+    If so, it has all words of the alignment. The converse is not proved; it is tested on all small
     patterns whose ellipses come after the wildcards, so that they need not look ahead.
     """
-    # For each pair of states, those from which the pattern can follow to the end.
+    # For each pair of states, the states from which the pattern can follow to the end.
     follows: dict[Pair, set[int]] = {}
     for pair, steps in alignment.live.items():
         can = follows[pair] = set()

@@ -1,4 +1,4 @@
-"""One named dimension: a name with an index, or a wildcard."""
+"""NamedDimension: one dimension with a name and an index, or a wildcard."""
 
 import operator
 import re
@@ -9,41 +9,41 @@ from typing import Final, Self, SupportsIndex, overload
 from nameddim._errors import pointing_at
 
 ANY: Final = "()"
-"""The wildcard that stands for exactly one dimension."""
+"""The wildcard for exactly one dimension."""
 
 ELLIPSES: Final = "..."
-"""The wildcard that stands for any run of dimensions, also for none."""
+"""The wildcard for any run of dimensions, which may be empty."""
 
 _NUMBERED_ANY = re.compile(r"\([1-9][0-9]*\)")
-# Python converts 640 digits between texts and integers whatever its settings, and no more for sure.
+# Python always converts up to 640 digits between text and integer; more may be forbidden.
 _MAX_DIGITS = 600
 _PAST_LARGEST = 10**_MAX_DIGITS
 
 
 class NamedDimension(str):
-    """A dimension's name, made of a base name and an index.
+    """The name of a dimension: a base name and an index.
 
-    It is a string: it equals, hashes, sorts and prints like its text. It adds a `name` and an index
-    `i`, the longest trailing number without a leading zero.
+    It is a string: it compares, hashes, sorts and prints like its text. It adds a `name` and an
+    index `i`, which is the longest trailing number without a leading zero.
 
-    Two texts are wildcards: ``"..."`` stands for any run of dimensions, ``"()"`` for exactly one;
+    Two texts are wildcards: ``"..."`` stands for any run of dimensions, ``"()"`` for exactly one.
     ``"(1)"``, ``"(2)"``, ... are ``"()"`` with an index. Every other text must be an identifier
-    (letters, digits and underscores, not a digit first).
+    (letters, digits and underscores; the first is not a digit).
 
     Parameters
     ----------
     name : str
-        The name; it may already carry the index, as in ``"Nx1"``.
+        The name. It may already contain the index, as in ``"Nx1"``.
     i : int
-        The index, 0 or more. 0 means none and is not written.
+        The index, 0 or more. 0 means no index and is not written.
 
     Raises
     ------
     TypeError
         If `name` is not a string, or `i` is not an integer.
     ValueError
-        If `name` is not a name; or the index is negative, has more than 600 digits, or is given
-        to a name that has none (``"..."``) or carries one already.
+        If `name` is not a valid name; or if the index is negative, has more than 600 digits, or is
+        given for a name that cannot have one (``"..."``) or already has one.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class NamedDimension(str):
                 f"NamedDimension: a name must be a string, got {name!r} ({type(name).__name__})"
             )
         if type(name) is not cls:
-            name = str.__str__(name)  # an enumeration of strings prints as something else
+            name = str.__str__(name)  # an enumeration of strings would print its member's name
             _check_name(name)
         self = super().__new__(cls, name)
         index = _integer(i, name)
@@ -71,7 +71,7 @@ class NamedDimension(str):
         if self.i:
             raise ValueError(
                 f"NamedDimension: an index must be given once, got a second one for {name!r}, "
-                f"which carries {self.i} already"
+                f"which already has {self.i}"
             )
         return super().__new__(cls, self + index)
 
@@ -96,14 +96,14 @@ class NamedDimension(str):
     def infer(x: Iterable[str]) -> "tuple[NamedDimension, ...]": ...
     @staticmethod
     def infer(x: str | Iterable[str]) -> "NamedDimension | tuple[NamedDimension, ...]":
-        """Return a string as a dimension, an iterable of strings as a tuple of dimensions.
+        """Return a string as a dimension, or an iterable of strings as a tuple of dimensions.
 
-        A string is one dimension, even if :func:`Dim` would read several in it.
+        A string is always one dimension, even if :func:`Dim` would parse several from it.
 
         Raises
         ------
         TypeError, ValueError
-            As :class:`NamedDimension`, and if `x` is a set, which has no order.
+            As :class:`NamedDimension`. Also if `x` is a set, because it has no order.
 
         Examples
         --------
@@ -124,14 +124,14 @@ class NamedDimension(str):
         return tuple(d if isinstance(d, NamedDimension) else NamedDimension(d) for d in x)
 
     def __add__(self, k: SupportsIndex) -> "NamedDimension":  # type: ignore[override]
-        """Return the dimension of the same name with an index larger by `k`, which may be negative.
+        """Return the dimension of the same name with its index increased by `k` (of any sign).
 
         Raises
         ------
         TypeError
-            If `k` is not an integer. (A string is not appended; use an f-string.)
+            If `k` is not an integer. (To append a string, use an f-string.)
         ValueError
-            If the index would be none, as for :class:`NamedDimension`, or this is the ellipsis.
+            If the new index is invalid, as for :class:`NamedDimension`, or this is the ellipsis.
         """
         i = self.i + _integer(k, self)
         if self == ELLIPSES:
@@ -150,7 +150,7 @@ class NamedDimension(str):
         Raises
         ------
         TypeError, ValueError
-            If `avoid` is no collection, or one string; if this is the ellipsis and is in `avoid`.
+            If `avoid` is not a collection, or is a string; if this is the ellipsis and in `avoid`.
 
         Examples
         --------
@@ -159,7 +159,7 @@ class NamedDimension(str):
         """
         if isinstance(avoid, str) or not isinstance(avoid, Iterable):
             raise TypeError(
-                f"NamedDimension: what to avoid must be a collection of dimensions, got {avoid!r}"
+                f"NamedDimension: avoid must be a collection of dimensions, got {avoid!r}"
             )
         taken = set(avoid)
         dim = self
@@ -171,7 +171,7 @@ class NamedDimension(str):
 def AnyDim(i: SupportsIndex | None = None) -> NamedDimension:
     """Return the wildcard for exactly one dimension: ``"()"``, or ``"(i)"`` with an index.
 
-    It raises the errors of :class:`NamedDimension`.
+    Raises the errors of :class:`NamedDimension`.
 
     Examples
     --------
@@ -214,14 +214,14 @@ def _integer(i: SupportsIndex, text: str) -> int:
 
 
 def _digits_of(dim: str) -> str:
-    """Return the index of `dim` as it is written, nothing for 0."""
+    """Return the index of `dim` as text; empty for 0."""
     text = dim[1:-1] if dim.startswith("(") else dim
     stem = text.rstrip("0123456789")
     return text[len(stem) :].lstrip("0")
 
 
 def _check_name(text: str) -> None:
-    """Refuse `text` if it is no dimension, and point at the first character that is wrong."""
+    """Raise an error unless `text` is a dimension; point at the first wrong character."""
     if text.isidentifier() or is_wildcard(text):
         if len(text) > _MAX_DIGITS and len(_digits_of(text)) > _MAX_DIGITS:
             raise ValueError(_too_long(text))

@@ -1,13 +1,12 @@
-"""Messages that point at the place of a mistake."""
+"""Messages that point at a mistake in a text."""
 
 from unicodedata import combining, east_asian_width
 
 
 def pointing_at(text: str, position: int) -> str:
-    """Two lines that show `text` and, below it, a caret at `position`.
+    """Two lines: `text`, and a caret below its character at `position`.
 
-    Characters that do not print are shown as ``?``, and wide ones take two columns, as they do in
-    a terminal.
+    Unprintable characters are shown as ``?``. Wide characters take two columns, as in a terminal.
     """
     shown = "".join(char if char.isprintable() else "?" for char in text)
     column = sum(map(_n_columns, shown[:position]))
@@ -21,5 +20,5 @@ def _n_columns(char: str) -> int:
 
 
 def written(shape: tuple[str, ...]) -> str:
-    """`shape` as it is shown in messages and reprs: ``(C, Nx, ...)``."""
+    """`shape` as shown in messages and reprs: ``(C, Nx, ...)``."""
     return f"({', '.join(shape)})"

@@ -1,10 +1,10 @@
-"""Whether and how two patterns can be the same dimensions: the product of their automata.
+"""Matching of two patterns, by the product of their automata.
 
 A pattern reads dimensions one after the other. In state ``i`` it has matched its first ``i`` single
-elements (names and one-dimension wildcards); an ellipsis there lets it read anything and stay. Two
-patterns that read the same dimensions are in a pair of states. The steps between these pairs make a
-graph without cycles, apart from the pairs in which both may stay, and as large as the product of
-the lengths, however many ellipses there are.
+elements (names and one-dimension wildcards). With an ellipsis there, it may read anything and stay.
+Two patterns that read the same dimensions are in a pair of states. The steps between pairs form a
+graph without cycles, except for pairs in which both may stay. The graph is as large as the product
+of the two lengths, for any number of ellipses.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,16 +19,16 @@ Pair = tuple[int, int]
 
 
 class State(NamedTuple):
-    """The single element of a pattern that is next, and where it and the ellipsis before it are."""
+    """The next single element of a pattern, its position, and that of the ellipsis before it."""
 
     single: NamedDimension
     position: int
     stay: int | None
-    """Of several ellipses side by side the last; None: there is none."""
+    """Position of the last ellipsis directly before `single`; None if there is none."""
 
 
 def states_of(dims: Dims) -> list[State]:
-    """Return the states of a pattern; at the end, the element is a run."""
+    """Return the states of a pattern; the single element of the last state is the ellipsis."""
     states: list[State] = []
     stay = None
     for position, dim in enumerate(dims):
@@ -41,7 +41,7 @@ def states_of(dims: Dims) -> list[State]:
 
 
 class Step(NamedTuple):
-    """What is read between two pairs of states, and which element of the first pattern reads it."""
+    """The dimension read between two pairs of states, and the element of `own` that reads it."""
 
     dim: NamedDimension
     own: int
@@ -51,8 +51,8 @@ class Step(NamedTuple):
 class Alignment:
     """All ways in which `own` and `other` can be the same dimensions.
 
-    What is read is written as `own` writes it, unless `other` is more specific: there, a wildcard
-    of `own` gives way to a name, and its ellipsis to any single element.
+    The dimensions that are read are those of `own`, except where `other` is more specific: a name
+    of `other` replaces a wildcard of `own`, and any single element replaces its ellipsis.
     """
 
     def __init__(self, own: Dims, other: Dims) -> None:
@@ -61,7 +61,7 @@ class Alignment:
 
     @property
     def exists(self) -> bool:
-        """Whether there is any way."""
+        """Whether there is a way."""
         return (0, 0) in self.live
 
     def may_stay(self, pair: Pair) -> bool:
@@ -70,7 +70,7 @@ class Alignment:
 
     @cached_property
     def live(self) -> dict[Pair, list[Step]]:
-        """The steps out of each pair of states from which the end can be reached, the end first."""
+        """Steps out of each pair of states that can reach the end, pairs near the end first."""
         live: dict[Pair, list[Step]] = {self.end: []}
         for i, j in product(*(range(last, -1, -1) for last in self.end)):
             mine, theirs = self.own[i], self.other[j]
@@ -87,7 +87,7 @@ class Alignment:
         return live
 
     def ways(self) -> Iterator[tuple[Step, ...]]:
-        """Yield the paths from start to end, each as what is read on it."""
+        """Yield the paths from start to end; each is the sequence of its steps."""
         pending: list[tuple[Pair, tuple[Step, ...]]] = [((0, 0), ())]
         while pending:
             pair, path = pending.pop()
@@ -100,29 +100,29 @@ class Alignment:
 
 
 def meet(mine: NamedDimension, theirs: NamedDimension) -> NamedDimension | None:
-    """Return what two single elements can both be, or None; `mine` if `theirs` is a wildcard."""
+    """Return the common part of two single elements, or None; `mine` if `theirs` is a wildcard."""
     if mine == theirs or is_any(theirs):
         return mine
     return theirs if is_any(mine) else None
 
 
 def runs_of(way: tuple[Step, ...], own: Dims) -> list[Dims]:
-    """Return, for each element of `own`, what it stands for in `way`."""
+    """Return, for each element of `own`, the dimensions it stands for in `way`."""
     return [tuple(step.dim for step in way if step.own == position) for position in range(len(own))]
 
 
 def iscompatible(a: Iterable[str], b: Iterable[str]) -> bool:
-    """Whether there are dimensions that are both `a` and `b`.
+    """Whether some dimensions match both `a` and `b`.
 
-    ``"..."`` stands for any run of dimensions, also for none; ``"()"``, ``"(1)"``, ``"(2)"``, ...
-    stand for one dimension each, independently of each other. `a` and `b` match if some tuple of
-    names is both. The relation is reflexive and symmetric; it is transitive where the shape in
+    ``"..."`` stands for any run of dimensions, which may be empty. ``"()"``, ``"(1)"``, ``"(2)"``,
+    ... stand for one dimension each, independently of each other. `a` and `b` match if some tuple
+    of names fits both. The relation is reflexive and symmetric; it is transitive if the shape in
     the middle has no wildcards. The time is proportional to the product of the lengths.
 
     Parameters
     ----------
     a, b : iterable of str
-        The patterns, with any number of wildcards, as for :func:`as_dims`, which refuses others.
+        The patterns, with any number of wildcards; read, and checked, by :func:`as_dims`.
 
     Examples
     --------
@@ -141,9 +141,9 @@ def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimensi
     -------
     matches : bool
     mapping : dict of NamedDimension to tuple of NamedDimension
-        For each wildcard of `a` the dimensions that it stands for: one for ``"()"``, any number
-        for ``"..."``. Where `b` has a wildcard too, that of `a` is given. The mapping is empty if
-        `a` and `b` match in more than one way, and has no entry for a wildcard that stands for
+        The dimensions that each wildcard of `a` stands for: one for ``"()"``, any number for
+        ``"..."``. If `b` has a wildcard there, it is the wildcard of `a`. The mapping is empty if
+        `a` and `b` match in more than one way. It has no entry for a wildcard that stands for
         different dimensions at different places.
 
     Examples

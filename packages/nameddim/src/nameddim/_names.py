@@ -1,4 +1,4 @@
-"""The usual names of grids, and small tools for tuples of dimensions."""
+"""The usual names of grids, and helpers for tuples of dimensions."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -33,12 +33,12 @@ def get_nd_shape(ndim: int, kspace: bool = False) -> Dims:
 def N2K(shape: Iterable[str]) -> Dims:
     """Return `shape` with the names of image dimensions changed to those of k-space.
 
-    A name that begins with ``N`` begins with ``K`` instead; all else stays, the index included.
+    A leading ``N`` becomes ``K``. The rest of each name stays, including the index.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`as_dims`, and if two dimensions that differ would get the same name.
+        As :func:`as_dims`. Also if two different dimensions would get the same name.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def N2K(shape: Iterable[str]) -> Dims:
 
 
 def K2N(shape: Iterable[str]) -> Dims:
-    """Return `shape` with names that begin with ``K`` as ``N``; the reverse of :func:`N2K`.
+    """Return `shape` with a leading ``K`` changed to ``N``; the inverse of :func:`N2K`.
 
     Examples
     --------
@@ -64,8 +64,8 @@ def partition(
 ) -> tuple[tuple[Element, ...], tuple[Element, ...], tuple[Element, ...]]:
     """Cut `seq` at the first `val`, as :meth:`str.partition` does.
 
-    The three parts, joined, give `seq` again. The second has one element, or none if `val` does not
-    occur; then the third is empty too.
+    The three parts together are `seq`. The second part has one element. If `val` does not occur,
+    the second and third part are empty.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def _with_initial(function: str, shape: Iterable[str], old: str, new: str) -> Di
     renamed = tuple(NamedDimension(new + d[1:]) if d.startswith(old) else d for d in dims)
     if len(set(renamed)) < len(set(dims)):
         raise ValueError(
-            f"{function}: dimensions that differ must stay different, "
-            f"got {written(renamed)} of {written(dims)}"
+            f"{function}: different dimensions must get different names, "
+            f"got {written(renamed)} for {written(dims)}"
         )
     return renamed

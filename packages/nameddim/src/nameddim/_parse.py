@@ -1,4 +1,4 @@
-"""Tuples of dimensions: read from text, and checked."""
+"""Parsing tuples of dimensions from text, and checking them."""
 
 import re
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ _DIMENSION = re.compile(r"[A-Z][a-z0-9_]*|\.\.\.|\((?:[1-9][0-9]*)?\)")
 
 
 def Dim(text: str | None = None) -> Dims:
-    """Return the dimensions that `text` is made of; none if there is no text.
+    """Return the dimensions in `text`, or an empty tuple if there is no text.
 
     Parameters
     ----------
     text : str, optional
-        Dimensions without anything between them. Each is an upper-case letter, followed by
-        lower-case letters, digits and underscores (of ASCII), or one of the wildcards ``"..."``,
-        ``"()"``, ``"(1)"``, ``"(2)"``, ...
+        Dimensions with nothing between them. Each is a wildcard (``"..."``, ``"()"``, ``"(1)"``,
+        ``"(2)"``, ...) or an upper-case letter followed by lower-case letters, digits and
+        underscores, all ASCII.
 
     Raises
     ------
     TypeError
         If `text` is not a string.
     ValueError
-        If `text` is not made of dimensions, or has two ellipses side by side. The message points
-        at the place.
+        If `text` cannot be split into dimensions, or has two ellipses side by side. The message
+        points at the place.
 
     Examples
     --------
@@ -62,14 +62,14 @@ def Dim(text: str | None = None) -> Dims:
 
 
 def as_dims(shape: Iterable[str]) -> Dims:
-    """Return the dimensions of a shape, which may be written in one string.
+    """Return the dimensions of a shape, given as a string or as an iterable.
 
-    A string is read by :func:`Dim`; a :class:`NamedDimension` is that one dimension.
+    :func:`Dim` parses a string. A :class:`NamedDimension` is one dimension.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`Dim` and :meth:`NamedDimension.infer`; a set has no order, and is refused.
+        As :func:`Dim` and :meth:`NamedDimension.infer`; also for a set, because it has no order.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def as_dims(shape: Iterable[str]) -> Dims:
 
 
 def check_distinct(key: str, dims: Dims) -> None:
-    """Refuse `dims`, which is called `key`, if it has a name twice or a second ellipsis."""
+    """Raise an error if `dims`, named `key`, has a name twice or a second ellipsis."""
     if len(set(dims)) == len(dims):
         return
     for position, dim in enumerate(dims):

@@ -1,4 +1,4 @@
-"""What the wildcards of a shape, its tuples by their names, stand for in all tuples at once."""
+"""What the wildcards of a shape stand for, in all of its tuples at once."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -11,15 +11,15 @@ from nameddim._parse import Dims, check_distinct
 
 Parts = dict[str, Dims]
 
-# A wildcard, and which one of those that are written alike within a tuple.
+# A wildcard, and its number among equal wildcards of a tuple.
 Variable = tuple[NamedDimension, int]
 
 
 def resolutions(parts: Parts, targets: Parts) -> tuple[list[Parts], str]:
-    """Return the shapes that `parts` can be if some of its tuples are `targets`; one if certain.
+    """Return the shapes that `parts` can be if some of its tuples are `targets`.
 
-    The second value is empty, or says why a shape was left out in which two dimensions of a tuple
-    would have one name.
+    If the match is unique, there is one. The second value is empty, or says why a shape was left
+    out in which two dimensions of a tuple would have the same name.
     """
     clashes = [""]
     candidates = []
@@ -34,7 +34,7 @@ def resolutions(parts: Parts, targets: Parts) -> tuple[list[Parts], str]:
 
 
 def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Iterator[Parts]:
-    """Yield what `parts` can be if ``parts[side]`` is `target`; put into `clashes` what cannot."""
+    """Yield the shapes of `parts` if ``parts[side]`` is `target`; put errors into `clashes`."""
     own = parts[side]
     if own == target:
         yield parts
@@ -51,9 +51,10 @@ def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Itera
 
 
 def _placements(target: Dims) -> Iterator[Dims]:
-    """Yield `target`, and the same with its ellipsis elsewhere among the wildcards beside it.
+    """Yield `target`, and the same with its ellipsis elsewhere among the neighbouring wildcards.
 
-    The ways to match them are unlike in number: ((), ...) matches itself in one, (..., ()) in two.
+    These are equivalent, but match in different numbers of ways: ((), ...) matches itself in one
+    way, (..., ()) in two.
     """
     yield target
     before, ellipsis, after = partition(target, RUN)
@@ -65,9 +66,9 @@ def _placements(target: Dims) -> Iterator[Dims]:
 
 
 def _substituted(parts: Parts, side: str, runs: list[Dims]) -> Parts:
-    """Return `parts` in which what stands in ``parts[side]`` is replaced by `runs`, everywhere.
+    """Return `parts` with the elements of ``parts[side]`` replaced by `runs`, everywhere.
 
-    Wildcards of the runs that `parts` has already get unused numbers.
+    If `parts` already has a wildcard of the runs, the wildcard gets an unused number.
     """
     own = {dim for dims in parts.values() for dim in dims}
     used = own.union(*runs)
@@ -93,17 +94,17 @@ def _substituted(parts: Parts, side: str, runs: list[Dims]) -> Parts:
 
 
 def _variables(dims: Dims) -> Iterator[Variable]:
-    """Yield each element with the number of those before it that are written alike."""
+    """Yield each element with the number of equal elements before it."""
     for position, dim in enumerate(dims):
         yield dim, dims[:position].count(dim)
 
 
 def _check_pairs(parts: Parts) -> None:
-    """Refuse to replace a ``"()"`` where the tuples do not have equally many."""
+    """Raise an error if the tuples have different numbers of ``"()"``."""
     counts = {key: n for key, dims in parts.items() if (n := dims.count(NamedDimension(ANY)))}
     if len(set(counts.values())) > 1:
         some = " and ".join(f"{n} in {key} {written(parts[key])}" for key, n in counts.items())
         raise ValueError(
-            'NamedShape: every tuple with "()" must have equally many, so that the first of '
-            f'one is the first of another (or number them: "(1)", "(2)"), got {some}'
+            'NamedShape: every tuple with "()" must have the same number of them, so that the '
+            f'first of one is the first of another (or number them: "(1)", "(2)"), got {some}'
         )

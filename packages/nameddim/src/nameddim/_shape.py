@@ -1,4 +1,4 @@
-"""The shape of an operator: the dimensions that it takes and those that it gives."""
+"""NamedShape: the dimensions of the input and output of an operator."""
 
 import copyreg
 from collections.abc import Iterable, Mapping
@@ -10,27 +10,27 @@ from nameddim._errors import written
 from nameddim._parse import Dims, as_dims, check_distinct
 from nameddim._resolution import resolutions
 
-# A mapping from dimensions is, to a type checker, no mapping from strings: its keys may be either.
+# Type checkers do not accept a mapping of dimensions as a mapping of strings; both are allowed.
 Name = TypeVar("Name", bound=str)
 
 
 @final
 class NamedShape:
-    """The dimensions of an operator's input and output, and of whatever else it holds.
+    """The dimensions of the input and output of an operator, and further named tuples.
 
     A shape is an immutable value: it can be shared, hashed and pickled, and its methods return new
-    ones. A wildcard stands for the same dimensions in all tuples. Where a tuple has several
+    shapes. A wildcard stands for the same dimensions in all tuples. If tuples have several
     ``"()"``, the first of one tuple is the first of another, and so on.
 
     Parameters
     ----------
     ishape : iterable of str, or None
-        The input's dimensions, as for :func:`as_dims`. None means any shape: ``("...",)``. A
-        NamedShape, given alone, is returned as it is.
+        The dimensions of the input, as for :func:`as_dims`. None means any shape: ``("...",)``. A
+        NamedShape as the only argument is returned unchanged.
     oshape : iterable of str, or None
-        The output's dimensions. None means those of the input.
+        The dimensions of the output. None means those of the input.
     **other_shapes : iterable of str
-        Further tuples of dimensions, each under a name.
+        Further tuples of dimensions, each with a name.
 
     Attributes
     ----------
@@ -41,9 +41,8 @@ class NamedShape:
     Raises
     ------
     TypeError, ValueError
-        As :func:`as_dims`; and if within one tuple two dimensions have the same name or there are
-        two ellipses, the name of another shape is that of an attribute, or something is given
-        beside a NamedShape.
+        As :func:`as_dims`. Also if a tuple has a name twice or two ellipses, if the name of a
+        further tuple is that of an attribute, or if a NamedShape is not the only argument.
 
     Examples
     --------
@@ -90,7 +89,7 @@ class NamedShape:
 
     @classmethod
     def _made(cls, ishape: Dims, oshape: Dims, **other_shapes: Dims) -> Self:
-        """Make a shape of tuples that were checked."""
+        """Make a shape from tuples that are already checked."""
         self = super().__new__(cls)
         object.__setattr__(self, "ishape", ishape)
         object.__setattr__(self, "oshape", oshape)
@@ -102,13 +101,13 @@ class NamedShape:
         others: Mapping[str, Dims] = object.__getattribute__(self, "other_shapes")
         if key in others:
             return others[key]
-        raise AttributeError(f"NamedShape: a shape must be one of {self!r}, got {key!r}")
+        raise AttributeError(f"NamedShape: an attribute must be one of {self!r}, got {key!r}")
 
     def __setattr__(self, key: str, value: object) -> NoReturn:
         raise AttributeError(f"NamedShape: a shape must be replaced, not edited, got a new {key!r}")
 
     def __delattr__(self, key: str) -> NoReturn:
-        raise AttributeError(f"NamedShape: a shape must stay whole, got {key!r} to delete")
+        raise AttributeError(f"NamedShape: a shape must not lose a part, got {key!r} to delete")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NamedShape):
@@ -123,7 +122,7 @@ class NamedShape:
         return f"{written(self.ishape)} -> {written(self.oshape)}{others}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # As of an object with a state: torch.load(weights_only=True) calls no functions.
+        # Like an object with a state, because torch.load(weights_only=True) calls no functions.
         others = dict(self.other_shapes)
         return copyreg.__newobj__, (NamedShape, self.ishape, self.oshape), others or None  # type: ignore[attr-defined]
 
@@ -148,7 +147,7 @@ class NamedShape:
 
     @property
     def dims(self) -> frozenset[NamedDimension]:
-        """All names in all of the shapes, without the wildcards.
+        """The names in all tuples, without the wildcards.
 
         Examples
         --------
@@ -156,17 +155,17 @@ class NamedShape:
         ['M', 'N']
         """
         names = self._names
-        if names is None:  # asked for again and again
+        if names is None:  # computed once, because it is needed often
             every = (dim for dims in self._parts().values() for dim in dims)
             names = tuple(dict.fromkeys(dim for dim in every if not is_wildcard(dim)))
-            # No frozenset: torch.compile fails on an object that it sees made and that holds one,
-            # wherever the code of its caller does not name frozenset itself.
+            # Not a frozenset: torch.compile fails on an object that it sees made and that holds a
+            # frozenset, unless the calling code names frozenset itself.
             object.__setattr__(self, "_names", names)
         return frozenset(names)
 
     @property
     def has_wildcards(self) -> bool:
-        """Whether there is a wildcard in any of the shapes.
+        """Whether any of the tuples has a wildcard.
 
         Examples
         --------
@@ -176,12 +175,12 @@ class NamedShape:
         return any(is_wildcard(dim) for dims in self._parts().values() for dim in dims)
 
     def __add__(self, other: "NamedShape") -> "NamedShape":
-        """Return the shape whose input and output are those of both, one after the other.
+        """Return the shape that concatenates the inputs and the outputs of both.
 
         Raises
         ------
         ValueError
-            As :class:`NamedShape`, or if both have another shape of the same name.
+            As :class:`NamedShape`, or if both have a further tuple of the same name.
 
         Examples
         --------
@@ -206,8 +205,9 @@ class NamedShape:
     def normal(self) -> "NamedShape":
         """Return the shape of an operator followed by its adjoint.
 
-        Wildcards and dimensions of both sides (batch dimensions) stay in the output; the others
-        get the first unused index there, so that rows and columns have different names.
+        Wildcards, and dimensions that input and output share (batch dimensions), stay in the
+        output. The other output dimensions get the first unused index, so that rows and columns
+        have different names.
 
         Examples
         --------
@@ -224,16 +224,16 @@ class NamedShape:
         return self._made(self.ishape, tuple(oshape), **self.other_shapes)
 
     def rename(self, names: Mapping[Name, str]) -> "NamedShape":
-        """Return the shape with dimensions renamed, all at once, in all of its tuples.
+        """Return the shape with dimensions renamed in all of its tuples, all at once.
 
-        `names` has new names by old names; old names that do not occur are ignored.
+        `names` maps old names to new names. Old names that do not occur are ignored.
 
         Raises
         ------
         TypeError
-            If `names` is no mapping of strings to strings.
+            If `names` is not a mapping of strings to strings.
         ValueError
-            If a name is bad or a wildcard, or two dimensions of the shape would get the same name.
+            If a name is invalid or a wildcard, or two dimensions would get the same name.
 
         Examples
         --------
@@ -248,8 +248,8 @@ class NamedShape:
         for dim in (*new.keys(), *new.values()):
             if is_wildcard(dim):
                 raise ValueError(
-                    f"NamedShape: what is renamed must be named dimensions, got {dim!r}; "
-                    "wildcards are replaced by resolve"
+                    f"NamedShape: renamed dimensions must have names, got {dim!r}; "
+                    "use resolve to replace wildcards"
                 )
         old_of: dict[NamedDimension, NamedDimension] = {}
         for dim in sorted(self.dims):
@@ -266,21 +266,22 @@ class NamedShape:
     def resolve(
         self, ishape: Iterable[str] | None = None, oshape: Iterable[str] | None = None
     ) -> "NamedShape":
-        """Return the shape whose input and output match those given.
+        """Return the shape whose input and output match the given ones.
 
-        Each wildcard is replaced, in all tuples, by the dimensions that it stands for. Where a
-        wildcard is given, the shape keeps what it has; one that it has already gets another number.
+        Each wildcard is replaced, in all tuples, by the dimensions that it stands for. If a given
+        tuple has a wildcard, the shape keeps its own element there. A given wildcard that the shape
+        already has gets another number.
 
         Parameters
         ----------
         ishape, oshape : iterable of str, or None
-            May have wildcards. None: nothing is known.
+            They may have wildcards. None: unknown.
 
         Raises
         ------
         TypeError, ValueError
-            As :class:`NamedShape`; if what is given does not match, or only by naming two
-            dimensions of one tuple alike; or if it matches in several ways that give different
+            As :class:`NamedShape`. Also if the given tuples do not match, if they match only with
+            two equal names in one tuple, or if they match in several ways that give different
             shapes.
 
         Examples

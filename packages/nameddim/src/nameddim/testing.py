@@ -1,8 +1,8 @@
-"""Hypothesis strategies for names, patterns and shapes, and a brute-force reading of patterns.
+"""Hypothesis strategies for names, patterns and shapes, and brute-force matching of patterns.
 
-Needs hypothesis (the extra ``testing``); the package itself never imports it. Where a strategy
-takes them, `names` are the names to choose from, `max_size` is the greatest length of a tuple, and
-`with_wildcards` says whether there may be wildcards.
+Needs hypothesis (the extra ``testing``); the package itself never imports it. Parameters of the
+strategies: `names` are the names to choose from, `max_size` is the greatest length of a tuple, and
+`with_wildcards` allows wildcards.
 
 Examples
 --------
@@ -27,14 +27,14 @@ __all__ = ["dimension_names", "dimensions", "patterns", "shapes", "sides", "wild
 
 
 def dimension_names() -> st.SearchStrategy[str]:
-    """Texts that are valid names of a dimension, many of which end in numbers."""
+    """Valid names of a dimension, many of which end in numbers."""
     first = st.sampled_from(["A", "N", "Nx", "kx", "_", "É", "名"])
     rest = st.text(st.sampled_from("aZ_é٣0129"), max_size=5)
     return st.builds(str.__add__, first, rest)
 
 
 def dimensions(names: Sequence[str] | None = None) -> st.SearchStrategy[NamedDimension]:
-    """Named dimensions, no wildcards; of any name where `names` is None."""
+    """Named dimensions without wildcards; any names if `names` is None."""
     texts = dimension_names() if names is None else st.sampled_from(list(names))
     return texts.map(NamedDimension)
 
@@ -52,9 +52,9 @@ def patterns(names: Sequence[str] = "AB", max_size: int = 4) -> st.SearchStrateg
 def sides(
     names: Sequence[str] = "ABCD", max_size: int = 4, with_wildcards: bool = True
 ) -> st.SearchStrategy[Dims]:
-    """Tuples that can be part of a shape: only ``"()"`` may occur several times."""
+    """Tuples that a shape can have: only ``"()"`` may occur several times."""
     dims = dimensions(names) | wildcards() if with_wildcards else dimensions(names)
-    # Each "()" counts as another one.
+    # Each "()" counts as a different element.
     kept = st.lists(
         st.tuples(dims, st.integers(0, 2)),
         max_size=max_size,
@@ -76,8 +76,8 @@ def words(
 ) -> frozenset[tuple[str, ...]]:
     """All tuples that `pattern` stands for, found by trying each.
 
-    They are made of the names in `alphabet`, of one character each, and no longer than
-    `max_length`; a run may be.
+    They consist of the names in `alphabet` (single characters) and have at most `max_length`
+    elements.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Linear operators on named dimensions, split over devices: everything under one import.
+"""Linear operators on named dimensions, split over devices: all packages under one import.
 
-The packages behind it can be used alone: ``nameddim``, ``memmap``, ``linops_core``,
-``linops_imaging``, ``linops_split``, ``linops_multigpu`` and ``linops_distributed``. Their names
-are here flat, and in the modules ``torchlinops.nameddim``, ``.memmap``, ``.linops``,
+Each package can also be used alone: ``nameddim``, ``memmap``, ``linops_core``, ``linops_imaging``,
+``linops_split``, ``linops_multigpu`` and ``linops_distributed``. Their names are in
+``torchlinops`` itself and in the modules ``torchlinops.nameddim``, ``.memmap``, ``.linops``,
 ``.linops.split``, ``.linops.device``, ``.linops.distributed``, ``.alg``, ``.imaging``, ``.utils``,
 ``.testing`` and ``.config``.
 """
@@ -21,7 +21,7 @@ from memmap import *  # noqa: E402, F403
 from nameddim import *  # noqa: E402, F403
 
 # isort: split
-# Last, so that `alg` is the module of this package and not that of linops_core.
+# Imported last, so that `alg` is the module of this package and not that of linops_core.
 import torchlinops.alg as alg  # type: ignore[no-redef]  # noqa: E402
 import torchlinops.config as config  # type: ignore[no-redef]  # noqa: E402
 import torchlinops.imaging as imaging  # noqa: E402

@@ -1,4 +1,4 @@
-"""Refuse to be imported beside the other distribution that is imported as ``torchlinops``."""
+"""A check that torch-named-linops, which is also imported as ``torchlinops``, is not installed."""
 
 from importlib import metadata
 

@@ -1,4 +1,4 @@
-"""The package ``memmap`` under the umbrella."""
+"""The package ``memmap``."""
 
 from memmap import *  # noqa: F403
 from memmap import __all__ as __all__

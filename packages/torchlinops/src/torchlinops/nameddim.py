@@ -1,4 +1,4 @@
-"""The package ``nameddim`` under the umbrella."""
+"""The package ``nameddim``."""
 
 from nameddim import *  # noqa: F403
 from nameddim import __all__ as __all__

@@ -1,4 +1,4 @@
-"""Helpers by the path of the reference library; they come from ``memmap`` and ``linops_core``."""
+"""Helpers under their names in torch-named-linops, from ``memmap`` and ``linops_core``."""
 
 from linops_core.testing import inner as inner
 from linops_core.testing import is_adjoint as is_adjoint

@@ -1,8 +1,9 @@
-"""The settings of ``linops_core``: the same module by another path, as copies change nothing."""
+"""The settings of ``linops_core``. It is the same module, so that assignments take effect."""
 
-# A folder, because Python prefers a folder to a file of the same name. torch-named-linops has
-# config.py and imports it first. Installed after this distribution, it replaces our __init__.py but
-# imports this folder instead of its own file, and the check below refuses the mixture.
+# A folder, because Python prefers a folder to a file of the same name. torch-named-linops has a
+# file config.py and imports config first. If it was installed after this distribution, its
+# __init__.py replaced ours, but imports this folder instead of its own file, and the check below
+# raises.
 from torchlinops._conflict import refuse_other_distribution
 
 refuse_other_distribution()

@@ -1,4 +1,4 @@
-"""The operators of ``linops_core`` under the umbrella."""
+"""The operators of ``linops_core``."""
 
 from linops_core import *  # noqa: F403
 from linops_core import __all__ as __all__

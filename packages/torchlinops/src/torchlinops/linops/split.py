@@ -1,6 +1,6 @@
-"""The package ``linops_split`` under the umbrella."""
+"""The package ``linops_split``."""
 
-# torch-named-linops has these two here, and its documentation imports them from here.
+# torch-named-linops has these two names here, and its documentation imports them from here.
 from linops_multigpu import BatchSpec as BatchSpec
 from linops_multigpu import create_batched_linop as create_batched_linop
 from linops_split import *  # noqa: F403
