@@ -1,29 +1,33 @@
-"""Solvers that only apply an operator, and maybe its adjoint.
+"""Solvers that only apply an operator, and perhaps its adjoint.
 
-What holds for all of them:
+These rules hold for all of them:
 
-- A is a NamedLinop, or a function. A function comes with ``adjoint=`` where its adjoint is needed,
-  and with a vector (``like``, ``v_init``) where the space of its input has to be known: any tensor
-  of its shape, dtype and device. Otherwise ``sizes`` gives the sizes of those dimensions of the
-  input that the operator does not know (a ``...`` that is not given stands for none), and vectors
-  are random, from ``seed``.
-- Where ``A.is_complex_linear`` is False, products are Re<x, y>, and A is an operator between real
-  spaces of twice the dimension. A function is taken to be linear over complex numbers; wrap one
-  that is not in a ``SimpleLinop(..., is_complex_linear=False)``.
-- y is one vector, real or complex, of the shape of the output of A.
-- ``lsqr``, ``lsmr``, ``fista``, ``admm`` and ``pdhg`` take a list or tuple of operators of one
-  input, then with lists of vectors y, of proximal maps and of adjoints, one for each.
-- Steps begin at ``x0``, zero by default, and end after ``max_num_iters`` of them in any case. x is
-  a new tensor of the shape of the input; nothing that is given is written to.
-- ``CONVERGED`` allows for rounding; where that alone is more than the tolerance, the steps end with
-  ``ROUNDING`` at the precision.
-- Vectors in half precision are kept in single precision, and what is given is applied in half.
-- ``tqdm_kwargs``, a mapping, shows a progress bar. ``callback`` is called with a :class:`Step`
-  after every step; each solver says what the ``values`` of its steps are.
-- TypeError is raised if a vector is neither floating nor complex, an argument is of a wrong type
-  or a function comes without its adjoint; ValueError if shapes, dtypes or sizes do not fit, or a
-  number is out of its range; ArithmeticError if the iteration meets NaN or infinity, or the scale
-  of A or of the solution leaves the range of the dtype.
+- A is a NamedLinop or a function. For a function, give ``adjoint=`` if the solver needs the
+adjoint.
+  Give ``like`` or ``v_init`` if the solver needs to know the input: any tensor of its shape, dtype
+  and device.
+- Random vectors are drawn from ``seed``. For an operator, ``sizes`` gives the sizes of those
+  dimensions of the input that it does not know. A ``...`` that is not given stands for no
+  dimensions.
+- If ``A.is_complex_linear`` is False, inner products are Re<x, y>, and A is an operator between
+real
+  spaces of twice the dimension. Functions count as linear over the complex numbers. Wrap a function
+  that is not in ``SimpleLinop(..., is_complex_linear=False)``.
+- y is one vector, real or complex, of the shape of the output of A. - ``lsqr``, ``lsmr``,
+``fista``, ``admm`` and ``pdhg`` also take a list or tuple of operators with the
+  same input. Then y, the proximal maps and the adjoints are lists with one entry for each operator.
+- A solver starts at ``x0``, zero by default, and ends after ``max_num_iters`` steps at the latest.
+x
+  is a new tensor of the shape of the input. No argument is written to.
+- ``CONVERGED`` means that the tolerance is met within rounding. If rounding alone exceeds the
+  tolerance, the solver ends with ``ROUNDING`` at the precision of the dtype.
+- For half precision, vectors are kept in single precision, and operators are applied in half.
+- ``tqdm_kwargs``, a mapping, shows a progress bar. ``callback`` gets a :class:`Step` after every
+  step; each solver documents the ``values`` of its steps.
+- TypeError: a vector is neither floating nor complex, an argument has a wrong type, or a function
+  comes without its adjoint. ValueError: shapes, dtypes or sizes do not fit, or a number is out of
+  range. ArithmeticError: an iteration meets NaN or infinity, or the scale of A or of the solution
+  exceeds the range of the dtype.
 """
 
 from ._krylov._conjugate_gradients import conjugate_gradients as conjugate_gradients

@@ -1,4 +1,4 @@
-"""The bidiagonalisation of Golub and Kahan, one vector of each space at a time."""
+"""Golub-Kahan bidiagonalisation, one vector of each space at a time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .._shared._space import Space
 class Bidiagonalization:
     """Unit vectors with beta u' = A v - alpha u and alpha' v' = A^H u' - beta v (Golub and Kahan).
 
-    The first u overwrites y. A step waits for the device once. A is in a unit in which the first
-    A v is near 1: a power of two, so that it rounds nothing.
+    The first u overwrites y. A step waits for the device once. The unit of A is a power of two for
+    which the first A v is near 1, so it causes no rounding.
     """
 
     def __init__(self, A: OperatorPair, y: Tensor) -> None:
@@ -43,7 +43,7 @@ class Bidiagonalization:
             self._check_adjoint(self._image / unit)
 
     def _check_adjoint(self, image: Tensor) -> None:
-        """Compare u^H A v with the length of A^H u: set alpha to 0 where that is but rounding."""
+        """Compare u^H A v with |A^H u|; set alpha to 0 if that is only rounding."""
         there, back = self.A.input, self.A.output
         along = back.inner(self.u, image)
         product = complex((along if self.A.is_complex_linear else along.real).item())
@@ -52,8 +52,8 @@ class Bidiagonalization:
         noise = max(256 * torch.finfo(image.dtype).eps, 2 * precision)  # sums, and half precision
         if apart <= precision ** (1 / 3) * length < self.alpha:
             return
-        # A^H u may be nothing but rounding, of which v is any direction, one that A hardly sees
-        # too. How much that is, a random vector tells.
+        # A^H u may be only rounding. Then v is an arbitrary direction. A random vector shows how
+        # large rounding is.
         other = there.random_like(self.v)
         size = back.norm(self.A.forward(other / there.norm(other)) / self.unit).item()
         size *= math.sqrt(there.count(other))
@@ -68,11 +68,11 @@ class Bidiagonalization:
             self.unseen, self.alpha = self.alpha / (size or 1.0), 0.0
 
     def step(self, *others: Tensor) -> list[float]:
-        """Go on to the next u and v; return the norms of other vectors on this occasion."""
+        """Go on to the next u and v; return the norms of other vectors of the same reduction."""
         image = self.A.forward(self.v) if self._image is None else self._image
         self._move(self.u, -self.alpha, image, "A", "y")
         self._image = None
-        del image  # as early as that, because what the adjoint returns needs the memory
+        del image  # freed here, because the result of the adjoint needs the memory
         beta = _normalize(self.u, self.A.output)
         self._move(self.v, -beta, self.A.adjoint(self.u), "the adjoint", "that before")
         alpha, *lengths = _norms(self.A.input, self.v, *others)
@@ -93,7 +93,7 @@ class Bidiagonalization:
 
 
 def _norms(space: Space, *vectors: Tensor) -> list[Tensor]:
-    """Return the norms of vectors; added up all at once where they are in parts."""
+    """Return the norms of vectors, in one reduction."""
     if space.is_whole:
         return [*map(norm, vectors)]
     return [square.sqrt() for square in space.squares(*vectors)]

@@ -1,4 +1,4 @@
-"""Files from which a solver goes on after its process was ended."""
+"""Files from which a solver continues after its process has ended."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from torch import Tensor
 from ..._base._totals import Processes
 
 State: TypeAlias = Mapping[str, Any]
-"""Plain numbers, words and tensors by name, and such mappings and lists."""
+"""Numbers, strings and tensors by name, and mappings and lists of these."""
 
 
 class Checkpoint:
     """The files of one solve: the newest state and the one before it, of this process.
 
-    The first process writes the file itself, others add ``.rank1`` and so on. A state is written
-    beside the file, which it then replaces, so that what has the name of a file is complete.
-    No process writes a state before all of them have the last one: whenever one is ended, there
-    is a state that all of them have.
+    The first process writes the file itself, others add ``.rank1`` and so on. A state is written to
+    a temporary file, which then replaces the file, so a file is always complete. No process writes
+    a state before all of them have the last one. So there is always a state that all of them have.
     """
 
     def __init__(
@@ -43,13 +42,13 @@ class Checkpoint:
         Parameters
         ----------
         problem : mapping
-            What a state must be of: words and numbers that must be equal, and sketches, tensors of
-            which each row but the last may differ by ``precision`` times the last one.
+            The description of the problem, which must match: strings and numbers must be equal.
+            Sketches are tensors; each of their rows may differ by ``precision`` times the last row.
 
         Raises
         ------
         ValueError
-            On all processes, if a file of one of them is of another problem or cannot be read.
+            On all processes, if a file of one of them belongs to another problem or cannot be read.
         """
         self.problem = {**problem, "processes": self.processes.count if self.processes else 1}
         states: dict[int, tuple[Path, State | None]] = {}
@@ -71,7 +70,7 @@ class Checkpoint:
         states.clear()
 
         def settle() -> None:
-            """Leave no state that others do not have: they will write another one in its place."""
+            """Delete states that other processes do not have."""
             if not common:
                 self.newest.unlink(missing_ok=True)
                 self.previous.unlink(missing_ok=True)
@@ -137,11 +136,11 @@ class Checkpoint:
         return dict(content)
 
     def _together(self, action: Callable[[], None], what: str) -> None:
-        """Do it on all processes; where it fails on one, raise an error on all of them."""
+        """Do it on all processes; if it fails on one, raise an error on all of them."""
         failure: Exception | None = None
         try:
             action()
-        except Exception as error:  # that of one process must not leave the others waiting
+        except Exception as error:  # an error of one process must not leave the others waiting
             failure = error
         is_refused = isinstance(failure, ValueError)
         words = None if failure is None else str(failure)
@@ -169,7 +168,7 @@ def _is_same(wanted: object, found: object, precision: float) -> bool:
 
 
 def _copied(state: Any) -> Any:
-    """Return a state of which nothing is read from a file later."""
+    """Return a copy of a state that does not refer to the file."""
     if isinstance(state, Mapping):
         return {name: _copied(value) for name, value in state.items()}
     return state.clone() if isinstance(state, Tensor) else state

@@ -1,4 +1,4 @@
-"""Independent systems, solved a few at a time where the vectors of all are large."""
+"""Independent systems with large vectors, solved a few at a time."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..._base._tile import SplitError
 from .._shared._checks import Operator
 
 CHUNK_NBYTES = 2 * 2**20
-"""How large the right-hand sides of a chunk are, on a CPU.
+"""Bytes of the right-hand sides of a chunk on a CPU.
 
-Vectors of this size, and what an operator computes from them, are allocated where memory is at
-hand; those past 32 MiB come in new pages from the system, whose zeroing takes longer than the
-arithmetic. Chunks of 1 to 8 MiB take about the same time.
+Memory for vectors of this size is reused. Allocations above 32 MiB get new pages from the system,
+and zeroing the pages takes longer than the arithmetic. Chunks of 1 to 8 MiB take about the same
+time.
 """
 
 
 class Chunk(NamedTuple):
-    """Some of the systems, and what acts on them alone."""
+    """Some of the systems, and the operators of these systems."""
 
     A: Operator
     preconditioner: Operator | None
     part: tuple[slice, ...]
-    """Where they are in the vectors of all."""
+    """Their slice of the vectors of all systems."""
 
 
 def chunks_of(
     A: Operator, preconditioner: Operator | None, y: Tensor, axes: tuple[int, ...]
 ) -> list[Chunk]:
-    """Return chunks along the first of the axes that number systems, or all systems as one.
+    """Return chunks along the first axis that numbers systems, or one chunk of all systems.
 
-    They are one where the vectors are small or on another device than the CPU, and where an
-    operator cannot be cut there or is run in parts already.
+    There is one chunk if the vectors are small, if they are not on a CPU, or if an operator cannot
+    be sliced along that axis or runs in parts already.
     """
     whole = [Chunk(A, preconditioner, ())]
     operators = [A] if preconditioner is None else [A, preconditioner]
@@ -67,7 +67,7 @@ def chunks_of(
 
 
 def _batch_dim(A: Operator, axis: int, ndim: int) -> NamedDimension | None:
-    """Return the dimension at an axis of the input and of the output, None if it cannot be cut."""
+    """Return the dimension at an axis of input and output, None if it cannot be sliced."""
     if not isinstance(A, NamedLinop) or any(
         isinstance(part, NamedLinop) and part._runs_in_parts for part in A.modules()
     ):

@@ -58,73 +58,74 @@ def conjugate_gradients(
 ) -> Tensor:
     r"""Solve :math:`A x = y` for a Hermitian positive definite :math:`A`.
 
-    It stops when the residual is small, :math:`|A x - y| \le \mathrm{gtol} \, |y|`, and the last
-    step decreased f by no more than :math:`\mathrm{ltol} \, |f|`: both must hold. A tolerance of 0
-    switches its rule off; with both off it goes on for ``max_num_iters`` steps, or until the
-    precision of the dtype allows no better.
+    It stops when both rules hold. The residual is small, :math:`|A x - y| \le \mathrm{gtol} \,
+    |y|`, and the last step decreased f by at most :math:`\mathrm{ltol} \, |f|`. A tolerance of 0
+    switches its rule off. With both off, it does ``max_num_iters`` steps, or stops earlier when
+    rounding prevents further progress.
 
     The solution is the minimum of :math:`f(x) = \frac12 x^H A x - \mathrm{Re}(x^H y)`, whose
-    gradient is :math:`A x - y`. A may be singular where y is in its range; the solution that is
-    found is then the one nearest to x0 (without a preconditioner). A ValueError is raised where A
-    or the preconditioner shows itself not to be Hermitian positive definite.
+    gradient is :math:`A x - y`. A may be singular if y is in its range. Then the result is the
+    solution nearest to x0 (without a preconditioner). If the steps show that A or the
+    preconditioner is not Hermitian positive definite, a ValueError is raised.
 
-    It keeps four vectors (x, residual, direction, and what A returns), a fifth with a
-    preconditioner, and waits for the device once in a step. Where several processes have a part of
-    each vector, the inner products of a step are added up at once: the length of the next residual
-    follows from them, as Meurant has it, and is measured in the next step. They are added up twice
-    in steps that shorten the residual much, and with a preconditioner.
+    It keeps four vectors: x, the residual, the direction, and the output of A. A preconditioner
+    needs a fifth. It waits for the device once in a step. If several processes have a part of each
+    vector, a step has one reduction: the norm of the next residual follows from its inner products
+    (Meurant) and is measured in the next step. Steps that shorten the residual much, and steps with
+    a preconditioner, have two.
 
-    **In a compiled graph** (``torch.compile``, ``torch.export``) no number may decide how often A
-    is applied. With ``gtol=0`` and ``ltol=0``, and without ``callback``, ``tqdm_kwargs``,
-    ``implicit`` and ``checkpoint``, exactly ``max_num_iters`` steps are put into the graph. A
-    system that is solved to the precision stays as it is, and is NaN where an error would have
-    been raised: A shows itself not to be Hermitian positive definite, or a number is not finite.
-    With other options ``torch.compile`` leaves the graph for this call; ``fullgraph=True`` and an
-    export refuse them.
+    **In a compiled graph** (``torch.compile``, ``torch.export``) no value may decide how often A is
+    applied. With ``gtol=0`` and ``ltol=0``, and without ``callback``, ``tqdm_kwargs``, ``implicit``
+    and ``checkpoint``, the graph contains exactly ``max_num_iters`` steps. A system that is solved
+    to the precision stays as it is. It becomes NaN where the eager solver raises an error: A is not
+    Hermitian positive definite, or a number is not finite. With other options ``torch.compile``
+    breaks the graph for this call; ``fullgraph=True`` and ``torch.export`` refuse them.
 
     Parameters
     ----------
     A : NamedLinop or function
-        From tensors of the shape of y to such tensors; the names may differ, as of ``A.N``.
+        Maps tensors of the shape of y to that shape. Names of input and output may differ, as those
+        of ``A.N`` do.
     y : Tensor
         Right-hand side; real or complex, any shape.
     gtol : float
-        How small the residual must be, relative to y (to :math:`A x_0` where y is zero). Where
-        rounding might have parted it from that of the recurrence, it is computed anew, which
-        applies A once more, and the steps go on from it if it is too large. A guess x0 that is
-        as good is returned without a step.
+        Bound of the residual, relative to y (relative to :math:`A x_0` if y is zero). If rounding
+        may have separated it from the residual of the recurrence, it is computed anew by one more
+        application of A. If it is then too large, the steps go on from it. An x0 within the bound
+        is returned without a step.
     ltol : float
-        How little a step must decrease f, relative to :math:`|f|`. With ``gtol=0`` this alone
-        stops the steps, and the reason is ``STALLED``: the residual may still be large.
+        Bound of the decrease of f in the last step, relative to :math:`|f|`. With ``gtol=0`` this
+        rule alone stops the solver, with the reason ``STALLED``: the residual may still be large.
     preconditioner : NamedLinop or function, optional
-        Hermitian positive definite, close to the inverse of A; it is applied to residuals.
+        Hermitian positive definite, an approximation of the inverse of A.
     batch_dims : int, or dimensions
-        How many first dimensions of y, or the names of which of A, number independent systems.
-        Each stops by itself: then its x stays as it is, while A is still applied to all. On a
-        CPU, vectors of more than 8 MiB are solved in chunks of systems if A (and the
-        preconditioner) can be cut along the first of these dimensions, and no callback and no
-        progress bar show all systems after each step: a chunk is done before the next begins.
+        The dimensions that number independent systems: the number of first dimensions of y, or
+        names of dimensions of A. Each system stops by itself; its x then stays as it is, while A is
+        still applied to all systems. On a CPU, vectors of more than 8 MiB are solved in chunks of
+        systems, one chunk after the other. This needs an A (and a preconditioner) that can be
+        sliced along the first of these dimensions, and neither callback nor progress bar.
     implicit : bool
-        By default gradients flow through the steps, all of which autograd then keeps. If True, A
-        is solved once more in the backward pass (the implicit function theorem), no step is kept,
-        and the gradients, to y and to whatever A is made of, are as exact as the tolerances. None
-        reach x0 and the preconditioner. A second derivative, and weights that are replaced or
-        written to before the backward pass, are refused.
+        By default gradients flow through the steps, and autograd then keeps all steps. If True, the
+        backward pass solves a system with A once more (implicit function theorem), and no step is
+        kept. The gradients to y and to the weights of A are as exact as the tolerances. No
+        gradients reach x0 and the preconditioner. Second derivatives are refused, and so are
+        weights that are replaced or written to before the backward pass.
     checkpoint : str or path, optional
-        A file from which the same call goes on after its process was ended, to the same bits. It
-        is written after every ``checkpoint_every`` steps and after the last one, and has x, the
-        residual and the direction; ``FILE.previous`` is the one before it. Over several processes
-        each writes its own, ``FILE.rank1`` from the second one on, and all go on from the newest
-        step that all of them have. The files stay: of a solve that is done, the call returns the
-        solution without a step. Each solve needs a file of its own, to be deleted by you.
+        A file. If the process ends, the same call continues from the file and returns the same
+        bits. The file has x, the residual and the direction. It is written after every
+        ``checkpoint_every`` steps and after the last one. ``FILE.previous`` is the state before it.
+        Several processes write one file each, ``FILE.rank1`` from the second process on, and
+        continue from the newest step that all of them have. The files are not deleted: a call with
+        the file of a finished solve returns its solution without a step. Use one file for each
+        solve, and delete it yourself.
 
-        A ValueError is raised, on all processes, where a file is of another problem: shapes,
-        dtype, device, options, the number of processes, or what was measured of y, x0, A and the
-        preconditioner, which are compared to 64 times the precision. For that each of the two is
-        applied once more. All systems are solved as one chunk. A callback is told of the step
-        that was loaded, and of later ones. Gradients through the steps are refused; with
-        ``implicit=True`` the solve of the backward pass has no checkpoint. Where A is a function,
-        or knows of no other processes, each process needs a name of its own.
+        If a file belongs to another problem, a ValueError is raised on all processes. Compared are
+        shapes, dtype, device, options, the number of processes, and values measured of y, x0, A and
+        the preconditioner, to 64 times the precision; for these, A and the preconditioner are
+        applied once more. All systems are solved in one chunk. The callback gets the loaded step
+        and the later ones. Gradients through the steps are refused. With ``implicit=True``, the
+        solve of the backward pass has no checkpoint. If A is a function, or does not know of the
+        other processes, give each process a different file name.
     checkpoint_every : int
         The number of steps between checkpoints.
     x0, max_num_iters, tqdm_kwargs, callback
@@ -134,8 +135,9 @@ def conjugate_gradients(
     Warns
     -----
     ConvergenceWarning
-        If the residual is above gtol (above the root of the precision, where gtol is close to the
-        precision) and more steps would not help, as where A is singular and y out of its range.
+        If the residual is above gtol (above the root of the precision, if gtol is near the
+        precision) and more steps would not help, for instance if A is singular and y is not in its
+        range.
 
     References
     ----------
@@ -229,21 +231,21 @@ def conjugate_gradients(
 
 @dataclass
 class Loop:
-    """What a step takes from the one before, beside x and the residual."""
+    """The state of the loop beside x and the residual."""
 
     iteration: int = 0
     is_anew: bool = True
-    """Whether the residual was computed without the recurrence; then it is the next direction."""
+    """Whether the residual was computed anew; then it is the next direction."""
     energy: Numbers = 0.0
-    """Re r^H z; in the units of the run, as are the others."""
+    """Re r^H z; like the others in the units of the run."""
     factor: Numbers = 0.0
-    """Of the direction in the next one."""
+    """Factor of the direction in the next direction."""
     norm_of_A: Numbers = 0.0
     direction: Tensor | None = None
 
 
 class Run:
-    """One run, in units in which each right-hand side is near 1; A rounds as the dtype does."""
+    """One run, in units in which each right-hand side is near 1."""
 
     def __init__(
         self,
@@ -257,7 +259,7 @@ class Run:
         first_system: int | None = None,
     ) -> None:
         self.A, self.preconditioner, self.batch, self.y = A, preconditioner, batch, y
-        # That of A where its own would lead out of the range of the dtype.
+        # The unit of A, if its own unit would exceed the range of the dtype.
         self.unit_of_A: Tensor | None = None
         image = None if x0 is None else self.forward(x0)
         y = widened(y)
@@ -291,14 +293,14 @@ class Run:
 
     @torch.no_grad()
     def largest_image(self) -> Numbers:
-        """Return an estimate of |A| |x| for the first guess: what A x is made of may cancel."""
+        """Return an estimate of |A| |x| for the first guess, because terms of A x may cancel."""
         first = self.forward(self.batch.space.random_like(self.x.detach()))
         first = first / self.batch.unit(first)
         second = self.batch.norm(self.forward(first)) / self.batch.norm(first)
         return reals_on_host((second * self.batch.norm(self.x)).nan_to_num(0.0))[0]
 
     def applied(self, operator: Operator, x: Tensor, name: str = "A") -> Tensor:
-        """Return what an operator makes of x in the dtype of y, widened again."""
+        """Return an operator applied to x in the dtype of y, widened again."""
         return widened(in_own_space(_NAME, operator, narrowed(x, self.y.dtype), name))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -318,7 +320,7 @@ class Run:
         return progress.follow(steps, Run.result, self.loop.iteration).result()
 
     def problem(self, limit: int) -> State:
-        """Return what tells this run from another one, for a checkpoint."""
+        """Return the description of this problem, for a checkpoint."""
         y, check, space = self.y, self.check, self.batch.space
         vectors = {"y": y, "x0": self.x} if self.is_guessed else {"y": y}
         operators = [("A", self.A), ("the preconditioner", self.preconditioner)]
@@ -352,13 +354,13 @@ class Run:
         return problem
 
     def state(self) -> State:
-        """Return what the next step is made of, as plain numbers and tensors."""
+        """Return the state of the loop as plain numbers and tensors."""
         loop, names = dict(vars(self.loop)), ("x", "residual", "unit", "unit_of_A")
         loop["energy"] = loop["energy"].real
         return {"loop": loop, "check": self.check.state()} | {n: vars(self)[n] for n in names}
 
     def restore(self, state: State) -> None:
-        """Take the state of such a run."""
+        """Take a state of the same problem."""
         device = self.y.device
 
         def here(value: Any) -> Any:
@@ -372,12 +374,12 @@ class Run:
     def steps(
         self, progress: Progress, checkpoint: Checkpoint | None = None
     ) -> Iterator[Iterate[Run]]:
-        """Move x; at the limit of ``progress``, residuals that are unsure are computed anew."""
+        """Do the steps; at the limit of ``progress``, uncertain residuals are computed anew."""
         check, batch = self.check, self.batch
         if progress.limit == 0:
             check.stop(check.active, StopReason.MAX_ITERATIONS)
         yield self, self.values(progress), check.reasons
-        # Where several processes have a part of each vector, numbers are added up once in a step.
+        # If several processes have parts of the vectors, a step has one reduction.
         is_at_once = batch.totals.add is not None and self.preconditioner is None
         if not self.loop.is_anew:
             searched = self.searched()
@@ -411,7 +413,7 @@ class Run:
             step = self.ratio(energy, curvature, curvature.real > floor)
             self.x = add_scaled(self.x, step, direction)
             self.residual = add_scaled(self.residual, -step, image)
-            del image  # or it would still be there when the next one comes
+            del image  # freed before the next one is made
             searched = self.searched()
             previous, norms = energy, list[Numbers]()
             if known:
@@ -432,7 +434,7 @@ class Run:
             factor, is_anew = self.ratio(energy, previous, previous.real > 0), check.has_to_verify
             self.loop = Loop(iteration, is_anew, energy, factor, norm_of_A, direction)
             if is_anew:
-                del searched  # or it would keep the memory of the residual
+                del searched  # freed, because it keeps the memory of the residual
                 self.verify()
             if checkpoint is not None:
                 is_last = iteration == progress.limit or None not in check.reasons
@@ -443,10 +445,10 @@ class Run:
     def foreseen(
         self, energy: float, step: float, cross: complex, image_length: float
     ) -> list[float]:
-        """Return |r - s q|^2 by |r|^2, r^H q and |q|^2, and twice a bound of the root.
+        """Return |r - s q|^2 from |r|^2, r^H q and |q|^2, and twice a bound of its root.
 
-        Nothing but 0 where the terms cancel, which would leave too few digits. The next step
-        measures |r|^2 again, so that errors do not pile up.
+        It is 0 if the terms cancel, which would leave too few digits. The next step measures |r|^2
+        again, so errors do not accumulate.
         """
         added = energy + (step * image_length) ** 2
         found = added - 2 * step * cross.real
@@ -465,7 +467,7 @@ class Run:
         return in_given_precision(_NAME, x, self.y.dtype, may_be_extreme=is_extreme)
 
     def check_underflow(self, x: Tensor) -> None:
-        """Refuse a result that lost digits because its numbers are too small for the dtype."""
+        """Raise an error if the result lost digits because the dtype cannot hold small numbers."""
         if self.unit_of_A is None and x.dtype == self.x.dtype:
             return
         exact = self.x.detach()
@@ -477,7 +479,7 @@ class Run:
             )
 
     def in_chosen_unit(self, image: Tensor) -> Tensor:
-        """Choose the unit of A by what it makes of a vector near 1; return that in this unit."""
+        """Choose the unit of A by its output for a vector near 1; return the output in it."""
         unit = self.batch.unit(image, 0.0)
         (numbers,) = reals_on_host(unit)
         check_scale(_NAME, numbers, self.y.dtype)
@@ -501,14 +503,14 @@ class Run:
         return self.applied(self.preconditioner, self.residual, "the preconditioner")
 
     def scalars(self, *found: Tensor) -> list[Numbers]:
-        """Return numbers for the next vectors: of a system by itself on the host, which is fastest.
+        """Return numbers for the next vectors; for one system, on the host, which is fastest.
 
-        They stay tensors where autograd follows, and of systems side by side.
+        They stay tensors for several systems, and if autograd records.
         """
         return [*found] if self.batch.axes or is_recorded(*found) else on_host(*found)
 
     def ratio(self, over: Numbers, under: Numbers, is_valid: Numbers) -> Numbers:
-        """Return the ratio of two real numbers of each system; 0 where it is not to be taken."""
+        """Return the ratio of two real numbers of each system; 0 where it is masked."""
         if not isinstance(is_valid, Tensor):
             return over.real / under.real if is_valid else 0.0
         if self.batch.axes:
@@ -516,7 +518,7 @@ class Run:
         return torch.where(is_valid, over.real / torch.where(is_valid, under.real, 1), 0)
 
     def verify(self) -> None:
-        """Compute the residual without the recurrence, of the x that would be returned."""
+        """Compute the residual of the x that would be returned, without the recurrence."""
         x = widened(narrowed(self.x, self.y.dtype))
         image, y = self.forward(x), widened(self.y)
         if is_recorded(y, image):
@@ -526,7 +528,7 @@ class Run:
         self.check.verify(*reals_on_host(self.batch.norm(self.residual), self.batch.norm(x)))
 
     def values(self, progress: Progress) -> dict[str, float]:
-        """Return where all systems stand, if somebody is told of it."""
+        """Return the values of the step, if there is a callback or a progress bar."""
         if not progress.is_watched:
             return {}
         unit, own_unit = reals_on_host(self.unit, self.own_unit())
@@ -536,7 +538,7 @@ class Run:
 
 
 def largest_ratio(largest: Numbers, over: Numbers, under: Numbers) -> Numbers:
-    """Return the larger of a number and a ratio, of which 0 / 0 does not count."""
+    """Return the larger of a number and a ratio; 0 / 0 is ignored."""
     if isinstance(over, Tensor):
         return torch.fmax(over / under, torch.as_tensor(largest, device=over.device)).detach()
     return max(largest, over / under) if under else largest

@@ -1,6 +1,6 @@
-"""What conjugate gradients check of each system: that it is one, and whether it is solved.
+"""The checks of conjugate gradients: is A Hermitian positive definite, and is a system solved?
 
-Numbers are Python's own where there is one system, and else tensors on the host.
+Numbers are those of Python for one system, and tensors on the host for several.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NAME = "conjugate_gradients"
 
 
 class ConvergenceCheck:
-    """What is known of all systems, in units in which each right-hand side is near 1.
+    """The state of all systems, in units in which each right-hand side is near 1.
 
-    One converges where its residual and a bound of its rounding are below the tolerance and the
-    loss stands still; it waits for a residual that is computed anew where only that of the
-    recurrence is as small.
+    A system converges when its residual plus a bound of its rounding is below the tolerance, and
+    the loss no longer decreases. If only the residual of the recurrence is below the tolerance, the
+    system waits until the residual is computed anew.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class ConvergenceCheck:
         tolerances: tuple[float, float],
         dtype: torch.dtype,  # of what A returns
         preconditioner: object,
-        first_system: int | None = None,  # its number, where others are solved apart
+        first_system: int | None = None,  # number of the system, if others are solved separately
     ) -> None:
         self.first_system = first_system
         _check_finite(size, loss, residual, image)
-        # Of a right-hand side of zero there is nothing else that the tolerance could be of.
+        # For a right-hand side of zero the tolerance is relative to this.
         size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
         (self.gtol, self.ltol), self.dtype = tolerances, dtype
@@ -48,7 +48,7 @@ class ConvergenceCheck:
         self.rounding = rounding = rounding_of(dtype)
         self.definite = Definiteness(dtype)
         self.suspects = "A" if preconditioner is None else "A or the preconditioner"
-        # Of A and of x, both at most; the steps tell the first, so until then it is in the second.
+        # Bounds of |A| and |x|. The steps show |A|; until then the second bound includes it.
         self.norm, self.length = 1.0, image
         self.age = 0  # number of steps since the residual was computed
         self.verified = math.inf + 0.0 * size
@@ -62,7 +62,7 @@ class ConvergenceCheck:
         self.stop(residual <= precision * size, StopReason.ROUNDING)
 
     def state(self) -> dict[str, object]:
-        """Return all numbers that steps change, and why systems stopped, for :meth:`restore`."""
+        """Return all numbers that steps change, and the reasons, for :meth:`restore`."""
         numbers = {
             name: value
             for name, value in vars(self).items()
@@ -88,7 +88,7 @@ class ConvergenceCheck:
         return max((r / (n or 1.0) for r, n in zip(residuals, sizes, strict=True)), default=0.0)
 
     def stop(self, which: Numbers, reason: StopReason) -> None:
-        """Note the reason for those systems that are still active."""
+        """Note the reason of those systems that are still active."""
         if not is_any(which):
             return
         which = which & self.active
@@ -104,7 +104,7 @@ class ConvergenceCheck:
         self.energy, self.searched = energy.real, searched
 
     def step(self, measured: Measured) -> None:
-        """Check what a step tells of A and the preconditioner, and which systems are solved."""
+        """Check A and the preconditioner by the numbers of a step, and stop solved systems."""
         self.n_steps += 1
         self._check_curvature(measured)
         _check_finite(measured.energy, measured.residual, measured.searched, measured.step)
@@ -116,7 +116,7 @@ class ConvergenceCheck:
         self.stop(step == 0, StopReason.ROUNDING)
         self.loss = self.loss - decrease
         self.residual = measured.residual
-        # A residual that is lost in rounding decreases the loss no further.
+        # A residual that is lost in rounding does not decrease the loss.
         is_still = decrease <= self.ltol * abs(self.loss)
         is_still = is_still | (self.residual <= self.precision * self.size) | (self.ltol == 0)
         if self.gtol or not self.ltol:
@@ -133,7 +133,7 @@ class ConvergenceCheck:
 
     @property
     def has_to_verify(self) -> bool:
-        """Whether the residuals must be computed anew, because no system can go on without."""
+        """Whether the residuals must be computed anew before any system can go on."""
         if is_any(self.active):
             return False
         is_unsure = _list(self._drift() > 0.5 * self.residual)
@@ -143,7 +143,7 @@ class ConvergenceCheck:
         )
 
     def verify(self, residual: Numbers, length: Numbers) -> None:
-        """Take the residuals and |x| as they are; let those that waited in vain go on."""
+        """Take the residuals computed anew and |x|; systems above the tolerance go on."""
         _check_finite(residual, length)
         self.residual, self.length, self.age = residual, length, 0
         waited, self.waiting = self.waiting, self.waiting & False
@@ -156,7 +156,7 @@ class ConvergenceCheck:
         self.definite.unconjugate = 0.0
 
     def complaint(self) -> str | None:
-        """Return the warning where a residual is far from its tolerance for good, if one is."""
+        """Return the warning if a residual misses its tolerance by far, else None."""
         root = math.sqrt(self.precision)
         tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, root)
         growth = over(self.norm * self.length, self.size)
@@ -175,12 +175,12 @@ class ConvergenceCheck:
         return None
 
     def _name_of(self, index: int) -> str:
-        """Return which system that is, for messages; nothing where it is the only one."""
+        """Return the name of a system for messages; empty if it is the only one."""
         is_one = len(self.reasons) == 1 and self.first_system is None
         return "" if is_one else f" of system {(self.first_system or 0) + index}"
 
     def _drift(self) -> Numbers:
-        """Return how much the residual may be rounded; by the root, as roundings have all signs."""
+        """Return the rounding of the residual; it grows as the root, because signs are random."""
         return self.rounding * math.sqrt(1 + self.age) * self.norm * self.length
 
     def _is_proved(self) -> Numbers:
@@ -189,7 +189,7 @@ class ConvergenceCheck:
         )
 
     def _reachable(self, rounding: Numbers, lowest: Numbers) -> Numbers:
-        """Return which residual to compute anew: that which proves, or else at least ``lowest``."""
+        """Return the residual at which to compute it anew: one that proves, else ``lowest``."""
         proves, floor = self.gtol * self.size - rounding, self.precision * self.size
         lowest = lowest + (floor - lowest) * (lowest < floor)
         return proves + (lowest - proves) * (proves < floor)
@@ -217,7 +217,7 @@ class ConvergenceCheck:
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
 
     def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
-        """Raise an error with what was found of the first active system that is bad, if one is."""
+        """Raise an error with the numbers of the first bad active system, if there is one."""
         if is_any(bad) and is_any(bad := bad & self.active):
             systems = _list(bad)
             index = systems.index(True)
@@ -238,7 +238,7 @@ def on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
         # Complex, because a real tensor has no imaginary part.
         stacked = torch.stack([tensor.detach() for tensor in tensors])
         return list(stacked.flatten(1).cpu().to(torch.complex128))
-    if tensors[0].is_cpu:  # where one by one takes less
+    if tensors[0].is_cpu:  # one by one is faster here
         return [one.item() if isinstance(one, Tensor) else one for one in scalars]
     found = iter(torch.stack([tensor.detach() for tensor in tensors]).tolist())
     return [next(found) if isinstance(one, Tensor) else one for one in scalars]

@@ -1,6 +1,6 @@
-"""Which numbers of a step show that A, or its preconditioner, is not Hermitian positive definite.
+"""Tests that show that A, or the preconditioner, is not Hermitian positive definite.
 
-They are Python's own, or tensors: then no value of them is read, so that a compiler can follow.
+They take numbers of Python, or tensors whose values are not read, so that a compiler can trace.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor
 
 Numbers: TypeAlias = Any  # float or complex, or a Tensor of them
 N_CHECKED = 3
-"""The steps in which directions must be conjugate: later on rounding makes them less so."""
+"""Number of first steps in which directions must be conjugate; later rounding spoils it."""
 
 
 class Measured(NamedTuple):
@@ -20,7 +20,7 @@ class Measured(NamedTuple):
 
     curvature: Numbers  # p^H A p
     energy: Numbers  # r^H z
-    step: Numbers  # length of the step along p; 0 where the curvature drowns in rounding
+    step: Numbers  # length of the step along p; 0 if the curvature is lost in rounding
     direction: Numbers  # |p|
     image: Numbers  # |A p|
     norm: Numbers  # largest |A p| / |p| so far
@@ -30,34 +30,34 @@ class Measured(NamedTuple):
 
 
 class Definiteness:
-    """What the steps of conjugate gradients refute, in units in which vectors are near 1."""
+    """Checks of the steps of conjugate gradients, in units in which vectors are near 1."""
 
-    def __init__(self, dtype: torch.dtype) -> None:  # of what A returns
+    def __init__(self, dtype: torch.dtype) -> None:  # of the output of A
         self.precision = torch.finfo(dtype).eps
-        # How large p^H A p may be where it is 0, relative to |A| |p|^2: sums, and half precision.
+        # Rounding of p^H A p relative to |A| |p|^2: sums, and half precision.
         sums = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         self.noise = max(64 * sums, 4 * self.precision)
-        # What rounding leaves of p'^H A p times the factor of p' in p, of two directions.
+        # Rounding of p'^H A p times the factor of p' in p, for two directions.
         self.unconjugate: Numbers = 0.0
 
     def floor(self, norm: Numbers, direction: Numbers) -> Numbers:
-        """Return how large a p^H A p that is 0 may be for |A| and |p|."""
+        """Return the rounding of p^H A p for |A| and |p|."""
         return self.noise * norm * direction * direction
 
     def refutes_curvature(self, measured: Measured) -> Numbers:
-        """Return whether p^H A p is not that of such an A."""
+        """Return whether p^H A p shows that A is not Hermitian positive definite."""
         curvature = measured.curvature
         # The rounding of an inner product is far below the root of the precision.
         size = measured.direction * measured.image
         root = self.precision**0.5
         floor = self.floor(measured.norm, measured.direction)
         bad = (abs(_imaginary(curvature)) > root * size + floor) | (curvature.real < -floor)
-        # Of a semidefinite A, |A p|^2 is at most |A| p^H A p: both are small, or none is.
+        # For a semidefinite A, |A p|^2 <= |A| p^H A p: if one is small, so is the other.
         is_large = 2 * measured.image >= measured.norm * measured.direction
         return bad | ((curvature.real <= floor) & is_large) | (size == 0)
 
     def refutes_conjugacy(self, measured: Measured, searched: Numbers) -> Numbers:
-        """Return whether p is not conjugate to the direction before it; |z'| is ``searched``."""
+        """Return whether p is not conjugate to the previous direction; |z'| is ``searched``."""
         root = self.precision**0.5
         length = measured.direction + searched
         rounding = self.noise * measured.norm * length**2 + self.unconjugate
@@ -65,15 +65,15 @@ class Definiteness:
         return (apart > root * measured.image * length + rounding) & (measured.step != 0)
 
     def refutes_energy(self, energy: Numbers, residual: Numbers, searched: Numbers) -> Numbers:
-        """Return whether r^H M r is not that of a Hermitian positive definite M."""
+        """Return whether r^H M r shows that M is not Hermitian positive definite."""
         size = residual * searched
         is_complex = abs(_imaginary(energy)) > self.precision**0.5 * size
         return is_complex | (energy.real <= self.precision * size)
 
     def note_rounding(self, measured: Measured, energy: Numbers) -> None:
-        """Note how far the next direction may be from conjugate; ``energy`` is that before."""
-        # The residual is rounded as the larger of the two that it is the difference of; the length
-        # of the step is as the curvature is, in which larger terms may cancel.
+        """Note the rounding of conjugacy of the next direction; ``energy`` is the previous one."""
+        # The rounding of the residual is that of the larger term of its difference. The rounding of
+        # the step is that of the curvature, in which larger terms may cancel.
         curvature = abs(measured.curvature.real)
         cancelled = 1 + over(measured.norm * measured.direction**2, curvature)
         scaling = over(measured.searched, measured.residual)
@@ -83,7 +83,7 @@ class Definiteness:
 
 
 def over(numbers: Numbers, others: Numbers) -> Numbers:
-    """Return the ratio, 0 where the others are 0."""
+    """Return the ratio, 0 where the denominator is 0."""
     return numbers / (others + (others == 0)) * (others != 0)
 
 

@@ -1,4 +1,4 @@
-"""Conjugate gradients of a fixed number of steps, of which no number is read: for compilers."""
+"""Conjugate gradients with a fixed number of steps that read no values, for compilers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def fixed_steps(
     x0: Tensor | None,
     n_steps: int,
 ) -> Tensor:
-    """Return x after as many steps; NaN where an error would be raised if numbers were read.
+    """Return x after that number of steps; NaN where the eager solver would raise an error.
 
-    A system whose residual or curvature is lost in rounding stays as it is from then on.
+    A system stays as it is once its residual or curvature is lost in rounding.
     """
 
     def applied(operator: Operator, x: Tensor, name: str = "A") -> Tensor:
@@ -46,7 +46,7 @@ def fixed_steps(
     direction, norm, length = searched, batch.norm(residual), batch.norm(searched)
     size = size + norm * (size == 0)
     energy, norm_of_A = batch.inner(residual, searched), torch.zeros_like(norm)
-    active = ~(norm <= definite.precision * size)  # so that NaN goes on, and is seen
+    active = ~(norm <= definite.precision * size)  # so that NaN propagates and is seen
     refused = active & definite.refutes_energy(energy, norm, length)
     for step_number in range(n_steps):
         image = applied(A, direction)
@@ -79,5 +79,5 @@ def fixed_steps(
 
 
 def _ratio(numbers: Tensor, others: Tensor, is_valid: Tensor) -> Tensor:
-    """Return the ratio of real parts, 0 where it is not to be taken."""
+    """Return the ratio of real parts, 0 where it is masked."""
     return torch.where(is_valid, numbers.real / torch.where(is_valid, others.real, 1), 0)

@@ -1,4 +1,4 @@
-"""GMRES: square systems of any kind, with the smallest residual in a Krylov space."""
+"""GMRES: any square system, with the smallest residual in a Krylov space."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def gmres(
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Tensor:
-    r"""Solve :math:`A x = y` for a square A, which need be neither Hermitian nor definite.
+    r"""Solve :math:`A x = y` for any square A.
 
-    A step applies A once, and x has the smallest residual :math:`|A x - y|` of the Krylov space of
-    the residual of the last restart. It stops where the residual, computed anew, is at most
-    :math:`\mathrm{tol} \, |y|`. Where a whole cycle does not make it smaller, it stops as well,
-    with the reason ``STALLED``.
+    A step applies A once, and x has the smallest residual :math:`|A x - y|` of the Krylov space
+    since the last restart. It stops when the residual, computed anew, is at most
+    :math:`\mathrm{tol} \, |y|`. If a whole cycle does not reduce the residual, it stops with the
+    reason ``STALLED``.
 
     It keeps ``restart`` + 5 vectors, and waits for the device once in a step. Gradients are those
     of the exact solution: the backward pass solves with the adjoint of A.
@@ -40,14 +40,15 @@ def gmres(
     Parameters
     ----------
     tol : float
-        How small the residual must be, relative to y (to that of x0 where y is zero).
+        Bound of the residual, relative to y (relative to the residual of x0 if y is zero).
     restart : int
-        Number of steps after which the Krylov space begins anew. More are better and take memory.
+        Number of steps after which a new Krylov space begins. A larger number needs fewer steps and
+        more memory.
     preconditioner : NamedLinop or function, optional
-        M, close to the inverse of A and of any kind: :math:`A M u = y` is solved, and
-        :math:`x = M u`, so that the residual is that of A. The backward pass does without.
+        M, an approximation of the inverse of A. It solves :math:`A M u = y` with :math:`x = M u`,
+        so the residual is that of A. The backward pass does not use it.
     adjoint : function, optional
-        That of A, for gradients through a function.
+        Adjoint of A, for gradients if A is a function.
     A, y, x0, max_num_iters, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|`.
@@ -95,7 +96,7 @@ def _steps(
 
 
 class Cycle:
-    """The process of Arnoldi from the residual on, of at most ``restart`` steps."""
+    """The Arnoldi process of at most ``restart`` steps, which starts at the residual."""
 
     def __init__(self, system: SquareSystem, preconditioner: Operator | None, restart: int) -> None:
         self.system, self.restart = system, restart
@@ -112,7 +113,7 @@ class Cycle:
         basis = torch.stack(self.basis)
         before, found = system.measured(image, basis.conj() @ image)
         image = image - found @ basis
-        (parts,) = system.space.total(basis.conj() @ image)  # what the first left by rounding
+        (parts,) = system.space.total(basis.conj() @ image)  # twice, because of rounding
         image, found = image - parts @ basis, found + parts
         length = system.space.norm(image)
         *column, size, norm = torch.cat([found, torch.stack([length, before])]).tolist()
@@ -126,7 +127,7 @@ class Cycle:
         return said, is_last or len(self.columns) == self.restart
 
     def coefficients(self) -> tuple[Tensor, float]:
-        """Return the sum of directions with the smallest residual, and that."""
+        """Return the coefficients with the smallest residual, and the residual."""
         count = len(self.columns)
         hessenberg = torch.zeros(count + 1, count, dtype=torch.complex128, device="cpu")
         for index, column in enumerate(self.columns):

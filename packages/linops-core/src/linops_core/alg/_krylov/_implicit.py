@@ -1,4 +1,4 @@
-"""Gradients of a solution from the equation that it solves, not through the steps to it."""
+"""Implicit gradients of a solution: from the equation that it solves, not through the steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._shared._checks import Operator
 
 
 def _check_weights(owner: str, operator: Operator, states: Sequence[TensorState]) -> None:
-    """Refuse weights that were replaced, or written to in a way that autograd counts."""
+    """Raise an error if weights were replaced or written to since the solution."""
     tensors = _tensors_of(operator)
     if len(states) != len(tensors) or not all(map(TensorState.is_current, states, tensors)):
         name = operator.signature if isinstance(operator, NamedLinop) else "A function"
@@ -27,7 +27,7 @@ def _check_weights(owner: str, operator: Operator, states: Sequence[TensorState]
 
 
 def _tensors_of(operator: Operator) -> list[Tensor]:
-    """Return its weights; of a function they are unknown, but for what a bound method is of."""
+    """Return the weights of an operator, or of the module of a bound method."""
     held = getattr(operator, "__self__", operator)
     if isinstance(held, torch.nn.Module):
         return [*held.parameters(), *held.buffers()]
@@ -35,7 +35,7 @@ def _tensors_of(operator: Operator) -> list[Tensor]:
 
 
 class _Solved(torch.autograd.Function):
-    """x, of which ``back`` returns the gradient to b for that to x."""
+    """x, with ``back`` as the map from the gradient to x to the gradient to b."""
 
     @staticmethod
     def forward(ctx: Any, b: Tensor, x: Tensor, back: Operator) -> Tensor:
@@ -54,7 +54,7 @@ class _Solved(torch.autograd.Function):
 
 
 class _Last(torch.autograd.Function):
-    """A gradient that must not be derived again."""
+    """A gradient that cannot be differentiated again."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, b: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What LSQR and LSMR share: the rules by which they stop, and the gradients."""
+"""Shared by LSQR and LSMR: the stopping rules and the gradients."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from ._bidiagonal import Bidiagonalization
 from ._implicit import attach
 
-_MOST_DAMPED = 200  # exponent of the largest ratio of damp and A: its 4th power is in range
+_MOST_DAMPED = 200  # exponent of the largest ratio of damp and A, whose 4th power is in range
 
 
 class Norms(NamedTuple):
-    """Norms of a step, or of an x; those of the damped problem where it is damped."""
+    """Norms of a step or of an x, of the damped problem if there is damping."""
 
     residual: float  # |r|
     gradient: float  # |A^H r|
@@ -33,20 +33,20 @@ class Norms(NamedTuple):
 
     @property
     def relative_gradient(self) -> float:
-        """|A^H r| / (|A| |r|); 0 where r is."""
+        """|A^H r| / (|A| |r|), or 0 if r is 0."""
         under = self.norm * self.residual
         return self.gradient / under if under else 0.0
 
 
 class Recurrence(Protocol):
-    """Moves x, which is ``gain`` times the solution, by steps of the bidiagonalisation."""
+    """Updates x, which is ``gain`` times the solution, by steps of the bidiagonalisation."""
 
     def __init__(self, pair: Bidiagonalization, damp: float, gain: float) -> None: ...
     def step(self, x: Tensor) -> Norms: ...
 
 
 class Options(NamedTuple):
-    """Those that LSQR and LSMR share."""
+    """The options of LSQR and LSMR."""
 
     damp: float
     atol: float
@@ -66,7 +66,7 @@ def least_squares(
     tqdm_kwargs: Mapping[str, object] | None,
     callback: Callback | None,
 ) -> Tensor:
-    """Return the solution, with the gradients that the exact one has."""
+    """Return the solution, with the gradients of the exact solution."""
     A, adjoint = stacked(owner, "A", A, adjoint)
     y = one_vector(owner, "y", y, A)
     check_vector(owner, "y", y)
@@ -94,7 +94,7 @@ def least_squares(
     if not torch.is_grad_enabled():
         return x
     A, adjoint = pair.given
-    gradient = adjoint(y - A(x))  # of half the squares, but for the constant damp^2 (x - x0)
+    gradient = adjoint(y - A(x))  # damp^2 (x - x0) is a constant
     if not gradient.requires_grad:
         return x
     forth, back = _augmented(*pair.given, options.damp, x, y) if options.damp else pair.given
@@ -117,14 +117,14 @@ def least_squares(
 def _augmented(
     A: Operator, adjoint: Operator, damp: float, x: Tensor, y: Tensor
 ) -> tuple[Operator, Operator]:
-    """Return A above damp times the identity, as one operator to vectors, and its adjoint."""
+    """Return A stacked on damp times the identity, as one operator, and its adjoint."""
     cut, x_shape, y_shape = y.numel(), x.shape, y.shape
 
     def forth(x: Tensor) -> Tensor:
         return torch.cat([A(x).flatten(), damp * x.flatten()])
 
     def back(z: Tensor) -> Tensor:
-        # A, linear over the reals only, may be from real to complex vectors or the other way.
+        # If A is linear over the reals only, one side may be real and the other one complex.
         upper, lower = z[:cut].reshape(y_shape), z[cut:].reshape(x_shape)
         upper = upper if y.is_complex() else real_part(upper)
         return adjoint(upper) + damp * (lower if x.is_complex() else real_part(lower))
@@ -148,12 +148,12 @@ class _Run:
         self.x, self.size = torch.zeros_like(self.pair.v), self.pair.beta  # |y|, or |y - A x0|
         self.exponent, self.gain = _exponent(self.unit), 1.0
         self.complaint: str | None = None
-        # What the recurrence said when x was found not to be as good, for either claim.
+        # The claims of the recurrence that x itself did not confirm.
         self.denied = {StopReason.CONVERGED: math.inf, StopReason.LEAST_SQUARES: math.inf}
 
     def result(self) -> Tensor:
         """Return x0 and the change in the unit and dtype of the caller."""
-        # Two factors, because the inverse of the unit of A may leave the range where x does not.
+        # Two factors, because the inverse of the unit of A may be out of range although x is not.
         half = self.exponent // 2
         found = torch.mul(self.x, 2.0**half).mul_(2.0 ** (self.exponent - half))
         found = found if self.x0 is None else found.add_(self.x0)
@@ -161,7 +161,7 @@ class _Run:
         return in_given_precision(self.owner, found, self.dtype, may_be_extreme=is_extreme)
 
     def steps(self, method: type[Recurrence]) -> Iterator[Iterate[_Run]]:
-        """Move x."""
+        """Do the steps."""
         pair, damp = self.pair, self.options.damp
         values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
         yield self, {**values, "condition": 1.0}, None if pair.alpha else self.reason_at_start()
@@ -185,7 +185,7 @@ class _Run:
             yield self, values, reason
 
     def reason_at_start(self) -> StopReason:
-        """Return why there is nothing to do where the residual, or its gradient, is 0."""
+        """Return the reason to stop if the first residual, or its gradient, is 0."""
         rounding = rounding_of(self.dtype)
         if not self.size and self.x0 is None:
             return StopReason.CONVERGED
@@ -197,17 +197,18 @@ class _Run:
         return StopReason.LEAST_SQUARES if is_proved else StopReason.ROUNDING
 
     def goal(self, norms: Norms) -> float:
-        """Return how large |r| may be."""
+        """Return the largest |r| allowed."""
         return self.options.btol * self.size + self.options.atol * norms.norm * norms.x
 
     def judged(self, norms: Norms) -> tuple[Norms, StopReason | None]:
-        """Return the norms, and why to stop by the rules of Paige and Saunders, section 6.
+        """Return the norms, and the reason to stop by the rules of Paige and Saunders, section 6.
 
-        A claim of the recurrence counts where x itself confirms it; else it waits until it halves.
+        A claim of the recurrence counts once x itself confirms it. If x does not, the next check is
+        when the claim has halved.
         """
         atol, precision = self.options.atol, self.precision
         size, goal, claim = norms.norm * norms.x + self.size, self.goal(norms), None
-        # What a recurrence says below the precision, the vectors do not follow.
+        # Below the precision, the vectors do not follow the recurrence.
         if norms.residual <= goal and goal >= precision * size:
             claim, said = StopReason.CONVERGED, norms.residual
         elif norms.relative_gradient <= atol and atol >= precision:
@@ -233,7 +234,7 @@ class _Run:
         return found, StopReason.ILL_CONDITIONED if is_ill_conditioned else StopReason.ROUNDING
 
     def measured(self, norms: Norms, with_gradient: bool) -> tuple[Norms, float]:
-        """Return the norms of x itself, and how far rounding may have moved its residual."""
+        """Return the norms of x itself, and a bound of the rounding of its residual."""
         x = widened(self.result())
         residual = (self.y - self.A.forward(x)) / self.unit
         damping = self.options.damp / self.pair.unit
@@ -252,7 +253,7 @@ class _Run:
         return found, rounding
 
     def complain(self, found: Norms) -> None:
-        """Note what a user has to be told who does not ask why the solver stopped."""
+        """Note the warning for users who do not look at the reason."""
         coarse = math.sqrt(self.precision)
         atol, btol = max(self.options.atol, coarse), max(self.options.btol, coarse)
         goal, gradient = btol * self.size + atol * found.norm * found.x, found.relative_gradient

@@ -1,4 +1,4 @@
-"""LSMR: least squares as MINRES would, with a gradient that decreases in every step."""
+"""LSMR: least squares equivalent to MINRES, whose gradient decreases in every step."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def lsmr(
     r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
 
     Parameters, gradients, errors and warnings are those of :func:`lsqr`. Every step decreases
-    :math:`|A^H r|`, so that it is safer to stop early; the residual r itself decreases as well, if
-    a little slower. It keeps one vector of the input more.
+    :math:`|A^H r|`, so it is safer to stop early. The residual r decreases as well, but more
+    slowly. It keeps one more vector of the input.
 
     References
     ----------
@@ -85,7 +85,7 @@ class LSMR:
         add_scaled(pair.v, -theta / self.rho, self.h, into=self.h)
 
         condition = max(self.largest, inner) / min(self.smallest, inner)
-        # The last one changes in the next step, so it counts from then on.
+        # The last one changes in the next step and is counted then.
         self.largest = max(self.largest, self.rho_bar)
         self.smallest = min(self.smallest, self.rho_bar)
 
@@ -104,5 +104,5 @@ class LSMR:
             gradient=abs(self.zeta_bar),
             norm=math.hypot(pair.norm, self.damp),
             condition=condition,
-            x=length / self.gain,  # of the x before this step, which saves a wait for the device
+            x=length / self.gain,  # of the previous x, which saves a wait for the device
         )

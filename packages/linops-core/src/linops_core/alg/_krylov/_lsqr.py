@@ -1,4 +1,4 @@
-"""LSQR: least squares as conjugate gradients would, but as stable as A itself allows."""
+"""LSQR: least squares by bidiagonalisation, more stable than conjugate gradients on A.N."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ def lsqr(
 ) -> Tensor:
     r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
 
-    A may have any shape and rank. Without damping the result is the least-squares solution
-    nearest to x0; in exact arithmetic every step gives the x of conjugate gradients on
-    :math:`A^H A`, but here rounding grows with the condition of A, not with its square.
+    A may have any shape and rank. Without damping, the result is the least-squares solution nearest
+    to x0. In exact arithmetic, each step has the x of conjugate gradients on :math:`A^H A`. But
+    rounding grows with the condition number of A, not with its square.
 
-    It keeps three vectors of the input and one of the output, and what A and its adjoint return,
-    one at a time; it waits for the device once in a step. Gradients are those of the exact
-    solution, as of :func:`conjugate_gradients` with ``implicit=True``, and solve with A and its
-    adjoint once more each; the columns of A must be independent for them, or damp not be 0.
+    It keeps three vectors of the input and one of the output, and one output of A or its adjoint at
+    a time. It waits for the device once in a step. Gradients are those of the exact solution, as in
+    :func:`conjugate_gradients` with ``implicit=True``: the backward pass solves two more
+    least-squares problems. It needs independent columns of A, or a damp other than 0.
 
     Parameters
     ----------
     atol, btol : float
-        Relative errors of A and of y: stop when the residual r is what such errors could make,
+        Relative errors of A and of y. The solver stops when such errors explain the residual r,
         :math:`|r| \le \mathrm{btol} |y| + \mathrm{atol} |A| |x|`, or when x is a least-squares
-        solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. ``|A|`` is what the steps
-        show of the norm. With x0, y is y - A x0 here, and x is x - x0. A residual that is computed
-        anew confirms the recurrence, which applies A (by the second rule A^H) once more.
+        solution for such an A, :math:`|A^H r| \le \mathrm{atol} |A| |r|`. ``|A|`` is the norm that
+        the steps have shown. With x0, read y - A x0 for y, and x - x0 for x. Before it stops, the
+        solver computes r (and A^H r) anew to confirm the recurrence.
     conlim : float
         Stop when the estimated condition number of A reaches it; 0 for no limit.
     A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
-        See :mod:`linops_core.alg`; by default there are at most twice as many steps as unknowns. An
-        adjoint that shows itself not to be that of A is a ValueError.
-        The ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
-        :math:`|A^H r| / (|A| |r|)`, and "condition", of the (damped) A: those of the recurrence,
-        with y - A x0 for y, and in the last step of x itself.
+        See :mod:`linops_core.alg`. By default there are at most twice as many steps as unknowns. If
+        the steps show that ``adjoint`` is not the adjoint of A, a ValueError is raised. The
+        ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
+        :math:`|A^H r| / (|A| |r|)`, and "condition", of the (damped) A. They come from the
+        recurrence, and in the last step from x itself. With x0, read y - A x0 for y.
 
     Warns
     -----
     ConvergenceWarning
-        If the condition of A or the precision ended the steps, and neither rule holds with atol
-        and btol of the root of the precision.
+        If the condition number of A or the precision ended the steps, and neither rule holds with
+        the root of the precision as atol and btol.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""MINRES: Hermitian systems that need not be definite."""
+"""MINRES: Hermitian systems, also indefinite ones."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def minres(
     r"""Solve :math:`A x = y` for a Hermitian A, which may be indefinite or singular.
 
     A step applies A once, and x has the smallest residual :math:`|A x - y|` of the Krylov space. It
-    stops where the residual, computed anew, is at most :math:`\mathrm{tol} \, |y|`, or where x is a
-    least-squares solution, :math:`|A r| \le \mathrm{tol} \, |A| |r|` for the residual r. An A that
-    shows itself not to be Hermitian raises a ValueError.
+    stops when the residual, computed anew, is at most :math:`\mathrm{tol} \, |y|`, or when x is a
+    least-squares solution, :math:`|A r| \le \mathrm{tol} \, |A| |r|` for the residual r. If the
+    steps show that A is not Hermitian, a ValueError is raised.
 
     It keeps seven vectors, and waits for the device once in a step. Gradients are those of the
     exact solution: the backward pass solves with A once more.
@@ -38,7 +38,7 @@ def minres(
     Parameters
     ----------
     tol : float
-        How small the residual must be, relative to y (to that of x0 where y is zero).
+        Bound of the residual, relative to y (relative to the residual of x0 if y is zero).
     A, y, x0, max_num_iters, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|`.
@@ -69,13 +69,13 @@ def minres(
 
 def _steps(system: SquareSystem) -> Iterator[Iterate[Tensor]]:
     yield system.x, system.values(system.length), system.reason_at_start()
-    while True:  # from the residual that was computed anew
+    while True:  # starting at the residual that was computed anew
         for x, said, reason in _lanczos(system):
             yield x, system.values(said), reason
 
 
 def _lanczos(system: SquareSystem) -> Iterator[tuple[Tensor, float, StopReason | None]]:
-    """Yield the x of each step, its residual, and why to stop; names as those of the reference."""
+    """Yield the x of each step, its residual, and the reason to stop; names of the reference."""
     precision = torch.finfo(system.dtype).eps
     x, v, before = system.x, system.residual / system.length, torch.zeros_like(system.y)
     older, old = torch.zeros_like(x), torch.zeros_like(x)
@@ -90,14 +90,14 @@ def _lanczos(system: SquareSystem) -> Iterator[tuple[Tensor, float, StopReason |
         curvature, crossed, left, length = map(complex, numbers)
         system.note_norm(length.real)
         rounding = 8 * precision * system.norm
-        # How far from orthogonal the vectors may be, by what each is the difference of.
+        # Loss of orthogonality of the vectors, each of which is a difference.
         drift = min((system.norm * drift + rounding) / beta, 1.0) if beta else 0.0
         _check_hermitian(system, curvature, crossed - beta, 2 * system.norm * drift)
         beta = left.real if left.real > rounding else 0.0
         delta = cosine * delta_bar + sine * curvature.real
         gamma_bar = sine * delta_bar - cosine * curvature.real
         old_epsilon, epsilon, delta_bar = epsilon, sine * beta, -cosine * beta
-        gradient = said * math.hypot(gamma_bar, delta_bar)  # |A r| of the x before this step
+        gradient = said * math.hypot(gamma_bar, delta_bar)  # |A r| of the previous x
         cosine, sine, gamma = rotation(gamma_bar, beta)
         if gradient <= max(system.tol, precision) * system.norm * said or gamma <= rounding:
             yield x, said, system.settled(x, said)
@@ -115,7 +115,7 @@ def _lanczos(system: SquareSystem) -> Iterator[tuple[Tensor, float, StopReason |
 def _check_hermitian(
     system: SquareSystem, curvature: complex, crossed: complex, noise: float
 ) -> None:
-    """Refuse v^H A v that is not real, and u^H A v that is not the conjugate of v^H A u."""
+    """Raise an error unless v^H A v is real and u^H A v is the conjugate of v^H A u."""
     allowed = torch.finfo(system.dtype).eps ** 0.5 * system.norm + noise
     if abs(curvature.imag) > allowed or abs(crossed) > allowed:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What GMRES and MINRES share: the residual computed anew, why to stop, and the gradients."""
+"""Shared by GMRES and MINRES: the residual computed anew, reasons to stop, gradients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ._implicit import attach
 
 
 class SquareSystem:
-    """A x = y in a unit in which y is near 1; the residual of x is kept, as computed anew."""
+    """A x = y in a unit in which y is near 1, with the residual of x as computed anew."""
 
     def __init__(self, owner: str, A: Operator, y: Tensor, x0: Tensor | None, tol: float) -> None:
         check_complex_linear(owner, A, "the basis of its powers is a complex one")
@@ -56,41 +56,41 @@ class SquareSystem:
         return in_own_space(self.owner, self.A, v)
 
     def lengths(self, *vectors: Tensor) -> list[float]:
-        """Return the norms of vectors, whatever their scale."""
+        """Return the norms of vectors, safe at any scale."""
         return magnitudes(self.owner, (self.space, vectors))
 
     def measured(self, x: Tensor, *products: Tensor) -> list[Tensor]:
-        """Return the norm of x, and inner products of what this process has; all added up."""
+        """Return the norm of x, and inner products of the parts of this process, all reduced."""
         if self.space.is_whole:
             return [norm(x), *products]
         square, *found = self.space.total(norm(x) ** 2, *products)
         return [square.sqrt(), *found]
 
     def note_norm(self, norm: float) -> None:
-        """Take a length of A v, of a unit vector v, for the norm of A if it is larger."""
+        """Raise the estimate of |A| to |A v| of a unit vector v."""
         self.norm = max(self.norm, finite(self.owner, norm, self.dtype))
 
     def values(self, length: float) -> dict[str, float]:
-        """Return what a step says for a length of the residual."""
+        """Return the values of a step, given the norm of the residual."""
         return {"residual": length / (self.size or 1.0)}
 
     def reason_at_start(self) -> StopReason | None:
-        """Return why there is nothing to do, if there is not."""
+        """Return the reason to stop before the first step, or None."""
         return StopReason.CONVERGED if self.length <= self.tol * self.size else None
 
     @property
     def goal(self) -> float:
-        """The length of a residual that is worth to be computed anew."""
+        """The norm of a residual at which it is computed anew."""
         goal = self.tol * self.size
         return max(goal - self.noise, 0.5 * goal)
 
     @property
     def noise(self) -> float:
-        """How much the residual of x may be rounded."""
+        """A bound of the rounding of the residual of x."""
         return rounding_of(self.dtype) * (self.norm * self.moved + self.size)
 
     def moved_to(self, x: Tensor, said: float) -> StopReason | None:
-        """Take x with its residual; return why to stop. The recurrence said how long that is."""
+        """Take x and compute its residual; return the reason to stop, or None."""
         self.x, self.residual = x, self.y - self.forward(x)
         before = self.length
         self.length, self.moved = self.lengths(self.residual, x)
@@ -109,7 +109,7 @@ class SquareSystem:
         return StopReason.ROUNDING if said < 0.5 * self.length else StopReason.STALLED
 
     def settled(self, x: Tensor, said: float) -> StopReason | None:
-        """Take x of a Hermitian A, and return why to stop: it may solve the least squares alone."""
+        """Take x of a Hermitian A; return the reason to stop, also that of least squares."""
         reason = self.moved_to(x, said)
         if reason is StopReason.CONVERGED:
             return reason
@@ -124,7 +124,7 @@ class SquareSystem:
 
 
 Method = Callable[[SquareSystem, "Operator | None"], tuple[Iterator[Iterate[Any]], Any]]
-"""From a system and a preconditioner to the steps, and how their states become x."""
+"""Makes the steps of a system with a preconditioner, and turns their states into x."""
 
 
 def solved(
@@ -140,7 +140,7 @@ def solved(
     tqdm_kwargs: Mapping[str, object] | None,
     callback: Callback | None,
 ) -> Tensor:
-    """Return the solution, with the gradients that the exact one has."""
+    """Return the solution, with the gradients of the exact solution."""
     check_vector(owner, "y", y)
     check_count(owner, "max_num_iters", max_num_iters)
     tol = checked_number(owner, "tol", tol)

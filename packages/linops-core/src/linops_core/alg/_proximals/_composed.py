@@ -1,4 +1,4 @@
-"""Proximal maps made of others: of a conjugate, in another basis."""
+"""Proximal maps derived from others: of a conjugate, and in another basis."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from ._proximal import Proximal, ProximalMap, checked_proximal
 
 
 def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
-    r"""The proximal map of :math:`g(x) = f(W x)` for a unitary W, of that of f.
+    r"""The proximal map of :math:`g(x) = f(W x)` for a unitary W, given the proximal map of f.
 
-    :math:`\mathrm{prox}_{t g}(z) = W^H \mathrm{prox}_{t f}(W z)`, for an orthonormal wavelet
-    transform or a Fourier transform (P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods
-    in signal processing", 2011, table 10.1). The result is complex where W makes z so.
+    It is :math:`\mathrm{prox}_{t g}(z) = W^H \mathrm{prox}_{t f}(W z)`, for instance for an
+    orthonormal wavelet transform or a Fourier transform (P. L. Combettes and J.-C. Pesquet,
+    "Proximal splitting methods in signal processing", 2011, table 10.1). The result is complex if
+    W z is complex.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
     Raises
     ------
     TypeError
-        If W is no operator, or ``proximal`` no function.
+        If W is not an operator, or ``proximal`` is not a function.
     ValueError
         If W.N or W.H.N is not known to be an identity.
 
@@ -63,8 +64,8 @@ def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
 def conjugate(proximal: Proximal) -> Proximal:
     r"""The proximal map of the convex conjugate :math:`g^*`, by the identity of Moreau.
 
-    It is made of that of g; see section 2.5 of the reference of :func:`box`. A map of which the
-    function is not convex, :func:`l0`, raises a ValueError.
+    It uses the proximal map of g; see section 2.5 of the reference of :func:`box`. A function that
+    is not convex, :func:`l0`, raises a ValueError.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Projections: proximal maps of sets, to the nearest of their points."""
+"""Projections onto sets: their proximal maps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ._proximal import Proximal, ProximalMap, axes_of, check_argument, checked_a
 
 
 def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
-    """The nearest point of which all entries are between two real numbers; x is real.
+    """The projection onto real x with all entries between two numbers.
 
-    ``box(0)`` are the numbers that are not negative. A lower bound above the upper raises a
-    ValueError, complex x a TypeError.
+    ``box(0)`` is the projection onto x >= 0. A lower bound above the upper one raises a ValueError,
+    complex x a TypeError.
 
     References
     ----------
@@ -46,9 +46,9 @@ def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
 
 
 def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
-    """The nearest point of which the distance to a centre is at most a radius.
+    """The projection onto a ball: the distance to its centre is at most the radius.
 
-    The centre is of the shape of x, zero by default; a radius below 0 raises a ValueError. See
+    The centre has the shape of x and is zero by default. A negative radius raises a ValueError. See
     the reference of :func:`box`.
 
     Examples
@@ -74,11 +74,11 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
 
 
 def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
-    r"""The nearest point with :math:`\sum_n |x_n|` at most a radius, for real and complex x.
+    r"""The projection onto :math:`\sum_n |x_n| \le` radius, for real and complex x.
 
-    Magnitudes shrink by the same number, down to 0, so that their sum is the radius; signs and
-    phases stay. With ``dim``, one axis or several, the sum over them is bounded for each index into
-    the others. A radius below 0 raises a ValueError, in a step also axes that x does not have.
+    All magnitudes shrink by the same number, at most to 0, until their sum is the radius. Signs and
+    phases stay. With ``dim``, one axis or several, each sum over these axes is bounded. A negative
+    radius raises a ValueError. When the map is called, so do axes that x does not have.
 
     References
     ----------
@@ -109,11 +109,11 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
 
 
 def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
-    """The nearest point of which the entries are at least 0 and have a given sum; x is real.
+    """The projection onto real x with entries of at least 0 and a given sum, ``total``.
 
-    With ``dim``, one axis or several, the sum over them is the total for each index into the
-    others. A total that is not positive raises a ValueError, in a step also axes that x does not
-    have; complex x raises a TypeError. See the reference of :func:`l1_ball`.
+    With ``dim``, one axis or several, each sum over these axes is ``total``. A total that is not
+    positive raises a ValueError. When the map is called, axes that x does not have raise a
+    ValueError, and complex x raises a TypeError. See the reference of :func:`l1_ball`.
 
     Examples
     --------
@@ -141,11 +141,11 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
 
 
 def _above_level(x: Tensor, total: float, axes: tuple[int, ...]) -> Tensor:
-    """Return how far entries are above a level: along some axes, that makes a given sum."""
+    """Return max(0, entries - level) with the level for which the sums have a given value."""
     last_axes = tuple(range(-len(axes), 0))
     moved = x.movedim(axes, last_axes) if axes else x.unsqueeze(-1)
     flat = moved.flatten(-max(len(axes), 1))
-    # From the highest entry, which may be large against the total.
+    # Relative to the highest entry, which may be large compared to the total.
     below = flat - flat.amax(-1, keepdim=True)
     falling = below.sort(-1, descending=True).values
     counts = torch.arange(1, flat.shape[-1] + 1, device=x.device)

@@ -20,25 +20,25 @@ Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 
 @dataclass(frozen=True)
 class ProximalMap:
-    """A proximal map that says what solvers have to know of its function."""
+    """A proximal map with the properties of its function that solvers need."""
 
     proximal: Proximal
     dims: tuple[int, ...] | None = ()
-    """The axes of entries that depend on each other: none where it is separable, None for all."""
+    """The axes whose entries depend on each other; () if it is separable, None for all axes."""
     of_parts: Callable[[Space], Proximal] | None = None
-    """The same map for parts of vectors, where it is another one."""
+    """The same map for parts of vectors, if that is a different function."""
     is_convex: bool = True
 
     def __call__(self, z: Tensor, step: float) -> Tensor:
-        """Return what the map returns."""
+        """Apply the map."""
         return self.proximal(z, step)
 
 
 def separable(proximal: Proximal) -> Proximal:
-    """Say of a proximal map of your own that it changes each entry without looking at others.
+    """Mark your own proximal map as separable: it changes each entry by itself.
 
-    Solvers apply such a map also where several processes have a part of each vector; they refuse
-    other functions there.
+    If several processes have a part of each vector, solvers accept such maps and refuse other
+    functions.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def separable(proximal: Proximal) -> Proximal:
 
 
 def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
-    """Return a map for the parts of vectors that processes have; refuse what needs the whole."""
+    """Return the map for parts of vectors; raise an error if it needs the whole vector."""
     if space.is_whole:
         return proximal
     if not isinstance(proximal, ProximalMap):
@@ -89,13 +89,14 @@ def checked_proximal(
     *,
     needs_convex: bool = True,
 ) -> Proximal:
-    """Return a map for single precision where the dtype is half; refuse what is none of z and t.
+    """Return the map for solvers; raise an error unless it is a function of z and t.
 
-    Where vectors of the space are parts, the map is that for parts. One whose function is known
-    not to be convex is refused, unless the caller says that it need not be.
+    For half precision it is the map in single precision. If processes have parts of the vectors, it
+    is the map for parts. A function that is known not to be convex is refused, unless the caller
+    allows it.
     """
     check_callable(owner, name, proximal)
-    # A factory of ours, or a user's with the same annotation, which was not called.
+    # A factory that was not called, of ours or with the same annotation.
     if getattr(proximal, "__annotations__", {}).get("return") in ("Proximal", Proximal):
         factory = getattr(proximal, "__name__", repr(proximal))
         arguments = "..." if inspect.signature(proximal).parameters else ""
@@ -119,7 +120,7 @@ def checked_proximal(
 
 
 def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
-    """Return the weight of a penalty, in single precision at least; refuse one below 0."""
+    """Return the weight of a penalty in at least single precision; it must not be negative."""
     if not isinstance(weight, Tensor):
         return checked_number(owner, "weight", weight)
     if weight.is_complex() or not bool(((weight >= 0) & weight.isfinite()).all()):
@@ -128,7 +129,7 @@ def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
 
 
 def check_argument(owner: str, z: Tensor) -> None:
-    """Refuse an argument of a proximal map that cannot hold the result."""
+    """Raise an error if the dtype of the argument cannot hold the result."""
     if not (z.is_floating_point() or z.is_complex()):
         raise TypeError(
             f"{owner}: x must have floating-point or complex numbers, got {z.dtype}; convert it by "
@@ -137,7 +138,7 @@ def check_argument(owner: str, z: Tensor) -> None:
 
 
 def fitted_weight(owner: str, weight: float | Tensor, x: Tensor) -> float | Tensor:
-    """Return a weight in the precision of x; refuse one that is not broadcast to its shape."""
+    """Return a weight in the precision of x; it must broadcast to the shape of x."""
     if not isinstance(weight, Tensor):
         return weight
     lengths = zip(reversed(weight.shape), reversed(x.shape), strict=False)
@@ -160,7 +161,7 @@ def checked_axes(owner: str, dim: int | Sequence[int] | None) -> tuple[int, ...]
 
 
 def axes_of(owner: str, dims: Sequence[int] | None, x: Tensor) -> tuple[int, ...]:
-    """Return the axes of x that are meant, from 0 on and in order."""
+    """Return the axes of x as sorted numbers that are not negative."""
     if dims is None:
         return tuple(range(x.ndim))
     axes = {each + x.ndim * (each < 0) for each in dims}

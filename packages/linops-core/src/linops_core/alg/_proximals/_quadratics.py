@@ -11,7 +11,7 @@ from ._proximal import Proximal, ProximalMap, check_argument, checked_weight, fi
 def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Proximal:
     r"""The proximal map of :math:`g(x) = \frac12 \sum_n w_n |x_n - c_n|^2`.
 
-    The weight w and the centre c may be tensors that are broadcast to x; a weight below 0 raises
+    The weight w and the centre c may be tensors, which are broadcast to x. A negative weight raises
     a ValueError. See the reference of :func:`box`.
 
     Examples

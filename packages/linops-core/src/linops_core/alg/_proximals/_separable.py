@@ -1,4 +1,4 @@
-"""The proximal map of a sum of penalties, each of the output of another operator."""
+"""The proximal map of a sum of penalties of the outputs of several operators."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .._shared._stacked import StackedOperators, of_each
 from ._proximal import Proximal, ProximalMap, checked_proximal
 
 Proximals: TypeAlias = Proximal | Sequence[Proximal]
-"""One proximal map or one for each of several operators."""
+"""One proximal map, or a sequence of one for each operator."""
 
 
 def of_all_blocks(
     owner: str, name: str, proximal: Proximals, A: Operator, space: Space
 ) -> Proximal:
-    """Return one map: where A is several operators, that of the sum, which acts on each block.
+    """Return one map; if A is several operators, that of the sum, which acts on each block.
 
-    The space is that of the output of A.
+    ``space`` is that of the output of A.
     """
     if not isinstance(A, StackedOperators):
         return cast(Proximal, proximal)  # which is checked as one

@@ -25,7 +25,7 @@ from ._proximal import (
 def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
     r"""The proximal map of :math:`g(x) = \sum_n w_n |x_n|`, for real and complex x.
 
-    Magnitudes shrink by t w, down to 0; signs and phases stay, and so does the dtype of x.
+    Magnitudes shrink by t w, at most to 0. Signs, phases and the dtype of x stay.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
     Raises
     ------
     TypeError
-        In a step, if x has integers.
+        When the map is called, if x has integers.
     ValueError
-        If a weight is below 0; in a step, if it does not fit.
+        If a weight is negative; when the map is called, if the weight does not fit x.
 
     References
     ----------
@@ -71,23 +71,24 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
 def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] = 0) -> Proximal:
     r"""The proximal map of :math:`g(x) = \sum_j w_j |x_j|_2`, the sum of the norms of groups.
 
-    The entries of a group are those along ``dim``: with 0, the axis of the components of a
-    gradient, this is isotropic total variation. Norms shrink by t w, down to 0; directions stay.
-    x is real or complex, and its dtype stays.
+    A group has the entries along ``dim``. With ``dim=0``, the axis of the components of a gradient,
+    this is isotropic total variation. Norms shrink by t w, at most to 0; directions stay. x is real
+    or complex, and its dtype stays.
 
     Parameters
     ----------
     weight : float or Tensor
-        Of the groups: broadcast to the shape of x with 1 for each axis of ``dim``.
+        Weights of the groups, broadcast to the shape of x with 1 for each axis of ``dim``.
     dim : int or sequence of int
         The axis or axes of a group.
 
     Raises
     ------
     TypeError
-        If an axis is no integer; in a step, if x has integers.
+        If an axis is not an integer; when the map is called, if x has integers.
     ValueError
-        If a weight is below 0; in a step, if x has no such axes or the weight does not fit.
+        If a weight is negative; when the map is called, if x has no such axes or the weight does
+        not fit.
 
     References
     ----------
@@ -116,12 +117,12 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
 
 
 def l0(weight: float | Tensor = 1.0) -> Proximal:
-    r"""The proximal map of :math:`g(x) = \sum_n w_n [x_n \ne 0]`: of real and complex x.
+    r"""The proximal map of :math:`g(x) = \sum_n w_n [x_n \ne 0]`, for real and complex x.
 
-    Entries of magnitude :math:`\sqrt{2 t w}` or less become 0, the others stay. g is not convex:
-    ``proximal_gradient`` then finds a local minimum (iterative hard thresholding); the other
-    solvers and :func:`conjugate` refuse it with a ValueError. The weight w may be a tensor that is
-    broadcast to x; one below 0 raises a ValueError.
+    Entries of magnitude :math:`\sqrt{2 t w}` or less become 0, the others stay. g is not convex.
+    With it, ``proximal_gradient`` finds a local minimum (iterative hard thresholding). The other
+    solvers and :func:`conjugate` raise a ValueError. The weight w may be a tensor, which is
+    broadcast to x. A negative weight raises a ValueError.
 
     References
     ----------
@@ -147,10 +148,10 @@ def l0(weight: float | Tensor = 1.0) -> Proximal:
 def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
     r"""The proximal map of :math:`g(x) = \sum_n w_n h(|x_n|)`, for real and complex x.
 
-    h is the function of Huber, :math:`h(s) = s^2 / 2` up to :math:`\delta` and
-    :math:`\delta s - \delta^2 / 2` above: small entries shrink as by :func:`l2_squared`, large ones
-    by :math:`t w \delta`. The weight w may be a tensor that is broadcast to x; a weight below 0, or
-    a delta that is not positive, raises a ValueError.
+    h is the function of Huber: :math:`h(s) = s^2 / 2` up to :math:`\delta` and
+    :math:`\delta s - \delta^2 / 2` above. Small entries shrink as in :func:`l2_squared`, large ones
+    by :math:`t w \delta`. The weight w may be a tensor, which is broadcast to x. A negative weight,
+    or a delta that is not positive, raises a ValueError.
 
     References
     ----------
@@ -181,20 +182,21 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
 def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal:
     r"""The proximal map of the sum of the singular values of matrices, times a weight.
 
-    Singular values shrink by t w, down to 0; singular vectors stay. x is real or complex.
+    Singular values shrink by t w, at most to 0. Singular vectors stay. x is real or complex.
 
     Parameters
     ----------
     weight : float
     dim : two integers
-        The axes of the rows and of the columns; each index into the others is a matrix.
+        The axes of the rows and of the columns. The other axes number the matrices.
 
     Raises
     ------
     TypeError
-        If an axis is no integer.
+        If an axis is not an integer.
     ValueError
-        If the weight is below 0 or there are not two axes; in a step, if x does not have them.
+        If the weight is negative or there are not two axes; when the map is called, if x does not
+        have these axes.
 
     References
     ----------
@@ -230,9 +232,9 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
 
 
 def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """Return the norms along some axes, which stay with size 1: torch's own are far slower here.
+    """Return the norms along some axes, which stay with size 1; torch's own are far slower here.
 
-    What is far below the precision of the largest part of x counts as that; zeros have a gradient.
+    Norms far below the precision of the largest part of x are rounded. Zeros have a gradient.
     """
     unit = BatchedVectors().unit(x)  # in which squares are in the range
     parts = torch.view_as_real(x.resolve_conj()) if x.is_complex() else x

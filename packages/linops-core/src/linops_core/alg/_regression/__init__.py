@@ -1,1 +1,1 @@
-"""Fits that are not least squares: sparse ones, robust ones, of any smooth function."""
+"""Sparse fits, robust fits, and minima of smooth functions."""

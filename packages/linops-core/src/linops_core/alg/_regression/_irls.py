@@ -1,4 +1,4 @@
-"""Iteratively reweighted least squares: residuals in another norm."""
+"""Iteratively reweighted least squares: the p-norm of residuals."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ def irls(
 ) -> Tensor:
     r"""The x that minimises :math:`\frac1p \sum_n (|A x - y|_n^2 + e^2)^{p/2} + \frac{d^2}2 |x|^2`.
 
-    With p = 1, the default, outliers in y count little (least absolute deviations). A step solves,
-    by conjugate gradients from the last x on, the least squares with the weights
-    :math:`(|A x - y|_n^2 + e^2)^{p/2 - 1}`. It stops where the gradient g of the function satisfies
-    :math:`|g| \le \mathrm{tol} \, |A^H W y|` with these weights W.
+    With p = 1, the default, outliers in y have little influence (least absolute deviations). A step
+    solves the least squares with the weights W = :math:`(|A x - y|_n^2 + e^2)^{p/2 - 1}` by
+    conjugate gradients, starting at the last x. It stops when the gradient g of the function
+    satisfies :math:`|g| \le \mathrm{tol} \, |A^H W y|`.
 
-    It takes the memory of nine vectors of the input and four of the output. Gradients flow through
-    the steps, all of which autograd then keeps.
+    It keeps nine vectors of the input and four of the output. Gradients flow through the steps, and
+    autograd then keeps all steps.
 
     Parameters
     ----------
     tol : float
-        How small the gradient must be.
+        Bound of the gradient, as above.
     p : float
-        The norm of the residual, at least 1 and at most 2.
+        Exponent of the norm of the residual, from 1 to 2.
     epsilon : float
-        e, relative to the root of the mean of :math:`|y_n|^2`: residuals below it count as squares.
-        The smaller, the more steps.
+        e, relative to the root mean square of y. Residuals below e count as squares. A smaller
+        value needs more steps.
     damp : float
-        d: A with dependent columns needs one.
+        d. It must not be 0 if the columns of A are dependent.
     max_cg_iters : int
-        Number of steps of conjugate gradients in one step.
+        Largest number of steps of conjugate gradients in one step.
     A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
-        See :mod:`linops_core.alg`. The ``values`` of a step are "gradient", what ``tol`` is
-        compared with, and "loss", the function, in the unit of y.
+        See :mod:`linops_core.alg`. The ``values`` of a step are "gradient", which ``tol``
+        bounds, and "loss", the function, in the unit of y.
 
     References
     ----------

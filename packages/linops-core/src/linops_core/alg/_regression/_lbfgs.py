@@ -26,28 +26,28 @@ def lbfgs(
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Tensor:
-    r"""The x where a smooth real function has a minimum: its gradient comes from autograd.
+    r"""A minimum of a smooth real function, whose gradient comes from autograd.
 
-    This is :class:`torch.optim.LBFGS` with the line search of Wolfe's strong conditions, with the
-    options, the callback and the reasons of the other solvers. It stops where the length of the
-    gradient is at most ``tol`` times that at x0, or where a step changes neither x nor the function
-    (``ROUNDING``). Torch leaves out curvatures below 1e-10, so give a function in a moderate unit.
+    This is :class:`torch.optim.LBFGS` with a line search by the strong Wolfe conditions, and with
+    the options, the callback and the reasons of the other solvers. It stops when the norm of the
+    gradient is at most ``tol`` times that at x0, or when a step changes neither x nor the function
+    (``ROUNDING``). Torch ignores curvatures below 1e-10, so scale the function to a moderate unit.
 
     It keeps 2 ``history_size`` + 6 vectors. The result has no gradient.
 
     Parameters
     ----------
     function : function
-        From a tensor like x0, real or complex, to a real tensor without dimensions.
+        Maps a tensor like x0, real or complex, to a real tensor without dimensions.
     x0 : Tensor
-        Where to begin; the result has its shape and dtype.
+        The first x; the result has its shape and dtype.
     tol : float
-        How small the gradient must be.
+        Bound of the gradient, relative to the gradient at x0.
     history_size : int
-        Number of steps that the estimate of the curvature is made of.
+        Number of steps from which the curvature is estimated.
     max_num_iters, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. The ``values`` of a step are "loss", the function, and
-        "gradient", what ``tol`` is compared with.
+        "gradient", which ``tol`` bounds.
 
     References
     ----------
@@ -124,6 +124,6 @@ def lbfgs(
 
 
 def _leaf(x0: Tensor) -> Tensor:
-    """Return a copy of x0 of which there are gradients, also in inference mode."""
+    """Return a copy of x0 that records gradients, also in inference mode."""
     with torch.inference_mode(False):
         return widened(x0).detach().clone().requires_grad_()

@@ -1,4 +1,4 @@
-"""Orthogonal matching pursuit: the sparsest x that explains y, column by column."""
+"""Orthogonal matching pursuit: a sparse solution, column by column."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def omp(
     r"""An x with few nonzeros and a small residual :math:`|A x - y|`, by choosing columns.
 
     A step adds the column :math:`a_n` with the largest :math:`|a_n^H r| / |a_n|`, where r is the
-    residual, and solves the least squares of all columns so far. It stops where the residual is at
-    most :math:`\mathrm{tol} \, |y|`, or after ``max_num_iters`` columns. Where no column is left
-    that explains more, the reason is ``LEAST_SQUARES``.
+    residual, and solves the least squares of all columns so far. It stops when the residual is at
+    most :math:`\mathrm{tol} \, |y|`, or after ``max_num_iters`` columns. If no other column reduces
+    the residual, the reason is ``LEAST_SQUARES``.
 
     It applies A and its adjoint once in a step, keeps two vectors of the output for each column,
     and waits for the device three times in a step. The result has no gradient.
@@ -49,10 +49,10 @@ def omp(
     max_num_iters : int
         The largest number of nonzeros.
     tol : float
-        How small the residual must be, relative to y.
+        Bound of the residual, relative to y.
     column_norms : Tensor, optional
-        The lengths :math:`|a_n|` of the columns of A, of the shape of x; all alike by default. The
-        root of the diagonal of ``A.N`` has them.
+        The norms :math:`|a_n|` of the columns of A, of the shape of x: the root of the diagonal of
+        ``A.N``. All equal by default.
     A, y, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|`, and "nonzeros".
@@ -128,7 +128,7 @@ class Pursuit:
             yield self, values, reason
 
     def add(self) -> bool:
-        """Add the column that explains most; return whether there is one."""
+        """Add the column that reduces the residual most; return whether there is one."""
         score = self.correlation.abs()
         if self.norms is not None:
             score = torch.where(self.norms > 0, score / self.norms, 0)
@@ -149,11 +149,11 @@ class Pursuit:
         (before,), space = self.A.magnitudes([], [rest]), self.A.output
         if self.basis:
             basis = torch.stack(self.basis)
-            for _ in range(2):  # the second time for what the first left by rounding
+            for _ in range(2):  # twice, because of rounding
                 (found,) = space.total(basis.conj() @ rest)
                 rest, parts = rest - found @ basis, parts + found.cpu()
         (length,) = self.A.magnitudes([], [rest])
-        # One that depends on the others explains nothing: nor does a residual that is rounding.
+        # A dependent column, or a residual that is only rounding, explains nothing.
         if length <= math.sqrt(len(self.chosen) + 1) * rounding_of(self.A.dtype) * before:
             return False
         self.chosen.append(best)
@@ -166,7 +166,7 @@ class Pursuit:
         return True
 
     def _best(self, score: Tensor) -> tuple[int | None, float]:
-        """Return the entry with the highest score, None if another process has it, and that."""
+        """Return the entry with the highest score (None: another process has it) and the score."""
         totals = self.A.input.totals
         own = int(score.argmax()) if len(score) else None
         highest = score.new_zeros(totals.n_parts)
@@ -177,7 +177,7 @@ class Pursuit:
         return own if best == totals.part else None, float(highest[best])
 
     def x(self) -> Tensor:
-        """Return the least-squares solution of the columns that are chosen."""
+        """Return the least-squares solution for the chosen columns."""
         x = torch.zeros_like(self.correlation)
         if self.chosen:
             count = len(self.chosen)

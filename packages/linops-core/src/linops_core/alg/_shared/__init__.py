@@ -1,1 +1,1 @@
-"""What all solvers share: checks, vectors and their inner products, precision, progress."""
+"""Shared by all solvers: checks, vectors and their inner products, precision, progress."""

@@ -1,4 +1,4 @@
-"""Checks of what solvers are given, and of what operators return."""
+"""Checks of the arguments of solvers and of the results of operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Operator: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def check_vector(owner: str, name: str, y: Tensor) -> None:
-    """Refuse what is no tensor of a floating or complex dtype that has arithmetic."""
+    """Raise an error unless y is a tensor of a floating or complex dtype with arithmetic."""
     if not isinstance(y, Tensor):
         raise TypeError(f"{owner}: {name} must be a torch.Tensor, got {type(y)}")
     if not (y.is_floating_point() or y.is_complex()) or torch.finfo(y.dtype).bits < 16:
@@ -26,13 +26,13 @@ def check_vector(owner: str, name: str, y: Tensor) -> None:
 
 
 def check_callable(owner: str, name: str, given: object) -> None:
-    """Refuse what is neither an operator nor a function."""
+    """Raise an error unless it is an operator or a function."""
     if not callable(given):
         raise TypeError(f"{owner}: {name} must be an operator or a function, got {given!r}")
 
 
 def is_complex_linear(A: object) -> bool:
-    """Whether complex numbers commute with A; of a plain function it is supposed."""
+    """Whether A is linear over the complex numbers; assumed of a plain function."""
     return bool(getattr(A, "is_complex_linear", True))
 
 
@@ -46,7 +46,7 @@ def check_complex_linear(owner: str, A: Operator, reason: str) -> None:
 
 
 def check_count(owner: str, name: str, value: int, least: int = 0) -> None:
-    """Refuse what is no number of steps or vectors, or one below ``least``."""
+    """Raise an error unless ``value`` is an integer of at least ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{owner}: {name} must be an integer, got {value!r}")
     if value < least:
@@ -70,7 +70,7 @@ def checked_number(
 
 
 def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor) -> None:
-    """Refuse x where its shape or dtype is not that of the other."""
+    """Raise an error unless x has the shape and dtype of ``other``."""
     if (x.shape, x.dtype) != (other.shape, other.dtype):
         raise ValueError(
             f"{owner}: {name} must have the shape and dtype of {other_name}, "
@@ -79,7 +79,7 @@ def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor)
 
 
 def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
-    """Return A x, refused where it is not of the shape and dtype of x."""
+    """Return A x; raise an error unless it has the shape and dtype of x."""
     check_callable(owner, name, A)
     image = A(x)
     if (image.shape, image.dtype) != (x.shape, x.dtype):
@@ -92,7 +92,7 @@ def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
 
 
 def check_square(owner: str, A: Operator, advice: str) -> None:
-    """Refuse an operator of which it is known that it does not map a space to itself."""
+    """Raise an error if it is known that A does not map a space to itself."""
     if not isinstance(A, NamedLinop) or A.is_endomorphism:
         return
     if (ELLIPSES in A.ishape) != (ELLIPSES in A.oshape):  # the run may be what the other names
@@ -108,7 +108,7 @@ def check_square(owner: str, A: Operator, advice: str) -> None:
 
 
 def finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:
-    """Return the value, refused unless finite; the error names the dtype if A may be too large."""
+    """Return the value; raise an error unless it is finite."""
     if not math.isfinite(value):
         why = "" if dtype is None else f"; the scale of A may be past what {dtype} holds"
         raise ArithmeticError(f"{owner}: values must stay finite, got {value}{why}")
@@ -116,9 +116,9 @@ def finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:
 
 
 def check_scale(owner: str, units: float | Tensor, dtype: torch.dtype) -> None:
-    """Refuse units of outputs, for inputs near 1, that the dtype rounds coarsely; 0 is of zeros."""
+    """Raise an error if outputs for inputs near 1 are so small that the dtype rounds them."""
     information = torch.finfo(dtype)
-    # Smaller numbers may be flushed to zero, but not in float16: all devices have its subnormals.
+    # Devices may flush subnormal numbers to zero, but not those of float16.
     is_gradual = dtype.to_real() is torch.float16
     lowest = information.tiny if is_gradual else information.tiny / information.eps
     for unit in units.tolist() if isinstance(units, Tensor) else [units]:

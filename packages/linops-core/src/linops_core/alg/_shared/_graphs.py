@@ -1,4 +1,4 @@
-"""Solvers in a compiled graph, where no number of a tensor is known and none may end the steps."""
+"""Solvers in compiled graphs, where no value of a tensor is known and none may end the steps."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def solved_in_steps(
     solve: Callable[[], Result],
     solve_in_graph: Callable[[], Result],
 ) -> Result:
-    """Return ``solve()``, or ``solve_in_graph()`` where a compiler follows and options allow it.
+    """Return ``solve()``, or ``solve_in_graph()`` if a compiler traces and the options allow it.
 
     Parameters
     ----------
     reading : mapping of str to object
-        The options for which numbers of tensors are read; none may be given in a graph.
+        Options that read values of tensors; they cannot be given in a graph.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Half precision: solvers compute in single precision and apply operators in half."""
+"""Half precision: solvers compute in single precision, and apply operators in half."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WIDE = {
 class OperatorPair:
     """An operator and its adjoint, for tensors in single precision where the dtype is half.
 
-    Functions that are made of the operators of another pair say so by ``like``, and have its spaces
+    Give ``like`` for functions that are made of the operators of another pair. They have its spaces
     unless ``spaces`` are given. Vectors of the input may also be in a space ``beside``.
     """
 
@@ -40,7 +40,7 @@ class OperatorPair:
         beside: Space | None = None,
     ) -> None:
         self.owner, self.dtype, self.name = owner, dtype, name
-        # Of functions that are made of an operator it is not seen.
+        # It cannot be seen of functions that are made of an operator.
         self.is_complex_linear = is_complex_linear(A if like is None else like)
         self.forward = applied_in_half(owner, A, dtype, name)
         self.has_normal = adjoint is None
@@ -61,7 +61,7 @@ class OperatorPair:
         self.adjoint = applied_in_half(owner, adjoint, dtype, "the adjoint")
 
     def in_moderate_unit(self, unit: float, image: Tensor) -> tuple[OperatorPair, float]:
-        """Return A over its unit, and this, where that is extreme; ``image`` is of its output."""
+        """Return A over its unit, and the unit, if it is extreme; ``image`` is an output of A."""
         check_scale(self.owner, unit, narrowed(image, self.dtype).dtype)
         if is_moderate(unit):
             return self, 1.0
@@ -81,7 +81,7 @@ class OperatorPair:
         return magnitudes(self.owner, (self.input, inputs), (self.output, outputs), products=pairs)
 
     def normal(self) -> Operator:
-        """Return A^H A: that of a NamedLinop, which may have a closed form, or the product."""
+        """Return A^H A: ``A.N`` of a NamedLinop, else the product."""
         A = self.given[0]
         if isinstance(A, StackedOperators):
             return applied_in_half(self.owner, A.normal, self.dtype, f"the normal of {self.name}")
@@ -130,7 +130,7 @@ def in_given_precision(
     may_be_extreme: bool = False,
     rule: str = "the scale of A must be such that the solution is",
 ) -> Tensor:
-    """Return a result in the precision of a dtype, refused where that does not hold it."""
+    """Return a result in the precision of a dtype; raise an error if it is out of range."""
     found = narrowed(x, dtype)
     if (may_be_extreme or found is not x) and not found.isfinite().all():
         raise ArithmeticError(f"{owner}: {rule} in the range of {found.dtype}, got infinity")
@@ -138,6 +138,6 @@ def in_given_precision(
 
 
 def rounding_of(dtype: torch.dtype) -> float:
-    """Return how much A x is taken to be rounded in a dtype, relative to |A| |x|."""
+    """Return the assumed rounding of A x in a dtype, relative to |A| |x|."""
     # Measured for 300 columns: up to 2.5 times the precision, half of it where only A is in half.
     return (2 if dtype in _WIDE else 4) * torch.finfo(dtype).eps

@@ -1,4 +1,4 @@
-"""Inner products and norms of tensors as vectors, whatever their scale."""
+"""Inner products and norms of tensors as vectors, safe at any scale."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..._kernels._tracing import is_recorded
 
 
 def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None = None) -> Tensor:
-    """Return x + scale z; in the memory of x, or of ``into``, unless autograd follows."""
+    """Return x + scale z; in the memory of x, or of ``into``, unless autograd records."""
     into = x if into is None else into
     if not isinstance(scale, Tensor):
         return torch.add(x, z, alpha=scale, out=None if is_recorded(x, z) else into)
@@ -22,14 +22,14 @@ def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None 
 
 
 def is_moderate(units: float | Tensor) -> bool:
-    """Whether squares of sums of squares in these units, which may be 0, are in any range."""
+    """Whether squares of sums of squares in these units are in range; a unit may be 0."""
     if isinstance(units, Tensor):
         return all(map(is_moderate, units.flatten().tolist()))
     return 2.0**-16 <= units <= 2.0**16 or not units
 
 
 def inner(x: Tensor, z: Tensor) -> Tensor:
-    """Return x^H z of two tensors, each as one vector; no product of their size is made."""
+    """Return x^H z of two tensors, each as one vector, without a temporary of their size."""
     if x.ndim != 1:
         x, z = x.flatten(), z.flatten()
     return torch.vdot(x, z)
@@ -45,7 +45,7 @@ def norm(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) ->
 
 
 def largest_part(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Return the largest magnitude of the real and imaginary parts, of which there must be some."""
+    """Return the largest magnitude of the real and imaginary parts of x, which is not empty."""
     return _reduced(lambda parts, dims: parts.abs().amax(dims, keepdim), x.detach(), dims, keepdim)
 
 
@@ -55,11 +55,11 @@ def _reduced(
     dims: Sequence[int] | None,
     keepdim: bool,
 ) -> Tensor:
-    """Reduce x, or pairs: complex norms take torch hundreds of times as long on a CPU."""
+    """Reduce the real and imaginary parts: complex norms of torch are far slower on a CPU."""
     dims = list(range(x.ndim) if dims is None else dims)
     if not x.is_complex():
         return reduce(x, dims) if dims else x.abs()
-    if is_dynamo_compiling():  # which cannot ask whether it is conjugated, and needs no copy
+    if is_dynamo_compiling():  # which cannot be asked whether it is conjugated, and needs no copy
         x = x.resolve_conj()
     else:
         x = x.conj() if x.is_conj() else x
@@ -68,7 +68,7 @@ def _reduced(
 
 
 def safe_norms(dtype: torch.dtype, count: int) -> tuple[float, float]:
-    """Return between which lengths of ``count`` numbers the squares are in range, or lost."""
+    """Return the range of norms of ``count`` numbers whose squares neither overflow nor vanish."""
     information = torch.finfo(dtype)
     lowest = math.sqrt(count * information.tiny / information.eps)
     return lowest, math.sqrt(information.max)

@@ -1,6 +1,6 @@
-"""The loop of every solver, what it tells of each step, and why it ends.
+"""The loop of every solver: steps, callbacks, and the reason to stop.
 
-A solver checks its options, and has a generator, which yields an :data:`Iterate` for each step.
+A solver checks its options, and has a generator that yields an :data:`Iterate` for each step.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tqdm.auto import tqdm
 
 
 class ConvergenceWarning(RuntimeWarning):
-    """A solver returned a result that is far from what its tolerances ask for.
+    """A solver returned a result that misses its tolerances by far.
 
-    The precision of the dtype stopped it, or the result grew in directions in which the operator
-    is almost zero. A solver that only reached its largest number of steps does not warn.
+    The precision of the dtype stopped it, or the result grew in directions in which the operator is
+    almost zero. A solver that only reached its largest number of steps does not warn.
     """
 
 
 class StopReason(Enum):
-    """Why an iteration ended; the better reasons come first."""
+    """Why a solver stopped; the better reasons come first."""
 
     CONVERGED = "the tolerance is reached"
     LEAST_SQUARES = "a least-squares solution is reached within the tolerance"
@@ -41,9 +41,9 @@ class StopReason(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """Where an iteration stands after a step: what the callback of every solver is given.
+    """The state of a solver after a step; callbacks get it.
 
-    The last one says why the solver stops; where there is nothing to do, it has the number 0.
+    The last step has the reason to stop. If there is nothing to do, it is step 0.
     """
 
     solver: str
@@ -53,13 +53,13 @@ class Step:
     x: Tensor
     """The result so far: a copy, without gradient."""
     values: Mapping[str, float]
-    """What the solver measures, by name; each solver says which in its docstring."""
+    """Measured values by name; each solver documents them."""
     reasons: tuple[StopReason | None, ...] = (None,)
-    """Why each problem (several with batches) stopped, None while it runs."""
+    """Why each problem of a batch stopped, None while it runs."""
 
     @property
     def reason(self) -> StopReason | None:
-        """Why the iteration stopped: the worst of ``reasons``, or None while it goes on."""
+        """Why the solver stopped: the worst of ``reasons``, or None while it runs."""
         if None in self.reasons:
             return None
         order = list(StopReason)
@@ -71,7 +71,7 @@ Callback: TypeAlias = Callable[[Step], object]
 
 @dataclass
 class Record:
-    """A callback that keeps what was measured, and why the solver stopped.
+    """A callback that keeps the measured values and the reason to stop.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Record:
     """
 
     values: dict[str, list[float]] = field(default_factory=dict)
-    """What was measured at each step, by name."""
+    """The values of each step, by name."""
     reasons: tuple[StopReason | None, ...] = (None,)
     """As in the last :class:`Step`."""
     iterations: int = 0
@@ -97,7 +97,7 @@ class Record:
     """The last step."""
 
     def __call__(self, step: Step) -> None:
-        """Keep the step's values; of its ``x`` only that of the last."""
+        """Keep the values of the step, and the ``x`` of the last step only."""
         self.last = step
         self.iterations = step.iteration
         self.reasons = step.reasons
@@ -106,7 +106,7 @@ class Record:
 
     @property
     def reason(self) -> StopReason | None:
-        """Why the solver stopped; None if it did not (yet)."""
+        """Why the solver stopped; None if it has not stopped."""
         return None if self.last is None else self.last.reason
 
     def __str__(self) -> str:
@@ -121,12 +121,12 @@ class Record:
 State = TypeVar("State")
 Reasons: TypeAlias = list[StopReason | None] | StopReason | None
 Iterate: TypeAlias = tuple[State, Mapping[str, float], Reasons]
-"""Where a solver stands after a step: its state, what it measured, and why to stop, if at all."""
+"""After a step: the state, the measured values, and the reasons to stop, if any."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The largest number of steps of a solver, and who is told of them."""
+    """The largest number of steps of a solver, its callback and its progress bar."""
 
     solver: str
     limit: int
@@ -135,16 +135,16 @@ class Progress:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody is told of the steps."""
+        """Whether there is a callback or a progress bar."""
         return self.tqdm_kwargs is not None or self.callback is not None
 
     def follow(
         self, steps: Iterator[Iterate[State]], shown: Callable[[State], Tensor], first: int = 0
     ) -> State:
-        """Do the steps, of which the first is the start, until a reason to stop; return the state.
+        """Do the steps until there is a reason to stop; return the state.
 
-        ``shown`` makes a copy of the result so far for the callback; ``first`` is the number of
-        steps that were done before.
+        ``shown`` copies the result so far for the callback. ``first`` is the number of steps that
+        were done before.
         """
         options: dict[str, Any] = {"desc": self.solver, "total": self.limit}
         bar = None if self.tqdm_kwargs is None else tqdm(**(options | dict(self.tqdm_kwargs)))
@@ -164,20 +164,20 @@ class Progress:
                     del x
                 if is_done:
                     return state
-                del state  # or its memory would be there in the next step as well
+                del state  # free its memory before the next step
         raise AssertionError("a count has no end")
 
 
 def reason_of_both(
     found: tuple[float, float], goals: tuple[float, float], noises: tuple[float, float]
 ) -> StopReason | None:
-    """Return why to stop where two lengths, each known to its noise, are at their goals."""
+    """Return the reason to stop, given two norms, their goals and their rounding."""
     triples = list(zip(found, goals, noises, strict=True))
     if not all(length <= goal for length, goal, _ in triples):
         return None
     if all(length + noise <= goal for length, goal, noise in triples):
         return StopReason.CONVERGED
-    # Some can fall no further, and the others are proved.
+    # Each is at its rounding or below its goal.
     if all(length + noise <= goal or length <= noise for length, goal, noise in triples):
         return StopReason.ROUNDING
     return None

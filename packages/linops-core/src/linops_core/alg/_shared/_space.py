@@ -1,4 +1,4 @@
-"""What a tensor is to an operator: a whole vector, or the part of it that a process has."""
+"""The vectors of an operator: tensors are whole vectors, or the parts that processes have."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_ENTRIES = 2**40  # of a vector that is spread over processes, for bounds t
 
 
 def added(*numbers: Terms) -> list[Tensor]:
-    """Return the sum of the terms of each, which have one shape; added up all at once."""
+    """Return the sums of terms of one shape over the processes, in one reduction."""
     found: list[Tensor | None] = [None] * len(numbers)
 
     def take(place: int, number: Tensor) -> None:
@@ -54,12 +54,11 @@ def added(*numbers: Terms) -> list[Tensor]:
 
 @dataclass(frozen=True)
 class Space:
-    """The vectors of one side of an operator, of which a tensor is all or a part."""
+    """The vectors of one side of an operator; a tensor is a whole vector or a part of it."""
 
     totals: Totals = WHOLE
     axes: tuple[int, ...] | None = ()
-    """Along which the vector is cut into parts; those behind a ``...`` count from the end. None
-    where they are not known."""
+    """Axes along which vectors are cut into parts, negative behind a ``...``; None if unknown."""
 
     @property
     def is_whole(self) -> bool:
@@ -67,7 +66,7 @@ class Space:
         return self.totals.add is None
 
     def pieces(self, x: Tensor) -> list[tuple[Totals, Tensor]]:
-        """Return the pieces that are added up in ways of their own."""
+        """Return the pieces of a vector that are reduced over different processes."""
         return [(self.totals, x)]
 
     def terms(self, function: Callable[..., Tensor], *vectors: Tensor) -> Terms:
@@ -78,11 +77,11 @@ class Space:
         return [(each[0][0], function(*(tensor for _, tensor in each))) for each in pieces]
 
     def total(self, *numbers: Tensor) -> list[Tensor]:
-        """Return numbers of whole vectors, given those of the part; added up all at once."""
+        """Return numbers of whole vectors, given those of the parts, in one reduction."""
         return added(*([(self.totals, number)] for number in numbers))
 
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
-        """Return x^H z of whole vectors; no product of the size of x is made."""
+        """Return x^H z of whole vectors, without a temporary of the size of x."""
         return inner(x, z) if self.is_whole else added(self.terms(inner, x, z))[0]
 
     def norm(self, x: Tensor) -> Tensor:
@@ -90,7 +89,7 @@ class Space:
         return norm(x) if self.is_whole else self.squares(x)[0].sqrt()
 
     def squares(self, *vectors: Tensor) -> list[Tensor]:
-        """Return the sum of squares of each whole vector; added up all at once."""
+        """Return the sums of squares of whole vectors, in one reduction."""
         return added(*(self.terms(_square, vector) for vector in vectors))
 
     def count(self, x: Tensor) -> int:
@@ -104,23 +103,24 @@ class Space:
         return round(added(self.terms(numel, x))[0].item())
 
     def bounds(self, x: Tensor) -> tuple[float, float]:
-        """Return between which lengths the squares in a norm are in range; all parts agree."""
+        """Return the range of norms whose squares neither overflow nor vanish; all parts agree."""
         return safe_norms(x.dtype, x.numel() if self.is_whole else _MOST_ENTRIES)
 
     def unit_of(self, owner: str, y: Tensor, is_output: bool = False) -> float:
-        """Return a power of two near the largest part of y, 1 for zeros; squares are safe in it.
+        """Return a power of two below the largest entry of y, 1 for zeros; squares are safe in it.
 
-        It is the one below the largest part; of a vector in parts, below the sum of those of each.
+        Real and imaginary parts count as entries. For a vector in parts, the sum of the largest
+        entries of the parts takes the place of the largest entry.
         """
         dtype = y.dtype if is_output else None
         (found,) = added(self.terms(_largest, y))
         largest = finite(owner, found.item(), dtype)
-        # The inverse of a unit must be in the range as well: some devices multiply by it.
+        # The inverse must be in range as well, because some devices multiply by it.
         lowest = torch.finfo(y.dtype).tiny
         return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
 
     def generator(self, seed: int = 0) -> Generator:
-        """Return a generator of its own for each part, and the same where all have the whole."""
+        """Return a different generator for each part, the same one for copies of the whole."""
         return generator_of(self.totals, seed)
 
     def random_like(
@@ -133,7 +133,7 @@ class Space:
         return drawn[0] if len(drawn) == 1 else torch.cat([one.flatten() for one in drawn])
 
     def qr(self, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Return Q, of which the rows are of this part, and R with Q R = columns (rows, columns).
+        """Return the rows of Q of this part, and R, with Q R = columns (rows, columns).
 
         References
         ----------
@@ -152,13 +152,13 @@ class Space:
         return basis @ turn[first : first + height], triangle
 
     def is_like(self, other: Space) -> bool:
-        """Whether tensors are the same parts of vectors here and there."""
+        """Whether tensors are the same parts of vectors in both spaces."""
         return (self.totals.add, self.axes) == (other.totals.add, other.axes)
 
 
 @dataclass(frozen=True)
 class JoinedSpace(Space):
-    """Flat vectors that are made of others, one after the other."""
+    """Flat vectors that are concatenations of others."""
 
     split: Callable[[Tensor], Sequence[Tensor]] = lambda x: [x]
     spaces: tuple[Space, ...] = ()
@@ -169,13 +169,13 @@ class JoinedSpace(Space):
         return all(space.is_whole for space in self.spaces)
 
     def pieces(self, x: Tensor) -> list[tuple[Totals, Tensor]]:
-        """Return the pieces that are added up in ways of their own."""
+        """Return the pieces of a vector that are reduced over different processes."""
         parts = zip(self.spaces, self.split(x), strict=True)
         return [piece for space, part in parts for piece in space.pieces(part)]
 
 
 def generator_of(totals: Totals, seed: int) -> Generator:
-    """Return a generator of its own for each part of a vector."""
+    """Return a different generator for each part of a vector."""
     return Generator().manual_seed((seed + totals.part * 0x9E3779B97F4A7C15) % 2**63)
 
 
@@ -202,9 +202,9 @@ def magnitudes(
     *groups: tuple[Space, Sequence[Tensor]],
     products: Sequence[tuple[Space, Tensor, Tensor]] = (),
 ) -> list[float]:
-    """Return the norms of vectors of spaces, whatever their scale, and Re x^H z of pairs.
+    """Return the norms of vectors, safe at any scale, and Re x^H z of pairs.
 
-    All are added up at once; one wait for the device.
+    One reduction, and one wait for the device.
     """
     vectors = [(space, vector.detach()) for space, group in groups for vector in group]
     terms = [space.terms(norm if space.is_whole else _square, vector) for space, vector in vectors]
@@ -224,8 +224,8 @@ def magnitudes(
 def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Space, Space]:
     """Return the spaces of the input and of the output of an operator.
 
-    Vectors of its input are also in the space ``beside``, where that is given. An operator of one
-    process is then applied to parts, which must be what it is made of.
+    If ``beside`` is given, vectors of the input are also in that space. Then an operator of one
+    process is applied to the parts.
     """
     found = [A.totals("input"), A.totals("output")] if isinstance(A, NamedLinop) else [None, None]
     if isinstance(A, NamedLinop) and found != [None, None]:
@@ -259,7 +259,7 @@ def common_input(owner: str, operators: Iterable[Operator]) -> Space:
 
 
 def _axes(A: NamedLinop, side: Side, cut: Iterable[NamedDimension]) -> tuple[int, ...] | None:
-    """Return the axes of dimensions; None where they are in a ``...``, wherever that is."""
+    """Return the axes of dimensions; None if they may be within a ``...``."""
     places = {dim: axis for axis, dim in named_axes(dims_of(A.shape, side))}
     found = [places.get(dim) for dim in cut]
     return None if None in found else tuple(sorted(axis for axis in found if axis is not None))

@@ -16,12 +16,12 @@ from ._space import JoinedSpace, Space, common_input, spaces_of
 Item = TypeVar("Item")
 
 Operators: TypeAlias = Operator | Sequence[Operator]
-"""One operator or several."""
+"""One operator, or a sequence of operators."""
 Vectors: TypeAlias = Tensor | Sequence[Tensor]
 
 
 class StackedOperators(nn.Module):
-    """Operators one above the other. A module, so that the weights of all are found in it."""
+    """Operators with one input, as one. It is a module, so that their weights are found."""
 
     def __init__(
         self, owner: str, name: str, operators: Sequence[Operator], adjoints: Operators | None
@@ -57,31 +57,31 @@ class StackedOperators(nn.Module):
 
     @property
     def is_complex_linear(self) -> bool:
-        """Whether complex numbers commute with all of them."""
+        """Whether all of them are linear over the complex numbers."""
         return all([is_complex_linear(A) for A in self.operators])
 
     def spaces(self, beside: Space | None = None) -> tuple[Space, Space]:
-        """Return the space of the input, and that of what all return."""
+        """Return the space of the input, and that of the joined output."""
         there = common_input(self.owner, self.operators) if beside is None else beside
         return there, JoinedSpace(split=self.split, spaces=self.output_spaces(there))
 
     def output_spaces(self, beside: Space | None = None) -> tuple[Space, ...]:
-        """Return the space of what each returns."""
+        """Return the space of each output."""
         there = common_input(self.owner, self.operators) if beside is None else beside
         return tuple(spaces_of(self.owner, A, there)[1] for A in self.operators)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what all return, one after the other."""
+        """Return all outputs, joined."""
         images = [A(x) for A in self.operators]
         return self.joined(images)
 
     def adjoint(self, y: Tensor) -> Tensor:
-        """Return the sum of what the adjoints return."""
+        """Return the sum of the adjoints."""
         parts = zip(self.adjoints, self.split(y), strict=True)
         return self._sum([back(part) for back, part in parts], "the adjoint")
 
     def normal(self, x: Tensor) -> Tensor:
-        """Return the sum of the normals, each in closed form where it has one."""
+        """Return the sum of the normals, in closed form where there is one."""
         if self.linops is None:
             return self.adjoint(self.forward(x))
         return self._sum([A.N(x) for A in self.linops], "the normal")
@@ -97,7 +97,7 @@ class StackedOperators(nn.Module):
         return reduce(torch.add, images)
 
     def joined(self, images: Sequence[Tensor]) -> Tensor:
-        """Return one vector of an output of each, and keep their shapes."""
+        """Return the outputs joined to one vector, and remember their shapes."""
         shapes = [image.shape for image in images]
         if self.shapes is not None and shapes != self.shapes:
             number = [a == b for a, b in zip(shapes, self.shapes, strict=True)].index(False)
@@ -109,7 +109,7 @@ class StackedOperators(nn.Module):
         return torch.cat([image.flatten() for image in images])
 
     def split(self, y: Tensor) -> list[Tensor]:
-        """Return the output of each, which are views of one vector."""
+        """Return the output of each, as views of one vector."""
         assert self.shapes is not None  # a solver has applied it, or was given right-hand sides
         parts = y.split([shape.numel() for shape in self.shapes])
         return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
@@ -118,7 +118,7 @@ class StackedOperators(nn.Module):
 def stacked(
     owner: str, name: str, A: Operators, adjoint: Operators | None
 ) -> tuple[Operator, Operator | None]:
-    """Return one operator and its adjoint, if that is given or there were several."""
+    """Return one operator, and its adjoint if that is given or there were several."""
     if isinstance(A, (list, tuple)):
         both = StackedOperators(owner, name, A, adjoint)
         return both, both.adjoint
@@ -140,7 +140,7 @@ def one_vector(owner: str, name: str, y: Vectors, A: Operator) -> Tensor:
 def of_each(
     owner: str, name: str, given: Item | Sequence[Item], A: StackedOperators, kind: str
 ) -> Sequence[Item]:
-    """Return a sequence of one for each operator, refused where it is not."""
+    """Return the sequence; raise an error unless it has one entry for each operator."""
     if not isinstance(given, (list, tuple)) or len(given) != len(A.operators):
         size = f"{len(given)} of them" if isinstance(given, (list, tuple)) else f"{type(given)}"
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Many vectors side by side in a tensor, or one: inner products and norms; random vectors."""
+"""One vector in a tensor, or a batch of vectors: inner products, norms, random vectors."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def input_or_random(
     seed: int,
     like: Tensor | None = None,
 ) -> tuple[Tensor, Generator]:
-    """Return x, or normal numbers in the space of the inputs of A, and the generator for more.
+    """Return x, or normal numbers in the input space of A, and the generator for more.
 
-    That space is the one of ``like``, or follows from A and the sizes.
+    The space is that of ``like``, or follows from A and the sizes.
     """
     if not isinstance(seed, Integral) or isinstance(seed, bool):
         raise TypeError(f"{owner}: seed must be an integer, got {seed!r}")
@@ -57,7 +57,7 @@ def input_or_random(
     if not isinstance(A, NamedLinop):
         raise TypeError(f"{owner}: a function must come with a first vector, got {A!r} alone")
     shape, dtype, device = input_space(A, sizes, default=torch.get_default_dtype())
-    if space.totals.processes is not None:  # one without work has no weights that tell the dtype
+    if space.totals.processes is not None:  # a rank without work has no weights that show the dtype
         told = space.totals.processes.told(dtype, "dtype of random vectors")
         dtype = reduce(torch.promote_types, cast(list[torch.dtype], told))
     if not A.is_complex_linear:  # a real part and an imaginary part see other parts of x
@@ -68,27 +68,27 @@ def input_or_random(
 
 @dataclass(frozen=True)
 class BatchedVectors:
-    """The independent vectors in a tensor, one for each index into some of its dimensions."""
+    """The independent vectors in a tensor: a batch, numbered by some of its axes."""
 
     axes: tuple[int, ...] = ()
-    """The axes that number them; none where the tensor is one vector."""
+    """The axes that number the vectors; () if the tensor is one vector."""
     totals: Totals = WHOLE
-    """How numbers of parts of a vector are added up, if the tensor is a part of it."""
+    """How numbers of parts of a vector are reduced, if the tensor is a part."""
     has_complex_products: bool = True
     """Whether inner products are x^H z; else Re x^H z, for operators linear over the reals only."""
 
     @property
     def space(self) -> Space:
-        """What the tensor is of one vector."""
+        """The space of one vector."""
         return Space(self.totals)
 
     def scalars_shape(self, x: Tensor) -> list[int]:
-        """Return the shape of one number for each, to be multiplied with x."""
+        """Return the shape of one number for each vector, which broadcasts to x."""
         shape = [size if axis in self.axes else 1 for axis, size in enumerate(x.shape)]
         return shape if self.axes else []
 
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
-        """Return x^H z of each, in ``scalars_shape``; no product of the size of x is made."""
+        """Return x^H z of each, in ``scalars_shape``, without a temporary of the size of x."""
         products = self._inner(x, z)
         return products if self.has_complex_products else products.real
 
@@ -108,7 +108,7 @@ class BatchedVectors:
     def measured(
         self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
     ) -> list[Tensor]:
-        """Return the inner products of pairs, and the norms of vectors; added up all at once."""
+        """Return the inner products of pairs and the norms of vectors, in one reduction."""
         if self.totals.add is None:
             return [*[self.inner(*pair) for pair in pairs], *[self.norm(each) for each in vectors]]
         products = [inner(*pair) for pair in pairs]
@@ -118,7 +118,7 @@ class BatchedVectors:
         return [*found[: len(pairs)], *(square.sqrt() for square in found[len(pairs) :])]
 
     def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the norm of each, whatever its scale, and the same on the host in float64."""
+        """Return the norm of each, safe at any scale, and the same on the host in float64."""
         length = self.norm(x)
         on_host = length.detach().flatten().cpu().double()
         lowest, highest = self.space.bounds(x)
@@ -129,7 +129,7 @@ class BatchedVectors:
         return length, length.detach().flatten().cpu().double()
 
     def unit(self, y: Tensor, of_zeros: float = 1.0) -> Tensor:
-        """Return the power of two below the largest part of each, as :func:`unit_of` does."""
+        """Return a power of two for each, as :func:`unit_of` does."""
         if not y.numel() and self.totals.add is None:
             return y.detach().abs().new_full(self.scalars_shape(y), of_zeros)
         if self.totals.add is not None:  # of the sum of the largest of each part
@@ -150,8 +150,8 @@ class BatchedVectors:
 
 
 def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> BatchedVectors:
-    """Return which axes of y, which is like the input of A, number independent systems."""
-    # A compiler knows what is passed, but not what a dataclass has as its default.
+    """Return the axes of y that number independent systems; y is like the input of A."""
+    # A compiler knows arguments, but not the defaults of a dataclass.
     totals = (A.totals("input") if isinstance(A, NamedLinop) else None) or WHOLE
     is_complex = is_complex_linear(A)
     if totals.add is not None:

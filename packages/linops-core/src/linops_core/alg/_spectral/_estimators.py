@@ -18,12 +18,12 @@ from .._shared._vectors import BatchedVectors, input_or_random
 
 
 class Estimate(NamedTuple):
-    """A random number or tensor, and how far it is off."""
+    """A random estimate and its standard error."""
 
     value: Tensor
-    """The estimate; without bias. In single precision where A is in half precision."""
+    """The unbiased estimate, in single precision if A is in half precision."""
     standard_error: Tensor
-    """Its standard deviation, itself estimated from the samples; real, shape of ``value``."""
+    """Its standard deviation, estimated from the samples: real, of the shape of ``value``."""
 
 
 def estimate_trace(
@@ -37,27 +37,27 @@ def estimate_trace(
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Estimate:
-    r"""The trace of A, estimated; without dimensions.
+    r"""An estimate of the trace of A, a tensor without dimensions.
 
     Hutchinson's estimate is the mean of :math:`z^H A z` over vectors z of random signs (of 1, i,
     -1 and -i if z is complex). Its error is about :math:`\sqrt{2 / m} \, |A|_F` for a symmetric A
-    and m samples. Hutch++ spends a third of the applications on a space in which A is large, a
-    third on the trace there, which is exact, and the last on the estimate for the rest: its error
-    falls as 1/m where A is positive semi-definite.
+    and m samples. Hutch++ uses a third of the applications to find a space in which A is large, a
+    third for the exact trace in this space, and a third to estimate the remainder. Its error falls
+    as 1/m if A is positive semi-definite.
 
-    Hutchinson's keeps three vectors, Hutch++ a third as many as num_samples. Gradients flow from
-    the estimate to A; the gradient is an estimate of that of the trace, without bias.
+    Hutchinson's method keeps three vectors, Hutch++ a third as many as num_samples. Gradients flow
+    from the estimate to A. They are unbiased estimates of the gradient of the trace.
 
     Parameters
     ----------
     A : NamedLinop or function
-        From a space to itself; the names may differ.
+        Maps a space to itself. Names of input and output may differ.
     num_samples : int
-        How often A is applied: at least 2, and 6 for Hutch++.
+        Number of applications of A: at least 2, and at least 6 for Hutch++.
     method : {"hutchinson", "hutch++"}
     like, sizes, seed, tqdm_kwargs, callback
-        See :mod:`linops_core.alg`. A step is a sample. Its ``x`` is the estimate so far, its
-        ``values`` are "size", the norm of x, and "standard_error", the norm of that.
+        See :mod:`linops_core.alg`. A step is a sample. Its ``x`` is the estimate so far. Its
+        ``values`` are "size", the norm of x, and "standard_error", the norm of the standard error.
 
     References
     ----------
@@ -110,14 +110,14 @@ def estimate_diagonal(
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Estimate:
-    r"""The diagonal of A, estimated entry by entry; of the shape of the input.
+    r"""An estimate of the diagonal of A, of the shape of the input.
 
     It is the mean of :math:`\bar z \odot A z` over vectors z of random signs (of 1, i, -1 and -i
-    if z is complex). The variance of an entry is the sum of the squares of the other entries of
-    its row, over the number of samples.
+    if z is complex). The variance of an entry is the sum of the squares of the other entries in its
+    row, divided by the number of samples.
 
-    It keeps seven vectors. Gradients flow from the estimate to A. Parameters: see
-    :func:`estimate_trace`; 2 samples are enough.
+    It keeps seven vectors. Gradients flow from the estimate to A. Parameters are those of
+    :func:`estimate_trace`; at least 2 samples.
 
     References
     ----------
@@ -157,7 +157,7 @@ class _Mean:
         return in_own_space(self.owner, self.A, z.reshape(self.like.shape)).flatten()
 
     def signs(self) -> Tensor:
-        """Return random numbers of magnitude 1 of which mean and mean square are 0 and 1."""
+        """Return random numbers of magnitude 1 with mean 0."""
         shape, dtype = self.like.shape, self.like.dtype.to_real()
 
         def drawn() -> Tensor:
@@ -171,13 +171,13 @@ class _Mean:
 
     @torch.no_grad()
     def range(self, count: int) -> Tensor:
-        """Return orthonormal rows that span where A maps random vectors to."""
+        """Return orthonormal rows that span the images of random vectors under A."""
         images = [self.applied(self.signs()) for _ in range(count)]
         basis, _ = self.space.qr(torch.stack(images, dim=1))
         return basis.mT.contiguous()
 
     def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
-        """Take one sample after the other, and return what is then known."""
+        """Take the samples, and return the estimate."""
 
         def steps() -> Iterator[Iterate[_Mean]]:
             yield self, {}, None
@@ -192,7 +192,7 @@ class _Mean:
         return progress.follow(steps(), lambda mean: mean.estimate().value.clone()).estimate()
 
     def summed(self, number: Tensor) -> list[Tensor]:
-        """Return a number of the whole estimate, which may be a number itself."""
+        """Return the total over the whole estimate."""
         return self.space.total(number) if self.mean.ndim else [number]
 
     def length(self, estimate: Tensor) -> float:
@@ -202,7 +202,7 @@ class _Mean:
         return float(found.item())
 
     def add(self, sample: Tensor) -> None:
-        """Take one more, by the recurrence of Welford."""
+        """Add a sample, by the recurrence of Welford."""
         self.count += 1
         if self.count == 1:
             self.mean = sample
@@ -216,7 +216,7 @@ class _Mean:
         self.squares.add_(square, alpha=1 - 1 / self.count)
 
     def estimate(self) -> Estimate:
-        """Return what is known so far."""
+        """Return the estimate so far."""
         (size,) = self.summed(self.mean.detach().abs().sum())
         finite(self.owner, float(size.item()))
         degrees = self.count - 1  # of freedom

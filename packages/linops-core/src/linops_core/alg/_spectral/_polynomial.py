@@ -1,4 +1,4 @@
-"""Polynomials of an operator that are close to its inverse."""
+"""Polynomials of an operator that approximate its inverse."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ def polynomial_preconditioner(
 def polynomial_preconditioner(
     T: Operator, degree: int, norm: Norm = "l_2", lower: float = 0.0, upper: float = 1.0
 ) -> Operator:
-    r"""The operator :math:`p(T) \approx T^{-1}` with the polynomial p that is best on an interval.
+    r"""The operator :math:`p(T) \approx T^{-1}` with the best polynomial p on an interval.
 
-    The residual polynomial :math:`q(\lambda) = 1 - \lambda p(\lambda)` is made small between
-    ``lower`` and ``upper``: :math:`\int |q(\lambda)|^2 \, d\lambda` for "l_2", which also works
-    from 0 on, or :math:`\max |q(\lambda)|` for "l_inf", where
-    :math:`q(\lambda) = C_{d+1}(\mu(\lambda)) / C_{d+1}(\mu(0))` with the Chebyshev polynomial C on
-    the interval. Both p are positive there, so p(T) is Hermitian positive definite as T is, and a
-    preconditioner for :func:`conjugate_gradients`. It is applied by the three-term recurrence of
-    Chebyshev polynomials, which is stable for every degree, where the spectrum of T is within the
-    interval: outside of it, it grows.
+    The residual polynomial is :math:`q(\lambda) = 1 - \lambda p(\lambda)`. Between ``lower`` and
+    ``upper``, "l_2" minimises :math:`\int |q(\lambda)|^2 \, d\lambda`; ``lower`` may be 0. "l_inf"
+    minimises :math:`\max |q(\lambda)|`, with the solution :math:`q(\lambda) = C_{d+1}(\mu(\lambda))
+    / C_{d+1}(\mu(0))` for the Chebyshev polynomial C on the interval. Both p are positive on the
+    interval. So p(T) is Hermitian positive definite if T is, and can precondition
+    :func:`conjugate_gradients`. It is applied by the three-term recurrence of Chebyshev
+    polynomials. If the spectrum of T is within the interval, this is stable for every degree.
+    Outside of the interval p grows.
 
     Parameters
     ----------
     T : NamedLinop or function
-        Hermitian, from a space to itself (``A.N`` is one). The result is a NamedLinop if T is, with
-        the shape of T, its weights and its batch dimensions.
+        Hermitian, such as ``A.N``. If T is a NamedLinop, so is the result, with the shape of T, its
+        weights and its batch dimensions.
     degree : int
-        Of p: so often T is applied. Six vectors are kept at most.
+        Degree of p, and number of applications of T. At most six vectors are kept.
     norm : {"l_2", "l_inf"}
     lower, upper : float
-        Bounds of the spectrum of T: 0 and :func:`operator_norm` of T are always some.
+        Bounds of the spectrum of T. 0 and the :func:`operator_norm` of T are always bounds.
 
     Raises
     ------
     ValueError
-        If the norm, the degree or the interval is out of range ("l_inf" cannot hold at 0, where
-        every q is 1), or the degree so high that p leaves double precision.
+        If the norm, the degree or the interval is out of range, or if p exceeds double precision at
+        this degree. "l_inf" needs lower > 0, because q(0) is always 1.
 
     References
     ----------
@@ -146,7 +146,7 @@ class Polynomial(Composite):
 
     @staticmethod
     def split(linop: Polynomial, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the polynomial of the part of the operator; see :meth:`NamedLinop.split`."""
+        """Return the polynomial of a tile of the operator; see :meth:`NamedLinop.split`."""
         window = linop.own_window(tile)
         T = linop.linops[0]
         return linop.with_operands([T.split(T, window)]) if window else linop
@@ -171,14 +171,14 @@ def _inverse(residual: Residual, degree: int, lower: float, upper: float) -> Che
 
 
 def _least_largest(degree: int, t: float, zero: float) -> float:
-    """Return q of the least largest magnitude on [-1, 1], with q(zero) = 1, at t."""
+    """Return at t the q with q(zero) = 1 and the smallest maximum on [-1, 1]."""
     sign = -1 if degree % 2 else 1
-    # The hyperbolic cosine of 700 is the largest of double precision, all but 0 is lost there.
+    # cosh(700) is near the largest number of double precision.
     return sign * math.cos(degree * math.acos(t)) / math.cosh(min(degree * math.acosh(-zero), 700))
 
 
 def _least_square(degree: int, t: float, zero: float) -> float:
-    """Return q of the least mean square, the kernel polynomial sum of (2 j + 1) P_j(zero) P_j."""
+    """Return the q of the least mean square: the sum of (2 j + 1) P_j(zero) P_j."""
     weights = [(2 * j + 1) * value for j, value in enumerate(_legendre(degree, zero))]
     over, under = (
         sum(w * p for w, p in zip(weights, _legendre(degree, point), strict=True))

@@ -1,4 +1,4 @@
-"""The largest eigenvalue, and the norm, by applying an operator again and again."""
+"""The largest eigenvalue and the norm of an operator by the power method."""
 
 from __future__ import annotations
 
@@ -33,37 +33,39 @@ def power_method(
 ) -> tuple[Tensor, Tensor]:
     """The eigenvector of the largest eigenvalue in magnitude, and that magnitude.
 
-    A step replaces v by :math:`A v / |A v|`. For a normal A (one that commutes with its adjoint,
-    so for every Hermitian A) :math:`|A v|` rises with every step, towards the magnitude of the
-    largest eigenvalue of which v_init has a part, and its error is the square of that of v.
-    Where several eigenvalues have this magnitude, v is in the span of their eigenvectors.
+    A step replaces v by :math:`A v / |A v|`. Let A be normal, that is, it commutes with its
+    adjoint, as every Hermitian A does. Then :math:`|A v|` rises with every step. Its limit is the
+    largest magnitude of the eigenvalues whose eigenvectors v_init has a part of. Its error is the
+    square of the error of v. If several eigenvalues have this magnitude, v is in the span of their
+    eigenvectors.
 
-    It keeps v, the next one and what A returns, and waits for the device once in a step; gradients
-    flow through the steps. With ``tol=0`` and no callback it goes into a compiled or exported
-    graph, as :func:`conjugate_gradients` does: ``max_iters`` steps, and NaN where v_init is zero.
+    It keeps v, the next v and the output of A. It waits for the device once in a step. Gradients
+    flow through the steps. With ``tol=0`` and without callback it can be compiled and exported, as
+    :func:`conjugate_gradients` can: it does ``max_iters`` steps, and returns NaN if v_init is zero.
 
     Parameters
     ----------
     A : NamedLinop or function
-        From tensors of the shape of v_init to such tensors; the names may differ.
+        Maps tensors of the shape of v_init to that shape. Names of input and output may differ.
     v_init : Tensor
-        Where to begin: a random vector; a ValueError if it is zero.
+        The first v; use a random vector. Zero raises a ValueError.
     tol : float
-        Stop when the magnitude changes by no more than this, relatively; what is left may be more,
-        where the next magnitude is close.
+        Stop when the relative change of the magnitude is at most this. The error may be larger if
+        the next eigenvalue has nearly the same magnitude.
     batch_dims : int, or dimensions
-        As of :func:`conjugate_gradients`; here all go on until the last has converged.
+        As in :func:`conjugate_gradients`, but all go on until the last one has converged.
     max_iters, tqdm_kwargs, callback
-        As ``max_num_iters`` and the others in :mod:`linops_core.alg`. The ``x`` of a step is v, its
-        ``values`` are "eigenvalue" (the largest of all) and "change", relative (the largest).
+        See :mod:`linops_core.alg`, where ``max_iters`` is ``max_num_iters``. The ``x`` of a step is
+        v. Its ``values`` are "eigenvalue", and "change", the relative change; each is the largest
+        one of a batch.
 
     Returns
     -------
     v : Tensor
-        Of norm 1.
+        The eigenvector, of norm 1.
     eigenvalue : Tensor
-        The magnitude: real, of the shape of the batch dimensions. It is 0 if A v is. In half
-        precision it is in single precision, which also holds what is past the range of float16.
+        The magnitude: real, of the shape of the batch dimensions, 0 if A v is 0. For half precision
+        it is in single precision, because it may exceed the range of float16.
 
     References
     ----------
@@ -117,7 +119,7 @@ def _steps(
             v = image / eigenvalue
         else:
             v = torch.where(eigenvalue > 0, image / eigenvalue.where(eigenvalue > 0, 1), v)
-        del image  # or it would still be there when the next one comes
+        del image  # freed before the next one is made
         change = (numbers - before).abs()
         is_proved = change + rounding * numbers <= tol * numbers
         is_still = (change <= precision * numbers) & (tol < precision + rounding)
@@ -165,17 +167,17 @@ def operator_norm(
 ) -> Tensor:
     r"""The norm :math:`\max |A x| / |x|`, by the power method on :math:`A^H A`.
 
-    It is approached from below: the result is at most the norm, but for rounding. It is real,
-    without dimensions, and in single precision where A is in half. Memory and waits are those of
-    :func:`power_method`; gradients flow through the steps.
+    The result approaches the norm from below. It is a real tensor without dimensions, in single
+    precision if A is in half precision. Memory and waits are those of :func:`power_method`.
+    Gradients flow through the steps.
 
     Parameters
     ----------
     tol : float
-        Stop when the norm changes by no more than half of this, relatively.
+        Stop when the relative change of the norm is at most half of this.
     A, v_init, max_iters, adjoint, like, sizes, seed, tqdm_kwargs, callback
         See :mod:`linops_core.alg` and :func:`power_method`, whose "eigenvalue" is the square of the
-        norm; v_init is random by default.
+        norm here. v_init is random by default.
 
     References
     ----------

@@ -47,30 +47,30 @@ def svd(
 ) -> SVD:
     r"""The k largest singular values of A, with their vectors.
 
-    From b = k + oversampling random vectors on, A and its adjoint are applied in turn to blocks
-    of b vectors; the triplets are those of A between the spaces that all blocks together span.
-    :math:`A v_i = s_i u_i` holds to rounding, and the rest,
-    :math:`|A^H u_i - s_i v_i| \le \mathrm{tol} \, s_1`, is what the tolerance is about: there is
-    then a singular value within that distance of :math:`s_i`, and where the next one is g away,
-    within its square over g. Because the block has more than k vectors, equal singular values are
-    all found, but for an accident of the random vectors.
+    A and its adjoint are applied in turn to blocks of b = k + oversampling vectors; the first block
+    is random. The result is the singular triplets of A between the spaces that all blocks span.
+    :math:`A v_i = s_i u_i` holds to rounding. The steps end when :math:`|A^H u_i - s_i v_i| \le
+    \mathrm{tol} \, s_1`. Then A has a singular value within that distance of :math:`s_i`; if the
+    next singular value is at the distance g, within the square of that distance over g. A block has
+    more than k vectors, so all of several equal singular values are found, with probability 1.
 
-    Of an operator that is linear over the reals only, A x is the sum of :math:`s_i u_i \mathrm{Re}
-    \langle v_i, x \rangle`: vectors are orthonormal with respect to :math:`\mathrm{Re} \langle x, y
-    \rangle`, and a complex space of dimension n has 2n of them.
+    If A is linear over the reals only, A x is the sum of :math:`s_i u_i \mathrm{Re} \langle v_i, x
+    \rangle`. Vectors are orthonormal with respect to :math:`\mathrm{Re} \langle x, y \rangle`, and
+    a complex space of dimension n has 2n of them.
 
     Each iteration keeps b vectors of the input and b of the output, and applies A and its adjoint b
-    times. No gradients are recorded. In half precision S is in single precision.
+    times. No gradients are recorded. For half precision S is in single precision.
 
     Parameters
     ----------
     k : int
-        At most the dimension of the input and that of the output; a ValueError if it is more.
+        At most the dimensions of input and output; a larger k raises a ValueError.
     oversampling : int
-        Vectors in a block beyond k.
+        Number of vectors in a block in excess of k.
     A, like, max_num_iters, adjoint, sizes, seed, tqdm_kwargs, callback
-        See :mod:`linops_core.alg`. A step is a block. Its ``x`` are the singular values so far, its
-        ``values`` are "norm", the largest, and "residual", the largest rest over it.
+        See :mod:`linops_core.alg`. A step is a block. Its ``x`` is the singular values so far. Its
+        ``values`` are "norm", the largest singular value, and "residual", the largest
+        :math:`|A^H u_i - s_i v_i|` divided by it.
 
     References
     ----------
@@ -108,8 +108,7 @@ def svd(
     most = min(pair.input.count(like), pair.output.count(output))
     if k > most:
         raise ValueError(
-            f"{_NAME}: k must be at most {most}, the least of the dimensions of input and output, "
-            f"got {k}"
+            f"{_NAME}: k must be at most {most}, the smaller dimension of input and output, got {k}"
         )
     left, right = _Basis(output.to(like.dtype), pair.output), _Basis(like, pair.input)
     noise = 2 * rounding_of(dtype)  # of A and of its adjoint
@@ -118,7 +117,7 @@ def svd(
     right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
 
     def steps() -> Iterator[Iterate[tuple[Tensor, ...]]]:
-        """Yield the triplets of A between both spaces, in coordinates; S in the unit of A."""
+        """Yield the triplets of A between both spaces in coordinates, with S in the unit of A."""
         matrix, newest, scale = right.like.new_zeros(0, 0), right.blocks[0], 0.0
         yield (matrix, matrix, matrix), {}, None
         while True:
@@ -159,17 +158,17 @@ def svd(
 
 
 def parts_of(x: Tensor) -> Tensor:
-    """Return a complex tensor as a real one with an axis more; a real one as it is."""
+    """Return a complex tensor as a real one with one more axis; a real one as it is."""
     return torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
 
 
 def of_parts(x: Tensor, has_parts: bool) -> Tensor:
-    """Return the tensor of which these are the parts."""
+    """Return the tensor that has these parts."""
     return torch.view_as_complex(x.contiguous()) if has_parts else x
 
 
 def on_parts(pair: OperatorPair, output_has: bool, input_has: bool) -> OperatorPair:
-    """Return the operators between real tensors, in which each real number is an entry."""
+    """Return the operators between real tensors that hold real and imaginary parts."""
 
     def forward(x: Tensor) -> Tensor:
         return parts_of(pair.forward(of_parts(x, input_has)))
@@ -193,13 +192,13 @@ class _Basis:
         return sum(map(len, self.blocks))
 
     def images(self, operator: Operator, rows: Tensor) -> Tensor:
-        """Return what an operator makes of rows, as rows."""
+        """Return the images of rows under an operator, as rows."""
         return torch.stack([operator(row.reshape(self.like.shape)).flatten() for row in rows])
 
     def extend(self, rows: Tensor, scale: float) -> Tensor:
-        """Add a block that spans what of the rows is new, more than rounding; return the block."""
+        """Add a block for the part of the rows outside of the basis; return the block."""
         rest = rows
-        for _ in range(2):  # the second time for what rounding left of the first
+        for _ in range(2):  # twice, because of rounding
             rest = self._orthogonal(rest)
             basis, triangle = self.space.qr(rest.mT)
             turn, sizes, _ = torch.linalg.svd(triangle, full_matrices=False)
@@ -221,7 +220,7 @@ class _Basis:
         return found
 
     def length(self, rows: Tensor) -> float:
-        """Return the root of the sum of squares of rows; refused unless finite."""
+        """Return the norm of all rows together; raise an error unless it is finite."""
         return finite(_NAME, self.space.norm(rows).item(), rows.dtype)
 
     def combined(self, weights: Tensor) -> Tensor:

@@ -47,37 +47,36 @@ def admm(
     .. math:: x' = \arg\min \tfrac12 |A x - y|^2 + \tfrac\rho2 |L x - z + u|^2, \quad
               z' = \mathrm{prox}_{g / \rho}(L x' + u), \quad u' = u + L x' - z'.
 
-    The first is solved by conjugate gradients, from the last x on and as exactly as the residuals
-    ask for; A and L must have no common null space.
+    Conjugate gradients solve for x', starting at x, as exactly as the residuals require. A and L
+    must not have a common null space.
 
-    It takes the memory of ten vectors of the input (six of them for conjugate gradients) and four
-    of the output of L. Gradients flow through the steps, all of which autograd then keeps.
+    It keeps ten vectors of the input (six of them for conjugate gradients) and four of the output
+    of L. Gradients flow through the steps, and autograd then keeps all steps.
 
     Parameters
     ----------
     proximal : function
         The proximal map of g: a function of z and t, such as :func:`soft_threshold`.
     L : NamedLinop or function, optional
-        The identity by default; a function comes with ``L_adjoint``. For a sequence L of
-        operators, proximal is a sequence: g(L x) is then the sum of all :math:`g_k(L_k x)`.
+        The identity by default. A function needs ``L_adjoint``. If L is a sequence of operators,
+        proximal is a sequence, and g(L x) is the sum of all :math:`g_k(L_k x)`.
     rho : float
-        Weight of the constraint; the solution does not depend on it, and the speed does.
+        Weight of the constraint. It changes the speed and not the solution.
     is_rho_fixed : bool
-        If False, rho is doubled or halved in the first half of the steps where one relative
-        residual is more than ten times the other.
+        If False, the first half of the steps doubles or halves rho when one relative residual is
+        more than ten times the other.
     eps_abs, eps_rel : float
         Stop when the primal residual :math:`|L x - z|` is at most
         :math:`\sqrt p \, \epsilon_{abs} + \epsilon_{rel} \max(|L x|, |z|)` and the dual one,
         :math:`|A^H (A x - y) + \rho L^H u|`, at most :math:`\sqrt n \, \epsilon_{abs} +
-        \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. Where x' is exact, the dual residual is the
-        :math:`\rho |L^H (z' - z)|` of Boyd et al.; the last term is that of Stellato et al., and
-        with it eps_abs may be 0, so that no result depends on the unit of y.
+        \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. For an exact x', the dual residual is the
+        :math:`\rho |L^H (z' - z)|` of Boyd et al. The last term is that of Stellato et al. With it
+        eps_abs may be 0, and then the result does not depend on the unit of y.
     max_cg_iters : int
-        Number of steps of conjugate gradients for one x'.
+        Largest number of steps of conjugate gradients for one x'.
     A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
-        See :mod:`linops_core.alg`; of a NamedLinop its normal ``A.N`` is used. The ``values`` of a
-        step are "primal" and "dual", the residuals divided by what eps_rel is multiplied with, and
-        "rho".
+        See :mod:`linops_core.alg`. For a NamedLinop, the normal ``A.N`` is used. The ``values`` of
+        a step are "rho", and "primal" and "dual", the residuals divided by the factors of eps_rel.
 
     References
     ----------
@@ -134,8 +133,8 @@ def admm(
             gtol = max(0.1 * min(1.0, primal, dual), precision)
             run = Run(weighted, None, vectors, right, x, (gtol, 0.0), pair.dtype)
             x = run.solve(Progress(_NAME, max_cg_iters))
-            norm = run.norm() or norm  # of what is solved, where a step has shown it
-            del run  # because what follows needs the memory of its vectors
+            norm = run.norm() or norm  # of the system that is solved, once a step has shown it
+            del run  # freed, because the next lines need the memory
             image = split.forward(x)
             shifted = image + u
             z = problem.proximal(shifted, 1 / rho)
@@ -153,7 +152,7 @@ def admm(
                 eps_abs * root_of_z + eps_rel * primal_size,
                 eps_abs * root_of_x + eps_rel * dual_size,
             )
-            # The second is a sum of terms that may cancel, each rounded as what it is made of.
+            # The second one is a sum of terms that may cancel; each has its own rounding.
             noises = (
                 rounding * primal_size,
                 rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),

@@ -1,4 +1,4 @@
-"""The splitting of Douglas and Rachford, of two proximal maps."""
+"""Douglas-Rachford splitting, of two proximal maps."""
 
 from __future__ import annotations
 
@@ -32,31 +32,28 @@ def douglas_rachford(
 ) -> Tensor:
     r"""The x that minimises :math:`f(x) + g(x)` for convex f and g with proximal maps.
 
-    A step is, from z = x0 on,
+    Starting with z = x0, a step is
 
     .. math:: x = \mathrm{prox}_{t f}(z), \quad w = \mathrm{prox}_{t g}(2 x - z), \quad
               z' = z + r (w - x).
 
-    The result is the last x, so that it satisfies constraints that f is made of. It takes the
-    memory of four vectors, and waits for the device once in a step. Gradients flow through the
-    steps, all of which autograd keeps.
+    The result is the last x, so it satisfies the constraints in f. It keeps four vectors, and waits
+    for the device once in a step. Gradients flow through the steps, and autograd keeps all steps.
 
     Parameters
     ----------
     proximal_f, proximal_g : function
         The proximal maps of f and g: functions of z and t, such as :func:`l1_ball`.
     x0 : Tensor
-        Where to begin; the result has its shape and dtype.
+        The first z; the result has its shape and dtype.
     tol : float
-        Stop when :math:`|w - x|` is at most this times the longer of both; where it is 0, x is a
-        minimum.
+        Stop when :math:`|w - x| \le \mathrm{tol} \max(|w|, |x|)`. If w = x, x is a minimum.
     step : float
-        t: the solution does not depend on it, and the speed does.
+        t. It changes the speed and not the solution.
     relaxation : float
         r, between 0 and 2.
     max_num_iters, tqdm_kwargs, callback
-        See :mod:`linops_core.alg`. The ``values`` of a step are "change", what ``tol`` is compared
-        with.
+        See :mod:`linops_core.alg`. The ``values`` of a step are "change", which ``tol`` bounds.
 
     References
     ----------

@@ -28,12 +28,12 @@ def fista(
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(x)` for a convex g.
 
-    In k steps the function comes within :math:`2 L |x_0 - x|^2 / (k + 1)^2` of its minimum, where
-    L is the square of the norm of A. A step applies A and its adjoint once.
+    After k steps the function is within :math:`2 L |x_0 - x|^2 / (k + 1)^2` of its minimum, where L
+    is the square of the norm of A. A step applies A and its adjoint once.
 
-    It takes the memory of seven vectors of the input and six of the output at most, with what
-    A, its adjoint and the proximal map return, and waits for the device once in a step. Gradients
-    flow through the steps, all of which autograd keeps; their length and momentum are constants.
+    It keeps at most seven vectors of the input and six of the output, results of A, its adjoint and
+    the proximal map included. It waits for the device once in a step. Gradients flow through the
+    steps, and autograd keeps all steps; their length and momentum are constants.
 
     Parameters
     ----------
@@ -41,17 +41,17 @@ def fista(
         The proximal map of g: a function of z and t that returns the x that minimises
         :math:`g(x) + |x - z|^2 / 2t`, such as :func:`soft_threshold`.
     tol : float
-        Stop when a step from the extrapolated point z to x is no longer than this times the
-        longer of both: x is a minimum when it has length 0.
+        Stop when the step from the extrapolated point z to x is small:
+        :math:`|x - z| \le \mathrm{tol} \max(|x|, |z|)`. If x = z, x is a minimum.
     step : float, optional
-        Length of a step, at most 1 / L; a ValueError where it shows itself to be too long. By
-        default it begins with the inverse curvature along the first gradient, and is made shorter
-        where the curvature that is met is larger, which only costs the steps that are done again.
+        Length of a step, at most 1 / L. A longer step raises a ValueError when it is noticed. By
+        default the first length is the inverse curvature along the first gradient. It is reduced
+        when a step meets a larger curvature, and the step is done again.
     restart : bool
-        Forget the momentum when it goes uphill: a help where the function is strongly convex.
+        Reset the momentum when it increases the function. This helps if it is strongly convex.
     A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
-        See :mod:`linops_core.alg`. The ``values`` of a step are "change", what ``tol`` is compared
-        with, "residual", :math:`|A x - y| / |y|`, and "step".
+        See :mod:`linops_core.alg`. The ``values`` of a step are "change", which ``tol`` bounds,
+        "residual", :math:`|A x - y| / |y|`, and "step".
 
     References
     ----------

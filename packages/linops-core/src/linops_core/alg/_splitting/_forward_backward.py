@@ -1,4 +1,4 @@
-"""Gradient steps and proximal maps in turn, with momentum or without."""
+"""Proximal gradient steps, with momentum or without."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def forward_backward(
                 length, size, z_size, bent, slope = pair.magnitudes(
                     vectors, [found_image - z_image], products=[(move, found - x)]
                 )
-                # The curvature is known to the rounding of both images.
+                # Rounding of both images limits the curvature.
                 known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
                 if known**2 <= length**2 * (1 + 1e-3):
                     break
@@ -78,7 +78,7 @@ def forward_backward(
             reason, size = None, max(size, z_size)
             if length <= max(tol, precision) * size:
                 (misfit_size,) = pair.magnitudes([], [misfit])
-                # That of the proximal map and its argument, and of A, of which the norm is such.
+                # Rounding of the proximal map and its argument, and of A, with this norm.
                 noise = rounding * (size + math.sqrt(step) * misfit_size)
                 if length + noise <= tol * size:
                     reason = StopReason.CONVERGED
@@ -91,7 +91,7 @@ def forward_backward(
             z = _extrapolated(x, found, momentum, into=z)
             z_image = _extrapolated(image, found_image, momentum, into=z_image)
             x, image = found, found_image
-            del found, found_image, gradient, misfit, move, vectors  # before others are made
+            del found, found_image, gradient, misfit, move, vectors  # freed before others are made
             residual = _residual(pair, image, y) if progress.is_watched else math.nan
             values = {"change": length / (size or 1.0), "residual": residual, "step": step}
             yield x, values, reason

@@ -44,36 +44,37 @@ def pdhg(
     .. math:: p' = \mathrm{prox}_{\sigma f^*}(p + \sigma K (2 x - x_{-1})), \quad
               x' = \mathrm{prox}_{\tau g}(x - \tau K^H p'),
 
-    which converges where :math:`\tau \sigma |K|^2 \le 1`. It applies K and its adjoint once.
+    It converges if :math:`\tau \sigma |K|^2 \le 1`. A step applies K and its adjoint once.
 
-    It takes the memory of five vectors of the input and six of the output at most, with what K,
-    its adjoint and the proximal maps return, and waits for the device once in a step. Gradients
-    flow through the steps, all of which autograd keeps; tau and sigma are constants.
+    It keeps at most five vectors of the input and six of the output, results of K, its adjoint and
+    the proximal maps included. It waits for the device once in a step. Gradients flow through the
+    steps, and autograd keeps all steps; tau and sigma are constants.
 
     Parameters
     ----------
     proximal_f, proximal_g : function
-        The proximal maps of f and g: functions of z and t, such as :func:`soft_threshold`. That
-        of the conjugate of f, which the method needs, is made of that of f. For a sequence K of
-        operators, proximal_f is a sequence: f(K x) is then the sum of all :math:`f_k(K_k x)`.
+        The proximal maps of f and g: functions of z and t, such as :func:`soft_threshold`. The
+        proximal map of the conjugate of f is derived from that of f. If K is a sequence of
+        operators, proximal_f is a sequence, and f(K x) is the sum of all :math:`f_k(K_k x)`.
     x0 : Tensor
-        Where to begin; the result has its shape and dtype.
+        The first x; the result has its shape and dtype.
     p0 : Tensor, optional
-        Where the dual variable begins, of the shape of the output (a sequence of such for a
-        sequence K); zero by default.
+        The first dual variable, of the shape of the output; zero by default. A sequence if K is a
+        sequence.
     tau, sigma : float, optional
-        Lengths of the steps. What is not given follows from an estimate of the norm of K, and is
-        made smaller where a step shows a larger norm; both are alike if neither is given. If both
-        are, and show themselves to be too long, it is a ValueError.
+        Lengths of the steps. A length that is not given follows from an estimate of the norm of K,
+        and is reduced if a step shows a larger norm. If neither is given, they are equal. If both
+        are given and are too long, a ValueError is raised.
     eps_abs, eps_rel : float
-        Stop when both conditions of optimality hold within these tolerances: the vectors
-        :math:`(x - x') / \tau \in \partial g(x') + K^H p'` and
-        :math:`(p - p') / \sigma + K (2 x - x_{-1} - x') \in \partial f^*(p') - K x'` are no longer
-        than eps_abs times the root of their number of entries plus eps_rel :math:`|K| |p'|`, or
-        eps_rel :math:`|K| |x'|`.
+        Stop when both optimality conditions hold within these tolerances. The primal vector is
+        :math:`(x - x') / \tau \in \partial g(x') + K^H p'`; its norm must be at most
+        :math:`\sqrt n \, \epsilon_{abs} + \epsilon_{rel} |K| |p'|`. The dual vector is
+        :math:`(p - p') / \sigma + K (2 x - x_{-1} - x') \in \partial f^*(p') - K x'`; its norm must
+        be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
+        numbers of their entries.
     K, max_num_iters, adjoint, tqdm_kwargs, callback
         See :mod:`linops_core.alg`, where K is A. The ``values`` of a step are "primal" and "dual",
-        the lengths of the first and of the second of these vectors, "tau" and "sigma".
+        the norms of these two vectors, "tau" and "sigma".
 
     References
     ----------
@@ -136,7 +137,7 @@ def pdhg(
             back = pair.adjoint(p_new)
             check_like(_NAME, "the output of the adjoint", back, "x0", x)
             x_new = proximal_g(torch.sub(x, back, alpha=tau), tau)
-            del back  # as early as that, because the next vectors need the memory
+            del back  # freed here, because the next vectors need the memory
             check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
             image_new = pair.forward(x_new)
             p_move = p - p_new
@@ -160,7 +161,7 @@ def pdhg(
             x, p, image = x_new, p_new, image_new
             del x_new, p_new, p_move, image_new
             yield x, {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}, reason
-            # At rounding the ratio of two moves says nothing of the norm.
+            # At the level of rounding, the ratio of two moves does not show the norm.
             if moved <= 16 * precision * x_size:
                 continue
             shown = (bent - 2 * rounding * norm * x_size) / moved
@@ -183,7 +184,7 @@ def pdhg(
 def _first_lengths(
     K: OperatorPair, x0: Tensor, tau: float | None, sigma: float | None
 ) -> tuple[float, float, float]:
-    """Return tau, sigma, and an estimate of the norm of K from below."""
+    """Return tau, sigma, and a lower estimate of the norm of K."""
     with torch.no_grad():
         norm = float(norm_of(K, K.input.random_like(x0), 30, 1e-3))
     longest = 0.99 / (norm or 1.0)  # the root of the product

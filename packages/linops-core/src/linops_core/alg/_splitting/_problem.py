@@ -1,4 +1,4 @@
-"""What FISTA and ADMM solve: least squares with a penalty."""
+"""The problem that FISTA and ADMM solve: least squares with a penalty."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._shared._stacked import Operators, Vectors, one_vector, stacked
 
 
 class PenalizedProblem:
-    """|A x - y|^2 / 2 + g(L x), in single precision at least; in the unit of y if it is extreme."""
+    """|A x - y|^2 / 2 + g(L x), in at least single precision; in the unit of an extreme y."""
 
     def __init__(
         self,

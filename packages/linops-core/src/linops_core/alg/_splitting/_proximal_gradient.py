@@ -25,12 +25,12 @@ def proximal_gradient(
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
 ) -> Tensor:
-    r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(x)`, by steps that never go uphill.
+    r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(x)`, by steps that never increase it.
 
-    A step is :math:`x' = \mathrm{prox}_{t g}(x - t A^H (A x - y))`. :func:`fista` adds momentum,
-    and is faster for a convex g. Where g is not convex, as that of :func:`l0` (iterative hard
-    thresholding), the steps end at a stationary point. With :func:`l2_ball`, :func:`simplex` or
-    :func:`box` this is the projected gradient method; with ``no_penalty()`` that of Landweber.
+    A step is :math:`x' = \mathrm{prox}_{t g}(x - t A^H (A x - y))`. :func:`fista` adds momentum and
+    is faster for a convex g. If g is not convex, such as :func:`l0` (iterative hard thresholding),
+    the steps end at a stationary point. With :func:`l2_ball`, :func:`simplex` or :func:`box` this
+    is the projected gradient method, with ``no_penalty()`` the Landweber method.
 
     Memory, parameters, ``values`` and errors are those of :func:`fista`.
 

@@ -31,9 +31,9 @@ def split_bregman(
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(L x)` for a convex g.
 
-    With one inner iteration, as here, the method of Goldstein and Osher is :func:`admm` with a
-    fixed rho: the Bregman variable is its scaled dual variable u. This function calls it, and
-    parameters, ``values`` and errors are those of :func:`admm`.
+    With one inner iteration, the method of Goldstein and Osher is :func:`admm` with a fixed rho.
+    The Bregman variable is the scaled dual variable u. This function calls :func:`admm`;
+    parameters, ``values`` and errors are the same.
 
     Parameters
     ----------
