@@ -196,7 +196,7 @@ factory: Any = no_penalty
             ValueError,
             r"pdhg: the output of K\[1\] must have shape \(4,\), got \(2,\)",
         ),
-        (lambda: admm(A, y[0], two), TypeError, r"admm: proximal must be an operator or a func"),
+        (lambda: admm(A, y[0], two), TypeError, r"admm: proximal must be one proximal map, got"),
     ],
 )
 def test_what_does_not_fit_is_refused(solve: Any, kind: type[Exception], message: str) -> None:

@@ -17,6 +17,9 @@ from .._shared._progress import StopReason
 from ._definiteness import N_CHECKED, Definiteness, Measured, Numbers, over
 
 _NAME = "conjugate_gradients"
+_REMEDIES = {
+    "A": "; minres solves indefinite Hermitian systems, gmres all square ones, lsqr least squares"
+}
 
 
 class ConvergenceCheck:
@@ -39,7 +42,8 @@ class ConvergenceCheck:
         first_system: int | None = None,  # number of the system, if others are solved separately
     ) -> None:
         self.first_system = first_system
-        _check_finite(size, loss, residual, image)
+        self.reasons: list[StopReason | None] = [None] * len(_list(size))
+        self._check_finite(size, loss, residual, image)
         # For a right-hand side of zero the tolerance is relative to this.
         size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
@@ -55,7 +59,6 @@ class ConvergenceCheck:
         self.goal = self._reachable(rounding * size, precision * size)
         self.energy = self.searched = residual
         self.n_steps = 0
-        self.reasons: list[StopReason | None] = [None] * len(_list(size))
         self.active: Numbers = size >= 0
         self.waiting: Numbers = size < 0
         self.stop(self._is_proved(), StopReason.CONVERGED)
@@ -99,7 +102,7 @@ class ConvergenceCheck:
 
     def begin(self, energy: Numbers, searched: Numbers) -> None:
         """Note the first r^H z and |z|."""
-        _check_finite(energy, searched)
+        self._check_finite(energy, searched)
         self._check_energy(energy, searched)
         self.energy, self.searched = energy.real, searched
 
@@ -107,7 +110,7 @@ class ConvergenceCheck:
         """Check A and the preconditioner by the numbers of a step, and stop solved systems."""
         self.n_steps += 1
         self._check_curvature(measured)
-        _check_finite(measured.energy, measured.residual, measured.searched, measured.step)
+        self._check_finite(measured.energy, measured.residual, measured.searched, measured.step)
         step = measured.step
         self.norm = measured.norm
         self.length = self.length + step * measured.direction
@@ -144,7 +147,7 @@ class ConvergenceCheck:
 
     def verify(self, residual: Numbers, length: Numbers) -> None:
         """Take the residuals computed anew and |x|; systems above the tolerance go on."""
-        _check_finite(residual, length)
+        self._check_finite(residual, length)
         self.residual, self.length, self.age = residual, length, 0
         waited, self.waiting = self.waiting, self.waiting & False
         self.active = waited
@@ -196,14 +199,14 @@ class ConvergenceCheck:
 
     def _check_curvature(self, measured: Measured) -> None:
         curvature, cross = measured.curvature, measured.cross
-        _check_finite(curvature, measured.direction, measured.image, self.length)
+        self._check_finite(curvature, measured.direction, measured.image, self.length)
         size = measured.direction * measured.image
         bad = self.definite.refutes_curvature(measured)
         found = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
         self._refuse(bad, "A", found, curvature, size)
         if cross is None:
             return
-        _check_finite(cross)
+        self._check_finite(cross)
         apart = over(abs(cross - curvature), measured.image * (measured.direction + self.searched))
         found = (
             "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
@@ -216,6 +219,17 @@ class ConvergenceCheck:
         bad = self.definite.refutes_energy(energy, self.residual, searched)
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
 
+    def _check_finite(self, *numbers: Numbers) -> None:
+        total = sum(numbers)  # not finite where one of them is not
+        if not isinstance(total, Tensor) and math.isfinite(abs(total)):
+            return
+        for values in numbers:
+            for index, value in enumerate(_list(values)):
+                if not math.isfinite(abs(value)):
+                    raise ArithmeticError(
+                        f"{_NAME}: values{self._name_of(index)} must stay finite, got {abs(value)}"
+                    )
+
     def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
         """Raise an error with the numbers of the first bad active system, if there is one."""
         if is_any(bad) and is_any(bad := bad & self.active):
@@ -226,6 +240,7 @@ class ConvergenceCheck:
             raise ValueError(
                 f"{_NAME}: {who} must be Hermitian and positive definite, got "
                 + found.format(*values, which=which)
+                + _REMEDIES.get(who, "")
             )
 
 
@@ -256,16 +271,3 @@ def _list(numbers: Numbers) -> list[Any]:
 def is_any(which: Numbers) -> bool:
     """Return whether it is so for a system."""
     return bool(which.any()) if isinstance(which, Tensor) else bool(which)
-
-
-def _check_finite(*numbers: Numbers) -> None:
-    total = sum(numbers)  # not finite where one of them is not
-    if not isinstance(total, Tensor) and math.isfinite(abs(total)):
-        return
-    for values in numbers:
-        if isinstance(values, Tensor):
-            if values.isfinite().all():
-                continue
-            values = values[~values.isfinite()][0].item()
-        if not math.isfinite(abs(values)):
-            raise ArithmeticError(f"{_NAME}: values must stay finite, got {abs(values)}")

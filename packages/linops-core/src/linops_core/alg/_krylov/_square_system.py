@@ -14,6 +14,7 @@ from .._shared._checks import (
     check_complex_linear,
     check_count,
     check_like,
+    check_square,
     check_vector,
     checked_number,
     finite,
@@ -142,6 +143,7 @@ def solved(
 ) -> Tensor:
     """Return the solution, with the gradients of the exact solution."""
     check_vector(owner, "y", y)
+    check_square(owner, A, "lsqr(A, y) solves least squares")
     check_count(owner, "max_num_iters", max_num_iters)
     tol = checked_number(owner, "tol", tol)
     if x0 is not None:

@@ -12,7 +12,7 @@ from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
 from .._shared._space import Space
 from .._shared._vectors import BatchedVectors
-from ._proximal import Proximal, ProximalMap, axes_of, check_argument, checked_axes
+from ._proximal import Proximal, ProximalMap, axes_of, checked_axes
 
 
 def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
@@ -42,7 +42,7 @@ def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
             raise TypeError(f"box: x must be real, got {z.dtype}")
         return z.clamp(lower, upper)
 
-    return ProximalMap(proximal)
+    return ProximalMap(proximal, owner="box")
 
 
 def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
@@ -70,7 +70,7 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
 
         return proximal
 
-    return ProximalMap(in_space(Space()), None, in_space)
+    return ProximalMap(in_space(Space()), None, in_space, owner="l2_ball")
 
 
 def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
@@ -94,7 +94,6 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
     dims = checked_axes("l1_ball", dim)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        check_argument("l1_ball", z)
         if radius == math.inf or not z.numel():
             return z
         wide = widened(z)
@@ -105,7 +104,7 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
         shrunk = wide / size.clamp(min=torch.finfo(size.dtype).tiny) * rest
         return narrowed(torch.where(is_inside, wide, shrunk), z.dtype)
 
-    return ProximalMap(proximal, dims)
+    return ProximalMap(proximal, dims, owner="l1_ball")
 
 
 def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
@@ -126,7 +125,6 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
     def proximal(z: Tensor, step: float) -> Tensor:
         if z.is_complex():
             raise TypeError(f"simplex: x must be real, got {z.dtype}")
-        check_argument("simplex", z)
         wide = widened(z)
         axes = axes_of("simplex", dims, wide)
         if not all(z.shape[axis] for axis in axes):
@@ -137,7 +135,7 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
             return z
         return narrowed(_above_level(wide, total, axes), z.dtype)
 
-    return ProximalMap(proximal, dims)
+    return ProximalMap(proximal, dims, owner="simplex")
 
 
 def _above_level(x: Tensor, total: float, axes: tuple[int, ...]) -> Tensor:

@@ -28,9 +28,13 @@ class ProximalMap:
     of_parts: Callable[[Space], Proximal] | None = None
     """The same map for parts of vectors, if that is a different function."""
     is_convex: bool = True
+    owner: str | None = None
+    """The name in messages about its arguments; None if they are not checked."""
 
     def __call__(self, z: Tensor, step: float) -> Tensor:
         """Apply the map."""
+        if self.owner is not None:
+            _check_arguments(self.owner, z, step)
         return self.proximal(z, step)
 
 
@@ -47,7 +51,8 @@ def separable(proximal: Proximal) -> Proximal:
     >>> positive(torch.tensor([-1.0, 2.0]), 1.0)
     tensor([0., 2.])
     """
-    return ProximalMap(proximal)
+    is_convex = not isinstance(proximal, ProximalMap) or proximal.is_convex
+    return ProximalMap(proximal, is_convex=is_convex)
 
 
 def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
@@ -95,6 +100,11 @@ def checked_proximal(
     is the map for parts. A function that is known not to be convex is refused, unless the caller
     allows it.
     """
+    if isinstance(proximal, (list, tuple)):
+        raise TypeError(
+            f"{owner}: {name} must be one proximal map, got {len(proximal)}; several need as many "
+            "operators, as L of admm or K of pdhg"
+        )
     check_callable(owner, name, proximal)
     # A factory that was not called, of ours or with the same annotation.
     if getattr(proximal, "__annotations__", {}).get("return") in ("Proximal", Proximal):
@@ -128,8 +138,14 @@ def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
     return widened(weight)
 
 
-def check_argument(owner: str, z: Tensor) -> None:
-    """Raise an error if the dtype of the argument cannot hold the result."""
+def _check_arguments(owner: str, z: Tensor, step: float) -> None:
+    """Raise an error for a tensor that cannot hold the result, or a negative step."""
+    if not isinstance(z, Tensor):
+        raise TypeError(
+            f"{owner}: x must be a torch.Tensor, got {type(z)}; convert it by torch.as_tensor(x)"
+        )
+    if not isinstance(step, Tensor) and not step >= 0:
+        raise ValueError(f"{owner}: step must be at least 0, got {step}")
     if not (z.is_floating_point() or z.is_complex()):
         raise TypeError(
             f"{owner}: x must have floating-point or complex numbers, got {z.dtype}; convert it by "

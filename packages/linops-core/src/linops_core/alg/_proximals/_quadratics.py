@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from .._shared._precision import narrowed, widened
-from ._proximal import Proximal, ProximalMap, check_argument, checked_weight, fitted_weight
+from ._proximal import Proximal, ProximalMap, checked_weight, fitted_weight
 
 
 def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Proximal:
@@ -23,11 +23,10 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
     weight = checked_weight("l2_squared", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        check_argument("l2_squared", z)
         scaled = step * fitted_weight("l2_squared", weight, widened(z))
         return narrowed((widened(z) + scaled * center) / (1 + scaled), z.dtype)
 
-    return ProximalMap(proximal)
+    return ProximalMap(proximal, owner="l2_squared")
 
 
 def no_penalty() -> Proximal:
@@ -39,4 +38,4 @@ def no_penalty() -> Proximal:
     >>> no_penalty()(torch.tensor([2.0]), 1.0)
     tensor([2.])
     """
-    return ProximalMap(lambda z, step: z)
+    return ProximalMap(lambda z, step: z, owner="no_penalty")

@@ -15,7 +15,6 @@ from ._proximal import (
     Proximal,
     ProximalMap,
     axes_of,
-    check_argument,
     checked_axes,
     checked_weight,
     fitted_weight,
@@ -56,7 +55,6 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
     weight = checked_weight(owner, weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        check_argument(owner, z)
         wide = widened(z)
         size = wide.abs()
         rest = size - step * fitted_weight(owner, weight, size)
@@ -65,7 +63,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
             return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
         return narrowed(wide * rest.clamp_(min=0).div_(size.clamp_(min=tiny)), z.dtype)
 
-    return ProximalMap(proximal)
+    return ProximalMap(proximal, owner="soft_threshold")
 
 
 def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] = 0) -> Proximal:
@@ -106,14 +104,13 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
     dims = checked_axes(owner, dim)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        check_argument(owner, z)
         wide = widened(z)
         size = _norms_along(wide, axes_of(owner, dims, wide))
         rest = size - step * fitted_weight(owner, weight, size)
         tiny = torch.finfo(size.dtype).tiny
         return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
 
-    return ProximalMap(proximal, dims)
+    return ProximalMap(proximal, dims, owner="group_soft_threshold")
 
 
 def l0(weight: float | Tensor = 1.0) -> Proximal:
@@ -137,12 +134,11 @@ def l0(weight: float | Tensor = 1.0) -> Proximal:
     weight = checked_weight("l0", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        check_argument("l0", z)
         own = fitted_weight("l0", weight, z)
         lowest = torch.as_tensor(2 * step * own, device=z.device).sqrt()
-        return torch.where(widened(z).abs() > lowest, z, 0)
+        return torch.where(widened(z).abs() <= lowest, 0, z)  # NaN stays
 
-    return ProximalMap(proximal, is_convex=False)
+    return ProximalMap(proximal, is_convex=False, owner="l0")
 
 
 def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
@@ -167,7 +163,6 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
     delta = checked_number("huber", "delta", delta, is_positive=True)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        check_argument("huber", z)
         wide = widened(z)
         scaled = step * fitted_weight("huber", weight, wide)
         size = wide.abs().clamp(min=torch.finfo(wide.dtype).tiny)
@@ -176,7 +171,7 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
         )
         return narrowed(wide * (1 - shrunk), z.dtype)
 
-    return ProximalMap(proximal)
+    return ProximalMap(proximal, owner="huber")
 
 
 def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal:
@@ -216,7 +211,6 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
         raise ValueError(f"{owner}: dim must be two axes, of rows and of columns, got {dim!r}")
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        check_argument(owner, z)
         wide = widened(z)
         axes = axes_of(owner, dims, wide)
         try:
@@ -228,7 +222,7 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
         shrunk = (U * (S - step * weight).clamp(min=0).unsqueeze(-2)) @ Vh
         return narrowed(shrunk.movedim((-2, -1), axes), z.dtype)
 
-    return ProximalMap(proximal, dims)
+    return ProximalMap(proximal, dims, owner="nuclear_norm")
 
 
 def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:

@@ -15,6 +15,7 @@ from .._shared._checks import (
     check_like,
     check_vector,
     checked_number,
+    finite,
 )
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason
@@ -135,7 +136,7 @@ class Pursuit:
         score = score.flatten()
         score[[entry for entry in self.chosen if entry is not None]] = -1.0
         best, highest = self._best(score)
-        if not highest > 0:
+        if not finite(_NAME, highest) > 0:
             return False
         unit_vector = torch.zeros_like(self.correlation)
         if best is not None:

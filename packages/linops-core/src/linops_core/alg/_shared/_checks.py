@@ -20,15 +20,27 @@ Operator: TypeAlias = Callable[[Tensor], Tensor]
 def check_vector(owner: str, name: str, y: Tensor) -> None:
     """Raise an error unless y is a tensor of a floating or complex dtype with arithmetic."""
     if not isinstance(y, Tensor):
-        raise TypeError(f"{owner}: {name} must be a torch.Tensor, got {type(y)}")
+        advice = "" if y is None else f"; convert it by torch.as_tensor({name})"
+        if isinstance(y, (list, tuple)) and any(isinstance(part, Tensor) for part in y):
+            advice = "; stack several operators into one by VStack"
+        raise TypeError(f"{owner}: {name} must be a torch.Tensor, got {type(y)}{advice}")
     if not (y.is_floating_point() or y.is_complex()) or torch.finfo(y.dtype).bits < 16:
-        raise TypeError(f"{owner}: {name} must be of a floating or complex dtype, got {y.dtype}")
+        raise TypeError(
+            f"{owner}: {name} must be of a floating or complex dtype, got {y.dtype}; convert it by "
+            f"{name}.float()"
+        )
 
 
 def check_callable(owner: str, name: str, given: object) -> None:
     """Raise an error unless it is an operator or a function."""
-    if not callable(given):
-        raise TypeError(f"{owner}: {name} must be an operator or a function, got {given!r}")
+    if callable(given):
+        return
+    if hasattr(given, "shape"):  # printing an array would hide what is wrong
+        raise TypeError(
+            f"{owner}: {name} must be an operator or a function, got {type(given)}; make a matrix "
+            f'an operator by Dense(matrix, ("M", "N"), ("N",), ("M",))'
+        )
+    raise TypeError(f"{owner}: {name} must be an operator or a function, got {given!r}")
 
 
 def is_complex_linear(A: object) -> bool:
@@ -72,9 +84,11 @@ def checked_number(
 def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor) -> None:
     """Raise an error unless x has the shape and dtype of ``other``."""
     if (x.shape, x.dtype) != (other.shape, other.dtype):
+        is_precision = x.shape == other.shape and x.is_complex() == other.is_complex()
+        advice = "; convert the vectors, or A by A.to(dtype=...)" if is_precision else ""
         raise ValueError(
             f"{owner}: {name} must have the shape and dtype of {other_name}, "
-            f"{tuple(other.shape)} of {other.dtype}, got {tuple(x.shape)} of {x.dtype}"
+            f"{tuple(other.shape)} of {other.dtype}, got {tuple(x.shape)} of {x.dtype}{advice}"
         )
 
 
@@ -83,10 +97,11 @@ def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
     check_callable(owner, name, A)
     image = A(x)
     if (image.shape, image.dtype) != (x.shape, x.dtype):
+        advice = f"; give vectors of {image.dtype}" if image.shape == x.shape else ""
         raise ValueError(
             f"{owner}: {name} must map a space to itself, got an output of shape "
             f"{tuple(image.shape)} and {image.dtype} for an input of shape {tuple(x.shape)} "
-            f"and {x.dtype}"
+            f"and {x.dtype}{advice}"
         )
     return image
 

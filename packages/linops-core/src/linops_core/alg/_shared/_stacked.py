@@ -9,6 +9,8 @@ from typing import TypeAlias, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from nameddim import ELLIPSES
+
 from ..._base._linop import NamedLinop
 from ._checks import Operator, check_callable, check_vector, is_complex_linear
 from ._space import JoinedSpace, Space, common_input, spaces_of
@@ -35,6 +37,7 @@ class StackedOperators(nn.Module):
             if isinstance(A, nn.Module):
                 self.add_module(str(number), A)
         self.operators = list(operators)
+        self._check_inputs()
         self.linops: list[NamedLinop] | None = None
         self.shapes: list[torch.Size] | None = None
         """Of what each returns, once that is known."""
@@ -54,6 +57,22 @@ class StackedOperators(nn.Module):
             )
         else:
             self.adjoints = list(adjoints)
+
+    def _check_inputs(self) -> None:
+        """Refuse operators of which it is known that they have other inputs than the first."""
+        known = [
+            (number, A.sizes("input"))
+            for number, A in enumerate(self.operators)
+            if isinstance(A, NamedLinop) and ELLIPSES not in A.ishape
+        ]
+        for number, sizes in known[1:]:
+            first, lengths = known[0]
+            pairs = zip(sizes, lengths, strict=False)
+            if len(sizes) != len(lengths) or any(None not in p and p[0] != p[1] for p in pairs):
+                raise ValueError(
+                    f"{self.owner}: the operators in {self.name} must have one input, got one of "
+                    f"sizes {lengths} of {self.name}[{first}] and {sizes} of {self.name}[{number}]"
+                )
 
     @property
     def is_complex_linear(self) -> bool:

@@ -43,11 +43,10 @@ def input_or_random(
         raise TypeError(f"{owner}: seed must be an integer, got {seed!r}")
     space, _ = spaces_of(owner, A)
     generator = space.generator(int(seed))
-    given = [
-        key for key, value in ((name, x), ("like", like), ("sizes", sizes)) if value is not None
-    ]
+    options = {"like": like, "sizes": sizes, name: x}
+    given = [key for key, value in options.items() if value is not None]
     if len(given) > 1:
-        raise ValueError(f"{owner}: {name}, like or sizes must be given alone, got {given}")
+        raise ValueError(f"{owner}: {' or '.join(options)} must be given alone, got {given}")
     if like is not None:
         check_vector(owner, "like", like)
         return space.random_like(like, generator), generator
