@@ -49,7 +49,7 @@ def test_the_result_is_a_new_array(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("array", "shape", "message"),
     [
-        ([[1, 2]], (2,), r"at most 1 axes to be laid over \(2,\), got shape \(1, 2\)"),
+        ([[1, 2]], (2,), r"at most 1 axes to be broadcast to \(2,\), got shape \(1, 2\)"),
         ([], (2,), r"something to repeat along each axis of \(2,\), got shape \(0,\)"),
         (np.empty((0, 2)), (3, 2), r"something to repeat along each axis of \(3, 2\)"),
         (np.empty((0,)), (0, 3), r"something to repeat along each axis of \(0, 3\)"),

@@ -69,7 +69,7 @@ def test_a_size_that_is_wrong_is_refused(sizes: dict[str, int], message: str) ->
 @pytest.mark.parametrize(
     ("linop", "batch_sizes", "sizes", "message"),
     [
-        (None, {"C": 2}, None, "what is split must be a NamedLinop, got <class 'NoneType'>"),
+        (None, {"C": 2}, None, "linop must be a NamedLinop, got <class 'NoneType'>"),
         (Diagonal(torch.ones(2), ("C",)), None, None, "Diagonal .*: batch_sizes must be a mapping"),
         (Diagonal(torch.ones(2), ("C",)), {"C": 2}, torch.ones(2), "sizes must be a mapping of"),
     ],

@@ -492,7 +492,7 @@ def test_weights_must_stay_until_the_gradient_was_computed(change: str) -> None:
                 A.weight.mul_(2)
         else:
             A.weight = nn.Parameter(2 * A.weight.detach(), False)
-        with pytest.raises(RuntimeError, match=r"weights must stay as they are until the gradient"):
+        with pytest.raises(RuntimeError, match=r"weights must not change before the gradient"):
             torch.autograd.grad(y, x)
 
 

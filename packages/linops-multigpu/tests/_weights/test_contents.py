@@ -319,7 +319,7 @@ def test_a_gradient_refuses_every_write(write: Callable[[nn.Parameter], object])
         B = create_batched_linop(Diagonal(weight, ("N",)), BatchSpec({"N": 2}, ["sim:0"]))
         y = B(torch.rand(4, requires_grad=True))
         write(weight)
-        with pytest.raises(RuntimeError, match="weights must stay as they are until the gradient"):
+        with pytest.raises(RuntimeError, match="weights must not change before the gradient"):
             torch.autograd.backward(y.sum())
 
 

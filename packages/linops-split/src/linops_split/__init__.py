@@ -1,4 +1,4 @@
-"""Cutting a linear operator into tiles, and putting it together again."""
+"""Cutting a linear operator into tiles, and putting the tiles together again."""
 
 from linops_core import SplitError as SplitError
 

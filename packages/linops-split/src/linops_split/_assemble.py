@@ -1,4 +1,4 @@
-"""Putting together: from a grid of tiles to one operator."""
+"""assemble: from a grid of tiles to one operator."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def assemble(
     *,
     lengths: Mapping[NamedDimension, Sequence[int]] | None = None,
 ) -> NamedLinop:
-    """Return the operator whose tiles are ``linops``.
+    """Return the operator that consists of some tiles.
 
-    A dimension in input and output is concatenated on both sides, one in the input or in the
-    output alone on that side; what is left are partial results, which are added.
+    A dimension in input and output is concatenated on both sides; one in only the input or only the
+    output is concatenated on that side. All other tiles give partial results, which are added.
 
     Parameters
     ----------
@@ -33,22 +33,22 @@ def assemble(
     batch_dims : sequence of dimensions
         Their names, in the order of the axes. Results are summed in the order of the array.
     lengths : mapping of dimension to sequence of int, optional
-        How long the tiles are along each dimension; needed where they do not know it.
+        The length of each tile along each dimension; needed only if the tiles do not know it.
 
     Returns
     -------
     NamedLinop
-        The tile itself if there is one, else a :class:`Tiled`.
+        The tile itself if there is only one, otherwise a :class:`Tiled`.
 
     Raises
     ------
     SplitError
-        If the number of names is not that of the axes, there are no tiles, or the length of a tile
-        is not known.
+        If the number of names differs from the number of axes, if there are no tiles, or if the
+        length of a tile is not known.
     TypeError
-        If the tiles are in no array, or one is no operator.
+        If the tiles are not in an array, or one is not an operator.
     ValueError
-        If the tiles do not have one shape, or their sizes do not fit.
+        If the tiles have different shapes, or their sizes do not fit.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def assemble(
         return tiles[0]
     grid = np.empty(linops.shape, dtype=object)
     for position, tile in zip(np.ndindex(linops.shape), tiles, strict=True):
-        grid[position] = tile  # one by one, as a composition is a sequence of operands
+        grid[position] = tile  # one by one, because NumPy would unpack compositions
     pieces = {}
     for axis, dim in enumerate(dims):
         if grid.shape[axis] > 1 and (along := _slices(dim, grid, axis, (lengths or {}).get(dim))):
@@ -93,7 +93,7 @@ def assemble(
 def _slices(
     dim: NamedDimension, grid: NDArray[np.object_], axis: int, given: Sequence[int] | None
 ) -> list[slice]:
-    """Return the slice of each tile along a dimension; none for one inside that nobody knows."""
+    """Return the slice of each tile along a dimension; empty for inner ones of unknown size."""
     rows = np.moveaxis(grid, axis, 0).reshape(grid.shape[axis], -1)
     lengths = list[int]()
     for number, row in enumerate(rows):
@@ -111,7 +111,7 @@ def _slices(
         if dim not in first.shape.dims:
             return []
         raise SplitError(
-            f"assemble: the size of {dim} in each tile must be known, got {first.signature} that "
-            f"does not say it; give it, as in lengths={{'{dim}': [4, 4]}}"
+            f"assemble: the size of {dim} in each tile must be known, got {first.signature}, which "
+            f"does not know it; give it, as in lengths={{'{dim}': [4, 4]}}"
         )
     return [slice(stop - n, stop) for n, stop in zip(lengths, accumulate(lengths), strict=True)]

@@ -1,4 +1,4 @@
-"""Running an operator tile by tile."""
+"""batch_linop: run an operator tile by tile."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def batch_linop(
 ) -> NamedLinop:
     """Return an operator equal to ``linop`` that works tile by tile on the same device.
 
-    What is in memory at a time beside input and output is the workspace of one tile. The
-    normal operator runs inside the tiles as far as the mathematics allows.
+    Besides input and output, only the workspace of one tile is in memory. The normal operator runs
+    inside the tiles where possible.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ def batch_linop(
     batch_sizes, sizes : mapping of dimension to int
         As in :func:`split_linop`; the first dimension is the outermost loop.
     tqdm_kwargs : mapping, optional
-        Options of a progress bar over the tiles of each call, as in ``{"leave": False}``; none is
-        shown by default.
+        Options for a tqdm progress bar over the tiles of each call, as in ``{"leave": False}``. By
+        default there is no bar.
 
     Returns
     -------
     NamedLinop
-        Its tiles refer to the weights of ``linop``: nothing is copied. ``linop`` itself where there
-        is one tile and no size was given.
+        Its tiles refer to the weights of ``linop``; nothing is copied. If there is one tile and no
+        size was given, this is ``linop`` itself.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Cutting an operator along several dimensions, one after the other, into a table of parts."""
+"""Cutting an operator along several dimensions into a table of parts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ._narrowed import narrowed
 from ._tiles import Tiles
 
 Pieces: TypeAlias = Mapping[NamedDimension, Sequence[slice]]
-"""Into which slices each dimension is cut."""
+"""The slices of each dimension that is cut."""
 
 
 def cut_into_parts(linop: NamedLinop, pieces: Pieces) -> Tiles:
-    """Return the table of the tiles of ``linop``, each on no more than it reads and writes."""
+    """Return the table of the tiles of ``linop``, each narrowed to what it reads and writes."""
     found = []
     lengths = {dim: along[-1].stop for dim, along in pieces.items()}
     windows = product(*(along if len(along) > 1 else (None,) for along in pieces.values()))
@@ -43,11 +43,11 @@ def grid_of(values: Iterable[object], pieces: Pieces) -> NDArray[np.object_]:
 
 
 def tiles_between(linop: NamedLinop, pieces: Pieces) -> Iterator[NamedLinop]:
-    """Yield the tiles of ``linop`` between the slices of each dimension, the last one fastest.
+    """Yield the tiles of ``linop`` for all combinations of slices, the last dimension fastest.
 
-    A row of tiles is cut off along the first dimension, and then along the next, so that what a
-    row has in common is cut once. A row that cannot be cut like the whole, of an operator whose
-    tiles do not say how to split them again, is not used: there each tile is cut from the whole.
+    A row of tiles is cut along the first dimension, then along the next, so that the common parts
+    of a row are cut once. If a row cannot be cut in the same way as the whole (an operator whose
+    tiles do not define how to split them again), each of its tiles is cut from the whole.
     """
     return _tiles(linop, {}, [*pieces.items()])
 
@@ -55,7 +55,7 @@ def tiles_between(linop: NamedLinop, pieces: Pieces) -> Iterator[NamedLinop]:
 def _tiles(
     source: NamedLinop, window: Window, rest: Sequence[tuple[NamedDimension, Sequence[slice]]]
 ) -> Iterator[NamedLinop]:
-    """Yield what is within ``window`` of ``source``, cut along the rest."""
+    """Yield the tiles of ``source`` within ``window``, cut along the remaining dimensions."""
     if not rest:
         yield source
         return

@@ -1,8 +1,8 @@
-"""Running the parts of a table: the contract that all executors fulfil, and the simplest of them.
+"""Running the parts of a table: the interface of all executors, and the simplest executor.
 
-An executor computes each part of a `Work` and gives the result to an `Output`. Where a part runs,
-and in which order, is for the executor to say; what is computed, the dtype of the output, sums of
-integers and where a result is written are decided here.
+An executor computes each part of a `Work` and gives the result to an `Output`. The executor decides
+where and in which order parts run. This module decides what is computed, the dtype of the output,
+how integers are summed, and where a result is written.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Called: TypeAlias = Callable[[int], Callable[[Tensor], Tensor]]
 
 
 class RecordedByAutograd(Exception):
-    """Autograd follows the result of a part, from a tensor that is no weight of it."""
+    """Autograd follows the result of a part through a tensor that is not one of its weights."""
 
 
 class Work(ABC):
-    """What is computed by running the parts of a table: an output, or gradients.
+    """A computation that runs the parts of a table: an output, or gradients.
 
     Parameters
     ----------
     tiles : Tiles
     tensors : sequence of Tensor
-        What parts read.
+        The tensors that the parts read.
     reads : sequence of Layout
-        Which slice each part reads of each of them.
+        For each tensor, the slice that each part reads.
     layout : Layout
-        Which slice of the output each part writes.
+        The slice of the output that each part writes.
     collects : bool
         Whether there is an output.
     """
@@ -55,17 +55,18 @@ class Work(ABC):
     def compute(
         self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
     ) -> Tensor | None:
-        """Return the result of a part for what it reads, or None if nothing is to be collected.
+        """Return the result of a part, or None if there is nothing to collect.
 
-        A part may write its result into ``out``, and then returns that.
+        ``operands`` are the slices that the part reads. A part may write its result into ``out``
+        and return that.
         """
 
 
 class Forward(Work):
     """The output A x.
 
-    ``called`` returns what to call for the part of a number, by default the part. With ``again``,
-    all shapes are those of an earlier call, and parts check less.
+    ``called`` maps the number of a part to a function to call; by default it is the part. With
+    ``again``, all shapes are those of an earlier call, and parts check less.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Forward(Work):
         self.again = again
 
     def compute(self, number: int, operands: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
-        """Return what a part returns; refuse it if autograd follows it."""
+        """Return the result of a part; raise `RecordedByAutograd` if autograd follows it."""
         (x,) = operands
         if self.again:
             result = self.tiles.linops[number]._call_again(x, out)
@@ -88,10 +89,10 @@ class Forward(Work):
 
 
 class Output:
-    """The memory of an output, made for the first result.
+    """The memory of an output, allocated for the first result.
 
-    Its dtype is that of the results, promoted where they differ. Integers and booleans are summed
-    in int64, as by `Add`.
+    Its dtype is that of the results, promoted if they differ. Integers and booleans are summed in
+    int64, as in `Add`.
     """
 
     def __init__(self, work: Work) -> None:
@@ -100,7 +101,7 @@ class Output:
         self.slices: list[Tensor] = []
 
     def put(self, number: int, result: Tensor) -> None:
-        """Write the result of a part where it belongs, or add it to what is there."""
+        """Write the result of a part to its slice, or add it there."""
         place = self.slice_for(number, result)
         if self.layout.adds[number]:
             place.add_(result)
@@ -108,11 +109,11 @@ class Output:
             place.copy_(result)
 
     def room(self, number: int) -> Tensor | None:
-        """Return the slice of the output that a part may write its result into, if it is there."""
+        """Return the slice into which a part may write directly; None if there is none yet."""
         return self.slices[number] if self.slices and not self.layout.adds[number] else None
 
     def slice_for(self, number: int, result: Tensor) -> Tensor:
-        """Return the slice of the output to which the result of a part belongs; check its shape."""
+        """Return the slice of the output for the result of a part; check its shape."""
         if self.y is None or result.dtype != self.y.dtype:
             self._fit(result)
         place = self.slices[number]
@@ -124,7 +125,7 @@ class Output:
         return place
 
     def _fit(self, result: Tensor) -> None:
-        """Have memory of a dtype that the result and those before it go into."""
+        """Have memory whose dtype fits this result and all before it."""
         dtype = sum_dtype(result.dtype) if self.layout.is_summed else result.dtype
         if self.y is None:
             self.use(self.make(result, dtype))
@@ -141,7 +142,7 @@ class Output:
         return y.to(dtype)
 
     def use(self, y: Tensor) -> None:
-        """Have this memory for the output from now on."""
+        """Use this memory for the output from now on."""
         self.y, self.slices = y, self.layout.views(y)
 
 
@@ -153,9 +154,9 @@ def sum_dtype(dtype: torch.dtype) -> torch.dtype:
 def run_in_order(
     work: Work, watched: Callable[[Sequence[int]], Iterable[int]] = iter
 ) -> Tensor | None:
-    """Return what the parts make, computed one after the other; None if that is nothing.
+    """Return the output of all parts, computed one after the other; None if there is none.
 
-    ``watched`` returns the numbers of the parts as they are to be run, for a progress bar.
+    ``watched`` wraps the sequence of part numbers, for example in a progress bar.
     """
     reads = [layout.views(x) for layout, x in zip(work.reads, work.tensors, strict=True)]
     operands, output = [*zip(*reads, strict=True)], Output(work)
@@ -163,5 +164,5 @@ def run_in_order(
         result = work.compute(number, operands[number], output.room(number))
         if result is not None:
             output.put(number, result)
-        del result  # before the next one is made
+        del result  # free it before the next one is made
     return output.y

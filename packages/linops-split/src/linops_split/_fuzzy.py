@@ -1,4 +1,4 @@
-"""Broadcasting that repeats and truncates: a list of devices laid over a grid of tiles."""
+"""Broadcasting that repeats and truncates, as for a list of devices over a grid of tiles."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 def fuzzy_broadcast_to(arr: ArrayLike, shape: Sequence[int]) -> NDArray[Any]:
     """Return ``arr`` repeated and truncated to ``shape``.
 
-    Axes are matched from the last one, as in NumPy's broadcasting; along each the values are
-    repeated as often as needed, the last time not to the end.
+    Axes are matched from the last one, as in NumPy's broadcasting. Along each axis the values are
+    repeated as often as needed, and the last repetition may be cut off.
 
     Parameters
     ----------
     arr : array_like
-        At most as many axes as ``shape``, none of them empty.
+        At most as many axes as ``shape``; none of them empty.
     shape : sequence of int
 
     Returns
@@ -29,7 +29,7 @@ def fuzzy_broadcast_to(arr: ArrayLike, shape: Sequence[int]) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If ``arr`` has more axes than ``shape``, or nothing to repeat, or it is ragged.
+        If ``arr`` has more axes than ``shape``, is empty along an axis, or is ragged.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def fuzzy_broadcast_to(arr: ArrayLike, shape: Sequence[int]) -> NDArray[Any]:
     array = np.array(arr)
     if array.ndim > len(shape):
         raise ValueError(
-            f"fuzzy_broadcast_to: an array must have at most {len(shape)} axes to be laid over "
+            f"fuzzy_broadcast_to: an array must have at most {len(shape)} axes to be broadcast to "
             f"{tuple(shape)}, got shape {array.shape}"
         )
     have = (1,) * (len(shape) - array.ndim) + array.shape

@@ -1,4 +1,4 @@
-"""Where the slices of one tensor are that the parts of a table read, or write."""
+"""Layout: the slices of one tensor that the parts of a table read, or write."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from linops_core import Window
 from nameddim import ELLIPSES, NamedDimension
 
 Slices: TypeAlias = tuple[tuple[NamedDimension, int, int], ...]
-"""A window as a value: each dimension with the start and the stop of its slice."""
+"""A window as a hashable value: each dimension with start and stop of its slice."""
 
 
 class Layout:
     """The slice of a tensor that belongs to each part of a table.
 
-    ``names`` are those of the tensor; a window has the slices along those dimensions of which its
-    part has no more than a slice, and ``lengths`` says how long the tensor is along them.
+    ``names`` are the dimensions of the tensor. A window holds the slices of a part, for the
+    dimensions of which it has only a slice. ``lengths`` are the full lengths of these dimensions.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class Layout:
         self.lengths = lengths
 
     def views(self, tensor: Tensor) -> list[Tensor]:
-        """Return the view of ``tensor`` that belongs to each part."""
+        """Return the view of ``tensor`` for each part."""
         if self.row is not None:
             axis, lengths = self.row
-            return [*tensor.split_with_sizes(lengths, axis)]  # in a third of the time
+            return [*tensor.split_with_sizes(lengths, axis)]  # takes a third of the time
         found = []
         for steps in self.steps:
             view = tensor
@@ -50,7 +50,7 @@ class Layout:
         return found
 
     def shape(self, of_part: Sequence[int]) -> list[int]:
-        """Return the shape of the tensor, given that of the slice of a part."""
+        """Return the shape of the tensor, given the shape of one part's slice."""
         shape = list(of_part)
         for dim, axis in self.axes.items():
             shape[axis] = self.lengths[dim]
@@ -58,10 +58,10 @@ class Layout:
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """The numbers of the parts whose slices have elements in common, in groups.
+        """Groups of part numbers; slices of different groups have no common elements.
 
-        Slices are told apart by cuts, each through all that are left. What cannot be told apart so
-        is in one group.
+        Groups are found by cutting along one dimension after another, between slices. Slices that
+        cannot be separated in this way are in one group.
         """
         numbers: dict[Slices, list[int]] = defaultdict(list)
         for number, key in enumerate(self.keys):
@@ -71,7 +71,7 @@ class Layout:
 
     @cached_property
     def keys(self) -> list[Slices]:
-        """The slices of each part, as values that compare."""
+        """The slices of each part, as hashable values."""
         axes = self.axes
         return [
             tuple([(dim, window[dim].start, window[dim].stop) for dim in axes if dim in window])
@@ -80,7 +80,7 @@ class Layout:
 
     @cached_property
     def overlaps(self) -> bool:
-        """Whether slices that are not the same may have elements in common."""
+        """Whether different slices may have common elements."""
         return any(len({self.keys[n] for n in group}) > 1 for group in self.groups)
 
     @cached_property
@@ -90,13 +90,13 @@ class Layout:
 
     @cached_property
     def adds(self) -> list[bool]:
-        """Whether each part, in order, adds to what earlier ones have written, or to zeros."""
+        """Whether each part adds to what earlier parts wrote (or to zeros) instead of writing."""
         first = set() if self.overlaps else {group[0] for group in self.groups}
         return [number not in first for number in range(len(self.windows))]
 
     @cached_property
     def fills(self) -> bool:
-        """Whether the first part of each group writes it all, so that no zeros are needed."""
+        """Whether the first parts of all groups write everything, so that no zeros are needed."""
         total = prod(self.lengths[dim] for dim in self.axes)
         firsts = [self.windows[group[0]] for group in self.groups]
         return not self.overlaps and total == sum(map(self._volume, firsts))
@@ -107,7 +107,7 @@ class Layout:
 
     @cached_property
     def row(self) -> tuple[int, list[int]] | None:
-        """The axis along which the slices lie one after the other, and how long they are."""
+        """The axis along which the slices follow each other without gaps, and their lengths."""
         if len(self.axes) != 1:
             return None
         ((dim, axis),) = self.axes.items()
@@ -119,7 +119,7 @@ class Layout:
 
     @cached_property
     def steps(self) -> list[list[tuple[int, int, int]]]:
-        """The axis, the start and the length of each slice of each part."""
+        """Axis, start and length of each slice, for each part."""
         return [
             [(self.axes[dim], p.start, p.stop - p.start) for dim, p in window.items()]
             for window in self.windows
@@ -134,14 +134,14 @@ def _axis_of(dim: NamedDimension, names: tuple[NamedDimension, ...]) -> int:
 def cut_apart(
     keys: Sequence[Slices], dims: Iterable[NamedDimension]
 ) -> tuple[NamedDimension, list[list[Slices]]] | None:
-    """Return a dimension with cuts through none of the slices, and the slices between the cuts.
+    """Return a dimension along which slices can be separated, and the groups between the cuts.
 
-    None if there is no such dimension.
+    Return None if there is no such dimension.
     """
     for dim in dims:
         ends = {key: (a, b) for key in keys for name, a, b in key if name == dim}
         if len(ends) < len(keys):
-            continue  # one has all of it
+            continue  # one of them has the whole dimension
         groups: list[list[Slices]] = []
         stop = 0
         for key in sorted(keys, key=ends.__getitem__):
@@ -155,7 +155,7 @@ def cut_apart(
 
 
 def _told_apart(keys: list[Slices], dims: Sequence[NamedDimension]) -> Iterator[list[Slices]]:
-    """Yield the slices in groups between which there are cuts."""
+    """Yield groups of slices that can be separated by cuts."""
     found = cut_apart(keys, dims)
     if found is None:
         yield keys

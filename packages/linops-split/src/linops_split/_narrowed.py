@@ -1,4 +1,4 @@
-"""The part of a tile that it needs: no more of the input, the output and in between."""
+"""narrowed: restrict an operator to what it reads and writes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from ._tiles import Part
 
 
 def narrowed(linop: NamedLinop) -> Part:
-    """Return an operator on no more than it reads and writes, where it says what that is.
+    """Return an operator restricted to what it reads and writes, if it knows that.
 
-    A tile of a convolution reads its own slice of the grid and a halo around it: it need not be
-    given the rest. Nor does it compute in between more than is read: a convolution that is followed
-    by a crop computes what the crop leaves.
+    A tile of a convolution reads its own slice of the grid and a halo around it, so it need not get
+    the rest. It also computes no more in between than is read: a convolution followed by a crop
+    computes only what the crop keeps.
 
     Returns
     -------
     Part
-        The slices that it reads and writes, and the operator between them. What is not read does
-        not matter, and what is not written is zero.
+        The slices that it reads and writes, and the operator between them. The rest of the input is
+        not read, and the rest of the output is zero.
 
     Raises
     ------
     SplitError
-        If it cannot be cut there after all.
+        If it cannot be cut there.
     """
     pieces: dict[NamedDimension, slice] = {}
     found = linop._supports(linop.dims - ({*linop.ishape} & {*linop.oshape}))

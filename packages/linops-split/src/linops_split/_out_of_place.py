@@ -1,7 +1,7 @@
-"""Putting results together by operations that return new tensors, for all that follows tensors.
+"""Putting results together with operations that return new tensors and write to none.
 
-Transforms of ``torch.func``, forward derivatives, compilers and subclasses of tensors see what
-happens, and nothing is written into.
+This is for transforms of ``torch.func``, forward derivatives, compilers and tensor subclasses,
+which follow every operation.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from ._tiles import Part, Tiles
 def applied_out_of_place(
     tiles: Tiles, x: Tensor, called: Callable[[Part, Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Return A x, put together of what the parts return.
+    """Return A x, put together from the results of the parts.
 
-    ``called`` returns that for the slice of x that a part reads; by default its operator is called.
+    ``called`` computes the result of a part from the slice of x that it reads; by default it calls
+    the operator of the part.
     """
     layout = tiles.output
     sums: dict[Slices, Tensor] = {}
@@ -37,7 +38,7 @@ def applied_out_of_place(
 
 
 def _joined(results: Mapping[Slices, Tensor], keys: Sequence[Slices], layout: Layout) -> Tensor:
-    """Return the results side by side, which fill the box that they are in."""
+    """Return results side by side; together they fill a box."""
     if len(keys) == 1:
         return results[keys[0]]
     found = cut_apart(keys, layout.axes)

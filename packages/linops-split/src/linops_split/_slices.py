@@ -1,4 +1,4 @@
-"""From batch sizes to slices: what a caller asks for, and what is wrong with it."""
+"""From batch sizes to slices, with all checks of the arguments."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Sizes: TypeAlias = Mapping[str, int] | Mapping[NamedDimension, int]
 def slices_along(
     linop: NamedLinop, batch_sizes: Sizes, sizes: Sizes | None = None
 ) -> dict[NamedDimension, list[slice]]:
-    """Return the slices into which batch sizes divide each of their dimensions.
+    """Return the slices into which batch sizes divide each dimension.
 
-    ``sizes`` are of dimensions that the operator does not know. It raises as :func:`tile_grid`.
+    ``sizes`` are those of dimensions that the operator does not know. Raises as :func:`tile_grid`.
     """
     if not isinstance(linop, NamedLinop):
-        raise TypeError(f"what is split must be a NamedLinop, got {type(linop)}")
+        raise TypeError(f"linop must be a NamedLinop, got {type(linop)}")
     given = _by_dimension(linop, "sizes", {} if sizes is None else sizes)
     for dim, size in given.items():
         known = _size_of(linop, dim)
@@ -60,8 +60,8 @@ def _slices(
     size = given if known is None else known
     if size is None:
         raise SplitError(
-            f"{linop.signature}: the size of {dim} must be known to split along it; none of the "
-            f"operators holds a tensor with this dimension; give it, as in sizes={{'{dim}': 8}}"
+            f"{linop.signature}: the size of {dim} must be known to split along it, but no tensor "
+            f"of the operator has this dimension; give it, as in sizes={{'{dim}': 8}}"
         )
     if size == 0:
         raise SplitError(f"{linop.signature}: {dim} must not be empty, got size 0")
@@ -70,7 +70,7 @@ def _slices(
 
 
 def _size_of(linop: NamedLinop, dim: NamedDimension) -> int | None:
-    """Return the length of ``dim``, which the operator must have, if it knows it."""
+    """Return the length of ``dim``, or None if unknown; raise if the operator has no ``dim``."""
     if linop.role(dim) is None:
         hidden = ", or it is hidden behind an ellipsis" if "..." in linop.ishape else ""
         raise SplitError(

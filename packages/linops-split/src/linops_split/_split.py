@@ -1,4 +1,4 @@
-"""Cutting: from an operator and batch sizes to a grid of tiles."""
+"""split_linop: from an operator and batch sizes to a grid of tiles."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ._cutting import Pieces, grid_of, tiles_between
 from ._slices import Sizes, slices_along
 
 Tile: TypeAlias = Mapping[NamedDimension, tuple[int, slice]]
-"""For each dimension that is cut: the position of a tile along it, and the slice it covers."""
+"""For each dimension that is cut: the position of a tile along it, and its slice."""
 
 
 def tile_grid(
     linop: NamedLinop, batch_sizes: Sizes, *, sizes: Sizes | None = None
 ) -> NDArray[np.object_]:
-    """Return the tiles into which batch sizes divide an operator, without cutting it.
+    """Return the positions and slices of all tiles, without cutting the operator.
 
-    Every mistake of the caller's is found here, before there is any tile.
+    All arguments are checked here, before any tile is made.
 
     Parameters
     ----------
     linop : NamedLinop
     batch_sizes : mapping of dimension to int
-        How long a tile is in each dimension; the last one may be shorter. A size beyond that of
-        the dimension means one tile.
+        The length of a tile in each dimension. The last tile may be shorter. A size larger than
+        that of the dimension gives one tile.
     sizes : mapping of dimension to int, optional
-        How long dimensions are that the operator does not know, such as the batch of an FFT.
+        Sizes of dimensions that the operator does not know, such as the batch of an FFT.
 
     Returns
     -------
@@ -43,11 +43,11 @@ def tile_grid(
     Raises
     ------
     TypeError
-        If ``linop`` is no operator, or the sizes are no mappings.
+        If ``linop`` is not an operator, or the sizes are not mappings.
     SplitError
-        If the operator does not have the dimension, cannot be sliced along it or does not know
-        its size, a batch size is no positive integer, or a size that is given is not the one that
-        the operator knows.
+        If the operator does not have a dimension, cannot be cut along it or does not know its
+        size; if a batch size is not a positive integer; or if a given size differs from the known
+        one.
     """
     pieces = slices_along(linop, batch_sizes, sizes)
     positions = product(*map(enumerate, pieces.values()))
@@ -57,7 +57,7 @@ def tile_grid(
 def split_linop(
     linop: NamedLinop, batch_sizes: Sizes, *, sizes: Sizes | None = None
 ) -> tuple[NDArray[np.object_], NDArray[np.object_], NDArray[np.object_]]:
-    """Cut an operator into tiles; no tensor is allocated.
+    """Cut an operator into tiles. This allocates no tensor.
 
     Parameters
     ----------
@@ -70,13 +70,13 @@ def split_linop(
     linops : ndarray of NamedLinop
         The tiles, one axis per dimension of ``batch_sizes``, in its order.
     ibatches, obatches : ndarrays of list of slice
-        Where in the input and in the output of the whole each tile belongs, one slice per
-        dimension of ``ishape`` and ``oshape``.
+        The place of each tile in the input and in the output of the whole: one slice per dimension
+        of ``ishape`` and ``oshape``.
 
     Raises
     ------
     TypeError, SplitError
-        As :func:`tile_grid`; also if an operator's ``split`` returns what cannot be its tile.
+        As :func:`tile_grid`; also if ``split`` of an operator returns something that is not a tile.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def _batches(names: tuple[NamedDimension, ...], pieces: Pieces) -> NDArray[np.ob
 
 
 def tile_lengths(grid: NDArray[np.object_]) -> dict[NamedDimension, list[int]]:
-    """Return how long the tiles of ``grid`` are along each dimension.
+    """Return the lengths of the tiles of ``grid`` along each dimension.
 
     Examples
     --------

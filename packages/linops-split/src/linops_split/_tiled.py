@@ -1,4 +1,4 @@
-"""An operator that is run part by part."""
+"""Tiled: an operator that runs part by part."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ T = TypeVar("T")
 
 
 class Tiled(Composite):
-    r"""An operator that is a table of parts, run one after the other on one device.
+    r"""An operator that consists of a table of parts, run one after the other on one device.
 
-    The output is allocated once, and each result goes where it belongs as soon as it is there:
-    beside input and output there is the workspace of one part. The backward pass runs each part
-    again, so that a training step needs the workspace of one part, too. An operator of your own
-    must return the same when it is called again with the same input.
+    The output is allocated once, and each result is written or added there at once. So besides
+    input and output, only the workspace of one part is in memory. The backward pass runs each part
+    again, so a training step also needs the workspace of only one part. Your own operators must
+    return the same result when they are called again with the same input.
 
-    Under a transform of ``torch.func``, forward derivatives or a compiler, and for second
-    derivatives, autocast and operators that draw random numbers, the parts are run under torch's
-    own graph, with the same result and more memory.
+    Under transforms of ``torch.func``, forward derivatives, compilers and autocast, for second
+    derivatives and for operators that draw random numbers, the parts run under torch's own graph,
+    with the same result and more memory.
 
     Parameters
     ----------
     tiles : Tiles
     tqdm_kwargs : mapping, optional
-        Options of a progress bar over the parts; none is shown by default.
+        Options for a progress bar over the parts. By default there is no bar.
     sizes : mapping of dimension to int, optional
-        Of dimensions that no part knows; inputs are checked against them.
+        Sizes of dimensions that no part knows. Inputs are checked against them.
 
     Raises
     ------
     TypeError
-        If ``tiles`` is no table, or ``tqdm_kwargs`` no mapping.
+        If ``tiles`` is not a `Tiles`, or ``tqdm_kwargs`` is not a mapping.
     """
 
     _is_side_by_side = True
@@ -72,8 +72,8 @@ class Tiled(Composite):
         check_tqdm_kwargs(type(self).__name__, tqdm_kwargs)
         super().__init__(tiles.shape, [part.linop for part in tiles.parts])
         for part in tiles.parts:
-            part.linop._has_relatives = True  # their dimensions must not change
-        self._has_relatives = True  # nor which operators they are
+            part.linop._has_relatives = True  # its dimensions must not change
+        self._has_relatives = True  # its operators must not be replaced
         self._sizes = dict(sizes or {})
         self._tqdm_kwargs = tqdm_kwargs
         self._lay_out(tiles)
@@ -85,7 +85,7 @@ class Tiled(Composite):
 
     @property
     def tiles(self) -> Tiles:
-        """The table."""
+        """The table of parts."""
         if self._tiles is None:
             pairs = zip(self.linops, self._rows, strict=True)
             parts = [Part(linop, window, place) for linop, (window, place) in pairs]
@@ -93,21 +93,21 @@ class Tiled(Composite):
         return self._tiles
 
     def with_tiles(self, tiles: Tiles) -> Self:
-        """Return an operator like this one, of another table."""
+        """Return an operator like this one with another table."""
         other = self.with_operands([part.linop for part in tiles.parts], tiles.shape)
         other._lay_out(tiles)
         return other
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
-        """Return A x, of one part after the other."""
+        """Return A x, computed one part after the other."""
         y: Tensor = linop.run(x)
         return y
 
-    adj_fn = fn  # the parts of an adjoint are adjoints
+    adj_fn = fn  # the adjoint has the adjoints of the parts
 
     def run(self, x: Tensor) -> Tensor:
-        """Return A x, written into one output where nothing but autograd follows tensors."""
+        """Return A x; write into one output if nothing but autograd follows tensors."""
         if self.tiles.is_one_whole:
             return self.linops[0](x)
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
@@ -122,15 +122,15 @@ class Tiled(Composite):
             return self.out_of_place(x, self.tiles)
 
     def out_of_place(self, x: Tensor, tiles: Tiles) -> Tensor:
-        """Return what a table like this makes of x, by what all that follows tensors can follow."""
+        """Return the result of such a table for x, using only operations that can be followed."""
         return applied_out_of_place(tiles, x)
 
     def _is_trained(self) -> bool:
-        """Whether autograd follows a weight."""
+        """Whether a weight requires a gradient."""
         return any(tensor.requires_grad for tensor in self.tiles.all_tensors())
 
     def _written(self, x: Tensor) -> Tensor:
-        """Return A x; what was checked when all shapes were the same is not checked again."""
+        """Return A x. If all shapes are those of the last call, check less."""
         shapes = [tensor.shape for tensor in (x, *self.tiles.all_tensors())]
         is_checked = shapes == self._found.get("ran")
         y = self._result(Forward(self.tiles, x, again=is_checked))
@@ -153,7 +153,7 @@ class Tiled(Composite):
         return PartCopies(self.tiles)
 
     def _devices(self) -> Sequence[torch.device]:
-        """Return the devices that work."""
+        """Return the devices on which parts work."""
         return self.input_devices
 
     def _result(self, work: Work) -> Tensor:
@@ -162,11 +162,11 @@ class Tiled(Composite):
         return y
 
     def execute(self, work: Work) -> Tensor | None:
-        """Return what the parts make, with a bar that moves over them if one is wanted."""
+        """Run the parts, with a progress bar if wanted, and return the output."""
         return run_in_order(work, self.watched)
 
     def watched(self, steps: Sequence[T]) -> Iterable[T]:
-        """Return the steps of a call, with a bar that moves over them if one is wanted."""
+        """Return the steps of a call, with a progress bar if wanted."""
         if self._tqdm_kwargs is None:
             return steps
         options: dict[str, Any] = {"desc": str(self.shape), **self._tqdm_kwargs}
@@ -174,7 +174,7 @@ class Tiled(Composite):
         return bar
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, as the table knows it or as it was given."""
+        """Return the length of ``dim`` from the table, a part or the given sizes."""
         dim = ND.infer(dim)
         if dim in self.tiles.lengths:
             return self.tiles.lengths[dim]
@@ -182,7 +182,7 @@ class Tiled(Composite):
         return self._sizes.get(dim) if known is None else known
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the length of each dimension of one side, known to the parts or given."""
+        """Return the length of each dimension of one side from the parts or the given sizes."""
         names = self.ishape if side == "input" else self.oshape
         known = [self.tiles.length(side, position) for position in range(len(names))]
         return tuple(
@@ -193,14 +193,14 @@ class Tiled(Composite):
         )
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
-        """Return the positions in the input and in the output that are one dimension."""
+        """Return pairs of positions in input and output that are the same dimension."""
         return self.tiles.linked_positions()
 
     _source = NamedLinop._source
     _sizes_to_check = NamedLinop._sizes_to_check
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
-        """Return the operator with other names for its dimensions; it shares all tensors."""
+        """Return the operator with renamed dimensions; it shares all tensors."""
         if not self._is_renamed_by(names):
             return self
         other = self.with_tiles(self.tiles.renamed(names))
@@ -208,12 +208,12 @@ class Tiled(Composite):
         return other
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the operator with ``shape``, which is its own with wildcards replaced."""
+        """Return the operator with ``shape``, which replaces the wildcards of its own shape."""
         sides = {"ishape": shape.ishape, "oshape": shape.oshape}
         return self.with_tiles(self.tiles.mapped(lambda linop: linop.resolved(**sides), shape))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what is made again."""
+        """Return the attributes, without those that can be made again."""
         return {**super().__getstate__(), "_tiles": None}
 
     def adjoint(self) -> NamedLinop:
@@ -225,12 +225,12 @@ class Tiled(Composite):
         return self.with_tiles(self.tiles.mapped(NamedLinop.conj))
 
     def own_normal(self) -> NamedLinop:
-        """Return the normal operator: of normals of the parts, or as there and back by parts."""
+        """Return the normal operator: normals of the parts, or forward and adjoint if needed."""
         normal = self.tiles.normal(self._normal_of_group)
         return super().own_normal() if normal is None else self.with_tiles(normal)
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
-        """Return the normal operator of some of the parts, which are to be run together."""
+        """Return the normal operator of parts that must run together."""
         return Part(self.with_tiles(tiles).own_normal())
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
@@ -245,16 +245,16 @@ class Tiled(Composite):
         return self.with_tiles(self.tiles.mapped(lambda _: next(shifted)))
 
     def support(self, dim: NamedDimension | str) -> slice | None:
-        """Return the part of ``dim`` that is used; None where it is all, or not known."""
+        """Return the used part of ``dim``; None if all is used or it is not known."""
         return self.tiles.hull(ND.infer(dim))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: as in the parts."""
+        """Return why ``dim`` cannot be cut, as a part says."""
         reasons = (linop.why_opaque(dim) for linop in self.linops if dim in linop.dims)
         return next((reason for reason in reasons if reason is not None), None)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
-        """Return the part of the operator for each of the windows."""
+        """Return the restriction of the operator to each of the windows."""
         if len({*chain(*windows)}) == 1:
             (dim,) = windows[0]
             cut = self.tiles.along(dim, [window[dim] for window in windows])
@@ -269,8 +269,8 @@ class Tiled(Composite):
             if zero is None or not zero.is_complete:
                 raise SplitError(
                     f"{self.signature}: it cannot be cut at {dict(window)}, where the operator is "
-                    "zero: the size of each dimension that only the input or only the output "
-                    f"has must be known, got input sizes {self.sizes('input')} and output "
+                    "zero, unless the sizes of all dimensions that only the input or only the "
+                    f"output has are known, got input sizes {self.sizes('input')} and output "
                     f"sizes {self.sizes('output')}"
                 )
             return zero.split(zero, window)
@@ -281,6 +281,6 @@ class Tiled(Composite):
 
 
 def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> None:
-    """Refuse what are no options of a progress bar."""
+    """Raise an error if the options of a progress bar are not a mapping."""
     if not isinstance(tqdm_kwargs, (Mapping, type(None))):
         raise TypeError(f"{owner}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}")

@@ -1,4 +1,4 @@
-"""The table that a tiled operator is: its parts, and what each of them reads and writes."""
+"""Tiles: the table of parts of a tiled operator, with what each part reads and writes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Part:
     """One part of a table."""
 
     linop: NamedLinop
-    """From what the part reads to what it writes."""
+    """The operator between what the part reads and what it writes."""
     window: Window = field(default_factory=dict)
-    """Its slice of each dimension that was cut, of input, output or inside; it has all others."""
+    """The slices of the dimensions that were cut (input, output or inner); all others are whole."""
     place: Hashable = None
-    """Where it works; None where input and output of the whole are."""
+    """Where the part works; None means where input and output are."""
 
     @property
     def reads(self) -> Window:
@@ -40,7 +40,7 @@ class Part:
         return {dim: piece for dim, piece in self.window.items() if dim in self.linop.oshape}
 
     def within(self, outer: Window) -> Part:
-        """Return this part of a tile as a part of the whole, in which the tile is ``outer``."""
+        """Return this part of a tile as a part of the whole; ``outer`` is the tile's window."""
         starts = {dim: piece.start for dim, piece in outer.items()}
         inside = {
             dim: slice(starts.get(dim, 0) + piece.start, starts.get(dim, 0) + piece.stop)
@@ -52,17 +52,17 @@ class Part:
 class Tiles:
     """The parts of an operator A, in the order in which their results are summed.
 
-    Each part gets its slice of the input x. What it returns is added to its slice of the output,
-    and the output is A x.
+    Each part gets its slice of the input x, and its result is added to its slice of the output. The
+    output is A x.
 
     Parameters
     ----------
     shape : NamedShape
-        Of A, and of each part.
+        The shape of A, and of each part.
     parts : sequence of Part
-        One at least.
+        At least one part.
     lengths : mapping of NamedDimension to int
-        How long each dimension is of which a part has a slice.
+        The full length of each dimension of which a part has a slice.
 
     Examples
     --------
@@ -85,35 +85,35 @@ class Tiles:
         return [part.linop for part in self.parts]
 
     def without_zeros(self) -> Tiles:
-        """Return the table without parts that add nothing; with the first where none adds any."""
+        """Return the table without zero parts; keep the first part if all are zero."""
         parts = [part for part in self.parts if not isinstance(part.linop, Zero)]
         return Tiles(self.shape, parts or self.parts[:1], self.lengths)
 
     @cached_property
     def input(self) -> Layout:
-        """Which slice of the input each part reads."""
+        """The slice of the input that each part reads."""
         return Layout(self.shape.ishape, [part.window for part in self.parts], self.lengths)
 
     @cached_property
     def output(self) -> Layout:
-        """Which slice of the output each part writes."""
+        """The slice of the output that each part writes."""
         return Layout(self.shape.oshape, [part.window for part in self.parts], self.lengths)
 
     @property
     def is_one_whole(self) -> bool:
-        """Whether there is one part, which reads and writes all, where input and output are."""
+        """Whether there is only one part, without slices, at the place of input and output."""
         first = self.parts[0]
         return len(self.parts) == 1 and not first.window and first.place is None
 
     @constant_when_compiled
     def lay_out(self) -> None:
-        """Find all that a call needs to know of the slices, which no compiler is to trace."""
+        """Compute everything about the slices that a call needs, outside of compiled code."""
         for layout in (self.input, self.output):
             _ = layout.row, layout.steps, layout.adds, layout.fills, layout.is_summed
 
     @cached_property
     def tensors(self) -> list[Mapping[str, Tensor | None]]:
-        """The dictionaries of all weights, in which parts of one operator look them up."""
+        """The dictionaries that hold all weights; parts of one operator share them."""
         found: dict[int, Mapping[str, Tensor | None]] = {}
         for part in self.parts:
             for module in part.linop.modules():
@@ -122,11 +122,11 @@ class Tiles:
         return [*found.values()]
 
     def all_tensors(self) -> list[Tensor]:
-        """Return all weights, as they are now."""
+        """Return all current weights."""
         return [t for tensors in self.tensors for t in tensors.values() if t is not None]
 
     def length(self, side: Side, position: int) -> int | None:
-        """Return how long A is at a place, or None where no part knows it."""
+        """Return the length of A at a position, or None if no part knows it."""
         names = self.shape.ishape if side == "input" else self.shape.oshape
         if names[position] in self.lengths:
             return self.lengths[names[position]]
@@ -134,7 +134,7 @@ class Tiles:
         return next((size for size in known if size is not None), None)
 
     def linked_positions(self) -> list[tuple[int, int]]:
-        """Return the positions in input and output that are one dimension of A."""
+        """Return pairs of positions in input and output that are the same dimension of A."""
         first, *others = [part.linop.linked_positions() for part in self.parts]
         common = {*first}.intersection(*others)
         ishape, oshape = self.shape.ishape, self.shape.oshape
@@ -148,17 +148,17 @@ class Tiles:
     def mapped(
         self, change: Callable[[NamedLinop], NamedLinop], shape: NamedShape | None = None
     ) -> Tiles:
-        """Return the table with another operator in each part, which has the same slices."""
+        """Return the table with the operators replaced by ``change`` and the same slices."""
         parts = [Part(change(part.linop), part.window, part.place) for part in self.parts]
         return Tiles(self.shape if shape is None else shape, parts, self.lengths)
 
     @property
     def H(self) -> Tiles:
-        """The table of the adjoint: each part reads what it wrote."""
+        """The table of the adjoint: each part reads what it wrote before."""
         return self.mapped(lambda linop: linop.H, self.shape.H)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> Tiles:
-        """Return the table with other names for dimensions."""
+        """Return the table with renamed dimensions."""
         parts = [
             Part(part.linop.renamed(names), _renamed(part.window, names), part.place)
             for part in self.parts
@@ -166,7 +166,7 @@ class Tiles:
         return Tiles(self.shape.rename(names), parts, _renamed(self.lengths, names))
 
     def split(self, tile: Window) -> Tiles | None:
-        """Return the table of what is between slices; None where no part has anything there."""
+        """Return the table restricted to slices; None if no part has anything there."""
         tiles: Tiles | None = self
         for dim, piece in tile.items():
             if tiles is not None:
@@ -174,7 +174,7 @@ class Tiles:
         return tiles
 
     def along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[Tiles | None]:
-        """Return the table of each of some slices of one dimension, as `split` does."""
+        """Return the table restricted to each of some slices of one dimension, as `split`."""
         rows: list[list[Part]] = [[] for _ in pieces]
         starts, stops = [piece.start for piece in pieces], [piece.stop for piece in pieces]
         in_order = starts == sorted(starts) and stops == sorted(stops)
@@ -187,7 +187,7 @@ class Tiles:
             found = [(number, *inside) for number, inside in both if inside is not None]
             if dim in part.linop.dims:
                 linops = part.linop.tiles_along(dim, [inside for _, inside, _ in found])
-            else:  # what does not have a dimension inside belongs to its beginning
+            else:  # a part without an inner dimension counts in its first slice only
                 found = [
                     (number, inside, left) for number, inside, left in found if not inside.start
                 ]
@@ -203,7 +203,7 @@ class Tiles:
         ]
 
     def hull(self, dim: NamedDimension) -> slice | None:
-        """Return the shortest slice that holds those of all parts; None where one has all."""
+        """Return the shortest slice that contains those of all parts; None if one has all."""
         pieces = [part.window.get(dim) for part in self.parts]
         found = [piece for piece in pieces if piece is not None]
         if len(found) < len(pieces):
@@ -211,10 +211,10 @@ class Tiles:
         return slice(min(p.start for p in found), max(p.stop for p in found))
 
     def normal(self, of_group: Callable[[Tiles], Part]) -> Tiles | None:
-        """Return the table of A^H A, or None where A has to be applied there and back.
+        """Return the table of A^H A, or None if A and its adjoint must be applied in sequence.
 
-        Parts that write slices without common elements have a normal operator each. Those that
-        write to the same elements have one together, which ``of_group`` returns for their table.
+        Parts that write disjoint slices each have their own normal operator. Parts that write to
+        the same elements have one together; ``of_group`` returns it for their table.
         """
         groups = self.output.groups
         if len(groups) == 1 and len(self.parts) > 1:
@@ -226,7 +226,7 @@ class Tiles:
                 part = Part(own[0].linop.N, own[0].window, own[0].place)
             else:
                 part = self._normal_of_group(own, of_group)
-            # The output has the slices of the input, by the names that it has there.
+            # The output has the slices of the input, under the names of the output.
             names = dict(zip(part.linop.ishape, part.linop.oshape, strict=True))
             window = dict(part.window)
             for here, there in names.items():
@@ -253,9 +253,9 @@ class Tiles:
 
 
 def _in_both(own: slice | None, cut: slice) -> tuple[slice, slice | None] | None:
-    """Return what a cut takes of a slice, counted from its start, and where in the cut that is.
+    """Return the intersection of two slices: counted from `own`, and counted from `cut`.
 
-    None for the second where it is all of the cut. None where the cut takes nothing.
+    The second is None if the intersection is all of `cut`. Return None if the slices do not meet.
     """
     if own is None:
         return cut, None
@@ -270,7 +270,7 @@ def _in_both(own: slice | None, cut: slice) -> tuple[slice, slice | None] | None
 def _within(
     window: Window, hull: Window, lengths: Mapping[NamedDimension, int]
 ) -> Iterator[tuple[NamedDimension, slice]]:
-    """Yield a window inside of a hull, counted from its start, but for what is all of it."""
+    """Yield the slices of a window, counted from the hull, without those that span all of it."""
     for dim, piece in window.items():
         offset = hull[dim].start if dim in hull else 0
         if piece.stop - piece.start < lengths[dim]:

@@ -1,7 +1,6 @@
-"""The contract of running a table of parts, for packages with executors of their own.
+"""The interface for running a table of parts, for packages with their own executors.
 
-An executor computes the parts of a `Work` in an order of its own and gives the results to an
-`Output`.
+An executor computes the parts of a `Work` in any order and gives the results to an `Output`.
 """
 
 from ._execution import Forward as Forward

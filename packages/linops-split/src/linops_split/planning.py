@@ -1,4 +1,4 @@
-"""Running operators without data, for packages with plans of their own."""
+"""Running operators without data, for packages that make their own plans."""
 
 from ._planning._plan_input import input_of as input_of
 from ._planning._plan_trial import WORKS as WORKS

@@ -1,4 +1,4 @@
-"""The law of tiles, and random ways to cut an operator, for tests of operators that can be cut.
+"""Tests for operators that can be cut: the tiles must make the whole, for random ways to cut.
 
 Needs hypothesis (the extra ``testing``).
 """
@@ -27,17 +27,17 @@ def dense_blocks(
     dtype: torch.dtype = torch.complex128,
     unit: complex = 1.0,
 ) -> Tensor:
-    """Return what an operator does to each unit vector: its matrix, with both sides' dimensions.
+    """Return the matrix of an operator, with the dimensions of both sides.
 
     Parameters
     ----------
     linop : NamedLinop
     lengths : sequence of int
-        Of the dimensions of its input.
+        Sizes of the input dimensions.
     dtype : torch.dtype
-        Of the unit vectors.
+        The dtype of the unit vectors.
     unit : complex
-        Their length: 1j shows the rest of an operator that is linear over the reals only.
+        The value of their nonzero element. Use 1j for operators that are only real-linear.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def cuttable_dims(linop: NamedLinop) -> list[NamedDimension]:
     Examples
     --------
     >>> from linops_core import FFT
-    >>> cuttable_dims(FFT(1, batch_shape=("C",)))  # nobody knows the size of C
+    >>> cuttable_dims(FFT(1, batch_shape=("C",)))  # the size of C is not known
     []
     """
     return [
@@ -76,8 +76,8 @@ def cuttable_dims(linop: NamedLinop) -> list[NamedDimension]:
 def batch_sizes(draw: st.DrawFn, linop: NamedLinop) -> dict[NamedDimension, int]:
     """Draw batch sizes for some of the dimensions that can be cut, in any order.
 
-    Sizes from 1 to one more than the dimension has, so that there are tiles of one element,
-    uneven ones and a single one.
+    Sizes range from 1 to one more than the size of the dimension, so that there are tiles of
+    one element, uneven tiles, and a single tile.
     """
     order = draw(st.permutations(cuttable_dims(linop)))
     chosen = order[: draw(st.integers(0, len(order)))]
@@ -89,12 +89,11 @@ def assert_tiles_make_the_whole(
     batch_sizes: Mapping[str, int] | Mapping[NamedDimension, int],
     sizes: Mapping[str, int] | None = None,
 ) -> None:
-    """Check that the tiles of an operator are its parts, and are it when put together again.
+    """Check that the tiles of an operator make the whole operator.
 
-    Each tile, put into an array of zeros at the place that ``split_linop`` names, and added up
-    gives the operator, whatever the roles of the dimensions are. It needs no more than its
-    supports. The operator that works tile by tile has the same matrix, the same adjoint and the
-    same normal operator.
+    Each tile is placed where ``split_linop`` says; the sum must be the operator. A tile must read
+    and write no more than its supports. The operator that works tile by tile must have the same
+    matrix, the same adjoint and the same normal operator.
 
     Parameters
     ----------
@@ -102,14 +101,14 @@ def assert_tiles_make_the_whole(
     batch_sizes : mapping of dimension to int
         As in :func:`linops_split.split_linop`.
     sizes : mapping of dimension to int, optional
-        Of dimensions of the input that the operator does not know.
+        Sizes of input dimensions that the operator does not know.
 
     Raises
     ------
     AssertionError
-        If that is not so; the message says where.
+        If the check fails. The message says where.
     SplitError
-        If the operator cannot be cut so.
+        If the operator cannot be cut in this way.
 
     Examples
     --------
@@ -144,7 +143,7 @@ def assert_tiles_make_the_whole(
 
 
 def _matrix(linop: NamedLinop, lengths: Sequence[int]) -> Tensor:
-    """Return the matrix; that over real and imaginary parts where there is no complex one."""
+    """Return the matrix; over real and imaginary parts if the operator is only real-linear."""
     n_columns = int(np.prod(lengths))
     if linop.is_complex_linear:
         return dense_blocks(linop, lengths).reshape(-1, n_columns)
@@ -159,7 +158,7 @@ def _supports(tile: NamedLinop) -> Window:
 
 
 def _narrow_blocks(tile: NamedLinop, window: Window, blocks: Tensor, unit: complex) -> Tensor:
-    """Return the matrix of what is within ``window``, with zeros around, as large as ``blocks``."""
+    """Return the matrix of the tile within ``window``, padded with zeros to that of ``blocks``."""
     found = torch.zeros_like(blocks)
     if any(piece.start >= piece.stop for piece in window.values()):
         return found

@@ -224,7 +224,9 @@ def test_without_a_budget_it_is_what_is_free(
     for memory in (None, CPU):
         assert plan_batches(coils(), memory, work="adjoint").budget == 21 * 1024
     monkeypatch.setattr("linops_split._planning._plan_budget._MEMINFO", tmp_path / "none")
-    with pytest.raises(ValueError, match="must be given in bytes where nobody says what is free"):
+    with pytest.raises(
+        ValueError, match="must be given in bytes for a device whose free memory is not known"
+    ):
         plan_batches(coils())
 
 
@@ -286,19 +288,19 @@ TWO_DEVICES = Diagonal(X, ("N",)) @ Diagonal(X.to("meta"), ("N",))
         (matrix(), {"dims": ["Q"]}, r"one of \['M', 'N'\], got Q"),
         (FFT(1), {"dims": ["Nx"]}, "Nx cannot be split"),
         (matrix(torch.float64), {}, "the dtype of the input must be known .* got neither"),
-        (matrix(), {"like": X, "dtype": X.dtype}, "either like or sizes and dtype .* got both"),
+        (matrix(), {"like": X, "dtype": X.dtype}, "either like, or sizes and dtype, got both"),
         (matrix(), {"sizes": {"M": 4}}, r"sizes must be of dimensions of the input, got \['M'\]"),
         (matrix(), {"sizes": {"N": 5}}, "N must have size 6, got 5"),
         (matrix(), {"like": X}, "N must have size 6, got 4"),
         (FFT(1), {}, r"sizes of the input must be known; give like, got none for \(\.\.\., Nx\)"),
         (Identity(("N",)), {}, r"must be known; give sizes or like, got none for \(N\)"),
-        (coils(threaded=True), {}, r"Add \(Nx, Ny\) -> .* must have no threads.*got threaded=True"),
+        (coils(threaded=True), {}, r"Add \(Nx, Ny\) -> .* must not use threads.*got threaded=True"),
         (
             Diagonal(X, ("N",)) @ Reads(),
             {"sizes": {"N": 4}},
-            r"Reads \(N\) -> \(N\): .* without the values of its",
+            r"Reads \(N\) -> \(N\): .* must not read the values of its",
         ),
-        (Reads(), {"like": X}, r"Reads \(N\) -> \(N\): .* without the values"),
+        (Reads(), {"like": X}, r"Reads \(N\) -> \(N\): .* must not read the values"),
         (
             Moves(),
             {"like": X},

@@ -1,1 +1,1 @@
-"""Batch sizes from a memory budget: the peak of a call is found without data, then searched."""
+"""Batch sizes for a memory budget: compute the peak of a call without data, then search."""

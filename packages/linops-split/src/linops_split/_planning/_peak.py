@@ -1,4 +1,4 @@
-"""Counting memory: how many bytes some work holds at a time."""
+"""The peak memory of a computation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _DEVICE = torch.ops.prim.device.default
 
 
 def peak_nbytes(work: Callable[[], object]) -> dict[torch.device, int]:
-    """Return the most bytes that ``work`` holds at a time beyond what there was, by device.
+    """Return the peak of the bytes that ``work`` allocates, by device.
 
-    What is counted are storages, each once however many views there are of it, from the
-    operation that makes or enlarges it until nothing refers to it any more; and what is known of
-    what operations allocate inside. Tensors may be real, or without data, as fake and meta ones.
+    Counts storages, each once however many views it has, from the operation that makes or enlarges
+    it until nothing refers to it any more. Also counts what operations are known to allocate
+    inside. Tensors may be real, or fake or meta tensors without data.
     """
     counting = _Counting()
     with counting:
@@ -32,20 +32,20 @@ def peak_nbytes(work: Callable[[], object]) -> dict[torch.device, int]:
 
 
 class _Counting(TorchDispatchMode):
-    """Follows the storages that operations make, until they are freed."""
+    """Tracks the storages that operations make, until they are freed."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peaks: dict[torch.device, int] = defaultdict(int)
         self._now: dict[torch.device, int] = defaultdict(int)
-        # The weak references are kept with the sizes: they live no longer than the count.
+        # The weak references are stored with the sizes, so that they live only during the count.
         self._made: dict[int, tuple[weakref.ref[torch.UntypedStorage], int]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func is _DEVICE:  # asked for at each slice of a fake tensor
+        if func is _DEVICE:  # called for each slice of a fake tensor
             return func(*args)
         given = [*tensors_in((args, [*kwargs.values()]))]
         before = dict(map(_storage_of, given))
@@ -79,7 +79,7 @@ class _Counting(TorchDispatchMode):
 
 
 def _storage_of(tensor: Tensor) -> tuple[int, int]:
-    """Return what tells a storage from others, and its bytes."""
+    """Return the identity of the storage of a tensor, and its bytes."""
     storage = tensor.untyped_storage()
     return storage._cdata, storage.nbytes()
 
@@ -94,7 +94,7 @@ def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def _stand_ins(given: Iterable[Tensor], made: Sequence[Tensor]) -> list[Tensor]:
-    """Return the fake tensors that a mode took for real ones that it was given."""
+    """Return the fake tensors that the fake mode made for the real ones among the arguments."""
     if not made or not isinstance(made[0], FakeTensor):
         return []
     mode = made[0].fake_mode

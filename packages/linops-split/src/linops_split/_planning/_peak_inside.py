@@ -1,7 +1,7 @@
-"""What operations of torch allocate inside, where nobody sees a tensor.
+"""Temporary memory that operations of torch allocate inside, invisible from outside.
 
 Found by comparing the storages that operations return with the allocations that torch's profiler
-records on a CPU. What is not here allocates nothing inside, or little.
+records on a CPU. Operations that are not listed here allocate little or nothing inside.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torch import Tensor
 
 Tensors: TypeAlias = Sequence[Tensor]
 Rule: TypeAlias = Callable[[Tensors, Tensors, Sequence[Any]], int]
-"""From the tensors that an operation is given, those that it returns and its arguments."""
+"""A function of the tensors that an operation gets, those it returns, and its arguments."""
 
 aten = torch.ops.aten
 
 
 def inside_nbytes(func: Any, given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """Return how many bytes ``func`` allocates beside what it returns, as far as is known.
+    """Return how many bytes ``func`` allocates besides its results, as far as known.
 
-    ``given`` and ``made`` are the tensors among its arguments, and those that it returned.
+    ``given`` and ``made`` are the tensors among its arguments and its results.
     """
     rule = _rule(func)
     if rule is None or (made[0].device.type != "cpu" and rule not in _ON_ANY_DEVICE):
@@ -45,29 +45,30 @@ def _nothing(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
 
 
 def _promoted(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """Operands of another dtype are converted before on a CPU; elsewhere as they are read."""
+    """On a CPU, operands of another dtype are converted first; elsewhere while they are read."""
     if all(t.dtype == made[0].dtype for t in given):
         return 0
-    # A comparison makes booleans of what it compares in another dtype.
+    # A comparison returns booleans, but converts its operands to a common dtype.
     common = reduce(torch.promote_types, [t.dtype for t in (*given, *made) if t.ndim], torch.bool)
     return sum(t.numel() * common.itemsize for t in given if t.ndim and t.dtype != common)
 
 
 def _accumulated(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """A reduction to another dtype converts all that it reduces, on a CPU."""
+    """On a CPU, a reduction to another dtype converts its whole operand."""
     return 0 if given[0].dtype == made[0].dtype else given[0].numel() * made[0].itemsize
 
 
 def _rolled(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """One axis is rolled after the other; all results live until the end."""
+    """Axes are rolled one after the other; all intermediate results live until the end."""
     dims = args[2] if len(args) > 2 else ()
     return (len(dims) - 1) * made[0].nbytes if len(dims) > 1 else 0
 
 
 def _transformed(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """What MKL is not given as one row of batches is copied; cuFFT is given a workspace.
+    """MKL needs the batches in one row, so other inputs are copied; cuFFT needs a workspace.
 
-    The workspace is taken to be as large as the larger of input and result, which was not measured.
+    The workspace is assumed to be as large as the larger of input and result; this was not
+    measured.
     """
     x = given[0]
     if made[0].device.type != "cpu":
@@ -76,13 +77,13 @@ def _transformed(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
 
 
 def _transformed_to_real(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """All axes but the last are transformed before, out of place."""
+    """All axes but the last are transformed first, out of place."""
     first = args[1][:-1]
     return given[0].nbytes + _transformed(given, made, (None, first)) if first else 0
 
 
 def _has_one_batch(x: Tensor, dims: Sequence[int]) -> bool:
-    """Whether the axes that are not transformed are one axis with one stride."""
+    """Whether the axes that are not transformed can be seen as one axis with one stride."""
     transformed = {dim % x.ndim for dim in dims}
     rest = [axis for axis in range(x.ndim) if axis not in transformed and x.shape[axis] > 1]
     rest.sort(key=x.stride, reverse=True)
@@ -90,7 +91,7 @@ def _has_one_batch(x: Tensor, dims: Sequence[int]) -> bool:
 
 
 def _multiplied(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """BLAS takes a matrix by rows or by columns, and the conjugate of one by columns alone."""
+    """BLAS takes a matrix in row or column order, and a conjugated one only in column order."""
     return sum(t.nbytes for t in given[-2:] if not _is_for_blas(t))
 
 
@@ -102,7 +103,7 @@ def _is_for_blas(matrix: Tensor) -> bool:
 
 
 def _multiplied_in_batches(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """Conjugates are copied whole, and what BLAS cannot take matrix by matrix."""
+    """Conjugated operands are copied whole; others that BLAS cannot take, matrix by matrix."""
     return sum(
         t.nbytes if t.is_conj() else 0 if _is_for_blas(t[0]) else t[0].nbytes
         for t in given[-2:]
@@ -111,14 +112,14 @@ def _multiplied_in_batches(given: Tensors, made: Tensors, args: Sequence[Any]) -
 
 
 def _convolved(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """Return how many bytes a convolution allocates beside its result.
+    """Return how many bytes a convolution allocates besides its result.
 
-    oneDNN copies what it reads and writes to another order of the elements. The other ways copy
-    the input so that it is a product of matrices: each element as often as there are taps.
+    oneDNN copies its input and output to another order of the elements. Other backends copy the
+    input into a matrix, in which each element occurs once for every tap of the kernel.
     """
     y = made[0]
     x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = args
-    if x.ndim == 3:  # one more axis, as torch itself does
+    if x.ndim == 3:  # torch adds an axis in the same way
         x, weight = x.unsqueeze(2), weight.unsqueeze(2)
         stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
         output_padding = [0, *output_padding]
@@ -130,22 +131,22 @@ def _convolved(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
     taps: int = prod(weight.shape[1:])
     n_groups: int = groups
     columns = y.nbytes // y.shape[1] * taps
-    if x.ndim == 5:  # all groups at once
+    if x.ndim == 5:  # all groups together
         return columns * n_groups
     if n_groups == 1:
         return columns
-    # Group by group, each copied where it is not in one piece; the results are joined to another.
+    # Group by group; a group is copied if it is not contiguous. Then the results are concatenated.
     return max(columns + (x.nbytes // n_groups if len(x) > 1 else 0), y.nbytes)
 
 
 def _reordered(x: Tensor, weight: Tensor, y: Tensor, is_planar: bool) -> int:
-    """Return the bytes of the copies for oneDNN, which takes channels in blocks, but for planes.
+    """Return the bytes of the copies for oneDNN, in blocks of channels unless planar.
 
-    The copy of the input is gone before the result is copied back.
+    The copy of the input is freed before the result is copied back.
     """
     if is_planar:
         return x.nbytes + y.nbytes
-    # As many channels as fit a register.
+    # The number of channels that fit a register.
     block = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
     inputs, kernels, outputs = (
         tensor.nbytes // tensor.shape[axis] * -(-tensor.shape[axis] // block) * block
@@ -171,4 +172,4 @@ _RULES: dict[Any, Rule] = {
     aten.convolution: _convolved,
 }
 _ON_ANY_DEVICE = (_rolled, _transformed, _transformed_to_real)
-"""The rules that are not of a CPU alone."""
+"""The rules that also hold on other devices than a CPU."""

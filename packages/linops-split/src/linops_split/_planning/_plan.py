@@ -1,4 +1,4 @@
-"""Choosing batch sizes for a budget of memory."""
+"""plan_batches: choose batch sizes for a memory budget."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from ._plan_trial import WORKS, Trial
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Batch sizes that were chosen for a budget, and why; ``str`` of it says so in words."""
+    """Batch sizes for a budget, with the reasons; ``print`` it to read them."""
 
     batch_sizes: dict[NamedDimension, int]
-    """What to give to ``batch_linop``: the dimensions that are cut, none where all fits uncut."""
+    """Pass this to ``batch_linop``: the dimensions to cut; empty if everything fits uncut."""
     peak: int
-    """Bytes that are predicted to be allocated at a time."""
+    """The predicted peak of allocated memory in bytes."""
     budget: int
-    """Bytes that could be."""
+    """The memory budget in bytes."""
     uncut_peak: int
-    """Bytes that are predicted for the operator as it is."""
+    """The predicted peak of the uncut operator in bytes."""
     counts: dict[NamedDimension, int]
-    """Into how many tiles each dimension is cut."""
+    """The number of tiles along each dimension that is cut."""
     device: torch.device
-    """Where the operator works."""
+    """The device on which the operator works."""
     work: tuple[str, ...]
-    """What was run to find out."""
+    """The computations that were tried."""
 
     @property
     def n_tiles(self) -> int:
@@ -54,7 +54,7 @@ class BatchPlan:
         return html_table(columns, rows, str(self), ("tiles", "length"))
 
     def __str__(self) -> str:
-        """Return what was chosen and why."""
+        """Return the choice and the reasons as text."""
         verb = "takes" if len(self.work) == 1 else "take"
         needs = f"{' and '.join(self.work)} {verb} {bytes_text(self.peak)}"
         budget = f"of {bytes_text(self.budget)} on {self.device}"
@@ -78,48 +78,49 @@ def plan_batches(
     dtype: torch.dtype | None = None,
     max_tiles: int = 64,
 ) -> BatchPlan:
-    """Choose the batch sizes with which :func:`batch_linop` stays within a budget of memory.
+    """Choose the batch sizes with which :func:`batch_linop` stays within a memory budget.
 
-    The operator is run in tiles without data: no tensor is allocated, no value is read. What
-    counts is all that a call allocates at a time, its result included, beyond the input and the
-    weights, which are there; without autograd, which keeps the intermediates of all tiles.
+    The operator runs in tiles without data: no tensor is allocated and no value is read. Everything
+    that a call allocates counts, including the result, but not the input and the weights. Autograd
+    is off, because it would keep the intermediates of all tiles.
 
     Parameters
     ----------
     linop : NamedLinop
     memory : int or torch.device, optional
-        The budget in bytes, or the operator's device for what it has free, as without it.
+        The budget in bytes, or the device of the operator to use its free memory. The default is
+        the free memory of the operator's device.
     dims : sequence of dimensions, optional
-        That may be cut, the preferred ones first. By default all that can be and whose size
-        is known: those of the output, then of the input, then inner ones.
+        The dimensions that may be cut, preferred ones first. Default: all that can be cut and have
+        a known size: first those of the output, then of the input, then inner ones.
     work : {"forward", "adjoint", "normal"} or sequence of them
-        What has to fit, each by itself.
+        The computations that must fit, each alone.
     like : Tensor, optional
-        An input: of its size, strides and dtype, also without data (fake, meta). Instead of it:
+        An input, which gives the size, strides and dtype. It needs no data (fake, meta).
     sizes : mapping of dimension to int, optional
-        Of the dimensions of the input that the operator does not know; ``batch_linop`` needs them
-        as well, where it cuts them.
+        Instead of ``like``: sizes of input dimensions that the operator does not know. Pass them to
+        ``batch_linop`` too if it cuts these dimensions.
     dtype : torch.dtype, optional
-        Of the input; needed where no weight is complex. By default that of complex weights.
+        Instead of ``like``: the dtype of the input. Default: the dtype of the complex weights;
+        needed if there are none.
     max_tiles : int
-        The search ends there: tiles cost time, and each is tried.
+        The largest number of tiles to try. Tiles cost time, and each is tried.
 
     Returns
     -------
     BatchPlan
-        With ``batch_sizes``; no dimension by itself could be cut into one tile less.
+        ``batch_sizes`` and the reasons. No single dimension could be cut into one tile less.
 
     Raises
     ------
     SplitError
-        If a dimension cannot be cut, a size is none, or nothing fits: it names the smallest budget
-        with which something does.
+        If a dimension cannot be cut, if a size is invalid, or if nothing fits. Then the message
+        gives the smallest budget that would do.
     ValueError
-        If the input is not known or does not fit, the operator has threads, reads values, or is on
-        several devices, or ``memory``, ``work`` or ``max_tiles`` is none.
+        If the input is not known or does not fit; if the operator uses threads, reads values or is
+        on several devices; or if ``memory``, ``work`` or ``max_tiles`` is invalid.
     TypeError
-        If ``linop`` is no operator, ``memory`` neither an integer nor a device, or ``dims``,
-        ``like``, ``sizes`` or ``dtype`` not of its type.
+        If ``linop`` is not an operator, or another argument has a wrong type.
 
     Notes
     -----
@@ -139,7 +140,7 @@ def plan_batches(
     >>> A_batched = batch_linop(A, plan.batch_sizes)
     """
     works = _works(work)
-    slices_along(linop, {}, sizes)  # refuses what is no operator, and sizes that cannot be
+    slices_along(linop, {}, sizes)  # raises if linop is not an operator or sizes are invalid
     device = device_of(linop, like, memory)
     budget = budget_on(device, memory)
     if isinstance(max_tiles, bool) or not isinstance(max_tiles, Integral) or max_tiles < 1:
@@ -185,6 +186,6 @@ def _refuse_threads(linop: NamedLinop) -> None:
     for part in linop.modules():
         if isinstance(part, NamedLinop) and getattr(part, "threaded", False):
             raise ValueError(
-                f"{part.signature}: to be planned, an operator must have no threads, which hold "
-                "at a time what chance decides, got threaded=True"
+                f"{part.signature}: an operator to be planned must not use threads, because the "
+                "number of tiles that run at once is then not known, got threaded=True"
             )

@@ -1,4 +1,4 @@
-"""Budgets of memory: what a device has free, and bytes in words."""
+"""Memory budgets: the free memory of a device, and bytes as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MEMINFO = Path("/proc/meminfo")
 
 
 def budget_on(device: torch.device, memory: int | torch.device | None) -> int:
-    """Return how many bytes work on ``device`` may take: those given, or what it has free."""
+    """Return how many bytes work on ``device`` may take: the given ones, or the free memory."""
     if isinstance(memory, Integral) and not isinstance(memory, bool):
         if memory < 0:
             raise ValueError(f"plan_batches: memory must not be negative, got {memory}")
@@ -32,8 +32,8 @@ def budget_on(device: torch.device, memory: int | torch.device | None) -> int:
 def free_nbytes(device: torch.device) -> int:
     """Return how many bytes are free on a device.
 
-    On an accelerator what its driver says, and what torch holds there without use. On a CPU what
-    Linux says is available; the limits of a container are not in it.
+    On an accelerator: the free memory reported by its driver, plus the unused memory that torch
+    has reserved. On Linux: the available memory of the system, without limits of containers.
     """
     if device.type == "cpu" and _MEMINFO.exists():
         lines = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
@@ -44,12 +44,13 @@ def free_nbytes(device: torch.device) -> int:
         unused = torch.accelerator.memory_reserved(device)
         return int(free + unused - torch.accelerator.memory_allocated(device))
     raise ValueError(
-        f"plan_batches: memory must be given in bytes where nobody says what is free, got {device}"
+        f"plan_batches: memory must be given in bytes for a device whose free memory is not known, "
+        f"got {device}"
     )
 
 
 def bytes_text(n_bytes: int) -> str:
-    """Return a number of bytes as people read it, as in ``1.5 KiB``."""
+    """Return a number of bytes as readable text, as in ``1.5 KiB``."""
     value, units = float(n_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
     while value >= 1000 and len(units) > 1:
         value /= 1024

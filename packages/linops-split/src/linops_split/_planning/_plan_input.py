@@ -1,4 +1,4 @@
-"""What is asked of an operator before it is planned: where it is, what may be cut, its input."""
+"""What a plan needs to know about an operator: its device, its dimensions to cut, its input."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .._slices import Sizes, slices_along
 def device_of(
     linop: NamedLinop, like: Tensor | None, memory: int | torch.device | None
 ) -> torch.device:
-    """Return where the operator is; one without weights is where its input or the memory is."""
+    """Return the device of the operator, or without weights, of its input or the memory."""
     if not isinstance(like, (Tensor, type(None))):
         raise TypeError(f"plan_batches: like must be a tensor, got {like!r}")
-    # A part that works on copies of its weights takes its input where the copies are.
+    # A part that works on copies of its weights takes its input on the device of the copies.
     parts = [part for part in linop.modules() if isinstance(part, NamedLinop)]
     of_weights = {tensor.device for tensor in _weights(linop)}
     of_parts = {device for part in parts for device in part.input_devices}
@@ -41,18 +41,18 @@ def device_of(
 
 
 def refuse_several(signature: str, devices: Sequence[str]) -> NoReturn:
-    """Refuse to plan an operator on several devices, and say what to plan instead."""
+    """Raise an error for an operator on several devices, and say what to plan instead."""
     raise ValueError(
-        f"{signature}: to be planned, an operator must be and work on one device, because the "
-        f"budget is that of one device, got {', '.join(devices)}; plan the operator before it is "
-        "moved or batched over devices, and batch it over them with the batch_sizes of the plan"
+        f"{signature}: an operator to be planned must be and work on one device, because the "
+        f"budget is that of one device, got {', '.join(devices)}; plan the operator before you "
+        "move or batch it over devices, then batch it with the batch_sizes of the plan"
     )
 
 
 def dims_to_cut(
     linop: NamedLinop, dims: Sequence[NamedDimension | str] | None, sizes: Sizes | None
 ) -> dict[NamedDimension, int]:
-    """Return the dimensions that may be cut and their sizes, the preferred ones first."""
+    """Return the dimensions that may be cut with their sizes, preferred ones first."""
     given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if dims is None:
         inner = sorted(linop.dims - {*linop.oshape, *linop.ishape}, key=str)
@@ -62,7 +62,7 @@ def dims_to_cut(
         if isinstance(dims, str) or not isinstance(dims, Iterable):
             raise TypeError(f"plan_batches: dims must be a sequence of dimensions, got {dims!r}")
         cuttable = [ND.infer(dim) for dim in dims]
-        slices_along(linop, dict.fromkeys(cuttable, maxsize), given)  # refuses what cannot be
+        slices_along(linop, dict.fromkeys(cuttable, maxsize), given)  # raises for invalid ones
     found = {dim: given.get(dim, linop.size(dim)) for dim in cuttable}
     return {dim: size for dim, size in found.items() if size is not None and size > 1}
 
@@ -79,7 +79,7 @@ def input_of(
         raise TypeError(f"{owner}: dtype must be a torch.dtype, got {dtype!r}")
     if like is not None:
         if sizes is not None or dtype is not None:
-            raise ValueError(f"{owner}: either like or sizes and dtype must be given, got both")
+            raise ValueError(f"{owner}: give either like, or sizes and dtype, got both")
         return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="meta")
     given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if strange := given.keys() - set(linop.ishape):
@@ -99,11 +99,11 @@ def input_of(
 
 
 def _dtype_of(linop: NamedLinop) -> torch.dtype:
-    """Return the dtype of complex weights: with them all is complex, whatever the input is."""
+    """Return the dtype of complex weights; with them everything is complex for any input."""
     dtypes = [weight.dtype for weight in _weights(linop) if weight.is_complex()]
     if not dtypes:
         raise ValueError(
-            f"{linop.signature}: the dtype of the input must be known where no weight is complex; "
+            f"{linop.signature}: the dtype of the input must be known if no weight is complex; "
             "give dtype or like, got neither"
         )
     return reduce(torch.promote_types, dtypes)

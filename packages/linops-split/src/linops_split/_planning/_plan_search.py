@@ -1,4 +1,4 @@
-"""Looking for the fewest tiles that fit: a search over numbers of tiles, without operators."""
+"""Search for the smallest numbers of tiles that fit; independent of operators."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 Counts = tuple[int, ...]
-"""Into how many tiles each dimension is cut."""
+"""The number of tiles along each dimension."""
 
 
 class Search:
     """The search for tiles whose peak is within a budget.
 
-    The tiles along a dimension are as equal as they can be: of the lengths that make n tiles, the
-    shortest. What is measured is measured once, and nothing is supposed of it: not that
-    shorter tiles need less. ``measure`` returns the peak, in bytes, for the length of the tiles
-    along each dimension; the first of these is the preferred one.
+    ``measure`` returns the peak in bytes for given tile lengths along each dimension; preferred
+    dimensions come first. The tiles along a dimension are as equal as possible: of the lengths that
+    make n tiles, the shortest. Each combination is measured at most once. The search does not
+    assume that shorter tiles need less memory.
     """
 
     def __init__(
@@ -25,11 +25,11 @@ class Search:
         self._peaks: dict[tuple[int, ...], int] = {}
 
     def lengths(self, counts: Counts) -> tuple[int, ...]:
-        """Return how long the tiles are along each dimension; the last ones may be shorter."""
+        """Return the length of the tiles along each dimension; the last tile may be shorter."""
         return tuple(-(-size // count) for size, count in zip(self._sizes, counts, strict=True))
 
     def peak(self, counts: Counts) -> int:
-        """Return the peak for that many tiles."""
+        """Return the peak for these numbers of tiles."""
         lengths = self.lengths(counts)
         if lengths not in self._peaks:
             self._peaks[lengths] = self._measure(lengths)
@@ -37,17 +37,17 @@ class Search:
 
     @property
     def lowest_peak(self) -> int:
-        """The lowest of the peaks that were measured."""
+        """The lowest of the measured peaks."""
         return min(self._peaks.values())
 
     def within(self, budget: int) -> Counts | None:
         """Return numbers of tiles whose peak is at most ``budget``, or None if none was found.
 
-        From one tile on, that dimension is cut into twice as many tiles for which the peak is
-        lowest then, the first of equals, until it fits. Then the dimensions, the last first, are
-        cut into as few tiles as still fit, until no dimension by itself can be cut into
-        one tile less. Where nothing fits, ``lowest_peak`` is the smallest budget with which
-        something is found.
+        Starting with one tile, repeatedly double the tiles of the dimension that lowers the peak
+        most (the first of equals), until the peak fits. Then, last dimension first, reduce the
+        tiles of each dimension as far as they still fit, until no single dimension can have one
+        tile less. If nothing fits, ``lowest_peak`` is the smallest budget with which something is
+        found.
         """
         counts = (1,) * len(self._sizes)
         while self.peak(counts) > budget:
@@ -60,7 +60,7 @@ class Search:
         return counts
 
     def _finer(self, counts: Counts) -> list[Counts]:
-        """Return all that cut one dimension into twice as many tiles, or as many as may be."""
+        """Return all counts with twice as many tiles, or as many as allowed, in one dimension."""
         finer = []
         for axis, (size, count) in enumerate(zip(self._sizes, counts, strict=True)):
             room = self._max_tiles // (prod(counts) // count)
@@ -68,17 +68,17 @@ class Search:
         return [other for other in finer if other != counts]
 
     def _with_one_less(self, counts: Counts) -> list[Counts]:
-        """Return all that cut one dimension into one tile less."""
+        """Return all counts with one tile less in one dimension."""
         axes = [axis for axis, count in enumerate(counts) if count > 1]
         return [self._with_count(counts, axis, counts[axis] - 1) for axis in axes]
 
     def _with_count(self, counts: Counts, axis: int, count: int) -> Counts:
-        """Return the counts with at most ``count`` tiles along an axis: as many as there are."""
+        """Return the counts with at most ``count`` tiles along an axis."""
         length = -(-self._sizes[axis] // count)
         return (*counts[:axis], -(-self._sizes[axis] // length), *counts[axis + 1 :])
 
     def _with_fewer(self, counts: Counts, budget: int) -> Counts:
-        """Return the counts with as few tiles as fit along one dimension after the other."""
+        """Return the counts with as few tiles as fit, one dimension after the other."""
         for axis in reversed(range(len(counts))):
             too_few = 0
             while counts[axis] - too_few > 1:

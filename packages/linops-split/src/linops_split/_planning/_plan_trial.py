@@ -1,4 +1,4 @@
-"""Trying out an operator without its data: what it would allocate."""
+"""Running an operator without data, to find what it would allocate."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
     "adjoint": lambda linop: linop.H,
     "normal": lambda linop: linop.N,
 }
-"""What can be planned, with the operator that is called for it."""
+"""The computations that can be planned, with the operator to call for each."""
 
 
 class WithoutData:
-    """Operators by sizes and dtypes alone: within it, they run and compute nothing.
+    """A context in which operators run on tensors without data: sizes and dtypes only.
 
     Parameters
     ----------
     signature : str
-        Of the operator that is planned, for errors.
+        The signature of the planned operator, for errors.
     """
 
     def __init__(self, signature: str) -> None:
-        # Tensors that a plain function has for itself need no data either.
+        # Tensors inside plain functions do not need data either.
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
         self._signature = signature
 
     def of(self, linop: NamedLinop) -> NamedLinop:
-        """Return the operator with tensors that have no data."""
+        """Return the operator with weights that have no data."""
         with self.running():
             return linop.with_weights(self._of_no_data)
 
     def _of_no_data(self, weight: Tensor) -> Tensor:
-        """Return what stands for a weight; what is trained is not what tables are kept of."""
+        """Return a fake weight that keeps requires_grad, because no tables are kept for those."""
         return self._mode.from_tensor(weight.detach()).requires_grad_(weight.requires_grad)
 
     @contextmanager
@@ -64,15 +64,16 @@ class WithoutData:
                 yield
             except RuntimeError as error:
                 raise ValueError(
-                    f"{_culprit(error.__traceback__) or self._signature}: to be planned, an "
-                    f"operator must work without the values of its tensors, got {error}"
+                    f"{_culprit(error.__traceback__) or self._signature}: an operator to be "
+                    f"planned must not read the values of its tensors, got {error}"
                 ) from error
 
 
 class Trial:
-    """An operator and its input by sizes and dtypes alone, to be run in any tiles.
+    """An operator and its input without data, which can be run in any tiles.
 
-    Of ``x`` only size, strides and dtype matter; ``works`` are run one after another.
+    Only size, strides and dtype of ``x`` matter. The computations in ``works`` run one after
+    another.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Trial:
         self._inputs = {work: y if work == "adjoint" else x for work in works}
 
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
-        """Return the bytes that the hungriest of the works allocates at a time, in these tiles."""
+        """Return the largest peak in bytes of the computations, for these tiles."""
         with self._without_data.running():
             peaks = [
                 peak_nbytes(partial(WORKS[work](self._fresh(batch_sizes)), x))
@@ -104,13 +105,13 @@ class Trial:
         return max(peak.get(self._device, 0) for peak in peaks)
 
     def _fresh(self, batch_sizes: Mapping[NamedDimension, int]) -> NamedLinop:
-        """Return the operator in tiles, with nothing kept of other calls: the first one counts."""
+        """Return the operator in tiles with empty caches, because the first call counts."""
         fresh = self._without_data.of(self._linop)
         return batch_linop(fresh, batch_sizes, sizes=self._sizes)
 
 
 def _culprit(traceback: TracebackType | None) -> str | None:
-    """Return the signature of the innermost operator that was at work, or None."""
+    """Return the signature of the innermost operator that was running, or None."""
     signature = None
     while traceback is not None:
         code, values = traceback.tb_frame.f_code, traceback.tb_frame.f_locals

@@ -1,1 +1,1 @@
-"""Gradients of a table, to its input and to its weights, computed part by part."""
+"""Gradients of a table to its input and its weights, computed part by part."""

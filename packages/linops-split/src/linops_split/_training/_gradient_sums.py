@@ -8,22 +8,22 @@ from ._weight_parts import WeightParts
 
 
 class GradientSums:
-    """Sums of gradients to weights, of which each part that is read has its own."""
+    """Sums of gradients to weights; each part that reads a slice of a weight adds its own."""
 
     def __init__(self, parts: WeightParts) -> None:
         self.parts = parts
         self.whole: dict[int, Tensor] = {}
-        """The gradient of each weight, like the weight, by its number."""
+        """The gradient of each weight, laid out like the weight, by the number of the weight."""
 
     def add(self, number: int, gradient: Tensor) -> None:
-        """Add the gradient to a part of a weight that is on the device of the gradient."""
+        """Add the gradient of one part of a weight, on the device of the gradient."""
         part = self.parts.parts[number]
         if part.root not in self.whole:
             self.whole[part.root] = self.parts.roots[part.root].empty_like(gradient).zero_()
         part.of(self.whole[part.root]).add_(gradient)
 
     def add_whole(self, root: int, gradient: Tensor) -> None:
-        """Add the gradient of a weight, which nobody else has."""
+        """Add the gradient of a whole weight; the tensor must have no other user."""
         if root in self.whole:
             self.whole[root].add_(gradient)
         else:

@@ -1,4 +1,4 @@
-"""Hooks of operators, for copies of them that stand in."""
+"""Calling the hooks of operators for copies that replace them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CONTAINERS = [
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether a hook wants to see the calls of a module or of one of its parts."""
+    """Whether a module or one of its submodules has hooks."""
     return any(getattr(part, name) for part in module.modules() for name in _CONTAINERS)
 
 
 def with_hooks_of(copy: nn.Module, module: nn.Module) -> None:
-    """Have the hooks of a module, and of its parts, called for a copy of it, and no others."""
+    """Replace the hooks of a copy, and of its submodules, by those of the original module."""
     for name in _CONTAINERS:
         if getattr(copy, name):
             setattr(copy, name, type(getattr(copy, name))())
@@ -32,7 +32,7 @@ def with_hooks_of(copy: nn.Module, module: nn.Module) -> None:
 
 
 def add_hooks_of(copy: nn.Module, module: nn.Module) -> None:
-    """Have the hooks of a module, without those of its parts, called for a copy of it, too."""
+    """Add the hooks of a module, without those of its submodules, to a copy of it."""
     for name in _CONTAINERS:
         if hooks := getattr(module, name):
             own = getattr(copy, name)

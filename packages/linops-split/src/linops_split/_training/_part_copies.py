@@ -16,17 +16,17 @@ from ._weights import reading
 
 
 class PartCopies:
-    """What is called in the place of the parts of a table when autograd follows weights.
+    """The operators that are called instead of the parts of a table if autograd follows weights.
 
-    All copies have views of the weights, of which each part holds what it reads.
+    All copies have views of the weights; each part holds the views that it reads.
 
     Parameters
     ----------
     tiles : Tiles
     sources : sequence of NamedLinop, optional
-        Of each part the operator with its weights; that of the part by default.
+        For each part, the operator with its weights. Default: the operator of the part.
     copies : sequence of sequence of Tensor, optional
-        Of each part what it reads, where it reads it; the weights themselves by default.
+        For each part, the tensors that it reads, on its device. Default: the weights themselves.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class PartCopies:
     ) -> None:
         self.tiles, self.parts = tiles, WeightParts()
         self._sources = tiles.linops if sources is None else sources
-        # Of each part what it reads, where it reads it, and which part of a weight that is.
+        # For each part, the tensors that it reads, each with the number of the weight part it is.
         self._read: list[list[tuple[int | None, Tensor]]] = []
         self._frozen = [
             self._made_frozen(number, None if copies is None else copies[number])
@@ -60,7 +60,7 @@ class PartCopies:
         return self._with_hooks(linop, number)
 
     def _with_hooks(self, copy: NamedLinop, number: int) -> NamedLinop:
-        """Have the hooks of the operator of a part be called for a copy of it."""
+        """Let a copy of the operator of a part call the operator's hooks."""
         source, called = self._sources[number], self.tiles.linops[number]
         with_hooks_of(copy, source)
         if called is not source:
@@ -68,11 +68,11 @@ class PartCopies:
         return copy
 
     def frozen(self, number: int) -> NamedLinop:
-        """Return the operator of a part, on weights without history."""
+        """Return the operator of a part on weights without history."""
         return self._frozen[number]
 
     def trained(self, number: int) -> tuple[NamedLinop, dict[int, Tensor]]:
-        """Return the operator of a part on leaves, and those by the numbers of their parts."""
+        """Return the operator of a part on leaf tensors, and the leaves by their part numbers."""
         read = self._read[number]
         leaves = {of: copy.detach().requires_grad_() for of, copy in read if of is not None}
         linop = reading(
@@ -81,32 +81,32 @@ class PartCopies:
         return self._with_hooks(linop, number), leaves
 
     def is_followed(self, number: int) -> bool:
-        """Whether autograd follows a weight that a part reads."""
+        """Whether a weight that a part reads requires a gradient."""
         return any(of is not None for of, _ in self._read[number])
 
     def have_changed(self) -> bool:
-        """Whether a tensor that is read was written to since these were made."""
+        """Whether a tensor that is read was written to since the copies were made."""
         return self._versions_now() != self._versions
 
     def were_replaced(self) -> bool:
-        """Whether the operators hold other weights now, or the same ones with other memory."""
+        """Whether the operators now hold other weights, or the same ones with other memory."""
         tensors = self.tiles.all_tensors()
         if len(tensors) != len(self._states):
             return True
         return not all(map(TensorState.is_current, self._states, tensors))
 
     def recorded(self) -> Tiles:
-        """Return the table of operators from whose weights autograd reaches those of the call."""
+        """Return a table whose weights autograd connects to the weights of the call."""
         pairs = zip(self._sources, self._read, strict=True)
         linops = iter([reading(source, [copy for _, copy in read]) for source, read in pairs])
         return self.tiles.mapped(lambda _: next(linops))
 
     def new_sums(self) -> GradientSums:
-        """Return sums of gradients, of the parts of one place."""
+        """Return empty sums of gradients, for the parts of one place."""
         return GradientSums(self.parts)
 
     def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
-        """Return the gradients of the weights, by their numbers."""
+        """Return the gradients of the weights by their numbers."""
         found = GradientSums(self.parts)
         for own in sums:
             for root, gradient in own.whole.items():

@@ -1,4 +1,4 @@
-"""A call that autograd follows, and its backward pass, in which each part is run again."""
+"""A call that autograd follows, and its backward pass, which runs each part again."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ._part_copies import PartCopies
 
 @dataclass(frozen=True)
 class Recording:
-    """One call of a table that autograd follows, and what its backward pass needs.
+    """One call of a table that autograd follows, with everything for its backward pass.
 
-    The parts were called on weights without history. In the backward pass each is called again
-    under autograd, so that it takes the memory of one part at a time.
+    The parts were called on weights without history. The backward pass calls each part again under
+    autograd, so that it needs the memory of only one part at a time.
     """
 
     signature: str
-    """Names the operator in errors."""
+    """The name of the operator in errors."""
     copies: PartCopies
-    """What was called."""
+    """The operators that were called."""
     run: Callable[[Work], Tensor | None]
     """The executor."""
     again: Callable[[Tensor, Tiles], Tensor]
-    """Returns what a table makes of x by torch's own graph."""
+    """Computes the result of a table for x under torch's own graph."""
 
     def gradients(self, x: Tensor, gradient: Tensor, of_input: bool) -> list[Tensor | None]:
         """Return the gradients to the input and to the weights, computed part by part."""
@@ -44,7 +44,7 @@ class Recording:
         return [of_x, *(found.get(number) for number in range(len(self.copies.parts.weights)))]
 
     def recorded_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor | None]:
-        """Return the gradients by torch's own graph, so that autograd follows them."""
+        """Return the gradients under torch's own graph, so that autograd follows them."""
         with torch.enable_grad():
             y = self.again(x, self.copies.recorded())
         tensors = [x, *self.copies.parts.weights]
@@ -58,9 +58,9 @@ class Recording:
 
 
 class Backward(Work):
-    """Gradients to the input, if that is wanted, and to weights: those of each place in `sums`.
+    """Gradients to the input, if wanted, and to weights; `sums` has those of each place.
 
-    What parts of two places added to one sum would not be in order.
+    Each place has its own sums, because parts of two places would add in no fixed order.
     """
 
     def __init__(self, copies: PartCopies, x: Tensor, gradient: Tensor, of_input: bool) -> None:
@@ -70,13 +70,13 @@ class Backward(Work):
         )
         self.copies = copies
         self.sums: dict[Hashable, GradientSums] = {}
-        # What was replaced, as by torch.func.functional_call, the operators do not read any more.
+        # Operators no longer read weights that were replaced, as by torch.func.functional_call.
         self._are_same = not copies.were_replaced()
 
     def compute(
         self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
     ) -> Tensor | None:
-        """Return the gradient to what a part read; add up those to its weights."""
+        """Return the gradient to the slice that a part read; add those to its weights to sums."""
         gradient, x = operands
         is_followed = self.copies.is_followed(number)
         if not is_followed and not self.collects:
@@ -86,7 +86,7 @@ class Backward(Work):
             try:
                 return _like(part.linop.H(gradient), x)
             except NotImplementedError:
-                pass  # autograd finds the adjoint that the operator does not have
+                pass  # the operator has no adjoint, so autograd computes the gradient
         linop, leaves = self.copies.trained(number)
         with torch.enable_grad():
             x = x.detach().requires_grad_(self.collects)
@@ -109,7 +109,7 @@ class Backward(Work):
 
 
 def _like(gradient: Tensor, tensor: Tensor) -> Tensor:
-    """Return a gradient in the dtype of the tensor that it is of."""
+    """Return a gradient in the dtype of its tensor."""
     if gradient.is_complex() and not tensor.is_complex():
         gradient = gradient.real
     return gradient.to(tensor.dtype)
@@ -125,7 +125,7 @@ class _Recorded(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         y, recording, x, *weights = inputs
-        ctx.mark_dirty(y)  # it becomes the output, and nobody else has it
+        ctx.mark_dirty(y)  # it becomes the output, and has no other user
         ctx.save_for_backward(x, *weights)
         ctx.recording = recording
 
@@ -134,11 +134,11 @@ class _Recorded(Function):
         recording: Recording = ctx.recording
         if recording.copies.have_changed():
             raise RuntimeError(
-                f"{recording.signature}: weights must stay as they are until the gradient was "
-                "computed, got some that were written to, replaced or moved"
+                f"{recording.signature}: weights must not change before the gradient is computed, "
+                "got some that were written to, replaced or moved"
             )
         x, *_ = ctx.saved_tensors
-        # Autograd is to follow the gradients, or many of them are wanted at once.
+        # Autograd follows the gradients, or a batch of gradients is wanted.
         if torch.is_grad_enabled() or not writing_is_safe() or _is_batch(gradient):
             found = recording.recorded_gradients(x, gradient)
         else:
@@ -147,19 +147,19 @@ class _Recorded(Function):
 
 
 def _is_batch(gradient: Tensor) -> bool:
-    """Whether it stands for many, as in ``torch.autograd.grad(..., is_grads_batched=True)``."""
+    """Whether it is a batch, as in ``torch.autograd.grad(..., is_grads_batched=True)``."""
     return "Batched" in str(torch._C._dispatch_keys(gradient))  # the key has no name in Python
 
 
 def recorded(y: Tensor, recording: Recording, x: Tensor) -> Tensor:
-    """Return ``y``, which was computed for ``x``, as what autograd follows."""
+    """Return ``y``, which was computed for ``x``, as a tensor that autograd follows."""
     weights = recording.copies.parts.weights
     result: Tensor = _Recorded.apply(y, recording, x, *weights)  # type: ignore[no-untyped-call]
     return result
 
 
 def is_autocast(devices: Sequence[torch.device]) -> bool:
-    """Whether autocast chooses dtypes on one of the devices: in a backward pass it does not."""
+    """Whether autocast is on for one of the devices; in a backward pass it is off."""
     types = {device.type for device in devices}
     return any(
         torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind) for kind in types
@@ -167,7 +167,7 @@ def is_autocast(devices: Sequence[torch.device]) -> bool:
 
 
 def random_states(devices: Sequence[torch.device]) -> list[Tensor]:
-    """Return the states of torch's generators: a part that draws from them is not repeatable."""
+    """Return the states of torch's generators, to find parts that draw random numbers."""
     found = [torch.get_rng_state()]
     for device in dict.fromkeys(devices):
         state_of = getattr(getattr(torch, device.type, None), "get_rng_state", None)

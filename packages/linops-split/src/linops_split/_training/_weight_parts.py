@@ -1,4 +1,4 @@
-"""Parts of weights: which there are, and which of them have elements in common."""
+"""The parts of weights that operators read, and which of them overlap."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _PLAIN = (Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 @dataclass(frozen=True)
 class Root:
-    """Where the elements of a weight are that autograd follows, which has no gaps."""
+    """The memory layout, without gaps, of a weight that autograd follows."""
 
     device: torch.device
     shape: torch.Size
     stride: tuple[int, ...]
 
     def empty_like(self, tensor: Tensor) -> Tensor:
-        """Return memory for a tensor like the weight, of the dtype and device of another."""
+        """Return memory with the layout of the weight and the dtype and device of a tensor."""
         return torch.empty_strided(
             self.shape, self.stride, dtype=tensor.dtype, device=tensor.device
         )
 
     def laid_out(self, tensor: Tensor) -> Tensor:
-        """Return a tensor of the shape of the weight with its strides too."""
+        """Return a tensor that has the shape of the weight, with the strides of the weight too."""
         return tensor if tensor.stride() == self.stride else self.empty_like(tensor).copy_(tensor)
 
 
 @dataclass(frozen=True, eq=False)
 class WeightPart:
-    """A part of a weight, as a strided view of its memory, and a copy of that part."""
+    """A part of a weight, as a strided view of its memory, and a copy of this part."""
 
     root: int
     size: torch.Size
@@ -43,12 +43,12 @@ class WeightPart:
     copy: Tensor
 
     def of(self, whole: Tensor) -> Tensor:
-        """Return the part of a tensor that has the shape and the strides of the weight."""
+        """Return this part of a tensor that has the layout of the weight."""
         return whole.as_strided(self.size, self.stride, self.offset + int(whole.storage_offset()))
 
 
 class WeightParts:
-    """Parts of weights, each once: of each weight where its elements are, and its parts."""
+    """The weights that are read, their layouts, and their parts, each once."""
 
     def __init__(self) -> None:
         self.weights: list[Tensor] = []
@@ -58,10 +58,10 @@ class WeightParts:
         self._part_at: dict[tuple[object, ...], int] = {}
 
     def add(self, tensor: Tensor, copy: Tensor) -> int | None:
-        """Return the number of the part that a tensor is, None if autograd does not follow it.
+        """Return the number of the part that a tensor is; None if it requires no gradient.
 
-        What is neither dense nor a view of what is dense is a weight by itself. The copy is like
-        the tensor; copies of parts that overlap overlap.
+        A tensor that is neither dense nor a view of a dense one is a weight by itself. The copy has
+        the layout of the tensor; copies of overlapping parts overlap.
         """
         if not tensor.requires_grad:
             return None
@@ -82,12 +82,12 @@ class WeightParts:
         return number
 
     def _add_root(self, weight: Tensor, stride: tuple[int, ...]) -> None:
-        self.weights.append(weight)  # so that no other one has its identity
+        self.weights.append(weight)  # keeps the object alive, so that its identity stays valid
         self.roots.append(Root(weight.device, weight.shape, stride))
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """The numbers of all parts, once all are there, of which some overlap, in groups."""
+        """Groups of part numbers whose parts overlap; use it after all parts were added."""
         group_of = {number: [number] for number in range(len(self.parts))}
         of_root: dict[int, list[int]] = {}
         for number, part in enumerate(self.parts):
@@ -102,7 +102,7 @@ class WeightParts:
 
 
 def weight_of(tensor: Tensor) -> Tensor | None:
-    """Return the dense tensor that autograd knows ``tensor`` as a view of, or it, or None."""
+    """Return the dense weight that ``tensor`` is, or is a view of; None if there is none."""
     if type(tensor) not in _PLAIN or has_internal_overlap(tensor):
         return None
     base = None if tensor.is_leaf else tensor._base
@@ -112,13 +112,13 @@ def weight_of(tensor: Tensor) -> Tensor | None:
 
 
 def memory_order(tensor: Tensor) -> list[int]:
-    """Return the axes as they are in memory: in that order a dense tensor is contiguous."""
+    """Return the axes in memory order: permuted so, a dense tensor is contiguous."""
     axes = list(range(tensor.ndim))
     return axes if tensor.is_contiguous() else sorted(axes, key=tensor.stride, reverse=True)
 
 
 def _look_alike(one: Tensor, other: Tensor) -> bool:
-    """Whether the same bytes are the same numbers in both."""
+    """Whether the same bytes mean the same numbers in both tensors."""
     looks = [(tensor.dtype, tensor.is_conj(), tensor.is_neg()) for tensor in (one, other)]
     return looks[0] == looks[1]
 

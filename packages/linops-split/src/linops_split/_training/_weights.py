@@ -1,4 +1,4 @@
-"""The tensors that an operator reads, as a list, and an operator that reads others."""
+"""The tensors that an operator reads as a list, and operators that read other tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from linops_core import NamedLinop
 
 
 def read_by(linop: NamedLinop) -> list[Tensor]:
-    """Return what an operator reads: of each weight the slice that is its own."""
+    """Return the tensors that an operator reads: its own slice of each weight."""
     found: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
@@ -22,6 +22,6 @@ def read_by(linop: NamedLinop) -> list[Tensor]:
 
 
 def reading(linop: NamedLinop, tensors: Iterable[Tensor]) -> NamedLinop:
-    """Return the operator that reads other tensors, given in the order of :func:`read_by`."""
+    """Return the operator with other tensors, given in the order of :func:`read_by`."""
     others = iter(tensors)
     return linop.with_weights(lambda _: next(others))
