@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from sybil import Example, Sybil
 from sybil.evaluators.python import PythonEvaluator
-from sybil.parsers.markdown import CodeBlockParser, SkipParser
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 # The same examples in every run and on every machine. Hypothesis has other defaults where it sees
 # CI, so each setting that they change is given. How long an example takes depends on the machine.
@@ -49,9 +49,17 @@ class ShowingEvaluator(PythonEvaluator):
             )
 
 
+class PageParser(PythonCodeBlockParser):
+    """Find the ```python blocks; those that begin with ``>>>`` are doctests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codeblock_parser = CodeBlockParser("python", ShowingEvaluator())
+
+
 # The ```python blocks of a README or a page are tests: one namespace a file, from top to bottom.
 pytest_collect_file = Sybil(
-    parsers=[CodeBlockParser("python", ShowingEvaluator()), SkipParser()],
+    parsers=[PageParser(), SkipParser()],
     patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/**/*.md"],
 ).pytest()
 
