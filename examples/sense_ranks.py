@@ -8,17 +8,23 @@ the measurement. The image is written by the first rank.
     python examples/sense_ranks.py
 
 Without torchrun there is one rank, which does all. The image is the same, to rounding. Exit status:
-0, or 2 for input that cannot be used.
+0, or 2 for input that cannot be used, or 130 if it was interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+
+from demo_interrupt import end_in_one_line
+
+if __name__ == "__main__":  # torch takes seconds to import
+    signal.signal(signal.SIGINT, end_in_one_line)
 
 import numpy as np
 import torch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from demo_measure import Measured, mebibytes
@@ -13,6 +14,9 @@ from sense_data import Scan
 from torch import Tensor
 
 from torchlinops import Identity, NamedLinop
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 JSON, PICTURE = "sense.json", "sense.png"
 CLEARLY_BETTER = 0.8
@@ -23,7 +27,7 @@ CLEARLY_BETTER = 0.8
 class Report:
     """The three images and what is to be said of them."""
 
-    reference: Tensor | None
+    scan: Scan
     zero_filled: Tensor
     whole: Measured
     split: Measured
@@ -35,7 +39,6 @@ class Report:
     """What the difference may be."""
     iterations: int
     regularize: str
-    description: str
 
     @classmethod
     def of(
@@ -64,7 +67,7 @@ class Report:
         # Each step rounds, and passes on what the steps before it have rounded.
         rounding = 100 * torch.finfo(whole.value.dtype).eps * iterations
         return cls(
-            reference=scan.reference,
+            scan=scan,
             zero_filled=zero_filled,
             whole=whole,
             split=split,
@@ -73,7 +76,6 @@ class Report:
             rounding=rounding,
             iterations=iterations,
             regularize=regularize,
-            description=scan.description,
         )
 
     @property
@@ -90,7 +92,7 @@ class Report:
 
 def print_table(report: Report) -> None:
     """Print the errors, the difference and the cost."""
-    kind = "|A x - y| / |y|" if report.reference is None else "|x - reference| / |reference|"
+    kind = "|A x - y| / |y|" if report.scan.reference is None else "|x - reference| / |reference|"
     print(f"\n{'':14}{'error':>10}{'time':>10}{'peak memory':>14}{'increase':>14}")
     print(f"{'zero-filled':14}{report.errors['zero-filled']:10.4f}")
     for name, run in (("whole", report.whole), ("split", report.split)):
@@ -130,8 +132,8 @@ def _as_json(report: Report) -> str:
         for name, run in (("whole", report.whole), ("split", report.split))
     }
     content = {
-        "description": report.description.splitlines(),
-        "error_is": "residual" if report.reference is None else "nrmse",
+        "description": report.scan.description.splitlines(),
+        "error_is": "residual" if report.scan.reference is None else "nrmse",
         "iterations": report.iterations,
         "regularize": report.regularize,
         "zero_filled": {"error": report.errors["zero-filled"]},
@@ -148,7 +150,8 @@ def draw(report: Report, path: Path) -> None:
     """Draw the middle slice of every image, and below it its error, five times as bright.
 
     Without a reference there is no error to draw; the difference between both reconstructions
-    and the zero-filled image is shown instead.
+    and the zero-filled image is shown instead. Below the image that the others are compared with
+    are the points of k-space that were measured.
     """
     import matplotlib
 
@@ -157,11 +160,11 @@ def draw(report: Report, path: Path) -> None:
 
     middle = report.zero_filled.shape[0] // 2
     images = {"zero-filled": report.zero_filled}
-    if report.reference is not None:
-        images = {"reference": report.reference, **images}
+    if report.scan.reference is not None:
+        images = {"reference": report.scan.reference, **images}
     images |= {"whole": report.whole.value, "split": report.split.value}
     shown = {name: image[middle].abs().cpu().T.flip(0).numpy() for name, image in images.items()}
-    base_name = "zero-filled" if report.reference is None else "reference"
+    base_name = "zero-filled" if report.scan.reference is None else "reference"
     base, brightest = shown[base_name], max(image.max() for image in shown.values())
     height, width = base.shape
     size = (2.8 * len(shown), 2 * (2.8 * height / width + 0.6))
@@ -172,12 +175,30 @@ def draw(report: Report, path: Path) -> None:
         top.imshow(image, cmap="gray", vmin=0, vmax=brightest)
         error = "" if name not in report.errors else f"\nerror {report.errors[name]:.4f}"
         top.set_title(name + error, color="white")
-        bottom.imshow(abs(image - base), cmap="gray", vmin=0, vmax=brightest / 5)
-        bottom.set_title("" if name == base_name else f"5 |{name} - {base_name}|", color="white")
-        for axis in (top, bottom):
-            axis.set_axis_off()
+        top.set_axis_off()
+        if name == base_name:
+            _draw_sampling(bottom, report.scan)
+        else:
+            bottom.imshow(abs(image - base), cmap="gray", vmin=0, vmax=brightest / 5)
+            bottom.set_title(f"5 |{name} - {base_name}|", color="white")
+            bottom.set_axis_off()
     figure.savefig(path, dpi=110, format="png")
     pyplot.close(figure)
+
+
+def _draw_sampling(axis: Axes, scan: Scan) -> None:
+    """Draw the points of k-space that were measured, in a frame."""
+    height, width = scan.mask.T.shape
+    if scan.locs is None:
+        axis.imshow(scan.mask.cpu().T.flip(0).numpy(), cmap="gray", vmin=0, vmax=1)
+    else:
+        axis.plot(*scan.locs.cpu().T.numpy(), "w,")
+        axis.set(xlim=(-width / 2, width / 2), ylim=(-height / 2, height / 2), aspect="equal")
+        axis.set_facecolor("black")
+    axis.set_title("k-space, measured", color="white")
+    axis.set(xticks=[], yticks=[])
+    for side in axis.spines.values():
+        side.set_color("gray")
 
 
 def _relative(x: Tensor, target: Tensor) -> float:

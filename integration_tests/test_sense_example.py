@@ -455,6 +455,14 @@ def test_an_interrupt_while_it_computes_ends_in_one_line(tmp_path: Path) -> None
     assert files(tmp_path) == {"brain.npy"}
 
 
+@pytest.mark.parametrize(("moment", "name"), [("import", "torch"), ("import", "linops_core")])
+def test_an_interrupt_of_a_rank_ends_in_one_line(moment: str, name: str) -> None:
+    script = str(EXAMPLES / "sense_ranks.py")
+    command = [sys.executable, "-c", INTERRUPTED_AT, moment, name, script]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "sense_ranks: interrupted\n")
+
+
 @pytest.mark.gpu
 def test_the_demo_runs_on_a_gpu(tmp_path: Path, sense: ModuleType) -> None:
     options = ["--image", str(brain(tmp_path)), "--coils", "4", "--iterations", "5"]
