@@ -1,4 +1,4 @@
-"""The classes of which files of operators are made, for ``torch.load(weights_only=True)``."""
+"""The classes in files of operators, for ``torch.load(weights_only=True)``."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from ._base._linop import NamedLinop
 _FAMILY = "linops_"
 
 
-# Returned are classes; the annotation is what torch takes.
+# The list has classes; the annotation is that of torch.
 def safe_globals(*packages: str) -> list[Callable[..., object] | tuple[Callable[..., object], str]]:
-    """Return the classes of saved operators, to be allowed where a file is loaded without its code.
+    """Return the classes of saved operators, for ``torch.load(weights_only=True)``.
 
-    They are given to ``torch.serialization.safe_globals``, a context, or ``add_safe_globals``, for
-    good; this function changes nothing. A file then makes objects of these classes and of those
-    that torch allows, and sets their attributes: no other class and no function is looked up.
+    Pass them to the context ``torch.serialization.safe_globals``, or to ``add_safe_globals`` for
+    the whole process; this function changes nothing. A file can then make objects of these classes
+    and of those that torch allows, and set their attributes. No other class and no function is
+    looked up.
 
     Parameters
     ----------
     *packages : str
-        Top-level packages of operators of your own, ``"__main__"`` for a script; everything that
-        their classes can be made to do in ``__init__`` and ``__setstate__`` is then allowed.
+        Top-level packages with your own operators; ``"__main__"`` for a script. A file can then
+        call ``__init__`` and ``__setstate__`` of their classes with any arguments.
 
     Returns
     -------
     list of type
-        Names and shapes of dimensions, ``slice``, ``range``, ``frozenset``, and those operators of
-        linops-core and its sister packages that are imported, with the values that they say they
-        keep (``NamedLinop.saved_with``).
+        Names and shapes of dimensions, ``slice``, ``range``, ``frozenset``, the imported operators
+        of linops-core and its sister packages, and the classes in their ``NamedLinop.saved_with``.
 
     Examples
     --------

@@ -1,18 +1,19 @@
-"""Settings of how derived operators are made.
+"""Settings for derived operators.
 
-Each is a name of this module, to be read and assigned:
+Read or assign these names of the module:
 
 ``cache_adjoint_normal`` (True)
-    Whether an ``A.H`` or ``A.N`` is kept, so that the next access returns it and ``A.H.H`` is
-    ``A``. If not, every access makes another one; what was kept before stays.
+    Whether ``A.H`` and ``A.N`` are kept, so that the next access returns the same operator, and
+    ``A.H.H`` is ``A``. If False, every access makes a new operator. Operators that were kept before
+    stay.
 ``reduce_identity_in_normal`` (True)
-    Whether ``A.normal(Identity(...))`` is ``A.N``, and so may have a closed form. If not, it is
-    made of the adjoint and the operator. It happens along a chain: ``(F S).N`` is
-    ``S.normal(F.N)``, and the normal of a unitary F is an identity.
+    Whether ``A.normal(Identity(...))`` is ``A.N``, which may have a closed form. If False, it is
+    the composition of A and its adjoint. It matters in chains: ``(F S).N`` is ``S.normal(F.N)``,
+    and the normal of a unitary F is an identity.
 
-No setting changes the mathematics, and all are read when an operator is made, never when it is
-called. An assignment holds in all threads; :func:`using` goes before it in its block, in the thread
-or task that entered it.
+Settings do not change results. They are read when an operator is made, not when it is called. An
+assignment holds in all threads. In a block of :func:`using`, its settings take precedence, in the
+thread or task that entered it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def using(**settings: bool) -> Iterator[None]:
     Parameters
     ----------
     **settings : bool
-        By their names; the others stay as they are.
+        Settings by name; the others stay as they are.
 
     Raises
     ------
@@ -73,16 +74,16 @@ def _check_value(name: str, value: object) -> None:
 
 
 class _Config(ModuleType):
-    """A module whose settings may differ between threads, and which refuses misspelt names."""
+    """A module whose settings may differ between threads, and which checks names."""
 
     def __getattribute__(self, name: str) -> object:
-        """Return the value of a setting that holds here, or anything else in the module."""
+        """Return the current value of a setting, or another attribute of the module."""
         in_this_block = _in_this_block.get()
         return in_this_block[name] if name in in_this_block else super().__getattribute__(name)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a setting for all threads."""
-        if name.startswith("__"):  # what the import system sets
+        if name.startswith("__"):  # attributes of the import system
             super().__setattr__(name, value)
             return
         if name not in _SETTINGS:
@@ -91,7 +92,7 @@ class _Config(ModuleType):
         super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
-        """Refuse: a setting always has a value."""
+        """Raise an error: a setting always has a value."""
         raise AttributeError(f"config: {name} cannot be deleted")
 
 

@@ -12,7 +12,7 @@ def test_an_installed_library_is_returned() -> None:
 def test_one_that_is_not_installed_is_named_with_what_installs_it() -> None:
     with pytest.raises(
         ImportError,
-        match=r"to_other: not_there must be installed, as by pip install 'linops-core\[not_there\]",
+        match=r"to_other: not_there must be installed: pip install 'linops-core\[not_there\]",
     ):
         needed("not_there.linop", "to_other")
 

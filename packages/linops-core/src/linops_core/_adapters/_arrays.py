@@ -1,4 +1,4 @@
-"""An operator as a function of NumPy arrays, which is what other libraries call."""
+"""An operator as functions of NumPy arrays, for other libraries."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
 class ArrayFunctions:
-    """What an operator does to NumPy arrays, in their shapes or flat, one or many at once.
+    """An operator on NumPy arrays, shaped or flat, one or many at once.
 
-    The parameters are those of ``NamedLinop.to_scipy``. An array is not copied where its dtype and
-    device are those in which the operator computes.
+    Parameters are those of ``NamedLinop.to_scipy``. An array is not copied if it has the dtype and
+    device in which the operator computes.
     """
 
     def __init__(
@@ -60,18 +60,18 @@ class ArrayFunctions:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the matrix: product of output sizes, product of input sizes."""
+        """Shape of the matrix: (product of output sizes, product of input sizes)."""
         return prod(self.olengths), prod(self.ilengths)
 
     def adjoint(self) -> ArrayFunctions:
-        """Return what A^H does to arrays."""
+        """Return A^H on arrays."""
         other = copy(self)
         other.linop, other.axes = self.linop.H, self.axes and self.axes[::-1]
         other.ilengths, other.olengths = self.olengths, self.ilengths
         return other
 
     def normal(self) -> ArrayFunctions:
-        """Return what A^H A does to arrays."""
+        """Return A^H A on arrays."""
         other = copy(self)
         other.linop, other.axes = self.linop.N, batch_axes(self.linop.N)
         other.olengths = self.ilengths
@@ -88,7 +88,7 @@ class ArrayFunctions:
         return self.apply(x).reshape(-1)
 
     def matmat(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return A X, a column for each column: in one call if the operator takes a batch."""
+        """Return A X, column by column; in one call if the operator takes a batch."""
         many = self._tensor(X).mT.reshape(X.shape[1], *self.ilengths)
         n_rows = prod(self.olengths)
         with torch.no_grad():
@@ -127,7 +127,7 @@ def _device_of(linop: NamedLinop) -> torch.device:
 
 
 def as_tensor(x: NDArray[Any]) -> Tensor:
-    """Return an array as a tensor: of its memory, or of a copy where a tensor cannot have that."""
+    """Return an array as a tensor, with the same memory if torch supports it, else a copy."""
     if not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))
     if not x.flags.writeable or any(stride < 0 for stride in x.strides):
@@ -136,7 +136,7 @@ def as_tensor(x: NDArray[Any]) -> Tensor:
 
 
 def as_array(y: Tensor, x: Tensor) -> NDArray[Any]:
-    """Return a tensor as an array that shares no memory with ``x``, which the caller may change."""
+    """Return a tensor as an array that does not share memory with ``x``."""
     y = y.detach().resolve_conj().resolve_neg()
     if same_storage(x, y):
         y = y.clone()
@@ -145,9 +145,9 @@ def as_array(y: Tensor, x: Tensor) -> NDArray[Any]:
 
 
 def batch_axes(linop: NamedLinop) -> tuple[int, int] | None:
-    """Return the axes of input and output before which another batch dimension may be put.
+    """Return the axes of input and output before which a batch dimension can be inserted.
 
-    That is where the ``...`` of both shapes is, if it stands for a batch dimension; else None.
+    That is the place of the ``...`` if it is a batch in both shapes, else None.
     """
     if ELLIPSES not in linop.ishape or ELLIPSES not in linop.oshape:
         return None

@@ -1,4 +1,4 @@
-"""Matrices in the hands of another library, as operations of torch.
+"""Matrices of other libraries as operations of torch.
 
 Shapes: B vectors at once, N = product of input sizes, M = product of output sizes.
 """
@@ -25,9 +25,9 @@ _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 class ExternalMatrix:
     """An operator of another library, with functions that multiply the rows of NumPy arrays.
 
-    ``forward`` and ``adjoint`` get it and (B, N) or (B, M): complex where it is complex, else real.
-    ``is_complex_linear`` is False for a complex one that is linear over the reals only; one between
-    real vectors is a real matrix.
+    ``forward`` and ``adjoint`` get the operator and an array (B, N) or (B, M), which is complex if
+    the operator is. ``is_complex_linear`` is False for a complex operator that is linear over the
+    reals only. An operator between real vectors is a real matrix.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ExternalMatrix:
                 f"{self.library}: an operator that says to be real must return real vectors for "
                 f"real ones, got {result.dtype}"
             )
-        # What is returned may be the input, or an array that is written to in the next call.
+        # The result may be the input, or an array that the next call writes to.
         y = torch.empty(len(rows), self.shape[adjoint], dtype=rows.dtype).copy_(
             result.reshape(len(rows), self.shape[adjoint])
         )
@@ -74,7 +74,7 @@ class ExternalMatrix:
         return x.new_empty(len(x), self.shape[adjoint], dtype=dtype)
 
     def __reduce__(self) -> Any:
-        """Have copies made anew, so that each gets a key of its own."""
+        """Make copies anew, so that each has its own key."""
         given = self.library, self.operator, self.shape, self.is_complex, self.forward, self.adjoint
         return ExternalMatrix, (*given, self.is_complex_linear)
 
@@ -82,19 +82,19 @@ class ExternalMatrix:
 def check_complex_linear(
     owner: str, apply: Callable[[Any], Any], lengths: Sequence[int], advice: str
 ) -> None:
-    """Refuse a function of arrays that returns something else for i x than i times that for x."""
+    """Raise an error if f(i x) is not i f(x) for a function of arrays."""
     x = torch.randn(tuple(lengths), dtype=torch.complex128, generator=torch.Generator()).numpy()
     here, there = (as_tensor(apply(array)) for array in (x, 1j * x))
     error = (there - 1j * here).abs().max() if here.numel() else 0
-    if error > 1e-3 * here.abs().max():  # which may be computed in single precision
+    if error > 1e-3 * here.abs().max():  # the library may compute in single precision
         raise ValueError(
             f"{owner}: the operator must be linear over complex numbers, got one that returns "
             f"something else for i x than i times what it returns for x; {advice}"
         )
 
 
-# By a key, because a graph keeps no Python objects. A graph is alive no longer than the operator
-# that it was made of, and that holds the matrix.
+# By key, because a graph cannot keep Python objects. The operator of a graph lives as long as the
+# graph, and holds the matrix.
 _by_key: WeakValueDictionary[str, ExternalMatrix] = WeakValueDictionary()
 _numbers = count()
 _REGISTERING = Lock()
@@ -102,7 +102,7 @@ _REGISTERING = Lock()
 
 @cache
 def _register_operation() -> None:
-    """Make the product an operation of torch; not on import, which changes nothing outside."""
+    """Register the product as an operation of torch, at first use and not on import."""
 
     @torch.library.custom_op("linops_core::multiplied", mutates_args=(), device_types="cpu")
     def operation(x: Tensor, key: str, adjoint: bool) -> Tensor:
@@ -149,7 +149,7 @@ class _Product(torch.autograd.Function):
 
 def multiplied(x: Tensor, key: str, adjoint: bool) -> Tensor:
     """Return A x or A^H x for each row of (B, N) or (B, M); differentiable to any order."""
-    # The compiler refuses functions with a forward-mode derivative of their own.
+    # The compiler refuses functions that define a forward-mode derivative.
     function = torch.ops.linops_core.multiplied if torch.compiler.is_compiling() else _Product.apply
     y: Tensor = function(x, key, adjoint)  # type: ignore[no-untyped-call]
     return y

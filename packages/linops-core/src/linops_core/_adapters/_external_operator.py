@@ -1,4 +1,4 @@
-"""The operator that calls another library."""
+"""An operator that calls another library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Names: TypeAlias = Sequence[NamedDimension | str]
 class ExternalOperator(SliceableLinop):
     """An operator that calls another library, on the CPU, in the precision of its input.
 
-    A ``...`` at the front stands for a batch of vectors; ``lengths`` are those of all the rest.
+    A ``...`` at the front is a batch of vectors. ``lengths`` has the lengths of the other
+    dimensions.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class ExternalOperator(SliceableLinop):
                 f"dimensions must have names, got {shape}"
             )
         self.matrix = matrix
-        # Not integers of NumPy, which would be tensors in a graph.
+        # Not NumPy integers, which would become tensors in a graph.
         of_sides = [tuple(map(int, sizes)) for sizes in lengths]
         self.lengths = dict(zip(sides, of_sides, strict=True))
         for side, names in sides.items():
@@ -65,11 +66,11 @@ class ExternalOperator(SliceableLinop):
 
     @property
     def is_complex_linear(self) -> bool:
-        """Whether the library says that it is linear over complex numbers."""
+        """Whether it is linear over the complex numbers, according to the library."""
         return self.matrix.is_complex_linear
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where it is of the batch."""
+        """Return the length of ``dim``, or None for a batch dimension."""
         for side, lengths in self.lengths.items():
             names = self.shape.other_shapes[side]
             if dim in names:
@@ -77,7 +78,7 @@ class ExternalOperator(SliceableLinop):
         return None
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is of the matrix, which is not seen here."""
+        """Return why ``dim`` cannot be sliced: the matrix is in another library."""
         if self.size(dim) is None:
             return None
         return f"what {self.matrix.library} computes cannot be cut"
@@ -93,7 +94,7 @@ class ExternalOperator(SliceableLinop):
         return linop.call(x, "rows", "columns")
 
     def call(self, x: Tensor, here: str, there: str) -> Tensor:
-        """Return what the library makes of the vectors in ``x``."""
+        """Return the result of the library for the vectors in ``x``."""
         if x.device.type not in ("cpu", "meta"):
             raise ValueError(
                 f"{self.name}: the input must be on the CPU, where {self.matrix.library} "

@@ -1,4 +1,4 @@
-"""Libraries that need not be installed."""
+"""Optional libraries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def needed(module: str, who: str) -> Any:
-    """Return the module of another library; the error says what to install if it is not there."""
+    """Return a module of an optional library; the error says how to install it."""
     library = module.partition(".")[0]
     try:
         return importlib.import_module(module)
@@ -15,5 +15,5 @@ def needed(module: str, who: str) -> Any:
         if error.name != library:
             raise
         raise ImportError(
-            f"{who}: {library} must be installed, as by pip install 'linops-core[{library}]'"
+            f"{who}: {library} must be installed: pip install 'linops-core[{library}]'"
         ) from error

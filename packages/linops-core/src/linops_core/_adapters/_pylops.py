@@ -25,13 +25,12 @@ def to_pylops(
 ) -> LinearOperator:
     """Return the operator as a PyLops ``LinearOperator`` on NumPy arrays.
 
-    The parameters are those of :meth:`NamedLinop.to_scipy`, and so are the errors; PyLops is the
-    extra ``pylops``.
+    Parameters and errors are those of :meth:`NamedLinop.to_scipy`. It needs the extra ``pylops``.
 
     Returns
     -------
     pylops.LinearOperator
-        Its ``dims`` and ``dimsd`` are the sizes of input and output, its ``clinear`` is
+        Its ``dims`` and ``dimsd`` are the sizes of input and output. Its ``clinear`` is
         ``linop.is_complex_linear``.
     """
     base = needed("pylops", "to_pylops").LinearOperator
@@ -43,7 +42,7 @@ def to_pylops(
         name=linop.name,
     )
     operator.clinear = linop.is_complex_linear
-    # Those of PyLops take one column after the other.
+    # The methods of PyLops take one column after the other.
     operator._matmat, operator._rmatmat = functions.matmat, functions.rmatmat
     return operator
 
@@ -53,18 +52,17 @@ def from_pylops(
 ) -> NamedLinop:
     """Return an operator that calls a PyLops ``LinearOperator``.
 
-    It computes as one of :func:`from_scipy` does: on the CPU, with gradients to the input. Where
-    PyLops says that it is complex and not linear over complex numbers (``clinear``; a real FFT is
-    not), it is linear over the reals only here, too (:attr:`NamedLinop.is_complex_linear`). One of
-    a real dtype is a real matrix: it is applied to real and imaginary parts.
+    Like operators of :func:`from_scipy`, it computes on the CPU and has gradients to the input. If
+    PyLops says that it is complex but not linear over the complex numbers (``clinear``, False for a
+    real FFT), it is linear over the reals only here, too (:attr:`NamedLinop.is_complex_linear`). An
+    operator of a real dtype is a real matrix and is applied to real and imaginary parts.
 
     Parameters
     ----------
     operator : pylops.LinearOperator
         On NumPy arrays.
     ishape, oshape : sequences of dimensions
-        Names for its ``dims`` and ``dimsd``. A ``...`` at the front of both stands for a batch
-        of arrays.
+        Names for its ``dims`` and ``dimsd``. A ``...`` at the front of both is a batch of arrays.
     name : str, optional
 
     Raises
@@ -72,7 +70,7 @@ def from_pylops(
     ImportError
         If PyLops is not installed (the extra ``pylops``).
     TypeError
-        If ``operator`` is no PyLops operator.
+        If ``operator`` is not a PyLops operator.
     ValueError
         If it has no dtype, or the names do not fit its shapes.
     """

@@ -47,39 +47,39 @@ def from_scipy(
 ) -> NamedLinop:
     r"""Return an operator that calls a SciPy ``LinearOperator``, or a matrix, sparse or not.
 
-    It computes on the CPU, in the dtypes that SciPy chooses, and returns the precision of its
-    input. Gradients reach the input, to any order. A matrix is not copied, not for the adjoint
-    either, and is no tensor: it is not cast or moved with the operator.
+    It computes on the CPU in the dtypes that SciPy chooses, and returns the precision of its input.
+    Gradients reach the input, to any order. A matrix is not copied, also not for the adjoint. It is
+    not a tensor, so it is not cast or moved with the operator.
 
     Parameters
     ----------
     operator : scipy.sparse.linalg.LinearOperator, sparse array or matrix, or ndarray
         Of shape (product of output sizes, product of input sizes).
     ishape, oshape : sequences of dimensions
-        What its columns and its rows stand for, the last dimension fastest. A ``...`` at the
-        front of both stands for a batch of vectors.
+        Dimensions of its columns and of its rows, the last dimension fastest. A ``...`` at the
+        front of both is a batch of vectors.
     sizes : mapping of dimension to int, optional
-        Of all dimensions; one on each side may be left out.
+        Sizes of all dimensions; one on each side may be left out.
     name : str, optional
     like : Tensor, optional
-        In the place of sizes: a tensor of the input's shape. One dimension of the output that the
-        input does not have may be left out, as before.
+        A tensor of the shape of the input, instead of sizes. The size of one dimension that is only
+        in the output follows.
 
     Notes
     -----
-    A LinearOperator of a real dtype is a real matrix: it is applied to real and imaginary parts.
-    A complex one is applied to two random vectors, once, to see that it is linear over complex
-    numbers; where it says by an attribute ``clinear``, as those of PyLops do, it is believed.
+    A LinearOperator of a real dtype is a real matrix and is applied to real and imaginary parts. A
+    complex one is applied to two random vectors once, to check that it is linear over the complex
+    numbers. If it has an attribute ``clinear``, as operators of PyLops do, that is used instead.
 
     Raises
     ------
     ImportError
         If SciPy is not installed (the extra ``scipy``).
     TypeError
-        If ``operator`` is none of these, or ``like`` no tensor.
+        If ``operator`` is none of these, or ``like`` is not a tensor.
     ValueError
-        If sizes do not make up the shape of the operator, if both sizes and like are given, or if
-        a complex operator is linear over the reals only and has no ``clinear`` that says so.
+        If the sizes do not fit the shape of the operator, if both sizes and like are given, or if a
+        complex operator is linear over the reals only and has no attribute ``clinear``.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def from_scipy(
 
 
 def _sizes_like(like: Tensor, ishape: Names, sizes: Mapping[str, int] | None) -> dict[str, int]:
-    """Return the sizes of the input's dimensions, which are those of a tensor."""
+    """Return the sizes of the input dimensions, from a tensor."""
     if sizes is not None:
         raise ValueError(
             f"from_scipy: sizes must not be given beside like, which has them, got {sizes}"
@@ -131,7 +131,7 @@ def _sizes_like(like: Tensor, ishape: Names, sizes: Mapping[str, int] | None) ->
 
 
 def _lengths_of(names: Names, total: int, sizes: Mapping[str, int] | None) -> list[int]:
-    """Return the size of each dimension but the ``...``, whose product is ``total``."""
+    """Return the size of each dimension without the ``...``; their product is ``total``."""
     given = by_dimension("from_scipy", sizes)
     dims = [dim for dim in as_dims(names) if dim != ELLIPSES]
     unknown = [dim for dim in dims if dim not in given]
@@ -145,7 +145,7 @@ def _lengths_of(names: Names, total: int, sizes: Mapping[str, int] | None) -> li
 
 
 def stored_matrix(matrix: Any) -> ExternalMatrix:
-    """Return a matrix of NumPy, or a sparse one of SciPy, as one that multiplies rows."""
+    """Return a matrix of NumPy or SciPy as an external matrix."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "fciub":
         raise TypeError(
             "from_scipy: a matrix must have two dimensions and numbers, "
@@ -160,14 +160,14 @@ def _stored(matrix: Any, X: NDArray[Any]) -> Any:
 
 
 def _stored_adjoint(matrix: Any, Y: NDArray[Any]) -> Any:
-    return (matrix.T @ Y.T.conj()).T.conj()  # conjugates vectors, because the matrix may be large
+    return (matrix.T @ Y.T.conj()).T.conj()  # without a copy of the matrix
 
 
 def matrix_free(operator: Any, library: str) -> ExternalMatrix:
-    """Return a LinearOperator of SciPy, or of PyLops, as a matrix that multiplies rows."""
-    # PyLops keeps the dtype as it was given: it may be a string or a type.
+    """Return a LinearOperator of SciPy or PyLops as an external matrix."""
+    # PyLops keeps the dtype as given: a string or a type.
     is_complex = needed("numpy", f"from_{library.lower()}").dtype(operator.dtype).kind == "c"
-    is_linear = getattr(operator, "clinear", True)  # which those of PyLops have
+    is_linear = getattr(operator, "clinear", True)  # an attribute of PyLops operators
     return ExternalMatrix(
         library, operator, operator.shape, is_complex, _applied, _applied_adjoint, is_linear
     )

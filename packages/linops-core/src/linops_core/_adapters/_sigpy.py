@@ -28,8 +28,8 @@ def to_sigpy(
 ) -> Linop:
     """Return the operator as a sigpy ``Linop`` on NumPy arrays.
 
-    The parameters are those of :meth:`NamedLinop.to_scipy`, and so are the errors (an operator
-    that is linear over the reals only is refused); sigpy is the extra ``sigpy``.
+    Parameters and errors are those of :meth:`NamedLinop.to_scipy`: an operator that is linear over
+    the reals only is refused. It needs the extra ``sigpy``.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def to_sigpy(
 def _linop(functions: ArrayFunctions) -> Any:
     base = needed("sigpy.linop", "to_sigpy").Linop
     linop = base(functions.olengths, functions.ilengths, functions.linop.name)
-    # What a subclass would define; these can be pickled.
+    # Instead of a subclass, so that it can be pickled.
     linop._apply = functions.apply
     linop._adjoint_linop = partial(_derived, functions.adjoint)
     linop._normal_linop = partial(_derived, functions.normal)
@@ -57,16 +57,16 @@ def _derived(derive: Callable[[], ArrayFunctions]) -> Any:
 def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = None) -> NamedLinop:
     """Return an operator that calls a sigpy ``Linop``.
 
-    It computes as one of :func:`from_scipy` does: on the CPU, with gradients to the input.
+    Like operators of :func:`from_scipy`, it computes on the CPU and has gradients to the input.
 
     Parameters
     ----------
     linop : sigpy.linop.Linop
-        On NumPy arrays, and linear over complex numbers. It is applied to zeros and to two random
-        arrays once, to see whether it is complex, and whether it is linear.
+        On NumPy arrays, and linear over the complex numbers. It is applied to zeros and to two
+        random arrays once, to find out whether it is complex and to check that it is linear.
     ishape, oshape : sequences of dimensions
-        Names of the dimensions of its ``ishape`` and ``oshape``. A ``...`` at the front of both
-        stands for a batch of arrays, which are handed over one by one.
+        Names of the dimensions of its ``ishape`` and ``oshape``. A ``...`` at the front of both is
+        a batch of arrays, to which it is applied one by one.
     name : str, optional
 
     Raises
@@ -74,7 +74,7 @@ def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = No
     ImportError
         If sigpy is not installed (the extra ``sigpy``).
     TypeError
-        If ``linop`` is no sigpy Linop.
+        If ``linop`` is not a sigpy Linop.
     ValueError
         If the names do not fit its shapes, or it is linear over the reals only.
     """

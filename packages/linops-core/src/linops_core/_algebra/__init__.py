@@ -1,3 +1,3 @@
-"""Operators made of operators; importing it registers the rules by which they are combined."""
+"""Operators made of operators; the import registers the rules of arithmetic."""
 
 from . import _rules as _rules

@@ -32,16 +32,14 @@ class Add(Composite):
     Parameters
     ----------
     *linops : NamedLinop
-        At least one. Sums among them are flattened, but for those that have threads where this
-        one has none.
+        At least one. Sums among them are flattened, except threaded ones in a sum without threads.
     threaded, num_workers : optional
         Whether and how many terms run on threads at once; see :class:`Stack`.
 
     Raises
     ------
     ValueError
-        If the operators do not have one shape, in names or in sizes, or num_workers is not
-        positive.
+        If the operators differ in names or sizes, or num_workers is not positive.
 
     Examples
     --------
@@ -62,7 +60,7 @@ class Add(Composite):
     ) -> None:
         check_workers("Add", num_workers)
         check_operands("Add", linops)
-        # Sums are fitted as they are: what their terms share is known, however many there are.
+        # Sums are fitted as a whole: the joints of their terms are known.
         operands = same_space("Add", landing_alike(linops))
         terms = flat_sum(operands, threaded)
         super().__init__(NamedShape(operands[0].ishape, operands[0].oshape), terms, name)
@@ -74,12 +72,12 @@ class Add(Composite):
             self._found["joints"] = self._joints_of_nest(operands, found, flattened)
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of parts of a vector are added up: all terms have the same parts.
+        """Return how numbers of parts of a vector are reduced; all terms must have the same parts.
 
         Raises
         ------
         NotImplementedError
-            If they have not.
+            If they do not.
         """
         found = [linop.totals(side) for linop in self.linops]
         says = [totals for totals in found if totals is not None]
@@ -117,7 +115,7 @@ class Add(Composite):
         return self.with_operands(fitted, NamedShape(dims, outputs.pop()))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is not the same thing in all terms."""
+        """Return why ``dim`` cannot be sliced: its roles in the terms differ."""
         return why_not_alike(self, dim)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
@@ -130,7 +128,7 @@ class Add(Composite):
 
 
 def _tiles_of_term(term: NamedLinop, windows: Sequence[Window]) -> Iterable[NamedLinop | None]:
-    """Return the tiles of a term; one without an inner dimension is in the first tile alone."""
+    """Return the tiles of a term; without an inner dimension it is only in the first tile."""
     has_part = [
         all(dim in term.dims or piece.start == 0 for dim, piece in window.items())
         for window in windows
@@ -148,5 +146,5 @@ def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[Named
 
 
 def is_flattened(linop: NamedLinop, threaded: bool = False) -> TypeGuard[Add]:
-    """Whether a sum takes the terms of ``linop`` in its place: not from a threaded one."""
+    """Whether the terms of ``linop`` become terms of the sum; not those of a threaded sum."""
     return type(linop) is Add and (threaded or not linop.threaded)

@@ -31,14 +31,14 @@ from ._supports import supports_along
 class Chain(Composite):
     r"""The composition :math:`A_n \cdots A_2 A_1` of operators.
 
-    A dimension is followed along the chain: where a slice of it goes through unbroken, from
-    where it appears to where it is summed over or leaves, the chain can be sliced along it.
+    A dimension is followed along the chain, from where it appears to where it is summed over or
+    leaves. If slices of it pass through all operators between, the chain can be sliced along it.
 
     Parameters
     ----------
     *linops : NamedLinop
-        At least one; the first is applied first. Chains among them are flattened, and
-        wildcards in their shapes are replaced by what they stand for here.
+        At least one; the first is applied first. Chains among them are flattened. Wildcards in
+        their shapes are replaced by the dimensions of their neighbours.
     name : str, optional
 
     Raises
@@ -57,13 +57,13 @@ class Chain(Composite):
     """
 
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
-        # Chains are fitted as they are: what their operands share is known.
+        # Chains are fitted as a whole: the joints of their operands are known.
         operands, found = fit_whole(following(linops))
         self._set_up(operands, found, name)
         self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of parts of a vector are added up: as the outermost that says it."""
+        """Return how numbers of parts of a vector are reduced: as in the outermost such operand."""
         outer: list[NamedLinop] = []
         for linop in self.linops if side == "input" else reversed(self.linops):
             totals = linop.totals(side)
@@ -77,7 +77,7 @@ class Chain(Composite):
     def _set_up(
         self, operands: Sequence[NamedLinop], found: Joints | None = None, name: str | None = None
     ) -> None:
-        """Hold operators that fit, of which chains are taken apart."""
+        """Set the operands, which fit; chains among them are flattened."""
         shape = NamedShape(operands[0].ishape, operands[-1].oshape)
         Composite.__init__(self, shape, flat(operands), name)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
@@ -98,7 +98,7 @@ class Chain(Composite):
     adj_fn = fn  # the operands of an adjoint are adjoints, in reverse
 
     def _call_again(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x of operands that check less, too; see :meth:`NamedLinop._call_again`."""
+        """Return A x with fewer checks of operands, too; see :meth:`NamedLinop._call_again`."""
         if type(self) is not Chain or is_hooked(self.__dict__):
             return self(x)
         *parts, last = linops = self.linops
@@ -129,9 +129,9 @@ class Chain(Composite):
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.
 
-        Numbers that commute with everything are taken out first, so that they hide none.
+        Numbers that commute with all operands are moved to the front, so that they hide none.
         """
-        if inner is not None:  # names and sizes fit all along, or the message names the chain
+        if inner is not None:  # names and sizes fit along the chain, or the message names it
             _, inner = fit_inner(self, inner)
         parts = self.linops if inner is None else (*self.linops, inner)
         all_commute = all([part.is_complex_linear for part in parts])
@@ -148,7 +148,7 @@ class Chain(Composite):
         return one_after_another(self._shape, self.linops)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: an operand cannot, or it is two dimensions."""
+        """Return why ``dim`` cannot be sliced: an operand cannot, or the name is ambiguous."""
         stretches = int(dim in self.ishape)
         for linop in self._having_dim(dim):
             if (reason := linop.why_opaque(dim)) is not None:
@@ -177,20 +177,20 @@ class Chain(Composite):
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the chain with ``shape``, and what follows from it all along."""
+        """Return the chain with ``shape``, resolved along all operands."""
         fitted, _ = fit(self.linops, shape)
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 
 
 def chained(fitted: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
-    """Return the chain of operators that fit (:func:`fit`), which is not checked again."""
+    """Return the chain of operators that fit (:func:`fit`), without a check."""
     chain = Chain.__new__(Chain)
     chain._set_up(fitted, found)
     return chain
 
 
 def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> NamedLinop | None:
-    """Return the normal of a chain around ``inner``; what only surrounds it is put at once."""
+    """Return the normal of a chain around ``inner``, with plain compositions made at once."""
     result, factors = inner, list[NamedLinop]()  # the last of them is the outermost
     for linop in reversed(linops):
         inside = factors[-1].ishape if factors else result and result.ishape
@@ -204,7 +204,7 @@ def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> Named
 
 
 def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
-    """Return conj(w) A w for each w: ``|w|^2 A`` where that is a moderate number."""
+    """Return conj(w) A w for each w: ``|w|^2 A`` if that is a moderate number."""
     before, after = list[NamedLinop](), list[NamedLinop]()
     for number in numbers:
         normal = number.normal()
@@ -224,7 +224,7 @@ def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
 
 
 def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
-    """Return what :func:`fit` does, without a look into the chains among the operators."""
+    """Return :func:`fit` of the operators, with chains among them as a whole."""
     try:
         return fit(linops)
     except ValueError:
@@ -247,9 +247,9 @@ def fit(
 
 
 def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
-    """Replace wildcards by what they stand for in a neighbour, in the list itself.
+    """Replace wildcards by the dimensions of neighbours, in the list itself.
 
-    Names travel from end to end and back: few ways, however long the chain is.
+    Names propagate from end to end and back, so few passes suffice for any length.
     """
     steps = range(len(fitted) - 1)
     changed, n_fits = True, 4 * len(fitted)
@@ -264,7 +264,7 @@ def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
                 fitted[i + 1] = after.resolved(ishape=fitted[i].oshape)
             except ValueError as error:
                 pair, n_fits = fitted_neighbours(before, after), n_fits - 1
-                if pair is None or n_fits < 0:  # or two of them pull one to and fro
+                if pair is None or n_fits < 0:  # or two neighbours change one back and forth
                     raise ValueError(f"Chain: {why_not_neighbours(before, after)}") from error
                 fitted[i : i + 2] = pair
             changed |= fitted[i] is not before or fitted[i + 1] is not after

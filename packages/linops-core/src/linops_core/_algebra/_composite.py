@@ -24,9 +24,9 @@ from .._kernels._tracing import constant_when_compiled
 class Composite(NamedLinop):
     """An operator that is built from others, its operands.
 
-    The operands are submodules named "0", "1", ...; they are what holds weights. ``len(A)`` is
-    their number, ``A[i]`` is one of them, ``A[i:j]`` a tuple of some, and ``for part in A`` goes
-    through all: of a :class:`Chain` the one that is applied first comes first.
+    The operands are submodules named "0", "1", ...; they hold the weights. ``len(A)`` is their
+    number, ``A[i]`` is one of them, ``A[i:j]`` is a tuple, and ``for part in A`` iterates over all.
+    In a :class:`Chain`, the operator that is applied first comes first.
 
     Examples
     --------
@@ -37,14 +37,14 @@ class Composite(NamedLinop):
     """
 
     _is_side_by_side: ClassVar[bool] = False
-    """Whether operands have the input and the output of the whole, or parts of them."""
+    """Whether operands have the input and the output of the whole, or parts of these."""
 
     def __init__(
         self, shape: NamedShape, linops: Iterable[NamedLinop], name: str | None = None
     ) -> None:
         super().__init__(shape, name)
         operands = {str(position): linop for position, linop in enumerate(linops)}
-        self._operands = tuple(operands)  # another module that someone attaches is none
+        self._operands = tuple(operands)  # other attached modules are no operands
         self._modules.update(operands)
 
     @property
@@ -57,7 +57,7 @@ class Composite(NamedLinop):
         return len(self._operands)
 
     def __bool__(self) -> bool:
-        """Return True, as for every operator, however many operands there are."""
+        """Return True, as every operator does, for any number of operands."""
         return True
 
     def __iter__(self) -> Iterator[NamedLinop]:
@@ -74,9 +74,9 @@ class Composite(NamedLinop):
         Raises
         ------
         TypeError
-            If the index is no integer or slice, such as the name of a dimension.
+            If the index is not an integer or slice.
         IndexError
-            If there is none at ``index``.
+            If there is no operand at ``index``.
         """
         if not isinstance(index, (SupportsIndex, slice)):
             raise TypeError(
@@ -93,7 +93,7 @@ class Composite(NamedLinop):
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
-        """Devices on which inputs of the operands may have to be."""
+        """Devices on which inputs of the operands must be."""
         return tuple(dict.fromkeys(d for linop in self.linops for d in linop.input_devices))
 
     @property
@@ -103,11 +103,11 @@ class Composite(NamedLinop):
 
     @property
     def dims(self) -> frozenset[NamedDimension]:
-        """All dimensions that have a name here, those inside of the composition too."""
+        """All named dimensions, including those inside the composition."""
         return self._shape.dims | self._numbers_by_dim().keys()
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of parts of a vector are added up.
+        """Return how numbers of parts of a vector are reduced.
 
         Raises
         ------
@@ -125,21 +125,21 @@ class Composite(NamedLinop):
         return says[0] if says else None
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says of all weights inside: their bytes, shared ones once."""
+        """Return the text of ``repr``: the bytes of all weights, with shared ones counted once."""
         tensors = [*self.parameters(), *self.buffers()]
         return bytes_text(union_nbytes(tensors)) if tensors else ""
 
     def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
-        """Return the same composition of other operands, which must fit as the first ones did.
+        """Return the same composition of other operands, which must fit like the first ones.
 
-        Without a shape the operands are parts of these ones.
+        Without a shape, the operands are parts of the operands of this one.
         """
         return self.with_operands_of_each([tuple(linops)], shape)[0]
 
     def with_operands_of_each(
         self, rows: Iterable[Sequence[NamedLinop]], shape: NamedShape | None = None
     ) -> list[Self]:
-        """Return the same composition of each of some rows of operands, as `with_operands` does."""
+        """Return `with_operands` of each row of operands."""
         attributes = attributes_of_linked(self, shape)
         if shape is None:
             attributes["_is_endomorphism"] = False  # a part is between parts of the space
@@ -154,9 +154,9 @@ class Composite(NamedLinop):
         return others
 
     def _are_put_together_alike(self, linops: Sequence[NamedLinop]) -> bool:
-        """Return whether tiles of the operands have the joints that the operands have.
+        """Return whether tiles of the operands have the same joints as the operands.
 
-        They may not have where a term of a sum is zero between the slices, and is left out.
+        They may differ if a term of a sum is zero between the slices and is left out.
         """
         return len(linops) == len(self._operands) and all(
             tile is linop
@@ -170,7 +170,7 @@ class Composite(NamedLinop):
             for tile, linop in zip(linops, self.linops, strict=True)
         )
 
-    # What a composition takes as its method where it is made of that of its operands.
+    # Methods for compositions whose result is the composition of the results of the operands.
 
     def _adjoint_of_operands(self) -> NamedLinop:
         """Return the same composition of the adjoints."""
@@ -181,7 +181,7 @@ class Composite(NamedLinop):
         return self.with_operands([linop.conj() for linop in self.linops], self.shape)
 
     def _operands_without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the same composition of operands for data whose centre is first."""
+        """Return the same composition of operands for data whose first element is the centre."""
         found = [linop.without_fftshift(dims) for linop in self.linops]
         operands = [linop for linop in found if linop is not None]
         return self.with_operands(operands, self.shape) if len(operands) == len(found) else None
@@ -192,9 +192,9 @@ class Composite(NamedLinop):
         return self._supports([name])[name]
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where no operand knows it.
+        """Return the length of ``dim``, or None if no operand knows it.
 
-        It is that of the input where the input has it, else that of the output, else that inside.
+        It is the length in the input, else in the output, else inside the composition.
         """
         if dim in self.ishape or dim in self.oshape:
             return self.size_of_side(dim)
@@ -203,7 +203,7 @@ class Composite(NamedLinop):
                 return size
         return None
 
-    # A compiler must not trace how this is found, only use it.
+    # A compiler must use this value and not trace how it is found.
     @constant_when_compiled
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, as the operands know it."""
@@ -220,7 +220,7 @@ class Composite(NamedLinop):
             own = self.own_length(side, position)
             source = self._source_inside(side, position) if own is None else own
             if length_of(source) is None and self._found.pop("joints_are_shared", False):
-                # The whole that this is a tile of knew it from an operand whose tile does not.
+                # The whole knew it from an operand whose tile does not know it.
                 del self._found["joints"]
                 source = self._source_inside(side, position)
             found[side, position] = source
@@ -231,7 +231,7 @@ class Composite(NamedLinop):
         return None if place is None else self._operand(place[0])._source(place[1], place[2])
 
     def _own_joints(self) -> Joints:
-        """Return what the places of this operator have to do with those of its operands."""
+        """Return the joints between the places of this operator and those of its operands."""
         found = self._found.get("joints")
         if not isinstance(found, Joints):
             found = joints(self._shape, self.linops, self._seams())
@@ -239,22 +239,22 @@ class Composite(NamedLinop):
         return found
 
     def _seams(self) -> Iterable[Seam]:
-        """Yield the places of whole and operands that are one dimension."""
+        """Yield pairs of places, of the whole and of operands, that are the same dimension."""
         if self._is_side_by_side and type(self).adjoint is not NamedLinop.adjoint:
             return side_by_side(self._shape, self.linops, self.own_length)
         return alike_in_name(self._shape, self.linops)
 
     def own_length(self, side: Side, position: int) -> int | None:
-        """Return the length at a place where operands have each a part, or another dimension.
+        """Return the length at a place where each operand has a part, or another dimension.
 
-        To be overridden by compositions that put parts together.
+        Compositions that join parts override it.
         """
         return None
 
     def _joints_of_nest(
         self, operands: Sequence[NamedLinop], found: Joints, is_flattened: Sequence[bool]
     ) -> Joints:
-        """Return what is known of the places, of operands some of which were taken apart."""
+        """Return the joints of operands, some of which were flattened."""
         first = [0]
         for linop, is_flat in zip(operands, is_flattened, strict=True):
             first.append(first[-1] + (len(cast(Composite, linop)._operands) if is_flat else 1))
@@ -286,7 +286,7 @@ class Composite(NamedLinop):
         return found
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        return (x.shape,)  # operands check the rest
+        return (x.shape,)  # operands check their own names
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""
@@ -296,12 +296,12 @@ class Composite(NamedLinop):
         return self.with_operands(operands, self.shape.rename(names))
 
     def _sizes_to_check(self, side: Side) -> Sequence[int | None]:
-        # Operands check the rest, and say their own names.
+        # Operands check the rest, and their messages have their names.
         return [
             self.own_length(side, position) for position in range(len(dims_of(self._shape, side)))
         ]
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the operator with ``shape``, and operands between the same spaces with it."""
+        """Return the operator with ``shape``, and with its operands adapted."""
         operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
         return self.with_operands(operands, shape)

@@ -1,7 +1,7 @@
-"""Operators that map a space to itself, and may call what they return by other names.
+"""Operators that map a space to itself and may have other names in the output.
 
-The normal operator of a sum over N is (N) -> (N1), so that each can be sliced by itself. What is
-composed with it or added to it may speak of the space by either name.
+The normal operator of a sum over N is (N) -> (N1), so that input and output can be sliced
+separately. Operators that are composed with it or added to it may use either name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ._same_space import common_shape
 
 
 def following(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators, first one first: after (N) -> (N1), one on N becomes one on N1."""
+    """Return the operators in order; after (N) -> (N1), an operator on N becomes one on N1."""
     for linop in linops:
         if not isinstance(linop, NamedLinop):
             raise TypeError(f"Chain: operands must be NamedLinops, got {type(linop)}")
@@ -46,8 +46,8 @@ def _spoken_to(before: Sequence[NamedLinop], linop: NamedLinop) -> NamedLinop:
 def _renamed(
     linop: NamedLinop, ishape: tuple[NamedDimension, ...], before: Sequence[NamedLinop]
 ) -> NamedLinop:
-    """Return ``linop`` with that input, and with names of its own for what it alone can name."""
-    # What stands for a ``...`` on one of the two sides keeps its names.
+    """Return ``linop`` with that input, and with unused names for its other dimensions."""
+    # Dimensions of a ``...`` on one side keep their names.
     pairs = [(linop.ishape[here], ishape[there]) for here, there in paired(linop.ishape, ishape)]
     names = {here: there for here, there in pairs if not (is_wildcard(here) or is_wildcard(there))}
     taken = frozenset[NamedDimension]().union(*(earlier.dims for earlier in before))
@@ -60,7 +60,7 @@ def _renamed(
 
 
 def landing_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
-    """Return operators of one space to itself with one way to name what they return."""
+    """Return operators that map a space to itself with equal names in the output."""
     try:
         common_shape(linop.ishape for linop in linops)
     except ValueError:
@@ -71,7 +71,7 @@ def landing_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
     try:
         lead = lead.resolved(ishape=common_shape(linop.ishape for linop in linops))
     except ValueError:
-        return linops  # whose shapes do not fit, as the sum is to say
+        return linops  # the shapes do not fit; the sum raises the error
     return [_landing_on(lead, linop) for linop in linops]
 
 

@@ -1,4 +1,4 @@
-"""Neighbours that do not fit as they are: fitted by name, or the message that says what to do."""
+"""Neighbours that do not fit: fitted by name, or an error message with a remedy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fitted_output(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
 def fitted_neighbours(
     before: NamedLinop, after: NamedLinop
 ) -> tuple[NamedLinop, NamedLinop] | None:
-    """Return both so that the second takes what the first returns, None if there is no way."""
+    """Return both operators fitted to each other, or None if that is impossible."""
     later = fitted_input(after, before.oshape)
     if later is not None:
         return before, later
@@ -43,7 +43,7 @@ def fitted_neighbours(
 
 
 def with_inputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
-    """Return the operators for the input of one of them, the first to which all can be fitted."""
+    """Return the operators, fitted to the input of the first one for which this is possible."""
     for target in dict.fromkeys(linop.ishape for linop in linops):
         fitted = [fitted_input(linop, target) for linop in linops]
         found = [linop for linop in fitted if linop is not None]
@@ -53,7 +53,7 @@ def with_inputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
 
 
 def why_not_neighbours(before: NamedLinop, after: NamedLinop) -> str:
-    """Return the message that ``after`` does not take what ``before`` returns, with a remedy."""
+    """Return the message that ``before`` and ``after`` do not fit, with a remedy."""
     return (
         f"{after.name} expects ({_text(after.ishape)}) but {before.name} returns "
         f"({_text(before.oshape)}). {_remedy(before, after)}"
@@ -104,7 +104,7 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
 
 
 def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
-    """Return what to do where ``linop`` does not name all dimensions that its neighbour does."""
+    """Return the remedy if ``linop`` has fewer dimensions than its neighbour."""
     if others[len(others) - len(own) :] == own:
         return f"Did you mean {linop.name} with ({_quoted((ELLIPSES, *own))})?"
     more = [dim for dim in others if dim not in own]

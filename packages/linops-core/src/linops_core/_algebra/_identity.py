@@ -15,14 +15,14 @@ from .._base._sliceable import SliceableLinop
 
 
 class Identity(SliceableLinop):
-    r"""The identity :math:`x \mapsto x`, which may give dimensions other names.
+    r"""The identity :math:`x \mapsto x`, which may rename dimensions.
 
     Parameters
     ----------
     ishape : sequence of dimensions
-        Any number of dimensions by default.
+        Any dimensions by default.
     oshape : sequence of dimensions, optional
-        As many as in ``ishape``, which is the default.
+        As many dimensions as in ``ishape``; the same ones by default.
 
     Raises
     ------
@@ -65,13 +65,13 @@ class Identity(SliceableLinop):
     _takes_any_batch = True
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the identity of what has these dimensions, among them the own ones."""
+        """Return the identity for these dimensions, which contain its own ones."""
         if self.ishape == self.oshape and is_part_of(self.ishape, dims):
             return linked(self, NamedShape(dims))
         return super().fitted_to(dims)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: its other end has another name."""
+        """Return why ``dim`` cannot be sliced: it has another name on the other side."""
         for here, there in zip(self.ishape, self.oshape, strict=True):
             if here != there and dim in (here, there):
                 return (
@@ -82,7 +82,7 @@ class Identity(SliceableLinop):
         return None
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
-        """Return that each dimension of the input is the one at that place of the output."""
+        """Return that input and output have the same dimensions at the same places."""
         return [(position, position) for position in range(len(self.ishape))]
 
     def own_normal(self) -> NamedLinop:
@@ -91,7 +91,7 @@ class Identity(SliceableLinop):
 
 
 def is_identity(linop: NamedLinop) -> bool:
-    """Whether ``linop`` is an Identity that renames nothing, which may be left out."""
+    """Whether ``linop`` is an Identity that renames nothing; compositions omit it."""
     return isinstance(linop, Identity) and linop.ishape == linop.oshape
 
 

@@ -1,4 +1,4 @@
-"""The normal operator A^H A in the closed form that the operator knows."""
+"""The normal operator A^H A in closed form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._wrapper import Wrapper
 
 
 class Normal(Wrapper):
-    r"""The normal operator :math:`A^H A` through the ``normal_fn`` of A.
+    r"""The normal operator :math:`A^H A` by the ``normal_fn`` of A.
 
     It refers to the weights of A and reads them when it is called.
 
@@ -37,7 +37,7 @@ class Normal(Wrapper):
 
     @property
     def name(self) -> str:
-        """The name given, else that of the operator with ``.N``."""
+        """The given name, else that of the operator with ``.N``."""
         return self._name or f"{self.linop.name}.N"
 
     @property
@@ -46,7 +46,7 @@ class Normal(Wrapper):
         return True
 
     def _seams(self) -> Iterable[Seam]:
-        # Input and output are the input of A, whatever the names are.
+        # Both sides are the input of A, under any names.
         for side in SIDES:
             for here, there in paired(dims_of(self._shape, side), self.linop.ishape):
                 if self.own_length(side, here) is None:
@@ -55,8 +55,8 @@ class Normal(Wrapper):
     def _gains_by_slices(self) -> bool:
         return self.linop._gains_by_slices()
 
-    # normal_fn is called past the checks of A: its input is A's to check, and its output is that of
-    # a function like any other.
+    # normal_fn is called without the checks of A. The input is checked as an input of A, the output
+    # like that of any function.
 
     _sizes_to_check = NamedLinop._sizes_to_check
 
@@ -73,20 +73,20 @@ class Normal(Wrapper):
 
     adj_fn = fn
 
-    # The way back is the operator itself, and its conjugate has no normal_fn.
+    # The adjoint is the operator itself; its conjugate has no normal_fn.
     adjoint = NamedLinop.adjoint
     own_normal = NamedLinop.own_normal
 
     def conj(self) -> NamedLinop:
-        """Return the operator itself where A is its own conjugate, else its conjugate."""
+        """Return the operator itself if A is real, else its conjugate."""
         return self if self.linop._is_real else NamedLinop.conj(self)
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of parts of a vector are added up: both sides are the input of A."""
+        """Return how numbers of parts of a vector are reduced: as for the input of A."""
         return self.linop.totals("input")
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: A sums over it, so all of it meets all of it."""
+        """Return why ``dim`` cannot be sliced: A sums over it, so all elements are coupled."""
         if dim in self.ishape and dim in self.oshape:
             return self.linop.why_opaque(dim)
         role = self.linop.role(dim)
@@ -104,7 +104,7 @@ class Normal(Wrapper):
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the normal operator for an input with these dimensions; see `NamedLinop`."""
         if self.ishape != self.linop.ishape:
-            return None  # its rows, called by other names than those of A
+            return None  # its rows under other names than those of A
         fitted = fitted_input(self.linop, dims)
         shape = NamedShape(dims)
         if self.oshape != self.ishape:
@@ -115,7 +115,7 @@ class Normal(Wrapper):
         return None if fitted is None else self.with_operands([fitted], shape)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the normal operator with ``shape``, of the operator with its input's."""
+        """Return the normal operator with ``shape``."""
         of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
         return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
 

@@ -1,4 +1,4 @@
-"""The normal operator as a composition: there, and back by the adjoint."""
+"""The normal operator as a composition of A and its adjoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._normal import fit_inner
 
 
 def normal_of(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
-    """Return A^H inner A, in which no two dimensions that differ have one name."""
+    """Return A^H inner A, in which different dimensions have different names."""
     if inner is None:
         linop = linked(linop)
         names = names_of_return(linop, linop.oshape, UnusedNames())
@@ -24,7 +24,7 @@ def normal_of(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
 
 
 def normal_of_chain(linops: Sequence[NamedLinop], inner: NamedLinop) -> NamedLinop:
-    """Return A_1^H ... A_n^H inner A_n ... A_1, made at once: the steps grow with n."""
+    """Return A_1^H ... A_n^H inner A_n ... A_1, made at once in a number of steps linear in n."""
     there: list[NamedLinop] = []
     back: list[NamedLinop] = []
     landing, unused = inner.oshape, UnusedNames(inner.dims)
@@ -41,10 +41,10 @@ def names_of_return(
     landing: tuple[NamedDimension, ...],
     unused: UnusedNames,
 ) -> dict[NamedDimension, NamedDimension]:
-    """Return the names that the adjoint on the way back needs.
+    """Return the new names for the adjoint in A^H A.
 
-    Its input takes the names with which the way there ended (``landing``). What only the input of
-    ``linop`` or its inside has gets an unused name: it is another dimension than on the way there.
+    Its input takes the output names of A (``landing``). Dimensions that only the input of ``linop``
+    or its inside has get unused names, because in A^H they are different dimensions than in A.
     """
     names = {
         here: there

@@ -1,4 +1,4 @@
-"""Operators of one process next to operators over several, which have a part of each vector."""
+"""Operators of one process composed with operators over several processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._scalar import Scalar
 
 
 def check_parts_pass(linop: NamedLinop, totals: Totals) -> None:
-    """Refuse an operator of one process that does not act on each part by itself.
+    """Raise an error if an operator of one process mixes parts of a vector.
 
     Raises
     ------

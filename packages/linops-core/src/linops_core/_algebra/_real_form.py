@@ -18,23 +18,23 @@ from ._composite import Composite
 class RealForm(Composite):
     r"""An operator A on real and imaginary parts, :math:`(\mathrm{Re}\, x, \mathrm{Im}\, x)`.
 
-    It returns :math:`(\mathrm{Re}\, A x, \mathrm{Im}\, A x)`, and is linear over complex numbers
-    even where A is linear over the reals only: it has a matrix, a trace and whatever else takes
-    one. Of a complex matrix M it is
-    :math:`\begin{pmatrix} \mathrm{Re} M & -\mathrm{Im} M \\ \mathrm{Im} M & \mathrm{Re} M
-    \end{pmatrix}`. None of its dimensions can be sliced; slice A.
+    It returns :math:`(\mathrm{Re}\, A x, \mathrm{Im}\, A x)`. It is linear over the complex numbers
+    even if A is linear over the reals only, so it has a matrix and a trace. For a complex matrix M
+    its matrix is :math:`\begin{pmatrix} \mathrm{Re} M & -\mathrm{Im} M \\ \mathrm{Im} M &
+    \mathrm{Re} M \end{pmatrix}`. Its dimensions cannot be sliced; slice A instead.
 
     Parameters
     ----------
     linop : NamedLinop
         A.
     dim : dimension
-        Name of the first dimension of input and output, the two parts; one that A does not have.
+        Name of the first dimension of input and output, which holds the two parts. A must not have
+        it.
 
     Raises
     ------
     TypeError
-        If ``linop`` is no operator.
+        If ``linop`` is not an operator.
     ValueError
         If A has a dimension ``dim``.
 
@@ -63,7 +63,7 @@ class RealForm(Composite):
 
     @property
     def is_complex_linear(self) -> bool:
-        """True: complex parts are those of two vectors."""
+        """True: a complex input is two independent real inputs."""
         return True
 
     @staticmethod
@@ -88,13 +88,13 @@ class RealForm(Composite):
         return "the real form of an operator is one piece; slice the operator"
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the real form with ``shape``, of the operator with that behind the parts."""
+        """Return the real form with ``shape``; the operator has it without the parts."""
         operand = self.linops[0].resolved(ishape=shape.ishape[1:], oshape=shape.oshape[1:])
         return self.with_operands([operand], shape)
 
 
 def applied_to_parts(linop: NamedLinop, x: Tensor) -> Tensor:
-    """Return the parts of A of parts; complex ones are those of two vectors."""
+    """Return the parts of A x, given those of x; complex parts are two independent inputs."""
     if x.is_complex():
         real, imag = (applied_to_parts(linop, part) for part in (x.real, x.imag))
         return real + 1j * imag

@@ -1,4 +1,4 @@
-"""The rules by which expressions of operators are built and made simpler."""
+"""The rules that build and simplify expressions of operators."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ._shifted import solve_shifted
 from ._zero import Zero
 
 MANY = 2
-"""As many numbers in a chain as there must be for some to be multiplied."""
+"""Number of scalars in a chain from which they are multiplied."""
 
 
 def composed(*linops: NamedLinop) -> NamedLinop:
-    """Return the composition, first operator first, made simpler."""
+    """Return the simplified composition; the first operator is applied first."""
     operands, found = fit_whole(following(linops))
     if sum(_n_numbers(linop) for linop in operands) < 2:
         result: NamedLinop = operands[0] if len(operands) == 1 else _simple(operands, found)
@@ -41,7 +41,7 @@ def composed(*linops: NamedLinop) -> NamedLinop:
 
 
 def _n_numbers(linop: NamedLinop) -> int:
-    """Return how many numbers an operator has that may be moved; MANY if it may be made simpler."""
+    """Return the number of movable scalars of an operator; MANY if it may be simplified."""
     if type(linop) is Chain:
         return int(linop._found.get("n_numbers", MANY))
     if isinstance(linop, Zero) or is_identity(linop):
@@ -50,14 +50,14 @@ def _n_numbers(linop: NamedLinop) -> int:
 
 
 def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
-    """Return the chain of operators of which nothing can be made simpler."""
+    """Return the chain of operators that cannot be simplified."""
     chain = chained(operands, found)
     chain._found["n_numbers"] = sum(_n_numbers(linop) for linop in operands)
     return chain
 
 
 def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
-    """Return the Zero that a chain with a Zero in it is, where all sizes it needs are known."""
+    """Return the Zero for a chain that contains one, if all sizes are known."""
     if not any(isinstance(linop, Zero) for linop in fitted):
         return None
     zero = Zero.like(chained(fitted))
@@ -65,7 +65,7 @@ def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
 
 
 def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
-    """Return the chain without identities, its numbers in one, or few."""
+    """Return the chain without identities, and with few scalars."""
     parts = _with_few_numbers([linop for linop in fitted if not is_identity(linop)])
     if not parts:
         return Identity(fitted[0].ishape)
@@ -73,10 +73,10 @@ def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
 
 
 def _with_few_numbers(parts: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators with Python's numbers multiplied into the last of them.
+    """Return the operators with Python numbers multiplied into the last one.
 
-    Those that are very large or small, or would be, stay: what is between may make up for it. A
-    complex number stays before what is linear over the reals alone.
+    Numbers that are or would become very large or small stay, because operators between may
+    compensate them. A complex number stays before an operator that is linear over the reals only.
     """
     kept: dict[int, NamedLinop] = {}
     last = None
@@ -114,7 +114,7 @@ def power(linop: NamedLinop, exponent: int) -> NamedLinop:
 
 
 def summed(*linops: NamedLinop) -> NamedLinop:
-    """Return the sum of the operators, made simpler."""
+    """Return the simplified sum of the operators."""
     terms = same_space("Add", landing_alike(linops))
     for place in [i for i, term in enumerate(terms) if isinstance(term, Zero)][::-1]:
         others = [*terms[:place], *terms[place + 1 :]]
@@ -136,7 +136,7 @@ def _adds_no_size(zero: NamedLinop, others: Sequence[NamedLinop]) -> bool:
 
 
 def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
-    """Return A^H inner A; in closed form where there is nothing inside and A has one."""
+    """Return A^H inner A, in closed form if there is no inner operator and A has one."""
     if inner is None:
         has_closed_form = linop.normal_fn is not NamedLinop.normal_fn
         return Normal(linked(linop)) if has_closed_form else normal_of(linop)

@@ -1,4 +1,4 @@
-"""Operators that must act between the same spaces: the terms of a sum, the blocks of a whole."""
+"""Operators between the same spaces, such as the terms of a sum."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def same_space(
     linops: Sequence[NamedLinop],
     sized_apart: frozenset[NamedDimension] = frozenset(),
 ) -> list[NamedLinop]:
-    """Return the operators with the one shape that they share, wildcards resolved.
+    """Return the operators with the shape that they share, with wildcards resolved.
 
     Parameters
     ----------
     owner : str
-        Who asks, for messages.
+        Name of the composition, for messages.
     sized_apart : set of dimensions
-        Those in which sizes may differ.
+        Dimensions whose sizes may differ.
 
     Raises
     ------
     TypeError
-        If one is no operator.
+        If one is not an operator.
     ValueError
-        If they share no shape, two know different sizes, or there is no operator.
+        If they do not share a shape, two know different sizes, or there are none.
     """
     check_operands(owner, linops)
     try:
         ishape, oshape, fitted = _resolved(linops)
         if any(linop.ishape != ishape or linop.oshape != oshape for linop in fitted):
-            # The output said what a ``...`` of the input stands for, or the other way round.
+            # One side determined the ``...`` of the other one.
             ishape, oshape, fitted = _resolved(fitted)
     except ValueError as error:
         shapes = "; ".join(f"{linop.signature}" for linop in linops)
@@ -65,7 +65,7 @@ def same_space(
 def _resolved(
     linops: Sequence[NamedLinop],
 ) -> tuple[tuple[NamedDimension, ...], tuple[NamedDimension, ...], list[NamedLinop]]:
-    """Return the input and the output that all fit, and the operators resolved to these."""
+    """Return the input and output that fit all, and the operators resolved to them."""
     ishape = common_shape(linop.ishape for linop in linops)
     oshape = common_shape(linop.oshape for linop in linops)
     fitted = [
@@ -78,14 +78,14 @@ def _resolved(
 
 
 def common_shape(shapes: Iterable[tuple[NamedDimension, ...]]) -> tuple[NamedDimension, ...]:
-    """Return the most general shape that all fit, in which nameless dimensions have numbers."""
+    """Return the most general shape that fits all; its unnamed dimensions have numbers."""
     common = max_shape(dict.fromkeys(shapes))
     unused = UnusedNames()
     return tuple([unused.take(dim) if is_any(dim) else dim for dim in common])
 
 
 def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:
-    """Check that there are operators, and nothing else."""
+    """Check that there are operators and nothing else."""
     for linop in linops:
         if not isinstance(linop, NamedLinop):
             raise TypeError(f"{owner}: operands must be NamedLinops, got {type(linop)}")
@@ -94,7 +94,7 @@ def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:
 
 
 def why_not_alike(whole: Composite, dim: NamedDimension | str) -> str | None:
-    """Return why ``dim`` is not the same thing in all operands that have it, or None when it is."""
+    """Return why ``dim`` differs between the operands that have it, or None."""
     ours = membership(whole.shape, dim)
     sizes = set()
     for linop in whole.linops:

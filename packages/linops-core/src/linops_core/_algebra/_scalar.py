@@ -24,15 +24,15 @@ class Scalar(SliceableLinop):
     Parameters
     ----------
     weight : int, float, complex or Tensor
-        A tensor must have no dimensions; it is kept as it is, gradients and all. A Python
-        number never changes the precision of what it is multiplied with.
+        A tensor must not have dimensions. It is not copied, and gradients reach it. A Python number
+        does not change the precision of the other factor.
     ioshape : sequence of dimensions, optional
-        Any number of dimensions by default.
+        Any dimensions by default.
 
     Raises
     ------
     TypeError
-        If the weight is no number and no tensor without dimensions.
+        If the weight is neither a number nor a tensor without dimensions.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Scalar(SliceableLinop):
     tensor([2.+0.j])
     """
 
-    weight: Any  # a number of Python's or a tensor: mypy has no word for what both multiply with
+    weight: Any  # a Python number or a tensor; mypy has no type for both
 
     def __init__(
         self,
@@ -73,30 +73,30 @@ class Scalar(SliceableLinop):
     def normal_fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
         factor = linop.factor()
-        # Not |w|^2 first: a tensor of a narrow dtype may hold w and not its square.
+        # Not |w|^2 first: the dtype of a tensor may hold w but not its square.
         return multiplied(_conjugate(factor), multiplied(factor, x))
 
     adj_normal_fn = normal_fn
 
     def factor(self) -> Tensor | complex:
-        """Return w: Python's number, or the tensor that is there when it is asked for."""
+        """Return w: the Python number, or the current tensor."""
         return self.weight_part("weight") if self._weights else self.weight
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the multiplication of what has these dimensions, among them the own ones."""
+        """Return the operator for these dimensions, which contain its own ones."""
         if not is_part_of(self.ishape, dims) or self.ishape != self.oshape:
             return None
         return linked(self, NamedShape(dims, weight_shape=()))
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says of the weight."""
+        """Return the text of ``repr`` for the weight."""
         return super().extra_repr() if isinstance(self.weight, Tensor) else f"weight: {self.weight}"
 
     def adjoint(self) -> NamedLinop:
         """Return the multiplication by conj(w)."""
         if isinstance(self.weight, Tensor):
             return super().adjoint()
-        # The number itself is conjugated, because expressions collect numbers by their values.
+        # The number itself is conjugated, because rules multiply numbers by their values.
         return linked(self, self.shape.H, weight=self.weight.conjugate())
 
     def conj(self) -> NamedLinop:
@@ -109,42 +109,42 @@ class Scalar(SliceableLinop):
         """Return the multiplication by ``|w|^2``."""
         if is_number(self):
             squared = _squared(self.weight)
-            if may_be_moved(squared) and bool(squared) == bool(self.weight):  # no underflow
+            if may_be_moved(squared) and bool(squared) == bool(self.weight):  # avoids underflow
                 return Scalar(squared, self.ishape)
         return super().own_normal()
 
     def anywhere(self) -> Scalar:
-        """Return the multiplication by w of any tensor, for where it commutes with operators."""
+        """Return the multiplication by w for any dimensions, if it commutes with operators."""
         return linked(self, NamedShape(("...",), weight_shape=()))
 
 
 def may_be_moved(number: complex) -> bool:
-    """Whether a number may be moved along a chain: whatever it multiplies stays in range."""
+    """Whether a number may be moved along a chain: products stay in range."""
     return number == 0 or 1e-6 <= abs(number) <= 1e6
 
 
 def commutes(number: complex, linops: Iterable[NamedLinop]) -> bool:
-    """Whether a number may be moved past operators: a real one may, past each."""
+    """Whether a number may be moved past operators; a real number always may."""
     return not isinstance(number, complex) or all([linop.is_complex_linear for linop in linops])
 
 
 def is_number(linop: object) -> TypeGuard[Scalar]:
-    """Whether ``linop`` is the multiplication by a number of Python's."""
+    """Whether ``linop`` is the multiplication by a Python number."""
     return isinstance(linop, Scalar) and not isinstance(linop.weight, Tensor)
 
 
 def is_real_number(linop: object) -> bool:
-    """Whether ``linop`` is the multiplication by a real number of Python's."""
+    """Whether ``linop`` is the multiplication by a real Python number."""
     return is_number(linop) and not isinstance(linop.weight, complex)
 
 
 def number_of(linop: NamedLinop) -> complex:
-    """Return the number of a Scalar that holds one of Python's."""
+    """Return the Python number of a Scalar."""
     return cast(complex, linop.weight)
 
 
 def as_python(number: complex) -> complex:
-    """Return a number of any kind (of NumPy, a fraction) as one of Python's own."""
+    """Return a number of any kind, such as one of NumPy or a fraction, as a Python number."""
     if isinstance(number, Integral):
         return int(number)
     return float(number) if isinstance(number, Real) else complex(number)

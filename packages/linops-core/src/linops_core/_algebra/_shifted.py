@@ -1,4 +1,4 @@
-"""The solution x of (A^H A + lam I) x = y, where it has a closed form."""
+"""The solution x of (A^H A + lam I) x = y in closed form."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
 
 
 def _diagonalised(linop: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
-    """Return a unitary U and a D that multiplies element by element, where A^H A is U^H D U."""
+    """Return a unitary U and an elementwise D with A^H A = U^H D U."""
     if not linop.is_complex_linear:
         raise ValueError(
             f"{linop.signature}: (A.N + lam I)^-1 must have a closed form, got an operator that is "
@@ -44,7 +44,7 @@ def _diagonalised(linop: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
             "linops_core.alg.conjugate_gradients(A.N + lam * Identity(), y)"
         )
     parts = flat([linop])
-    # Numbers commute with all other operands, and must not hide a unitary one behind them.
+    # Numbers commute with all other operands, and must not hide a unitary operand.
     numbers = [part.anywhere() for part in parts if isinstance(part, Scalar)]
     others = [part for part in parts if not isinstance(part, Scalar)]
     unitary: list[NamedLinop] = []
@@ -64,9 +64,9 @@ def _diagonalised(linop: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
 
 
 def _why_not_diagonal(normal: NamedLinop) -> str | None:
-    """Return why a normal operator is not known to multiply element by element, or None if it is.
+    """Return why a normal operator is not known to be elementwise, or None if it is.
 
-    What can be cut along every dimension can be cut into single elements.
+    An operator that can be sliced along every dimension can be cut into single elements.
     """
     for here, there in zip(normal.ishape, normal.oshape, strict=True):
         if here != there:
@@ -77,7 +77,7 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
 
 
 def _checked_shift(linop: NamedLinop, lam: float | Tensor) -> float:
-    """Return the value of the shift; infinity where it has none that may be read."""
+    """Return the value of the shift, or infinity if it cannot be read."""
     is_scalar = isinstance(lam, Tensor) and not lam.ndim and not lam.is_complex()
     if not (isinstance(lam, Real) or is_scalar) or isinstance(lam, bool):
         raise TypeError(

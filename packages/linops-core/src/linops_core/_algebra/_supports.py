@@ -1,4 +1,4 @@
-"""Supports: what compositions read and write."""
+"""Supports of compositions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Side: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
 
 
 def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> Supports:
-    """Return what holds the support of each operand; None where one has no such dimension.
+    """Return the hull of the supports of the operands; None if one does not have the dimension.
 
-    That one belongs to the tile that starts at 0, so no support may begin later.
+    Such an operand belongs to the tile that starts at 0, so no support may begin later.
     """
     found: Supports = dict.fromkeys(dims)
     asked = [dim for dim in found if whole._may_be_cut(dim)]
@@ -34,11 +34,11 @@ def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> S
 
 
 def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports:
-    """Return the supports of dimensions of a chain, one operator after another.
+    """Return the supports of dimensions of a chain.
 
-    What an operand reads is all that the one before has to write, and what it writes all that the
-    one behind has to read. Each operand is asked once on each way, for all of its dimensions: it
-    may be a chain itself. Where nothing is left, the chain is zero.
+    An operand needs to write only what the next one reads, and to read only what the previous one
+    writes. One pass goes in each direction, and asks each operand once for all of its dimensions,
+    because it may be a chain itself. If nothing is left, the chain is zero.
     """
     found: Supports = dict.fromkeys(dims)
     asked = [dim for dim in found if chain._may_be_cut(dim)]
@@ -61,7 +61,7 @@ def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports
 
 
 def _sliced(chain: Composite) -> frozenset[NamedDimension]:
-    """Return the dimensions of which operands are handed slices by their neighbours."""
+    """Return the dimensions along which slices pass between operands."""
     shared = frozenset[NamedDimension]().union(*(part.shape.dims for part in chain.linops))
     stretches = Counter(dim for dim in chain.ishape if dim in shared)
     opaque = set[NamedDimension]()
@@ -77,7 +77,7 @@ def _sliced(chain: Composite) -> frozenset[NamedDimension]:
 def _left_over(
     linops: Iterable[NamedLinop], side: Side, sliced: frozenset[NamedDimension]
 ) -> Window:
-    """Return what operands, the first one asked first, leave for each other of what is between."""
+    """Return the supports between operands after one pass in the given order."""
     window: dict[NamedDimension, slice] = {}
     for linop in linops:
         part = tile_of(linop, {dim: window[dim] for dim in window.keys() & linop.dims})
@@ -91,7 +91,7 @@ def _left_over(
 
 
 def _inside(chain: Composite, window: Window, dims: Iterable[NamedDimension]) -> Supports:
-    """Return the supports of dimensions that are inside of one operand each."""
+    """Return the supports of dimensions that are inside one operand."""
     found: Supports = {}
     for linop in chain.linops if dims else ():
         own = [dim for dim in dims if dim in linop.dims]

@@ -1,7 +1,7 @@
-"""Operands on threads, each in the state that torch keeps for the caller's thread.
+"""Operands on threads that have the torch state of the calling thread.
 
-A thread begins with torch's defaults: gradients on, no autocast, the default stream. What torch has
-a public way to set is carried over; where there is more, operands run one after another.
+A new thread has torch's defaults: gradients on, no autocast, the default stream. State with a
+public setter is copied to the thread. If there is other state, operands run one after another.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _on_worker: ContextVar[bool] = ContextVar("_on_worker", default=False)
 
 
 def check_workers(owner: str, num_workers: int | None) -> None:
-    """Refuse a number of threads that is not positive."""
+    """Raise an error if the number of threads is not positive."""
     if num_workers is not None and (not isinstance(num_workers, int) or num_workers < 1):
         raise ValueError(f"{owner}: num_workers must be a positive integer, got {num_workers!r}")
 
@@ -37,7 +37,7 @@ def combined(
     threaded: bool,
     num_workers: int | None,
 ) -> Tensor:
-    """Return ``combine`` of what the operands return for their inputs, in their order."""
+    """Return ``combine`` of the results of the operands, in order."""
     if not threaded or torch.compiler.is_compiling():
         return combine(linop(part) for linop, part in pairs)
     calls = [partial(linop, part) for linop, part in pairs]
@@ -50,10 +50,10 @@ def combined(
 
 
 def is_portable() -> bool:
-    """Whether another thread can be put in the state of this one.
+    """Whether another thread can get the state of this one.
 
-    It cannot while torch traces, transforms (``torch.func``) or captures a graph, nor under a mode
-    for functions (a default device is one) or for dispatch, or hooks for saved tensors.
+    It cannot while torch traces, transforms (``torch.func``) or captures a graph, under a function
+    mode (such as a default device) or a dispatch mode, or with hooks for saved tensors.
     """
     return not (
         torch._C._get_tracing_state() is not None
@@ -66,7 +66,7 @@ def is_portable() -> bool:
 
 
 def state_of_this_thread() -> Callable[[Call], Tensor]:
-    """Return a function that makes a call in the state of this thread, on a new one."""
+    """Return a function that calls another one in the state of this thread."""
     inference, gradients = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
     accelerator = torch.accelerator.current_accelerator()
     autocast = [
@@ -86,7 +86,7 @@ def state_of_this_thread() -> Callable[[Call], Tensor]:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
         torch.set_autocast_cache_enabled(keeps_casts)
-        # The mode of inference sets that of gradients, so it comes first.
+        # Inference mode sets the gradient mode, so it comes first.
         with torch.inference_mode(inference), torch.set_grad_enabled(gradients):
             return call()
 
@@ -97,7 +97,7 @@ def current_device_and_streams() -> tuple[int | None, list[torch.Stream]]:
     """Return the current device and the current streams that are not the default ones."""
     kind = torch.accelerator.current_accelerator()
     is_used = getattr(kind and torch.get_device_module(kind), "is_initialized", None)
-    # A device that was not used yet has no state to carry over, and asking would start it.
+    # An unused device has no state, and a query would initialise it.
     if is_used is None or not is_used():
         return None, []
     streams = map(torch.accelerator.current_stream, range(torch.accelerator.device_count()))
@@ -106,10 +106,10 @@ def current_device_and_streams() -> tuple[int | None, list[torch.Stream]]:
 
 
 class _Task(Thread):
-    """One call on a thread of its own.
+    """One call on a new thread.
 
-    Autograd numbers operations by thread: which gradient comes first must not depend on which
-    operands a thread had before.
+    Autograd numbers operations by thread. With one thread for each call, the order of gradients
+    does not depend on earlier calls.
     """
 
     def __init__(self, call: Call) -> None:
@@ -125,7 +125,7 @@ class _Task(Thread):
             self._error = error
 
     def ended(self) -> tuple[Tensor | None, BaseException | None]:
-        """Wait for the end, and return what the call returned and raised; neither is kept."""
+        """Wait for the end, and return the result and the error; neither is kept."""
         self.join()
         ended = self._result, self._error
         self._result = self._error = None
@@ -133,7 +133,7 @@ class _Task(Thread):
 
 
 def _on_threads(calls: Sequence[Call], width: int) -> Generator[Tensor, None, None]:
-    """Yield the results of ``calls`` in order, at most ``width`` at work or waiting."""
+    """Yield the results of ``calls`` in order, with at most ``width`` running or waiting."""
     made = state_of_this_thread()
     tasks: deque[_Task] = deque()
     coming = iter(calls)
@@ -149,7 +149,7 @@ def _on_threads(calls: Sequence[Call], width: int) -> Generator[Tensor, None, No
             try:
                 raise error or AssertionError
             finally:
-                del error  # its traceback knows this frame, and would keep all of it alive
+                del error  # its traceback would keep this frame alive
         start(1)
         return result
 

@@ -1,4 +1,4 @@
-"""Operators that stand around one other."""
+"""Operators around another operator."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from ._fitting import fitted_input
 
 
 class Wrapper(Composite):
-    """An operator around one other, its operand, that behaves in each dimension as that one.
+    """An operator around another one, its operand, with the same roles of dimensions.
 
-    A subclass overrides ``fn`` and ``adj_fn``, which find the operand as ``linop.linop``: that is
-    the adjoint, the conjugate, a tile or the normal of A where the wrapper is that of one around A.
+    A subclass overrides ``fn`` and ``adj_fn``, which find the operand as ``linop.linop``. For the
+    adjoint, the conjugate, a tile or the normal of a wrapper around A, ``linop.linop`` is the
+    adjoint, the conjugate, a tile or the normal of A.
 
     Parameters
     ----------
     linop : NamedLinop
     shape : NamedShape, optional
-        That of the operand by default.
+        By default that of the operand.
     name : str, optional
 
     Examples
@@ -60,7 +61,7 @@ class Wrapper(Composite):
     support = Composite._support_of_one
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the same around the operand for an input with these dimensions."""
+        """Return the wrapper around the operand for an input with these dimensions."""
         sides = (self.ishape, self.oshape)
         fitted = fitted_input(self.linop, dims)
         if fitted is None or sides != (self.linop.ishape, self.linop.oshape):
@@ -68,12 +69,12 @@ class Wrapper(Composite):
         return self.with_operands([fitted], NamedShape(fitted.ishape, fitted.oshape))
 
     def own_normal(self) -> NamedLinop:
-        """Return the same around the normal operator."""
+        """Return the wrapper around the normal operator."""
         normal = self.linop.N
         return self.with_operands([normal], normal.shape)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: what the operand says."""
+        """Return why ``dim`` cannot be sliced, according to the operand."""
         return self.linop.why_opaque(dim)
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
@@ -81,5 +82,5 @@ class Wrapper(Composite):
         return self.linop._supports(dims)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        """Return the same around the part of the operand for each of the windows."""
+        """Return the wrapper around the tile of the operand at each window."""
         return self.with_operands_of_each([tile] for tile in self.linop.tiles_at(windows))

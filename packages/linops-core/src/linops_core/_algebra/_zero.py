@@ -26,17 +26,17 @@ class Zero(SliceableLinop):
     Parameters
     ----------
     ishape, oshape : sequence of dimensions
-        Dimensions of both sides have the same size in input and output.
+        A dimension on both sides has the same size in input and output.
     sizes : mapping of dimension to int, optional
-        Sizes that the operator knows. A dimension of one side only must be here before the
-        operator is applied towards that side.
+        Known sizes. The size of a dimension of only one side is needed when the operator, or its
+        adjoint, returns a tensor of that side.
 
     Raises
     ------
     TypeError
-        If ``sizes`` is no mapping.
+        If ``sizes`` is not a mapping.
     ValueError
-        If a size is no integer from 0; when called, if one is missing.
+        If a size is not an integer of at least 0; when called, if a size is missing.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Zero(SliceableLinop):
             side: {dim: int(n) for dim, n in known.items() if dim in dims_of(self.shape, side)}
             for side in SIDES
         }
-        self._apart = frozenset[NamedDimension]()  # names that are two dimensions on the two sides
+        self._apart = frozenset[NamedDimension]()  # names of different dimensions on the two sides
 
     @classmethod
     def like(
@@ -74,8 +74,8 @@ class Zero(SliceableLinop):
     ) -> Zero | None:
         """Return the zero operator between the spaces of ``linop``.
 
-        None where a ``...`` or a nameless dimension is not the same one in input and output. Where
-        a length is missing, the operator says so when it is needed: see :attr:`is_complete`.
+        None if a ``...`` or an unnamed dimension differs between input and output. A missing length
+        is an error when it is needed: see :attr:`is_complete`.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Zero(SliceableLinop):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the length of each dimension follows from what is known and the other side."""
+        """Whether the length of each dimension is known or follows from the other side."""
         here, there = {*self.ishape}, {*self.oshape}
         return (
             self._sizes["input"].keys() >= here - there | self._apart
@@ -105,15 +105,15 @@ class Zero(SliceableLinop):
         )
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where the operator takes any."""
+        """Return the length of ``dim``, or None if any length is accepted."""
         return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the lengths that the operator was given."""
+        """Return the given lengths."""
         return tuple([self._sizes[side].get(dim) for dim in dims_of(self.shape, side)])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is another one in the input and the output."""
+        """Return why ``dim`` cannot be sliced: input and output have different such dimensions."""
         return why_on_both_sides(self.shape, dim) if dim in self._apart else None
 
     @staticmethod
@@ -125,7 +125,7 @@ class Zero(SliceableLinop):
             return x.unsqueeze(0)[:0].sum().expand(sizes).clone()
         return x.new_zeros(sizes)
 
-    adj_fn = fn  # the shape of the adjoint says the rest
+    adj_fn = fn  # the shape of the adjoint is enough
 
     def output_sizes(self, x: Tensor) -> list[int]:
         """Return the sizes of the output for input ``x``."""
@@ -150,7 +150,7 @@ class Zero(SliceableLinop):
         return lengths
 
     def own_normal(self) -> NamedLinop:
-        """Return the zero operator of the input space, which may be sliced along all of it."""
+        """Return the zero operator of the input space; all its dimensions can be sliced."""
         return Zero(self.ishape, sizes=self._sizes["input"])
 
     def adjoint(self) -> NamedLinop:
@@ -164,7 +164,7 @@ class Zero(SliceableLinop):
         return [self._with_lengths(lengths_of(window)) for window in windows]
 
     def _with_lengths(self, lengths: Mapping[NamedDimension, int]) -> Zero:
-        """Return the zero operator between spaces in which some dimensions are so long."""
+        """Return the zero operator with these lengths of some dimensions."""
         sizes = {
             side: known | {d: n for d, n in lengths.items() if d in dims_of(self.shape, side)}
             for side, known in self._sizes.items()
@@ -199,7 +199,7 @@ def zero_between(
     *,
     complete: bool = False,
 ) -> Zero:
-    """Return the zero operator between the spaces of ``linop``, but for some lengths."""
+    """Return the zero operator between the spaces of ``linop``, with other lengths."""
     zero = Zero.like(linop, sizes)
     if zero is not None:
         zero = zero._with_lengths(lengths)

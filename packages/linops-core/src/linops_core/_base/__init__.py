@@ -1,1 +1,1 @@
-"""What an operator is: called, sliced, copied and combined; knows no concrete operator."""
+"""The base of operators: calls, slices, copies, arithmetic. It imports no concrete operator."""

@@ -1,4 +1,4 @@
-"""What operators do with ``@ + - * / **``, each of which builds another operator; an inverse."""
+"""Arithmetic of operators: ``@ + - * / **`` and shifted inverses."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ _INSTEAD: dict[tuple[Sign, str], str] = {
 
 
 def is_scalar(value: object) -> TypeGuard[complex | Tensor]:
-    """Whether ``value`` is a number: of Python, of NumPy, or a tensor without dimensions."""
+    """Whether ``value`` is a number of Python or NumPy, or a tensor without dimensions."""
     return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Complex)
 
 
 def _kind(value: object) -> str | None:
-    """Return what somebody may well write as an operand; None for what may know operators."""
+    """Return the kind of a wrong operand, for messages; None for unknown classes."""
     if isinstance(value, Arithmetic):
         return "operator"
     if is_scalar(value):
@@ -74,7 +74,7 @@ def _kind(value: object) -> str | None:
 class Arithmetic(DimensionedModule):
     """The arithmetic of operators, for :class:`NamedLinop` to inherit."""
 
-    # NumPy is to leave its scalars to __rmul__, and not to spread an operator over an array.
+    # So that NumPy calls __rmul__ for its scalars, and does not loop over an array.
     __array_ufunc__ = None
 
     @overload
@@ -89,15 +89,15 @@ class Arithmetic(DimensionedModule):
         return self.compose(other) if isinstance(other, Arithmetic) else self._refused("@", other)
 
     def __rmatmul__(self, other: object) -> NamedLinop:
-        """Refuse x @ A: an operator acts on what stands behind it."""
+        """Raise an error for x @ A: an operator acts on the operand to its right."""
         rule, advice = "stand before what it acts on", "write A(x), A @ x or c * A"
         return self._refused("@", other, rule, advice)
 
     def compose(self, inner: NamedLinop) -> NamedLinop:
         """Return the operator that applies ``inner`` first, then this one.
 
-        Identities and zeros vanish, numbers are collected into one, chains are flattened. What
-        follows a normal operator (N -> N1) may speak of its output as N.
+        Identities and zeros vanish, numbers are collected into one, chains are flattened. An
+        operator after a normal operator (N -> N1) may name its input N.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class Arithmetic(DimensionedModule):
     def __add__(self, other: NamedLinop) -> NamedLinop:
         """Return A + B.
 
-        What is added to a normal operator (N -> N1) may speak of its output as N.
+        An operator added to a normal operator (N -> N1) may name its output N.
         """
         if not isinstance(other, Arithmetic):
             return self._refused("+", other)
@@ -124,7 +124,7 @@ class Arithmetic(DimensionedModule):
         return self + -other if isinstance(other, Arithmetic) else self._refused("-", other)
 
     def __rsub__(self, other: object) -> NamedLinop:
-        """Refuse c - A, and say what to write instead."""
+        """Raise an error for c - A that says what to write instead."""
         return self._refused("-", other)
 
     def __neg__(self) -> NamedLinop:
@@ -148,7 +148,7 @@ class Arithmetic(DimensionedModule):
         return self * (1 / scalar) if is_scalar(scalar) else self._refused("/", scalar)
 
     def __rtruediv__(self, other: object) -> NamedLinop:
-        """Refuse c / A: there is no inverse."""
+        """Raise an error for c / A: there is no inverse."""
         return self._refused("/", other, "not be a divisor", _NO_INVERSE)
 
     def __pow__(self, exponent: SupportsIndex | SupportsFloat) -> NamedLinop:
@@ -186,7 +186,7 @@ class Arithmetic(DimensionedModule):
         Raises
         ------
         TypeError
-            If y is no tensor, or lam no real number.
+            If y is not a tensor, or lam no real number.
         ValueError
             If no closed form is known: solve with :func:`linops_core.alg.conjugate_gradients` and
             ``A.N + lam * Identity()``. Also if lam is negative or not finite, or is zero where A
@@ -207,10 +207,10 @@ class Arithmetic(DimensionedModule):
         return rules.solve_shifted(self, y, lam)
 
     def _refused(self, sign: Sign, other: object, rule: str = "", advice: str = "") -> NamedLinop:
-        """Refuse an operand that somebody may well write, and say what to write instead.
+        """Raise an error for a wrong operand that says what to write instead.
 
-        With a rule it stands before the operator. Operands of other kinds may know what to do with
-        an operator: then NotImplemented.
+        With a rule, the operand is to the left of the operator. For operands of other classes,
+        which may support operators, return NotImplemented.
         """
         if (kind := _kind(other)) is None:
             return NotImplemented  # type: ignore[no-any-return]

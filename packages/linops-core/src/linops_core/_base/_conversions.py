@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class Conversions(DimensionedModule):
-    """What operators are turned into, for :class:`NamedLinop` to inherit."""
+    """Conversions, for :class:`NamedLinop` to inherit."""
 
     _as_scipy: ClassVar[Callable[..., LinearOperator]]
-    """Which the adapters fill in."""
+    """Set by the adapters."""
     _is_real: ClassVar[bool] = False
     """Whether the operator is its own complex conjugate."""
 
     @property
     def is_complex_linear(self) -> bool:
-        """Whether A(c x) is c A(x) for complex c too, or for real c alone.
+        """Whether A(c x) = c A(x) for complex c, or only for real c.
 
-        A real part is linear over the reals only. Spaces are then seen as real ones of twice the
-        dimension, with the inner product Re<x, y>: the adjoint, ``dottest`` and solvers use it, and
-        :class:`RealForm` has the matrix. Complex numbers do not commute with such an operator:
-        ``c * A`` and ``A * c`` both are x -> c A(x). A class that is not complex linear overrides
-        this with ``is_complex_linear = False``; compositions derive it from their parts.
+        A real part, for instance, is linear over the reals only. Its spaces are real spaces of
+        twice the dimension, with the inner product Re<x, y>. The adjoint, ``dottest`` and solvers
+        use it, and :class:`RealForm` has the matrix. Complex numbers do not commute with such an
+        operator: ``c * A`` and ``A * c`` both are x -> c A(x). Set ``is_complex_linear = False`` in
+        a class that is not complex linear; compositions derive it from their parts.
         """
         return True
 
@@ -48,16 +48,16 @@ class Conversions(DimensionedModule):
         Parameters
         ----------
         sizes : mapping of dimension to int, optional
-            Sizes of the input's dimensions that the operator does not know. A ``...`` that is
-            not given stands for no dimension.
+            Sizes of the input dimensions that the operator does not know. A ``...`` that is not
+            given stands for no dimensions.
         dtype : torch.dtype, optional
-            Of the unit vectors that the operator is applied to: by default that of the weights,
-            float64 if there are none. The matrix has the dtype of what the operator returns for
-            them, which is complex for a Fourier transform.
+            Dtype of the unit vectors to which the operator is applied; by default that of the
+            weights, or float64 without weights. The dtype of the matrix is that of the outputs,
+            which are complex for a Fourier transform.
         device : torch.device or str, optional
-            Of the unit vectors; that of the operator's input by default.
+            Device of the unit vectors; by default that of the operator's input.
         like : Tensor, optional
-            Any tensor of the shape, dtype and device of the input, in the place of these three.
+            Any tensor of the shape, dtype and device of the input, instead of these three.
 
         Returns
         -------
@@ -67,10 +67,10 @@ class Conversions(DimensionedModule):
         Raises
         ------
         TypeError
-            If ``sizes`` is no mapping, or ``like`` no tensor.
+            If ``sizes`` is not a mapping, or ``like`` is not a tensor.
         ValueError
-            If the size of an input dimension is not known, both are given, or the operator is
-            linear over the reals only: take the matrix of its :class:`RealForm`.
+            If the size of an input dimension is not known, if both ``sizes`` and ``like`` are
+            given, or if the operator is linear over the reals only: use its :class:`RealForm`.
 
         Examples
         --------
@@ -83,17 +83,17 @@ class Conversions(DimensionedModule):
         """
         self._check_complex_linear("to_dense")
         lengths, own_dtype, device = input_space(self, sizes, like, dtype, device)
-        # The default is that of the weights, of which only the real form returns real matrices.
+        # By default that of the weights; only the real form then returns real matrices.
         is_given = dtype is not None or like is not None or not self._is_real
         dtype = own_dtype if is_given else own_dtype.to_real()
         n_columns = torch.Size(lengths).numel()
-        # Where there are no columns, one empty vector tells the number and the dtype of the rows.
+        # Without columns, one empty vector shows the number and the dtype of the rows.
         basis = torch.eye(max(n_columns, 1), n_columns, dtype=dtype, device=device)
         columns = [self(row.reshape(lengths)).flatten() for row in basis]
         return torch.stack(columns, dim=1)[:, :n_columns]
 
     def _check_complex_linear(self, what: str) -> None:
-        """Refuse what supposes a matrix where there is none over complex numbers."""
+        """Raise an error if the operator has no complex matrix."""
         if not self.is_complex_linear:
             raise ValueError(
                 f"{self.signature}: the operator must be linear over complex numbers for {what}, "
@@ -111,27 +111,27 @@ class Conversions(DimensionedModule):
     ) -> LinearOperator:
         """Return the operator as a ``scipy.sparse.linalg.LinearOperator`` on flat NumPy vectors.
 
-        SciPy's solvers run on it. The columns of a matrix go through the operator at once where
-        its ``...`` is a batch dimension. Weights are read in every call.
+        SciPy's solvers can use it. If its ``...`` is a batch dimension, the operator is applied to
+        all columns of a matrix at once. Weights are read in every call.
 
         Parameters
         ----------
         sizes : mapping of dimension to int, optional
             As in :meth:`to_dense`.
         dtype : torch.dtype, optional
-            What vectors are cast to, complex ones to the complex dtype of that precision; that
-            of the weights by default, double if there are none.
+            Dtype to which vectors are cast; complex vectors are cast to the complex dtype of that
+            precision. By default that of the weights, or double precision without weights.
         device : torch.device or str, optional
-            Where the operator is applied: the device of the weights by default. Vectors stay on
-            the CPU, and are copied there and back.
+            Device on which the operator is applied, by default that of the weights. Vectors are on
+            the CPU and are copied to the device and back.
         like : Tensor, optional
             As in :meth:`to_dense`.
 
         Returns
         -------
         scipy.sparse.linalg.LinearOperator
-            Shape (product of output sizes, product of input sizes). Its dtype is what the
-            operator makes of ``dtype``.
+            Shape (product of output sizes, product of input sizes). Its dtype is that of the
+            outputs for inputs of ``dtype``.
 
         Raises
         ------

@@ -1,7 +1,8 @@
 """Copies that share tensors: linked ones for derived operators, shallow ones for users.
 
-A *linked* copy shares the dictionaries in which a module keeps its parameters, buffers and parts,
-so it is never out of date. A *shallow* copy has its own, with the same tensors in them.
+A *linked* copy shares the dictionaries in which a module keeps its parameters, buffers and
+submodules, so it is never out of date. A *shallow* copy has its own dictionaries with the same
+tensors.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 Module = TypeVar("Module", bound=nn.Module)
 
 _OF_ONE_ALONE = {"adjoint", "normal", "checked"}
-"""What is found out about an operator that is not true of a linked copy."""
+"""Cached facts of an operator that do not hold for a linked copy."""
 
 
 def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
     """Return a copy of ``linop`` that shares its dictionaries of tensors, and has no hooks."""
     own = attributes_of_linked(linop, shape) | changed
     if changed.keys() - {"_is_endomorphism"}:
-        own["_found"] = {}  # lengths may be others
+        own["_found"] = {}  # lengths may differ
     return with_attributes(linop, own)
 
 
@@ -48,7 +49,7 @@ def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> d
 def with_attributes(linop: Module, attributes: dict[str, Any]) -> Module:
     """Return an operator of the class of ``linop`` with these attributes."""
     other: Module = object.__new__(type(linop))
-    # Modules of torch look each attribute over that they are given, one by one.
+    # Setting attributes one by one is slow in modules of torch.
     object.__setattr__(other, "__dict__", attributes)
     return other
 
@@ -65,7 +66,7 @@ def shallow_copy(module: Module) -> Module:
 def with_changed_tensors(
     module: Module, change: Callable[[Tensor], Tensor], parts: Mapping[str, Tensor] | None = None
 ) -> Module:
-    """Return a copy of ``module`` with ``change(t)`` of each tensor, or of its part, as buffers."""
+    """Return a copy of ``module`` with ``change(t)`` of each tensor, or its part, as buffers."""
     own = {**module._parameters, **module._buffers}
     tensors = {name: tensor for name, tensor in own.items() if tensor is not None}
     other = shallow_copy(module)

@@ -12,14 +12,14 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def tensor_text(name: str, tensor: Tensor, part: str = "") -> str:
-    """Return name, part that is read, dtype, shape, device and bytes; values are not read."""
+    """Return name, part, dtype, shape, device and bytes of a tensor; values are not read."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     size = bytes_text(union_nbytes([tensor]))
     return f"{name}{part}: {dtype} {tuple(tensor.shape)} {tensor.device} {size}"
 
 
 def bytes_text(n_bytes: int) -> str:
-    """Return a number of bytes as people read it: ``1.5 KiB``."""
+    """Return a number of bytes in units: ``1.5 KiB``."""
     value, unit = float(n_bytes), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1

@@ -1,4 +1,4 @@
-"""What each dimension is to an operator: its name and side, its length and its role."""
+"""The dimensions of an operator: their names, sides, lengths and roles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._sides import SIDES, Side, axis_of, dims_of, occurrences
 from ._tile import SplitError, Supports, Window, normalized_slice
 
 Source: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
-"""Who knows a length: an operator at a position of one of its sides, or a number that stays."""
+"""Where a length is known: an operator and a position of a side, or a fixed number."""
 
 
 class DimensionedModule(OperatorModule):
@@ -46,7 +46,7 @@ class DimensionedModule(OperatorModule):
 
     @property
     def dims(self) -> frozenset[NamedDimension]:
-        """All dimensions that have a name here: of input, output, weights and parts."""
+        """All named dimensions: of input, output, weights and parts."""
         return self._shape.dims
 
     @property
@@ -57,29 +57,29 @@ class DimensionedModule(OperatorModule):
 
     @property
     def is_endomorphism(self) -> bool:
-        """Whether the operator maps a space to itself, whatever it calls what it returns.
+        """Whether the operator maps a space to itself; the output may have other names.
 
-        So does the normal operator (N) -> (N1) of a sum over N: N1 is N, and can be sliced by
-        itself.
+        The normal operator (N) -> (N1) of a sum over N does: N1 is N, under a name with which it
+        can be sliced separately.
         """
         if self._is_endomorphism or self.ishape != self.oshape:
             return self._is_endomorphism
-        # Names do not say it: a crop may keep those of its input.
+        # Names do not show it: a crop may keep the names of its input.
         sizes = zip(self.sizes("input"), self.sizes("output"), strict=True)
         return all(None in pair or pair[0] == pair[1] for pair in sizes)
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where the operator takes any.
+        """Return the length of ``dim``, or None if the operator accepts any length.
 
-        Where input and output have different dimensions of that name it is that of the input;
-        :meth:`sizes` tells them apart. Operators are renamed (by A.N), so a class that overrides
-        this finds ``dim`` by its place in ``self.ishape``, ``self.oshape`` or
+        If input and output have different dimensions of that name, it is the length in the input;
+        :meth:`sizes` has both. Operators are renamed (by A.N), so a class that overrides this must
+        find ``dim`` by its place in ``self.ishape``, ``self.oshape`` or
         ``self.shape.other_shapes``.
         """
         return None
 
     def size_of_side(self, dim: NamedDimension | str) -> int | None:
-        """Return what ``sizes`` say of ``dim`` in the input if it is there, else in the output."""
+        """Return the length of ``dim`` from ``sizes``, in the input or else in the output."""
         for side in SIDES:
             names = dims_of(self.shape, side)
             if dim in names:
@@ -87,9 +87,9 @@ class DimensionedModule(OperatorModule):
         return None
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the length of each dimension of one side, None where the operator takes any.
+        """Return the length of each dimension of one side, None where any length is accepted.
 
-        To be overridden where input and output may have different dimensions of one name.
+        Override it if input and output may have different dimensions of the same name.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class DimensionedModule(OperatorModule):
         return tuple([None if dim == ELLIPSES else self.size(dim) for dim in names])
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
-        """Return the positions in the input and in the output that are one dimension."""
+        """Return the pairs of positions in input and output that are the same dimension."""
         at_input = {place: position for position, place in enumerate(occurrences(self.ishape))}
         return [
             (at_input[place], position)
@@ -115,12 +115,12 @@ class DimensionedModule(OperatorModule):
         ]
 
     def _source(self, side: Side, position: int) -> Source:
-        """Return the operator that knows the length at a place and where, or the length itself."""
+        """Return where the length at a place is known, or the length itself."""
         return self, side, position
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
-        """Devices on which an input may have to be: those of the weights, none where any will do.
+        """Devices of the weights, on which the input must be; empty if any device is accepted.
 
         Vectors that are made for the operator, as by `to_dense`, are on the first of them.
         """
@@ -143,14 +143,15 @@ class DimensionedModule(OperatorModule):
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return the slice of ``dim`` outside of which the operator neither reads nor writes.
 
-        The operator is ``A.split(A, {dim: A.support(dim)})`` with zeros around: what has to be at
-        hand for a tile is its support alone, the halo included. All supports hold together.
+        The operator equals ``A.split(A, {dim: A.support(dim)})`` with zeros around it. So a tile
+        needs only its support, which includes the halo. The supports of several dimensions hold at
+        the same time.
 
         Returns
         -------
         slice or None
-            With both ends. Empty if the operator is known to be zero, which is no slice to split
-            along. None where it is all, or not known, and where ``dim`` cannot be sliced.
+            With both ends. It is empty if the operator is known to be zero; then do not split along
+            it. None if it is the whole dimension or not known, or if ``dim`` cannot be sliced.
 
         Examples
         --------
@@ -161,7 +162,7 @@ class DimensionedModule(OperatorModule):
         return None
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
-        """Return the supports of several dimensions, which some operators find all at once."""
+        """Return the supports of several dimensions; some operators find them together."""
         return {dim: self.support(dim) for dim in dims}
 
     def _may_be_cut(self, dim: NamedDimension | str) -> bool:
@@ -184,7 +185,7 @@ class DimensionedModule(OperatorModule):
         return window
 
     def _explicit(self, dim: NamedDimension, pieces: Sequence[slice]) -> Sequence[slice | None]:
-        """Return slices of one dimension, explicit and checked; None for those that cut nothing."""
+        """Return explicit, checked slices of one dimension; None for the whole dimension."""
         has_name = dim in self._shape.dims or dim in self.dims
         if not has_name and not is_wildcard(dim):
             return [None] * len(pieces)
@@ -204,7 +205,7 @@ class DimensionedModule(OperatorModule):
         return explicit
 
     def _size_to_cut(self, dim: NamedDimension) -> int | None:
-        """Return the length of ``dim``, None also where it has another on the other side."""
+        """Return the length of ``dim``, or None if it is not known or differs between the sides."""
         sizes = {
             self.sizes(side)[names.index(dim)]
             for side in SIDES
@@ -224,7 +225,7 @@ class DimensionedModule(OperatorModule):
         return self.sizes(side)
 
     def _check_vector(self, x: object, side: Side) -> None:
-        """Check that x is a tensor with the dimensions of that side, and the sizes known here."""
+        """Check that x is a tensor with the dimensions and the known sizes of a side."""
         if not isinstance(x, Tensor):
             is_operator = isinstance(x, DimensionedModule)
             advice = (
@@ -251,7 +252,7 @@ class DimensionedModule(OperatorModule):
 
 
 def length_of(source: Source) -> int | None:
-    """Return the length that ``source`` knows now: weights may have been replaced."""
+    """Return the current length of ``source``; weights may have been replaced."""
     if source is None or isinstance(source, int):
         return source
     linop, side, position = source

@@ -1,4 +1,4 @@
-"""What a class derived from an operator's does not inherit."""
+"""Methods that a class derived from an operator class must not inherit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _TRUE_OF_FN = (
 )
 
 _PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal")
-"""Those that a class does not inherit either if it overrides ``forward``, which they bypass."""
+"""Methods that bypass ``forward``: not inherited by a class that overrides it."""
 
 
 def forget_what_no_longer_holds(cls: type, base: type) -> None:
-    """Give ``cls`` the general methods of ``base`` where it overrides ``fn`` or ``adj_fn``.
+    """Give ``cls`` the general methods of ``base`` if it overrides ``fn`` or ``adj_fn``.
 
-    It is another operator then, which has no closed forms unless it says so itself.
+    Then it is another operator, and the closed forms of its parent do not hold.
     """
     if "__call__" in vars(cls):
         raise TypeError(

@@ -1,6 +1,7 @@
-"""Modules that get containers for hooks when the first hook is registered.
+"""Modules that make containers for hooks when the first hook is registered.
 
-A module of torch has eleven, nearly always empty: they take longer to make than the rest of a tile.
+A module of torch has eleven containers, nearly always empty. Making them takes longer than making
+the rest of a tile.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def is_hooked(own: dict[str, Any]) -> bool:
 
 
 class LateHooks(nn.Module):
-    """A module that need not have containers of hooks: those of the class are empty."""
+    """A module that shares empty containers of hooks with its class."""
 
 
 class _NoHooks(OrderedDict[int, Any]):
@@ -45,7 +46,7 @@ def _with_own_hooks(register: Callable[..., Any]) -> Callable[..., Any]:
             setattr(self, name, OrderedDict())
         return register(self, *args, **kwargs)
 
-    # That of torch, with its links, is for torch's own pages.
+    # The docstring of torch has links that work on its own pages only.
     method.__doc__ = f"Register a hook as ``torch.nn.Module.{register.__name__}`` does."
     return method
 

@@ -1,4 +1,4 @@
-"""The base of all operators: what it means to call, derive from and combine them."""
+"""The base class of all operators."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _NOTHING = None, None, None
 
 
 def overridable(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Make a static method, which subclasses override with one for operators of their own class."""
+    """Make a static method that subclasses override with one for their own class."""
     return staticmethod(function)
 
 
 class NamedLinop(Arithmetic, Conversions):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
-    To write one, subclass it, hand the shape to ``super().__init__`` and override the static
-    methods ``fn(linop, x)`` for :math:`Ax` and ``adj_fn(linop, y)`` for :math:`A^H y`. They find
-    weights on ``linop``: an adjoint is a shallow copy of its operator with the two functions
-    swapped, and holds the very same tensors. Optional are ``normal_fn(linop, x)`` and
-    ``adj_normal_fn(linop, y)`` where :math:`A^H A` and :math:`A A^H` have a closed form,
-    ``size(dim)``, and ``split(linop, tile)``, without which an operator cannot be sliced.
-    :class:`SliceableLinop` gives the last two to operators whose weights carry named dimensions.
+    To write an operator, subclass it, pass the shape to ``super().__init__`` and override two
+    static methods: ``fn(linop, x)`` for :math:`Ax` and ``adj_fn(linop, y)`` for :math:`A^H y`. They
+    read the weights from ``linop``, because an adjoint is a shallow copy of the operator with the
+    two functions swapped and the same tensors. Optional methods are ``normal_fn(linop, x)`` and
+    ``adj_normal_fn(linop, y)`` for closed forms of :math:`A^H A` and :math:`A A^H`, ``size(dim)``,
+    and ``split(linop, tile)``, without which an operator cannot be sliced. :class:`SliceableLinop`
+    implements the last two for operators whose weights have named dimensions.
 
     Parameters
     ----------
@@ -69,19 +69,19 @@ class NamedLinop(Arithmetic, Conversions):
     """
 
     saved_with: ClassVar[tuple[type, ...]] = ()
-    """Classes of the values that an operator of this class keeps; see :func:`safe_globals`."""
+    """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
     _takes_out: ClassVar[bool] = False
-    """Whether ``fn`` and ``adj_fn`` take ``out=``, memory that they may write the result into."""
+    """Whether ``fn`` and ``adj_fn`` take ``out=``, memory for the result."""
     _is_checked_by_shapes: ClassVar[bool] = False
-    """Whether the shapes of input and weights decide which calls are right."""
+    """Whether the shapes of input and weights determine if a call is valid."""
     _takes_any_batch: ClassVar[bool] = False
-    """Whether ``fn`` does the same to all slices of further dimensions in front."""
+    """Whether ``fn`` treats all slices of further dimensions in front alike."""
 
     _runs_in_parts: ClassVar[bool] = False
-    """Whether it cuts its input and keeps its own workspace small, so that no caller has to."""
+    """Whether it runs in parts with a small workspace, so that callers need not cut the input."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Keep no closed form of an operator whose ``fn`` or ``adj_fn`` the class overrides."""
+        """Drop inherited closed forms if the class overrides ``fn`` or ``adj_fn``."""
         super().__init_subclass__(**kwargs)
         forget_what_no_longer_holds(cls, NamedLinop)
 
@@ -102,11 +102,11 @@ class NamedLinop(Arithmetic, Conversions):
         """Return A^H A x in closed form."""
         raise NotImplementedError(f"{linop.name}: there is no closed form of the normal")
 
-    # What normal_fn is to an A.H: A A^H in closed form.
+    # The normal_fn of the adjoint: A A^H in closed form.
     adj_normal_fn = normal_fn
 
     def as_endomorphism(self) -> NamedLinop:
-        """Return the operator, known to map a space to itself: for one who made it so."""
+        """Return the operator, marked as one that maps a space to itself."""
         if self.is_endomorphism:
             return self
         return linked(self, None, _is_endomorphism=True)
@@ -114,8 +114,8 @@ class NamedLinop(Arithmetic, Conversions):
     # Calls
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return A x, after and before the hooks of the module; see :meth:`forward`."""
-        # Who traces modules replaces the method of nn.Module, and calls with no plain tensor.
+        """Return A x, with the hooks of the module; see :meth:`forward`."""
+        # Tracers replace the method of nn.Module, and do not pass plain tensors.
         if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(self.__dict__):
             return super().__call__(x)  # type: ignore[no-any-return]
         return self.forward(x)
@@ -131,16 +131,16 @@ class NamedLinop(Arithmetic, Conversions):
         Returns
         -------
         Tensor
-            Of shape ``oshape``. Shares memory with ``x`` where the operator moves nothing
-            (Identity, a slice).
+            Of shape ``oshape``. It shares memory with ``x`` if the operator copies nothing, such as
+            Identity or a slice.
 
         Raises
         ------
         TypeError
-            If x is no tensor, or ``fn`` returns none.
+            If x, or the result of ``fn``, is not a tensor.
         ValueError
-            If the number of dimensions or a size is not that of ``ishape``; or that of what
-            ``fn`` returns not that of ``oshape``, which is checked for each new shape of x.
+            If the number of dimensions or a size of x is not that of ``ishape``, or that of the
+            result is not that of ``oshape``. The result is checked for each new shape of x.
         """
         facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
         checked, returned, _ = _NOTHING if facts is None else self._found.get("checked", _NOTHING)
@@ -156,11 +156,11 @@ class NamedLinop(Arithmetic, Conversions):
         return y
 
     def _call_again(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x, where all weights have the shapes of an earlier call.
+        """Return A x, given that all weights have the shapes of an earlier call.
 
-        For many small tiles, each of which takes less time than a check: where x has the shape of
-        that call, too, no more is checked. The caller is to check the shape of what is returned.
-        That is ``out`` where the operator could write into this memory.
+        This is for small tiles that take less time than a check. If x has the shape of the earlier
+        call, too, nothing is checked; the caller must check the shape of the result. The result is
+        ``out`` if the operator could write into it.
         """
         own = self.__dict__
         facts, _, is_all = own["_found"].get("checked", _NOTHING)
@@ -171,14 +171,14 @@ class NamedLinop(Arithmetic, Conversions):
         return self.fn(self, x)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        """Return all on which it depends whether x is a right input: its shape and all lengths."""
+        """Return all facts that decide whether x is valid: its shape and all lengths."""
         return x.shape, self.sizes("input"), self.sizes("output")
 
     # Derived operators
 
     @property
     def H(self) -> NamedLinop:
-        """The adjoint; made once (:mod:`linops_core.config`), and never out of date.
+        """The adjoint; it is made once (:mod:`linops_core.config`) and is never out of date.
 
         It holds the same tensors.
         """
@@ -198,7 +198,7 @@ class NamedLinop(Arithmetic, Conversions):
 
     @property
     def N(self) -> NamedLinop:
-        """The normal operator A^H A; made once (:mod:`linops_core.config`)."""
+        """The normal operator A^H A; it is made once (:mod:`linops_core.config`)."""
         if is_dynamo_compiling():
             self._make_derived()
         normal = self._found.get("normal")
@@ -218,7 +218,7 @@ class NamedLinop(Arithmetic, Conversions):
 
     @property
     def gram(self) -> NamedLinop:
-        """The normal operator, under the name other libraries use."""
+        """The normal operator; the name in other libraries."""
         return self.N
 
     def adjoint(self) -> NamedLinop:
@@ -227,10 +227,10 @@ class NamedLinop(Arithmetic, Conversions):
         Raises
         ------
         NotImplementedError
-            If the class does not say what the adjoint does.
+            If the class has no ``adj_fn``.
         """
         if self.adj_fn is NamedLinop.adj_fn:
-            self.adj_fn(self, torch.empty(0))  # which says what is missing
+            self.adj_fn(self, torch.empty(0))  # which raises the error
         return linked(
             self,
             self._shape.H,
@@ -248,59 +248,58 @@ class NamedLinop(Arithmetic, Conversions):
         return self.H.conj()
 
     def conj(self) -> NamedLinop:
-        r"""Return the complex conjugate :math:`\bar A`: what A does with conjugated weights."""
+        r"""Return the complex conjugate :math:`\bar A`: A with conjugated weights."""
         return self if self._is_real else rules.conjugate(self)
 
     def flatten(self) -> list[NamedLinop]:
-        """Return the operators of which this one is the composition, first applied first."""
+        """Return the operators that this one composes, in the order of application."""
         return [self]
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
         r"""Return the same operator for data whose first element along ``dims`` is the centre.
 
-        That is :math:`R^H A R`, where R moves the first element of each of ``dims`` to index
-        n // 2 of n. None where A would have to move data. A centred Fourier transform uses it to
-        leave out its shifts.
+        It is :math:`R^H A R`, where R moves the first element of each of ``dims`` to index n // 2.
+        None if A would have to move data. A centred Fourier transform uses it to omit its shifts.
         """
         return None
 
     def along(
         self, dims: Iterable[NamedDimension], ishape: tuple[NamedDimension, ...]
     ) -> NamedLinop | None:
-        """Return what the operator does along some dimensions of its grid alone.
+        """Return the part of the operator that acts along some dimensions of its grid.
 
-        For operators that act along each dimension of a grid by itself, in any order, such as a
-        Fourier transform: ranks that each have a part of the grid do so one after the other.
+        For operators that act along each dimension of a grid separately, in any order, such as a
+        Fourier transform. If ranks have parts of the grid, they apply the dimensions one by one.
 
         Parameters
         ----------
         dims : dimensions
-            Those of the grid, by their names in the input.
+            Dimensions of the grid, by their names in the input.
         ishape : tuple of dimensions
             All dimensions of the input of the part. Other dimensions of the grid stay as they are.
 
         Returns
         -------
         NamedLinop or None
-            None where the operator does not act so, which is the default.
+            None if the operator does not act separately along dimensions, which is the default.
         """
         return None
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return A^H A, or A^H inner A.
 
-        Dimensions that a slice cannot follow from the input to the output get a new name in
-        the output (N -> N1), so that each can be sliced by itself.
+        A dimension that A sums over gets a new name in the output (N -> N1), so that input and
+        output can be sliced separately.
 
         Parameters
         ----------
         inner : NamedLinop, optional
-            An operator from the output space to itself.
+            An operator that maps the output space to itself.
 
         Raises
         ------
         TypeError
-            If ``inner`` is no operator.
+            If ``inner`` is not an operator.
         ValueError
             If it does not act on the output space.
         """
@@ -315,11 +314,11 @@ class NamedLinop(Arithmetic, Conversions):
         return rules.normal(self, inner)
 
     def _only_surrounds(self) -> bool:
-        """Whether A^H inner A is for any ``inner`` but an identity these three, one by one."""
+        """Whether A^H inner A is the plain composition for each ``inner`` but an identity."""
         return type(self).normal is NamedLinop.normal
 
     def own_normal(self) -> NamedLinop:
-        """Return A^H A: to be overridden where that is an operator of another kind."""
+        """Return A^H A. Override it if that is an operator of another class."""
         return rules.normal(self, None)
 
     def resolved(
@@ -327,12 +326,12 @@ class NamedLinop(Arithmetic, Conversions):
         ishape: tuple[NamedDimension, ...] | None = None,
         oshape: tuple[NamedDimension, ...] | None = None,
     ) -> NamedLinop:
-        """Return the operator with its wildcards replaced by what they stand for.
+        """Return the operator with its wildcards replaced by the dimensions of another shape.
 
         Returns
         -------
         NamedLinop
-            The operator itself when there is nothing to replace; else a linked copy.
+            The operator itself if there is nothing to replace, else a linked copy.
 
         Raises
         ------
@@ -349,9 +348,9 @@ class NamedLinop(Arithmetic, Conversions):
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the same operator for inputs with the dimensions ``dims``, or None.
 
-        Compositions ask for it where neighbours do not fit. An operator that names no ``...``
-        does the same to all slices of further dimensions in front, where its class knows how to;
-        others find the dimensions that they act on by their names. The copy shares all tensors.
+        Compositions call it if neighbours do not fit. If its class allows it, an operator without
+        ``...`` treats all slices of further dimensions in front alike. Grid operators find their
+        dimensions by name. The copy shares all tensors.
         """
         if not self._takes_any_batch:
             return None
@@ -359,7 +358,7 @@ class NamedLinop(Arithmetic, Conversions):
         return None if shape is None else self._fitted_with(shape)
 
     def _fitted_with(self, shape: NamedShape) -> NamedLinop | None:
-        """Return the copy with ``shape``; to be overridden where more depends on it."""
+        """Return the copy with ``shape``. Override it if other attributes depend on the shape."""
         return linked(self, shape)
 
     def _is_renamed_by(self, names: Mapping[NamedDimension, NamedDimension]) -> bool:
@@ -376,36 +375,36 @@ class NamedLinop(Arithmetic, Conversions):
         Raises
         ------
         TypeError
-            If ``names`` is no mapping.
+            If ``names`` is not a mapping.
         """
         if not self._is_renamed_by(names):
             return self
         return linked(self, self._shape.rename(names))
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of parts of a vector of that side are added up; None if it says not.
+        """Return how numbers of the parts of a vector are reduced, or None for whole vectors.
 
-        To be overridden by an operator whose vectors are spread over several processes.
+        Override it for an operator whose vectors are spread over several processes.
         """
         return None
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` in the place of every tensor w that it reads.
 
-        Of a tile, w is the slice of a weight that is its own. What is returned is held as a buffer:
-        ``A.with_weights(Tensor.detach)`` holds just the views that A reads, and is what has to
-        travel when A is sent elsewhere.
+        For a tile, w is its slice of a weight. The results are buffers.
+        ``A.with_weights(Tensor.detach)`` holds only the views that A reads: send it if A is to be
+        sent to another device or process.
         """
         return with_changed_tensors(self, change)
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says beside the names of the dimensions: the weights."""
+        """Return the text of ``repr`` for the weights."""
         tensors = {**self._parameters, **self._buffers}
         return ", ".join(tensor_text(name, t) for name, t in tensors.items() if t is not None)
 
     def __repr__(self) -> str:
         """Return the tree of operators: names, shapes, dtypes, devices and bytes."""
-        # Not children(), which names an operand that is used twice only once.
+        # Not children(), which lists an operand that is used twice only once.
         parts = [part for part in self._modules.values() if isinstance(part, NamedLinop)]
         line = "  ".join(text for text in (self.signature, self.extra_repr()) if text)
         below = [f"  {part_line}" for part in parts for part_line in repr(part).splitlines()]
@@ -427,7 +426,7 @@ class NamedLinop(Arithmetic, Conversions):
     # Slices
 
     def _gains_by_slices(self) -> bool:
-        """Whether slices that fit a processor's cache take less time than the whole."""
+        """Whether slices that fit the processor cache take less time than the whole."""
         return False
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
@@ -439,17 +438,17 @@ class NamedLinop(Arithmetic, Conversions):
 
     @overridable
     def split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the part of the operator that maps the tile's input to the tile's output.
+        """Return the tile of the operator, from a slice of the input to a slice of the output.
 
         Parameters
         ----------
         tile : mapping of dimension to slice
-            Dimensions that the operator does not have are ignored; those left out are whole.
+            Other dimensions are whole. Dimensions that the operator does not have are ignored.
 
         Returns
         -------
         NamedLinop
-            Holds views of the weights: cutting allocates no tensor.
+            It holds views of the weights: cutting allocates no tensor.
 
         Raises
         ------
@@ -461,11 +460,11 @@ class NamedLinop(Arithmetic, Conversions):
 
     @overridable
     def adj_split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the adjoint of the part of the adjoint: what ``split`` is to an ``A.H``."""
+        """Return the tile of an adjoint: the ``split`` of ``A.H``."""
         return linop.H.split(linop.H, tile).H
 
     def tiles_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
-        """Return the tile of each of the slices of one dimension; the whole is checked once.
+        """Return the tile of each slice of one dimension; the checks run once.
 
         Raises
         ------
@@ -479,7 +478,7 @@ class NamedLinop(Arithmetic, Conversions):
         return [self if piece is None else next(tiles) for piece in explicit]
 
     def tiles_at(self, windows: Sequence[Window]) -> list[NamedLinop]:
-        """Return the tile at each window; checked once where they are of one dimension."""
+        """Return the tile at each window; windows of one dimension are checked once."""
         dims = {dim for window in windows for dim in window}
         if len(dims) != 1:
             return [tile_of(self, window) for window in windows]
@@ -487,16 +486,16 @@ class NamedLinop(Arithmetic, Conversions):
         return self.tiles_along(dim, [window[dim] for window in windows])
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
-        """Return the tile for each of some windows, which are explicit, checked and not empty.
+        """Return the tile for each of some explicit, checked windows that are not empty.
 
-        What a class of this library overrides in the place of ``split``.
+        Classes of this library override it instead of ``split``.
         """
         if windows:
             raise SplitError(f"{self.name}: the class must override split to cut {set(windows[0])}")
         return []
 
     def split_forward(self, ibatch: Iterable[slice], obatch: Iterable[slice]) -> NamedLinop:
-        """Return the part of the operator between slices of its input and of its output.
+        """Return the tile between slices of the input and of the output.
 
         Parameters
         ----------
@@ -506,7 +505,7 @@ class NamedLinop(Arithmetic, Conversions):
         Raises
         ------
         SplitError
-            As :meth:`split`; also if a dimension of both sides is given two slices.
+            As :meth:`split`; also if a dimension of both sides has two different slices.
         """
         tile: dict[NamedDimension, slice] = {}
         for side, names, pieces in (
@@ -528,13 +527,13 @@ class NamedLinop(Arithmetic, Conversions):
 
 
 def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
-    """Return what the operator's ``split`` makes of explicit slices, if it can be a tile.
+    """Return the result of ``split`` for explicit slices, checked to be a tile.
 
     Raises
     ------
     SplitError
-        As :meth:`NamedLinop.split`; also if it returns no operator, or one between other dimensions
-        or of other sizes.
+        As :meth:`NamedLinop.split`; also if the result is not an operator, or has other dimensions
+        or sizes.
     """
     tile = linop.split(linop, window)
     if not isinstance(tile, NamedLinop):

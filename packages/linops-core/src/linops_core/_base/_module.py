@@ -1,4 +1,4 @@
-"""What operators are as modules of torch: their copies, their state, their moves."""
+"""Operators as modules of torch: copies, state, moves."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ._late_hooks import LateHooks
 from ._state import forget_repeated, repeat_all
 
 _SWAPPED = {"fn", "adj_fn", "normal_fn", "adj_normal_fn", "split", "adj_split"}
-"""Static methods that an adjoint has in another order."""
+"""Static methods that an adjoint has swapped."""
 
 
 class OperatorModule(LateHooks):
-    """A module that others are derived from that share its tensors."""
+    """A module from which others that share its tensors are derived."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__()
@@ -40,20 +40,20 @@ class OperatorModule(LateHooks):
         return shallow_copy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return an independent copy in which tensors share storage as they do here."""
+        """Return an independent copy; tensors that share storage here share it in the copy."""
         return memory_aware_deepcopy(self, memo)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what is found again, and without a compiled call."""
+        """Return the attributes without caches and without a compiled call."""
         state = {**vars(self), "_found": {}}
         state.pop("_compiled_call_impl", None)
         return state
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how the operator is pickled: its class and its attributes, no methods.
+        """Return the class and the attributes for pickling, without methods.
 
-        An adjoint has the methods of its class swapped. They are saved by their names, because
-        ``torch.load(weights_only=True)`` looks up no attribute of a class.
+        The swapped methods of an adjoint are saved by name, because
+        ``torch.load(weights_only=True)`` does not look up attributes of classes.
         """
         cls, state = type(self), self.__getstate__()
         for name in _SWAPPED & state.keys():
@@ -75,8 +75,8 @@ class OperatorModule(LateHooks):
         Raises
         ------
         RuntimeError
-            If it is no parameter or buffer, and operators were made of this one, which would not
-            follow.
+            If it is not a parameter or buffer, and other operators were derived from this one: they
+            would not change.
         """
         own = vars(self)
         if own.get("_has_relatives") and not (
@@ -91,15 +91,15 @@ class OperatorModule(LateHooks):
                 "make a new operator"
             )
         if "_found" in own:
-            own["_found"].pop("checked", None)  # which may have depended on it
+            own["_found"].pop("checked", None)  # caches may depend on it
         super().__setattr__(name, value)
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Module]]:
-        """Yield the operator and its parts by name; of those with the same weights the first.
+        """Yield the operator and its parts by name; of parts with the same weights the first.
 
-        ``torch.func.functional_call`` would not put back tensors of what is listed twice.
+        ``torch.func.functional_call`` would not restore tensors that are listed twice.
         """
         listed: set[Any] = set() if memo is None else memo
         is_first = id(self._parameters) not in listed
@@ -109,14 +109,14 @@ class OperatorModule(LateHooks):
                 yield found
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
-        """Return the tensors by name: the names of ``named_parameters``, those of first uses."""
+        """Return the tensors by the names of ``named_parameters``: those of their first use."""
         state = super().state_dict(*args, prefix=prefix, **kwargs)
         forget_repeated(self, state, args[1] if len(args) > 1 else prefix)
         return state
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        """Load the own tensors, and give to the parts by all names what is there by one."""
-        others[-1].extend(repeat_all(self, state_dict, prefix))  # the messages of errors
+        """Load the tensors; an entry under one name counts for all names of the tensor."""
+        others[-1].extend(repeat_all(self, state_dict, prefix))  # messages of errors
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     def to(  # type: ignore[override]
@@ -131,10 +131,10 @@ class OperatorModule(LateHooks):
         ----------
         device : torch.device or str, optional
         dtype : torch.dtype, optional
-            The precision to have: complex weights stay complex and real ones real, so
-            ``torch.float64`` and ``torch.complex128`` ask for the same. Integers stay.
+            The new precision. Complex weights stay complex and real ones real, so ``torch.float64``
+            and ``torch.complex128`` mean the same. Integers stay.
         memory_aware : bool
-            Keep tensors that share storage sharing it (:func:`memmap.memory_aware_to`).
+            If True, tensors that share storage still share it (:func:`memmap.memory_aware_to`).
 
         Raises
         ------

@@ -1,8 +1,8 @@
-"""Which places of operators that belong together are one dimension, and who knows its length.
+"""Places in a composition that are the same dimension, and where their lengths are known.
 
-A *place* is a position in the names of one side of an operator: a crop may keep the name Nx for
-what is shorter in its output. Two places are one dimension where neighbours meet, and where an
-operator passes slices of its input on to its output.
+A *place* is a position in the names of one side of an operator. Names are not enough: a crop may
+keep the name Nx for a shorter dimension. Two places are the same dimension where neighbours meet,
+and where an operator passes slices of its input to its output.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ._sides import SIDES, Side, dims_of
 
 Dims: TypeAlias = tuple[NamedDimension, ...]
 Place: TypeAlias = tuple[int, Side, int]
-"""The number of an operand, one of its sides, and a position there; WHOLE for the composition."""
+"""The number of an operand (or WHOLE, the composition), one of its sides, a position."""
 Seam: TypeAlias = tuple[Place, Place]
-"""Two places that are one dimension because of how operands are put together."""
+"""Two places that are the same dimension because of the composition."""
 
 WHOLE = -1
 
 
 @dataclass(frozen=True)
 class Joints:
-    """What a composition says of its own places, by numbers of operands: its tiles share it."""
+    """Facts about the places of a composition; its tiles share them."""
 
     sources: dict[tuple[Side, int], Place]
-    """For a place of the whole the place of an operand that knows its length, if there is one."""
+    """For a place of the whole: the place of an operand that knows its length."""
     links: tuple[tuple[int, int], ...]
-    """Positions of the input and of the output that are one dimension."""
+    """Pairs of positions of input and output that are the same dimension."""
 
 
 def joints(
@@ -41,7 +41,7 @@ def joints(
     seams: Iterable[Seam],
     owner: str | None = None,
 ) -> Joints:
-    """Return what is known of the places; if there is an owner, two lengths of one are refused."""
+    """Return the facts about the places; with an owner, two lengths of one raise an error."""
     shapes = [*(linop.shape for linop in linops), shape]
     first = [0]
     for each in shapes:
@@ -111,15 +111,15 @@ def _two_lengths(
 
 
 def paired(names: Dims, others: Dims) -> Iterator[tuple[int, int]]:
-    """Yield the positions of two patterns that fit which are certainly one dimension.
+    """Yield the pairs of positions of two fitting patterns that must be the same dimension.
 
-    Those in front of a ``...`` are counted from the start and those behind it from the end.
+    Positions before a ``...`` are counted from the start, those behind it from the end.
     """
     if ELLIPSES not in names and ELLIPSES not in others:
         yield from enumerate(range(min(len(names), len(others))))
         return
     runs = [dims.index(ELLIPSES) if ELLIPSES in dims else None for dims in (names, others)]
-    if runs[0] == runs[1] and len(names) == len(others):  # the run is one, too
+    if runs[0] == runs[1] and len(names) == len(others):  # the run matches, too
         yield from enumerate(range(len(names)))
         return
     sides = list(zip((names, others), runs, strict=True))
@@ -131,7 +131,7 @@ def paired(names: Dims, others: Dims) -> Iterator[tuple[int, int]]:
 
 
 def one_after_another(shape: NamedShape, linops: Sequence[DimensionedModule]) -> Iterator[Seam]:
-    """Yield the seams of operators each of which takes what the one before it returns."""
+    """Yield the seams of operators that are applied one after another."""
     for here, there in paired(shape.ishape, linops[0].ishape):
         yield (WHOLE, "input", here), (0, "input", there)
     for number in range(1, len(linops)):
@@ -146,7 +146,7 @@ def side_by_side(
     linops: Sequence[DimensionedModule],
     own_length: Callable[[Side, int], int | None] = lambda side, position: None,
 ) -> Iterator[Seam]:
-    """Yield the seams of operators that take the same input, and whose outputs go together."""
+    """Yield the seams of operators with the same input, whose outputs are combined."""
     for side in SIDES:
         own = dims_of(shape, side)
         for number, linop in enumerate(linops):
@@ -156,7 +156,7 @@ def side_by_side(
 
 
 def alike_in_name(shape: NamedShape, linops: Sequence[DimensionedModule]) -> Iterator[Seam]:
-    """Yield the seams of operators of which only names say what they have to do with a whole."""
+    """Yield the seams of operators that are related to the whole by names only."""
     for number, linop in enumerate(linops):
         linked = {there for _, there in linop.linked_positions()}
         for side in SIDES:

@@ -1,4 +1,4 @@
-"""How a dimension behaves in an operator: the fact that decides whether it can be sliced."""
+"""The role of a dimension in an operator: it decides whether the dimension can be sliced."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class Role(StrEnum):
-    """What slices of a dimension are to an operator; a composition derives it from its parts."""
+    """The role of a dimension in an operator; compositions derive it from their parts."""
 
     BATCH = "batch"
-    """In the input and in the output; slices go through independently of each other."""
+    """In the input and in the output; slices go through independently."""
 
     OUTPUT = "output"
     """Only in the output: a slice of it is a slice of the rows."""
@@ -22,14 +22,14 @@ class Role(StrEnum):
     """Only in the input, and summed over: the slices give partial sums."""
 
     INNER = "inner"
-    """In neither, summed inside of a composition: the slices give partial sums."""
+    """In neither, summed inside a composition: the slices give partial sums."""
 
     OPAQUE = "opaque"
     """Cannot be sliced; :meth:`NamedLinop.why_opaque` says why."""
 
 
 def membership(shape: NamedShape, dim: NamedDimension | str) -> Role:
-    """Return the role that ``dim`` has by the sides on which it appears."""
+    """Return the role that follows from the sides on which ``dim`` appears."""
     if dim in shape.ishape:
         return Role.BATCH if dim in shape.oshape else Role.INPUT
     return Role.OUTPUT if dim in shape.oshape else Role.INNER

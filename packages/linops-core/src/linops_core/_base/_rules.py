@@ -1,4 +1,4 @@
-"""The rules by which operators are combined, which ``_algebra._rules`` fills in on import."""
+"""The rules that combine operators; ``_algebra._rules`` sets them on import."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 class Rules:
-    """What becomes of operators that are combined."""
+    """Functions that combine operators."""
 
     compose: Callable[..., NamedLinop]
-    """Of operators, first one first."""
+    """Composes operators; the first one is applied first."""
     add: Callable[..., NamedLinop]
     scale: Callable[[NamedLinop, complex | Tensor], NamedLinop]
     power: Callable[[NamedLinop, int], NamedLinop]
     conjugate: Callable[[NamedLinop], NamedLinop]
     normal: Callable[[NamedLinop, NamedLinop | None], NamedLinop]
-    """Of an operator and what is between it and its adjoint, if anything."""
+    """Makes A^H inner A from A and an optional inner operator."""
     solve_shifted: Callable[..., Tensor]
-    """Of an operator A, y and lam: x with (A^H A + lam I) x = y."""
+    """Returns x with (A^H A + lam I) x = y for A, y and lam."""
 
 
 rules = Rules()

@@ -1,4 +1,4 @@
-"""The two sides of an operator, and the axes of the dimensions that a side names."""
+"""The two sides of an operator, and the axes of their dimensions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
 
 Side: TypeAlias = Literal["input", "output"]
-"""The side of an operator that is meant."""
+"""A side of an operator."""
 SIDES: tuple[Side, Side] = ("input", "output")
 
 
@@ -17,7 +17,7 @@ def dims_of(shape: NamedShape, side: Side) -> tuple[NamedDimension, ...]:
 
 
 def named_axes(names: tuple[NamedDimension, ...]) -> list[tuple[int, NamedDimension]]:
-    """Return (axis, dimension) of all but ``...``; axes behind it count from the end."""
+    """Return (axis, dimension) for all but ``...``; axes behind it count from the end."""
     found, offset = [], 0
     for axis, dim in enumerate(names):
         if dim == ELLIPSES:
@@ -28,20 +28,20 @@ def named_axes(names: tuple[NamedDimension, ...]) -> list[tuple[int, NamedDimens
 
 
 def axis_of(place: int, names: tuple[NamedDimension, ...]) -> int:
-    """Return the axis of the dimension at ``place`` of ``names``; behind a ``...`` from the end."""
+    """Return the axis of the dimension at ``place``, negative behind a ``...``."""
     return place - len(names) * (ELLIPSES in names[:place])
 
 
 def occurrences(names: tuple[NamedDimension, ...]) -> list[tuple[NamedDimension, int]]:
-    """Return each name with the number of those before it: ``()`` may be there several times."""
+    """Return each name with its count so far, because ``()`` may occur several times."""
     return [(dim, names[:position].count(dim)) for position, dim in enumerate(names)]
 
 
 def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) -> NamedShape | None:
     """Return ``shape`` with further dimensions in front of both sides, so that the input fits.
 
-    None where the input does not end with that of the shape, or a dimension in front is one that
-    the shape has already.
+    None if the input does not end with that of the shape, or the shape has a dimension in front
+    already.
     """
     n_more = len(ishape) - len(shape.ishape)
     if n_more < 1 or ELLIPSES in shape.ishape or ishape[n_more:] != shape.ishape:
@@ -56,7 +56,7 @@ def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) ->
 
 
 def is_part_of(own: tuple[NamedDimension, ...], dims: tuple[NamedDimension, ...]) -> bool:
-    """Whether ``dims`` has all names of ``own`` in their order; a ``...`` is any run, also none."""
+    """Whether ``dims`` contains ``own`` in order; a ``...`` is any number of dimensions."""
     names = [dim for dim in own if dim != ELLIPSES]
     if any(map(is_wildcard, names)) or len(names) == len(own) == len(dims):
         return False

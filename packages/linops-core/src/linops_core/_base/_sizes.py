@@ -1,4 +1,4 @@
-"""Sizes that callers give: by dimension, or one for each axis."""
+"""Sizes as arguments: by dimension, or one for each axis."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def is_size(value: object) -> TypeGuard[int]:
 
 
 def per_axis(owner: str, argument: str, items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return what is given for each axis."""
+    """Return a sequence with one item for each axis as a tuple."""
     if not isinstance(items, Iterable) or isinstance(items, (str, Mapping)):
         raise TypeError(f"{owner}: {argument} must be a sequence, one for each axis, got {items!r}")
     return tuple(items)
 
 
 def one_dimension(owner: str, argument: str, dim: NamedDimension | str) -> NamedDimension:
-    """Return a dimension that is given alone."""
+    """Return a single dimension."""
     if not isinstance(dim, str):
         raise TypeError(f"{owner}: {argument} must be one dimension, a string, got {dim!r}")
     return ND.infer(dim)
@@ -41,7 +41,7 @@ def by_dimension(
     sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None,
     argument: str = "sizes",
 ) -> dict[NamedDimension, int]:
-    """Return what is given for each dimension; nothing where that is None."""
+    """Return a mapping by dimension; empty for None."""
     if sizes is None:
         return {}
     if not isinstance(sizes, Mapping):
@@ -52,7 +52,7 @@ def by_dimension(
 
 
 class InputSpace(NamedTuple):
-    """Which tensors an operator is applied to."""
+    """The shape, dtype and device of the inputs of an operator."""
 
     shape: list[int]
     dtype: torch.dtype
@@ -68,10 +68,10 @@ def input_space(
     *,
     default: torch.dtype = torch.float64,
 ) -> InputSpace:
-    """Return the space of inputs: as of a tensor that is ``like`` them, or of given sizes.
+    """Return the space of inputs, from a tensor ``like`` an input or from sizes.
 
-    Without it, the dtype is that of the weights, else the default, and the device the first one
-    on which the operator takes inputs.
+    Without ``like``, the dtype is that of the weights, or the default dtype. The device is the
+    first one on which the operator takes inputs.
     """
     if like is None:
         known = promoted((*linop.parameters(), *linop.buffers()), default)
@@ -91,7 +91,7 @@ def input_space(
 def input_lengths(
     linop: DimensionedModule, sizes: Mapping[str, int] | None, of_run: Sequence[int] = ()
 ) -> list[int]:
-    """Return the size of each input dimension, known or given; of a ``...`` those ``of_run``."""
+    """Return the size of each input dimension, known or given; ``of_run`` are those of ``...``."""
     given = by_dimension(linop.name, sizes)
     lengths: list[int] = []
     for dim, known in zip(linop.ishape, linop.sizes("input"), strict=True):

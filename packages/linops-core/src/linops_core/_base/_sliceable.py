@@ -1,4 +1,4 @@
-"""Operators that are cut by name: each weight says which dimension each of its axes is."""
+"""Operators whose weights have named dimensions, by which they are sliced."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _ALL = slice(None)
 
 
 class WeightPart(NamedTuple):
-    """Which part of a weight an operator reads, and how."""
+    """The part of a weight that an operator reads."""
 
     shape_key: str
-    """Under which the shape of the operator has the names of its axes."""
+    """Key of ``shape.other_shapes`` for the names of the axes."""
     broadcast: tuple[int, ...]
-    """Axes of size 1 along which the one element stands for all."""
+    """Axes of size 1 that are broadcast."""
     cut: tuple[slice, ...] = ()
-    """What a tile reads, up to the last axis along which that is not all."""
+    """The index of the part that a tile reads."""
     cut_from: torch.Size | None = None
-    """The shape that the weight must keep for that."""
+    """The shape of the weight when it was cut; it must not change."""
     shifted: tuple[int, ...] = ()
-    """Axes along which it is shifted when it is read: the centre comes first."""
+    """Axes along which the weight is shifted when it is read: the centre comes first."""
 
     def dims(self, shape: NamedShape) -> tuple[NamedDimension, ...]:
         """Return the names of the axes."""
         return shape.other_shapes[self.shape_key]
 
     def axes_of(self, dims: Container[NamedDimension], shape: NamedShape) -> tuple[int, ...]:
-        """Return the axes of ``dims``, but for those that are broadcast."""
+        """Return the axes of ``dims`` that are not broadcast."""
         own = enumerate(self.dims(shape))
         return tuple([at for at, dim in own if dim in dims and at not in self.broadcast])
 
@@ -53,7 +53,7 @@ class WeightPart(NamedTuple):
         return shifted[along]
 
     def along(self, axis: int) -> slice:
-        """Return what a tile reads along an axis."""
+        """Return the slice that a tile reads along an axis."""
         return self.cut[axis] if axis < len(self.cut) else _ALL
 
     def is_cut(self, axes: Iterable[int]) -> bool:
@@ -62,15 +62,15 @@ class WeightPart(NamedTuple):
 
 
 class SliceableLinop(NamedLinop):
-    """An operator whose weights carry named dimensions, which gives ``split`` and ``size``.
+    """An operator whose weights have named dimensions; ``split`` and ``size`` follow from them.
 
-    A subclass registers its weights with :meth:`register_weight` and reads them in ``fn`` and
-    ``adj_fn`` through :meth:`weight_part`. It needs no weights: an operator that treats the
-    slices of its batch dimensions alike, whatever their number, is sliceable as it is. A
-    dimension along which it is not (the grid of an FFT) is named by overriding ``why_opaque``.
+    A subclass registers its weights with :meth:`register_weight`, and reads them in ``fn`` and
+    ``adj_fn`` through :meth:`weight_part`. An operator without weights that treats all slices of
+    its batch dimensions alike needs nothing else. Override ``why_opaque`` for dimensions that
+    cannot be sliced, such as the grid of an FFT.
 
-    A tile is a linked copy that knows which slice of each weight is its own. It refers to the
-    same Parameters, so a tile is never out of date and gradients reach the whole weight.
+    A tile is a linked copy that knows its slice of each weight. It refers to the same Parameters,
+    so it is never out of date, and gradients reach the whole weight.
 
     Examples
     --------
@@ -104,21 +104,21 @@ class SliceableLinop(NamedLinop):
     ) -> None:
         """Register ``weight`` as attribute ``name`` with dimensions ``shape.other_shapes[shape_key]``.
 
-        A Parameter stays the same Parameter; any other tensor becomes a buffer, so that a
-        weight computed from something else passes gradients on to it.
+        A Parameter stays the same Parameter. Any other tensor becomes a buffer, and gradients flow
+        through it to the tensors from which it was computed.
 
         Parameters
         ----------
         broadcast_dims : tuple of dimensions
-            Those along which the weight has one element that stands for all.
+            Dimensions in which the weight has size 1 and is broadcast.
 
         Raises
         ------
         TypeError
-            If the weight is no tensor.
+            If the weight is not a tensor.
         ValueError
-            If its number of dimensions is not that of its names, two of them are ``()``, or it
-            does not have size 1 along a dimension to broadcast.
+            If the numbers of dimensions and names differ, two names are ``()``, or the weight does
+            not have size 1 along a broadcast dimension.
         """  # noqa: E501
         dims = self.shape.other_shapes[shape_key]
         if not isinstance(weight, Tensor):
@@ -146,12 +146,13 @@ class SliceableLinop(NamedLinop):
         self._weights[name] = WeightPart(shape_key, tuple(map(dims.index, broadcast_dims)))
 
     def __delattr__(self, name: str) -> None:
-        """Delete an attribute; refused for weights, which all operators made of this one read.
+        """Delete an attribute; weights cannot be deleted, because derived operators read them.
 
         Raises
         ------
         RuntimeError
-            If it is a weight. ``torch.nn.utils.parametrize`` begins so, and changes nothing then.
+            If it is a weight. ``torch.nn.utils.parametrize`` deletes weights, so it is refused
+            without a change.
         """
         if name in vars(self).get("_weights", ()):
             raise RuntimeError(
@@ -161,7 +162,7 @@ class SliceableLinop(NamedLinop):
         super().__delattr__(name)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        own = self.__dict__  # each attribute of a module that is looked up by itself costs more
+        own = self.__dict__  # attributes of a module are slow to look up
         parameters, buffers = own["_parameters"], own["_buffers"]
         return x.shape, *[
             (parameters[name] if name in parameters else buffers[name]).shape
@@ -173,7 +174,7 @@ class SliceableLinop(NamedLinop):
         super()._check_input(x)
 
     def _check_weights(self) -> None:
-        """Check that the weights, which may be replaced, are such as they were registered."""
+        """Check that replaced weights have the dimensions of the registered ones."""
         for name, part in self._weights.items():
             weight, dims = self._weight(name), part.dims(self._shape)
             if part.cut_from is not None:
@@ -198,7 +199,7 @@ class SliceableLinop(NamedLinop):
         return found
 
     def weight_part(self, name: str) -> Tensor:
-        """Return the weight as this operator reads it: all of it, or a tile's view."""
+        """Return the weight as this operator reads it: the whole, or the view of a tile."""
         return self._weights[name].of(self._weight(name))
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
@@ -208,7 +209,7 @@ class SliceableLinop(NamedLinop):
         if concerned and not (
             cls.split is NamedLinop.split and cls._tiles_at is SliceableLinop._tiles_at
         ):
-            return None  # a tile may know where it is by other means than its weights
+            return None  # a tile may depend on its place by other attributes than weights
         if not self._only_passes_on(concerned):
             return None
         weights, is_cut = dict(self._weights), False
@@ -223,11 +224,11 @@ class SliceableLinop(NamedLinop):
         return linked(self, None, _weights=weights)
 
     def _only_passes_on(self, dims: Iterable[NamedDimension]) -> bool:
-        """Whether the slices of all of ``dims`` that it has go through independently."""
+        """Whether all of ``dims`` that the operator has are batch dimensions."""
         return all(self.role(dim) is Role.BATCH for dim in dims if dim in self.dims)
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim`` in the weights, or None where no weight has it."""
+        """Return the length of ``dim`` in the weights, or None if no weight has it."""
         for name, part in self._weights.items():
             for axis, own in enumerate(part.dims(self._shape)):
                 if own == dim and axis not in part.broadcast:
@@ -238,7 +239,7 @@ class SliceableLinop(NamedLinop):
         return None
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says of the weights, and which part of them a tile reads."""
+        """Return the text of ``repr`` for the weights, and the part that a tile reads."""
         return ", ".join(
             tensor_text(
                 name,
@@ -248,7 +249,7 @@ class SliceableLinop(NamedLinop):
             for name, part in self._weights.items()
         )
 
-    # Weights are cut by name, and an adjoint has the same names: no detour through H.
+    # Weights are cut by name, and an adjoint has the same names.
     adj_split = staticmethod(NamedLinop.split)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
@@ -262,7 +263,7 @@ class SliceableLinop(NamedLinop):
             cut_from = part.cut_from or self._weight(name).shape
             whole.append((name, part, [*map(part.along, range(n_axes))], cut_from, axes))
         if not any(axes for *_, axes in whole):
-            return [self] * len(windows)  # which all read the same
+            return [self] * len(windows)  # all read the same
         attributes, tiles = attributes_of_linked(self), []
         for window in windows:
             weights = {}
@@ -282,7 +283,7 @@ class SliceableLinop(NamedLinop):
         self._check_weights()
         read, weights = {}, {}
         for name, part in self._weights.items():
-            # Shifting copies: what tiles share stays shared if it is shifted when it is read.
+            # A shift copies. Tiles keep sharing a weight that is shifted when it is read.
             now = part._replace(shifted=()) if not part.is_cut(part.shifted) else part
             read[name] = now.of(self._weight(name))
             later = part.shifted if now is not part else ()

@@ -1,7 +1,7 @@
-"""The state of an operator: what it uses several times is in it once, under its first name.
+"""The state of an operator: a tensor that is used several times is listed once.
 
-An operator and its adjoint share dictionaries, so ``torch.func.functional_call`` would not put back
-what is listed under both names (``0.weight`` and ``1.weight`` of ``A.N``).
+An operator and its adjoint share dictionaries. If a tensor were listed under both names
+(``0.weight`` and ``1.weight`` of ``A.N``), ``torch.func.functional_call`` would not restore it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 def uses(module: nn.Module, prefix: str) -> list[list[str]]:
-    """Return the names of all uses of each tensor under a module, in the order of their uses."""
+    """Return the names of each tensor of a module, in the order of use."""
     names: dict[tuple[int, str], list[str]] = {}
     for name, place in _places(module, prefix):
         names.setdefault(place, []).append(name)
@@ -21,7 +21,7 @@ def uses(module: nn.Module, prefix: str) -> list[list[str]]:
 
 
 def _places(module: nn.Module, prefix: str) -> Iterator[tuple[str, tuple[int, str]]]:
-    """Yield the name of each use of a tensor, and where the tensor is kept."""
+    """Yield the name of each use of a tensor, and the dictionary that holds it."""
     for kept in (module._parameters, module._buffers):
         for name in kept:
             yield prefix + name, (id(kept), name)
@@ -31,14 +31,14 @@ def _places(module: nn.Module, prefix: str) -> Iterator[tuple[str, tuple[int, st
 
 
 def forget_repeated(module: nn.Module, state: MutableMapping[str, Any], prefix: str) -> None:
-    """Remove from the state of a module what it has under an earlier name."""
+    """Remove entries from a state that it has under an earlier name."""
     for _, *others in uses(module, prefix):
         for name in others:
             state.pop(name, None)
 
 
 def repeat_all(module: nn.Module, state: MutableMapping[str, Any], prefix: str) -> list[str]:
-    """Add to the state of a module what it has under the name of another use; return the errors."""
+    """Add the repeated entries of a tensor to a state under all its names; return the errors."""
     errors = []
     for names in uses(module, prefix):
         given = [name for name in names if name in state]
@@ -53,7 +53,7 @@ def repeat_all(module: nn.Module, state: MutableMapping[str, Any], prefix: str) 
 
 
 def _same(value: object, other: object) -> bool:
-    """Whether two values are equal, NaN to NaN too; of those that exist only by shape, always."""
+    """Whether two values are equal, with NaN equal to NaN; True for tensors without data."""
     if value is other or not isinstance(value, Tensor) or not isinstance(other, Tensor):
         return value is other
     if value.shape != other.shape:

@@ -1,4 +1,4 @@
-"""Slices along named dimensions: what a caller may write, and what it means."""
+"""Slices along named dimensions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TypeAlias
 from nameddim import NamedDimension
 
 Window: TypeAlias = Mapping[NamedDimension, slice]
-"""Which slice of each named dimension a tile covers; dimensions left out are whole."""
+"""The slice of each named dimension that a tile covers; other dimensions are whole."""
 Supports: TypeAlias = dict[NamedDimension, slice | None]
-"""The support of each dimension; None where it is all, or not known."""
+"""The support of each dimension; None if it is all, or not known."""
 
 
 class SplitError(ValueError):
@@ -48,6 +48,6 @@ def normalized_slice(piece: slice, size: int | None) -> slice | None:
 
 
 def within(outer: slice | None, inner: slice) -> slice:
-    """Return ``inner``, which counts from the start of ``outer``, counted from zero."""
+    """Return ``inner``, given relative to the start of ``outer``, relative to zero."""
     offset = 0 if outer is None else outer.start or 0
     return slice(offset + inner.start, offset + inner.stop)

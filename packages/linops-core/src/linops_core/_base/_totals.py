@@ -1,4 +1,4 @@
-"""How numbers of the parts of a vector are added up, where a tensor is not all of it."""
+"""Reductions over the parts of a vector that several processes have."""
 
 from __future__ import annotations
 
@@ -12,35 +12,34 @@ from nameddim import NamedDimension
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes that call an operator together, as one of them sees them."""
+    """The processes that call an operator together."""
 
     number: int
-    """Of this process, from 0."""
+    """Number of this process, from 0."""
     count: int
     told: Callable[[object, str], list[object]]
-    """Returns what each process says in a step of this name, in their order; all must call it."""
+    """Gathers an object of each process, in order; all must call it with the name of the step."""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """How inner products of parts of a vector become those of the vector.
+    """The reduction that turns inner products of parts into those of the vector.
 
-    An operator over several processes, each of which has a part of its input or output, says it by
-    :meth:`NamedLinop.totals`; solvers ask it. Numbers of several vectors are added up at once where
-    the functions ``add`` compare equal.
+    An operator over several processes returns it from :meth:`NamedLinop.totals`, and solvers use
+    it. Numbers of several vectors go into one reduction if their ``add`` functions compare equal.
     """
 
     add: Callable[[Tensor], Tensor] | None = None
-    """Returns the sum, over all parts, of a tensor of real numbers. None where a tensor is all of
-    the vector."""
+    """Returns the sum of a tensor of real numbers over all parts. None if a tensor is the whole
+    vector."""
     cut: frozenset[NamedDimension] = frozenset()
     """The dimensions along which the vector is cut into parts."""
     part: int = 0
-    """The number of the part that this process has."""
+    """The number of the part of this process."""
     n_parts: int = 1
     processes: Processes | None = None
-    """All that call the operator, also where each has all of the vector; None if that is one."""
+    """The processes that call the operator, or None for one process."""
 
 
 WHOLE = Totals()
-"""That a tensor is all of the vector."""
+"""The reduction of whole vectors: none."""

@@ -1,4 +1,4 @@
-"""Names for dimensions that nobody has yet, many of them one after another."""
+"""Unused names for many dimensions, one after another."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from nameddim import NamedDimension
 
 
 class UnusedNames:
-    """What :meth:`nameddim.NamedDimension.next_unused` finds, for names that are then taken.
+    """Finds names as :meth:`nameddim.NamedDimension.next_unused` does, and marks them as used.
 
-    It remembers how far it has looked, so that a thousand names cost a thousand times one.
+    It remembers where it stopped, so the cost is linear in the number of names.
     """
 
     def __init__(self, taken: Iterable[NamedDimension] = ()) -> None:
         self._taken = set(taken)
-        # From a name that is taken to a later one; all between are taken.
+        # From a used name to a later one; all between are used.
         self._later: dict[NamedDimension, NamedDimension] = {}
 
     def avoid(self, names: Iterable[NamedDimension]) -> None:
-        """Give none of ``names`` from now on."""
+        """Mark ``names`` as used."""
         self._taken.update(names)
 
     def take(self, dim: NamedDimension) -> NamedDimension:
-        """Return the first of ``dim``, ``dim + 1``, ... that is unused, which it is no more."""
+        """Return the first unused of ``dim``, ``dim + 1``, ..., and mark it as used."""
         seen = []
         while dim in self._taken:
             seen.append(dim)
@@ -33,5 +33,5 @@ class UnusedNames:
         return dim
 
     def each(self, dims: Iterable[NamedDimension]) -> tuple[NamedDimension, ...]:
-        """Return such a name for each of ``dims``, in their order."""
+        """Return an unused name for each of ``dims``, in order."""
         return tuple([self.take(dim) for dim in dims])

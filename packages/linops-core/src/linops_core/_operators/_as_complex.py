@@ -1,4 +1,4 @@
-"""Real tensors as complex ones."""
+"""Real tensors as complex tensors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ._grid_names import Dims
 class AsComplex(SliceableLinop):
     r"""A real tensor as a complex one, :math:`x \mapsto x + 0i`.
 
-    The adjoint, with respect to :math:`\mathrm{Re} \langle x, y \rangle`, is the real part, as a
-    real tensor. With it in front, solvers look for a real solution: ``(F @ AsComplex()).H`` ends
-    in a real part. Of an input that is complex, the real part alone counts, so that the operator is
-    linear over the reals only (:attr:`NamedLinop.is_complex_linear`).
+    The adjoint with respect to :math:`\mathrm{Re} \langle x, y \rangle` is the real part, as a real
+    tensor. Compose with it to find a real solution: ``(F @ AsComplex()).H`` ends in a real part.
+    The imaginary part of a complex input is ignored, so the operator is linear over the reals only
+    (:attr:`NamedLinop.is_complex_linear`).
 
     Parameters
     ----------
     ioshape : sequence of dimensions, optional
-        Any number of dimensions by default; each can be sliced.
+        Any dimensions by default. All can be sliced.
 
     Examples
     --------

@@ -24,7 +24,7 @@ from ._grid_operator import GridOperator, axis_names, checked_dims
 
 
 class BlockOperator(GridOperator[SlidingWindows]):
-    """The base of :class:`ArrayToBlocks` and :class:`BlocksToArray`: one is the other reversed."""
+    """The base class of :class:`ArrayToBlocks` and :class:`BlocksToArray`."""
 
     saved_with: ClassVar[tuple[type, ...]] = (SlidingWindows,)
 
@@ -91,7 +91,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
 
     @property
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
-        """For each axis that of the array, that which counts windows and that within one."""
+        """For each axis: the dimension of the array, of the blocks, and within a block."""
         shapes, ndim = self.shape.other_shapes, self.ndim
         dims: tuple[NamedDimension | None, ...] = shapes["blocks_shape"]
         selected = (None,) * ndim
@@ -100,7 +100,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
         return list(zip(shapes["array_shape"], counting, within, strict=True))
 
     def blocks_of(self, x: Tensor) -> Tensor:
-        """Return the blocks of an array: a view where no mask keeps some and none ends outside."""
+        """Return the blocks of an array: a view, unless there is a mask or blocks end outside."""
         array, blocks = self._places if self._has_grid_as_input else self._places[::-1]
         return from_the_end(self._cut_out(to_the_end(x, array)), blocks)
 
@@ -130,7 +130,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
         return moved(array, [axis.reverse for axis in moves])
 
     def _kept_positions(self) -> tuple[Sequence[Axis], Tensor]:
-        """Return how the array moves to where the windows are, and where there what is kept is."""
+        """Return the shifts of the array to the windows, and the positions of kept elements."""
         kept = self.weight_part("kept")
         moves, windows = zip(*(axis.on_span() for axis in self._axes), strict=True)
         spans = [axis.size for axis in windows]
@@ -146,7 +146,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
         return moves, of_blocks.reshape(*of_blocks.shape, *[1] * of_elements.ndim) + of_elements
 
     def counts(self, x: Tensor) -> Tensor:
-        """Return in how many blocks each element of the array is, in the precision of ``x``."""
+        """Return the number of blocks of each element of the array, in the precision of ``x``."""
         if self.mask_of is None:
             axes = [coverage(axis, x) for axis in self._axes]
             return reduce(lambda product, axis: product.unsqueeze(-1) * axis, axes)
@@ -155,13 +155,13 @@ class BlockOperator(GridOperator[SlidingWindows]):
 
     @staticmethod
     def counted(linop: BlockOperator, x: Tensor, /) -> Tensor:
-        """Return an array times the number of blocks that each element is in."""
+        """Return an array times the number of blocks of each element."""
         places = linop._places[0 if linop._has_grid_as_input else 1]
         x = to_the_end(summable(x), places)
         return from_the_end(linop.counts(x) * x, places)
 
     def own_normal(self) -> NamedLinop:
-        """Return the multiplication with the number of blocks that each element is in."""
+        """Return the multiplication by the number of blocks of each element."""
         if self.normal_fn is not BlockOperator.counted:
             return super().own_normal()  # from blocks to blocks
         return Normal(linked(self), NamedShape(self.ishape))
@@ -170,53 +170,54 @@ class BlockOperator(GridOperator[SlidingWindows]):
 class ArrayToBlocks(BlockOperator):
     r"""The blocks of an array, :math:`y_{b,e} = x_{b s + e}` for block b, element e and stride s.
 
-    Blocks may overlap, or leave out elements between them. Along an axis of length N there are
-    :math:`\lfloor (N - L) / s \rfloor + 1` whole blocks of length L; elements behind the last one
-    are in none. The adjoint, :class:`BlocksToArray`, sums what falls on one element, so that the
-    normal operator multiplies each element by the number of blocks that it is in.
+    Blocks may overlap or have gaps between them. Along an axis of length N there are
+    :math:`\lfloor (N - L) / s \rfloor + 1` whole blocks of length L; elements behind the last block
+    are in no block. The adjoint, :class:`BlocksToArray`, adds up all blocks, so the normal operator
+    multiplies each element by the number of its blocks.
 
     Parameters
     ----------
     grid_size : sequence of int
         Size of the array, in any number of dimensions.
     block_size, stride : sequence of int
-        One per dimension.
+        One number for each dimension.
     mask : Tensor of bool, optional
-        Which blocks are kept, of the shape of their number along each axis, or which elements of
-        every block, of shape ``block_size``. They become one dimension, in row-major order.
+        Selects blocks, if it has the numbers of blocks along each axis as its shape, or elements of
+        every block, if it has the shape ``block_size``. The selected ones become one dimension, in
+        row-major order.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the array; any by default.
+        Dimensions before the array. Any dimensions by default.
     array_shape : sequence of dimensions, optional
-        Of the array, which can be sliced, but those that the blocks have too. By default Nx, Ny,
-        Nz, and N, N1, ... beyond three.
+        Dimensions of the array. They can be sliced, unless the blocks have them, too. By default
+        Nx, Ny, Nz; with more than three, N, N1, ...
     blocks_shape : sequence of dimensions, optional
-        One per axis that counts blocks, then one per axis of a block; with a mask one instead of
-        those that it selects from. All can be sliced. By default Bx, By, Bz, Ex, Ey, Ez, or B and
-        E with indices; B for kept blocks, E for kept elements.
+        Dimensions of the blocks, one for each axis that counts blocks, then one for each axis of a
+        block. With a mask, one dimension takes the place of those that it selects from. All can be
+        sliced. By default Bx, By, Bz, Ex, Ey, Ez, or B and E with indices; B for selected blocks, E
+        for selected elements.
     mask_of : {"blocks", "elements"}, optional
-        What the mask selects, where its shape could mean both.
+        What the mask selects, if its shape does not decide it.
     dims : sequence of dimensions, optional
-        Those of the array, wherever they stand; in the place of the shapes above.
+        Dimensions of the array, at any place; instead of the shapes above.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
-        or what a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
+        dimensions that a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        With ``dims``: names as ``blocks_shape``. One name for each of ``dims`` is in the place of
-        that, others are all where the first of ``dims`` stands.
+        With ``dims``: names as in ``blocks_shape``. One name for each of ``dims`` is in the place
+        of that, others are all where the first of ``dims`` stands.
 
     Raises
     ------
     TypeError
-        If the mask is no tensor of booleans, or sizes are no sequence.
+        If the mask is not a tensor of booleans, or the sizes are not a sequence.
     ValueError
-        If a size is not positive or a block larger than the array, the mask has neither shape or
-        may mean both, or the number of names is not as said.
+        If a size is not positive, a block is larger than the array, the mask has neither shape or
+        may mean both, or there is a wrong number of names.
 
     Notes
     -----
-    Without a mask the result is a view of the array, which must not be written to, and the order of
-    summation in the adjoint never changes. :meth:`NamedLinop.support` of a tile with a mask is as
-    if it kept everything.
+    Without a mask the result is a view of the array; do not write to it. The adjoint always sums in
+    the same order. :meth:`NamedLinop.support` of a tile ignores the mask.
 
     Examples
     --------
@@ -237,9 +238,9 @@ class ArrayToBlocks(BlockOperator):
 class BlocksToArray(BlockOperator):
     r"""The sum of blocks at their places in an array, :math:`y_n = \sum_{b s + e = n} x_{b,e}`.
 
-    The adjoint of :class:`ArrayToBlocks`, where the parameters are described; here the shape of
-    the blocks, which are the input, comes before that of the array; ``dims`` are those of the
-    blocks, and ``to`` those of the array. Elements that no block covers are zero.
+    It is the adjoint of :class:`ArrayToBlocks`, which describes the parameters. Here
+    ``blocks_shape`` comes before ``array_shape``, ``dims`` are the dimensions of the blocks, and
+    ``to`` those of the array. Elements that are in no block are zero.
 
     Examples
     --------
@@ -277,7 +278,7 @@ class BlocksToArray(BlockOperator):
 def windows_of(
     name: str, grid_size: Sequence[int], block_size: Sequence[int], stride: Sequence[int]
 ) -> tuple[SlidingWindows, ...]:
-    """Return the whole blocks that there are along each axis."""
+    """Return the whole blocks along each axis."""
     given = {"grid_size": grid_size, "block_size": block_size, "stride": stride}.items()
     sizes = tuple([per_axis(name, argument, numbers) for argument, numbers in given])
     if not sizes[0] or len({len(size) for size in sizes}) != 1:

@@ -31,72 +31,74 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
     .. math:: y_n = \sum_m k_m \, x_{n - m + c},
 
-    with the kernel's centre c at index ``size // 2`` along each axis, so that a kernel that is 1
-    at its centre is the identity. This is the convolution of mathematics: the kernel is flipped
-    against the input, unlike in :func:`torch.nn.functional.conv2d`.
+    with the centre c of the kernel at index ``size // 2`` along each axis. So a kernel that is 1 at
+    its centre is the identity. As in mathematics, the kernel is flipped against the input, unlike
+    in :func:`torch.nn.functional.conv2d`.
 
     ========  =====================================  =======================  ===================
     mode      output, of N points and K taps         c                        outside of the grid
     ========  =====================================  =======================  ===================
     "same"    N points: those of the input           ``offset``, else K // 2  ``padding_mode``
-    "valid"   N - K + 1 points: no x from outside    K - 1                    not read
+    "valid"   N - K + 1 points: only x on the grid   K - 1                    not read
     "full"    N + K - 1 points: every product        0                        zero
     ========  =====================================  =======================  ===================
 
     Parameters
     ----------
     kernel : Tensor
-        Real or complex, of any size: first the dimensions of ``kernel_batch_shape``, then one, two
-        or three along the grid.
+        Real or complex, of any size: first the axes of ``kernel_batch_shape``, then one, two or
+        three axes along the grid.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the grid, which can be sliced; any by default.
+        Dimensions before the grid. They can be sliced. Any dimensions by default.
     in_grid_shape, out_grid_shape : sequence of dimensions, optional
-        Of the grid in the input, Nx, Ny, Nz by default, and in the output, the same with the next
-        index by default (Nx1, ...). With ``grid_size`` those of one side alone can be sliced.
+        Dimensions of the grid in the input, by default Nx, Ny, Nz, and in the output, by default
+        the same with the next index (Nx1, ...). With ``grid_size``, dimensions that are only on one
+        side can be sliced.
     padding_mode : {"zeros", "circular", "reflect", "replicate"}
-        What the input is outside of the grid, in mode "same": zero; the grid again; the grid
-        in a mirror at its last points, c b [a b c] b a, which are not repeated; or the value of the
-        nearest point, a a [a b c] c c. As in :class:`torch.nn.Conv2d`; in SciPy's ``ndimage`` these
-        are "constant", "grid-wrap", "mirror" and "nearest".
+        Values of the input outside of the grid in mode "same": zero; periodic; mirrored at the end
+        points, which are not repeated, c b [a b c] b a; or the nearest point, a a [a b c] c c.
+        Names are those of :class:`torch.nn.Conv2d`. SciPy's ``ndimage`` calls them "constant",
+        "grid-wrap", "mirror" and "nearest".
     kernel_batch_shape : sequence of dimensions, optional
-        Dimensions of the batch along which there is a kernel for each slice; none by default.
+        Batch dimensions with a different kernel for each slice; none by default.
     method : {"auto", "direct", "fft"}
-        How to compute it. "direct" sums products, with an error relative to those that are summed.
-        "fft" multiplies spectra, with an error relative to the largest value of the input, and
-        carries an infinite value everywhere. "auto" sums products for kernels of up to 256 bytes,
-        on small grids, and in half precision.
+        "direct" sums products; its error is relative to these products. "fft" multiplies spectra;
+        its error is relative to the largest value of the input, and an infinite value spreads to
+        all points. "auto" takes "direct" for kernels of up to 256 bytes, on small grids, and for
+        half precision.
     grid_size : sequence of int, optional
-        Size of the grid in the input. Without it the grid may have any size, and cannot be sliced.
+        Size of the grid in the input. Without it, any size is accepted, and the grid cannot be
+        sliced.
     mode : {"same", "valid", "full"}
-        Which part of the output is kept, as in :func:`scipy.signal.convolve`.
+        Part of the output to keep, as in :func:`scipy.signal.convolve`.
     offset : sequence of int, optional
-        For mode "same": the index c of the kernel's centre along each axis, from 0. SciPy's "same"
-        is ``(size - 1) // 2``, which is another one for kernels of even size.
+        For mode "same": the index c of the centre of the kernel along each axis, counted from 0.
+        For SciPy's "same" give ``(size - 1) // 2``; it differs for kernels of even size.
     dims : sequence of dimensions, optional
-        The grid, wherever it stands, in the order of the kernel's axes; in the place of the shapes
-        above.
+        Dimensions of the grid, at any place, in the order of the axes of the kernel; instead of the
+        shapes above.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
-        or what a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
+        dimensions that a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        With ``dims``: what they are called in the output; by default they keep their names, and
-        cannot be sliced.
+        With ``dims``: their names in the output. By default they keep their names and cannot be
+        sliced.
 
     Raises
     ------
     TypeError
-        If the kernel is no tensor, or ``grid_size`` no sequence.
+        If the kernel is not a tensor, or ``grid_size`` is not a sequence.
     ValueError
-        If an argument is not as said, or a dimension of the kernel's batch is not in the batch.
-        When called: if the grid is smaller than the kernel in mode "valid", or the kernel was
-        replaced by one of another size in a mode in which the size of the output depends on it and
-        ``grid_size`` was given.
+        If an argument is not one of the values above, or a dimension of ``kernel_batch_shape`` is
+        not in the batch. When called: if the grid is smaller than the kernel in mode "valid"; or if
+        ``grid_size`` was given, the mode is "valid" or "full", and the kernel was replaced by one
+        of another size.
 
     Notes
     -----
-    A tile of the output reads its slice of the input and the halo about it, a tile of the input
-    writes as far as it reaches, see :meth:`NamedLinop.support`. At the ends of a periodic grid
-    the halo is at the other end, so that the support is all of it.
+    A tile of the output reads its slice of the input and a halo around it. A tile of the input
+    writes its slice and a halo. See :meth:`NamedLinop.support`. For tiles at the ends of a periodic
+    grid, the halo is at the other end, so the support is the whole grid.
 
     Examples
     --------
@@ -221,7 +223,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         return linop.scattered_back(folded(y, beyond) if beyond else y)
 
     def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[Axis | ExtendedAxis]:
-        """Return the axes for an input of either way and the kernel as it is now.
+        """Return the axes for an input of either direction and the current kernel.
 
         Those in ``_axes`` are of a kernel of one element.
         """
@@ -237,12 +239,12 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
     @property
     def axes(self) -> Sequence[Axis | ExtendedAxis]:
-        """The axes of the correlation with the flipped kernel; empty where the grid may be any."""
+        """The axes of the correlation with the flipped kernel; empty without ``grid_size``."""
         return self.axes_for(self.kernel) if self._axes else ()
 
     @property
     def is_endomorphism(self) -> bool:
-        """Whether the operator maps a space to itself: not where the grid gets another size."""
+        """Whether the operator maps a space to itself: not if the grid changes its size."""
         return super().is_endomorphism and (self.mode == "same" or self._is_endomorphism)
 
     def _centre(self, taps: Sequence[int]) -> Sequence[int]:
@@ -254,7 +256,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
     def _whole(
         self, sizes: Sequence[int], taps: Sequence[int], is_back: bool = False
     ) -> tuple[Axis | ExtendedAxis, ...]:
-        """Return the axes between the whole grids, of which these are the sizes of the one."""
+        """Return the axes between the whole grids, given the sizes of one side."""
         sign = {"same": 0, "valid": -1, "full": 1}[self.mode]
         more = [sign * (n - 1) for n in taps]
         if is_back:
@@ -292,7 +294,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         return fitted and linked(fitted, None, _alignment=self._alignment_in(shape))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is of a grid of which too little is known."""
+        """Return why ``dim`` cannot be sliced: names or sizes of the grid are missing."""
         if not self._axes and any(dim in dims for dims in self.axis_dims):
             return "a slice of the grid has neighbours where its size says; give grid_size"
         return super().why_opaque(dim)
@@ -314,10 +316,10 @@ def _checked_offset(offset: Sequence[int] | None, taps: Sequence[int]) -> Sequen
 
 
 def _extended_ones(axes: Sequence[Axis | ExtendedAxis]) -> list[ExtendedAxis]:
-    """Return the axes that are extended, which are all or none."""
+    """Return the axes that are extended: all or none."""
     return [axis for axis in axes if isinstance(axis, ExtendedAxis)]
 
 
 def _straight(axes: Sequence[Axis | ExtendedAxis]) -> list[Axis]:
-    """Return the axes of the correlation of what is already extended."""
+    """Return the axes of the correlation of an extended input."""
     return [axis.straight if isinstance(axis, ExtendedAxis) else axis for axis in axes]

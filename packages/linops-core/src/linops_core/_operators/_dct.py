@@ -24,24 +24,24 @@ class DCT(GridOperator[AxisMap]):
     .. math:: y_k = s_k \sum_n x_n \cos \frac{\pi (2n + 1) k}{2N}, \quad
         s_0 = N^{-1/2}, \; s_k = (2/N)^{1/2},
 
-    along each of them, of length N. The adjoint is the inverse, so that ``A.N`` is the identity.
+    along each of them, of length N. The adjoint is the inverse, so ``A.N`` is the identity.
 
     Parameters
     ----------
     dims : sequence of dimensions
-        Those that are transformed, which cannot be sliced.
+        Dimensions to transform. They cannot be sliced.
     shape : sequence of dimensions, optional
-        All dimensions of the input, ``dims`` among them, in any places; ``("...", *dims)`` by
-        default, or what a neighbour in a composition returns.
+        All dimensions of the input, with ``dims`` at any places. By default ``("...", *dims)``, or
+        the dimensions that a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        Names of ``dims`` in the output; they keep theirs by default.
+        Names of ``dims`` in the output; by default they keep their names.
 
     Raises
     ------
     ValueError
-        If ``dims``, ``shape`` and ``to`` do not go together.
+        If ``dims``, ``shape`` and ``to`` do not fit each other.
     RuntimeError
-        When called, if torch does not transform the input's half precision on its device.
+        When called, if torch has no transform of half precision on the device of the input.
 
     References
     ----------
@@ -82,7 +82,7 @@ class DCT(GridOperator[AxisMap]):
             raise
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
+        """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""
         is_of_grid = any(dim in dims for dims in self.axis_dims)
         return "a cosine transform mixes all of its grid" if is_of_grid else None
 
@@ -94,12 +94,12 @@ class DCT(GridOperator[AxisMap]):
 
 
 def _along(transform: Callable[[Tensor], Tensor], x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Return x transformed along each of the axes; its parts are, where it is complex."""
+    """Return x transformed along each of the axes; a complex x by its parts."""
     if x.is_complex():
         from_end = tuple([axis if axis < 0 else axis - x.ndim for axis in axes])
         return torch.complex(*_along(transform, as_parts(x), from_end))
     x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
-    if not x.numel():  # an empty batch, which not every library of transforms accepts
+    if not x.numel():  # an empty batch; not every FFT library accepts one
         return x
     for axis in axes:
         x = transform(x.movedim(axis, -1)).movedim(-1, axis)

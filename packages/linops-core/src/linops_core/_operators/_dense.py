@@ -1,4 +1,4 @@
-"""Multiplication with a tensor and summation over some of its dimensions."""
+"""Multiplication by a tensor and summation over some of its dimensions."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from ._grid_names import Dims
 
 
 class Dense(SliceableLinop):
-    r"""Multiplication with a weight, and a sum over the dimensions that only the input has.
+    r"""Multiplication by a weight, and a sum over the dimensions that only the input has.
 
-    In index notation :math:`y_{bo} = \sum_i w_{bio} x_{bi}`: dimensions in input and output are
-    batches, those of the output alone rows, those of the input alone columns. Matrices and the
-    coil maps of an MRI scanner (``("C", "Nx", "Ny")`` between ``("Nx", "Ny")`` and ``("C", "Nx",
-    "Ny")``) are Dense. It can be sliced along all of its dimensions.
+    In index notation it is :math:`y_{bo} = \sum_i w_{bio} x_{bi}`. Dimensions in input and output
+    are batch dimensions, those only in the output are rows, those only in the input are columns.
+    Matrices are Dense, and so are coil maps of MRI: a weight ``("C", "Nx", "Ny")`` from ``("Nx",
+    "Ny")`` to ``("C", "Nx", "Ny")``. All dimensions can be sliced.
 
     Parameters
     ----------
     weight : Tensor
-        Real or complex; kept as it is, a Parameter stays that Parameter.
+        Real or complex. It is not copied; a Parameter stays a Parameter.
     weightshape : sequence of dimensions, optional
-        Of the weight. By default ``("M", "N")`` for a matrix, ``("B", "M", "N")`` for a batch of
-        matrices, ``("B", "B1", "M", "N")`` for a batch with two dimensions, and so on.
+        Dimensions of the weight. By default ``("M", "N")`` for a matrix, ``("B", "M", "N")`` for a
+        batch of matrices, ``("B", "B1", "M", "N")`` for two batch dimensions, and so on.
     ishape, oshape : sequences of dimensions, optional
-        By default the input has the last dimension of the weight and the output the others; a batch
-        dimension ``B`` that has its name by default is in both.
-        Along a ``...``, and dimensions of both that it does not have, the weight is the same.
+        By default the input has the last dimension of the weight and the output has the others. The
+        default batch dimensions ``B``, ``B1``, ... are in both. The weight is broadcast along a
+        ``...``, and along dimensions of both shapes that it does not have.
     broadcast_dims : sequence of dimensions, optional
-        Dimensions of input and output in which the weight has size 1 and stands for all.
+        Dimensions of input and output in which the weight has size 1 and is broadcast.
 
     Raises
     ------
     ValueError
-        If a dimension of the weight is in neither shape, one of one shape alone is not in the
-        weight, or the weight does not fit its shape.
+        If a dimension of the weight is in neither shape, a dimension of only one shape is not in
+        the weight, or the weight does not fit its shape.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Dense(SliceableLinop):
         Raises
         ------
         ValueError
-            If the string is not of this form, or as for :class:`Dense`.
+            If the string does not have this form, or as for :class:`Dense`.
 
         Examples
         --------
@@ -153,6 +153,6 @@ class Dense(SliceableLinop):
 
 
 def _both_ways(weight: Dims, inputs: Dims, outputs: Dims) -> tuple[Contraction, Contraction]:
-    """Return the sums of the operator and of its adjoint."""
+    """Return the contractions of the operator and of its adjoint."""
     of_weight, of_x, of_y = letters_of(weight, inputs, outputs)
     return Contraction(of_weight, of_x, of_y), Contraction(of_weight, of_y, of_x)

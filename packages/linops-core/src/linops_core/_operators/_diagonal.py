@@ -28,27 +28,27 @@ from ._grid_names import Dims
 class Diagonal(SliceableLinop):
     r"""Elementwise multiplication :math:`x \mapsto w \odot x`.
 
-    Every dimension is a batch dimension, so it can be sliced along any. ``A ** p`` multiplies with
-    :math:`w^p` for any real p; it is out of date as little as ``A.H``.
+    Every dimension is a batch dimension and can be sliced. ``A ** p`` multiplies by :math:`w^p` for
+    any real p; like ``A.H``, it reads the weight when it is called.
 
     Parameters
     ----------
     weight : Tensor
-        Shape of ``ioshape`` without a leading ``...``, along which it is the same; real or complex.
-        It is kept as it is, a Parameter stays that Parameter.
+        Real or complex, of the shape of ``ioshape`` without a leading ``...``; it is the same for
+        all elements of ``...``. It is not copied; a Parameter stays a Parameter.
     ioshape : sequence of dimensions, optional
-        Of input and output; ``...`` and a nameless dimension per axis by default.
+        Dimensions of input and output; by default ``...`` and an unnamed dimension for each axis.
     broadcast_dims : sequence of dimensions, optional
-        Those in which the weight has size 1 and stands for all.
+        Dimensions in which the weight has size 1 and is broadcast.
     weight_shape, shape_kwargs : optional
         As in :meth:`from_weight`.
 
     Raises
     ------
     TypeError
-        If the weight is no tensor.
+        If the weight is not a tensor.
     ValueError
-        If the weight does not fit ``ioshape``: nothing is broadcast that was not asked for.
+        If the weight does not fit ``ioshape``. Only ``broadcast_dims`` are broadcast.
 
     Examples
     --------
@@ -105,8 +105,8 @@ class Diagonal(SliceableLinop):
     ) -> Self:
         """Make a Diagonal whose weight has only some dimensions of ``ioshape``, in any order.
 
-        Along the others it is the same, and not expanded in memory. The shape of the operator keeps
-        ``shape_kwargs``, further tuples of dimensions, under their names.
+        It is broadcast along the others without being expanded in memory. ``shape_kwargs`` are
+        further tuples of dimensions, which the shape of the operator keeps under their names.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class Diagonal(SliceableLinop):
     adj_normal_fn = normal_fn
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the multiplication along these dimensions, among them the own ones in order."""
+        """Return the operator for these dimensions, which contain its own ones in order."""
         others = dict(self._shape.other_shapes)
         own = {dim for names in others.values() for dim in names}
         if not is_part_of(self.ishape, dims) or own & {*dims} - {*self.ishape}:
@@ -163,7 +163,7 @@ class Diagonal(SliceableLinop):
     def __pow__(self, exponent: SupportsIndex | SupportsFloat) -> NamedLinop:
         r"""Return the diagonal operator of :math:`w^p`, which reads w when it is called.
 
-        Of complex weights it is the principal power, :math:`e^{p \log w}` with the imaginary part
+        For complex weights it is the principal power, :math:`e^{p \log w}` with the imaginary part
         of the logarithm in :math:`[-\pi, \pi]`. Gradients at zero are infinite for p below 1.
 
         Parameters
@@ -174,16 +174,16 @@ class Diagonal(SliceableLinop):
         Raises
         ------
         TypeError
-            If the exponent is no real number.
+            If the exponent is not a real number.
         ValueError
-            If it is not finite; if p is no integer and a real weight is negative, or if p is
-            negative and a weight is zero. That is also raised by a call once the weights are such;
-            under compilers and transforms of ``torch.func`` the result is NaN or infinite instead.
+            If p is not finite; if p is not an integer and a real weight is negative; or if p is
+            negative and a weight is zero. A call raises it, too, if the weights have changed so.
+            Under compilers and transforms of ``torch.func`` the result is NaN or infinite instead.
         """
         is_number = self.weight.is_floating_point() or self.weight.is_complex()
         count = int(exponent) if isinstance(exponent, Integral) else -1
         if not isinstance(exponent, Real) or count in (0, 1) or (count > 1 and not is_number):
-            return super().__pow__(exponent)  # which refuses what is none
+            return super().__pow__(exponent)  # raises a TypeError unless it is a number
         if not math.isfinite(exponent):
             raise ValueError(f"{self.signature}: the exponent must be finite, got {exponent}")
         power = linked(self, None, _exponents=(*self._exponents, float(exponent)))
@@ -202,7 +202,7 @@ class Diagonal(SliceableLinop):
         self._found["powers"] = TensorState(weight)
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says of the weight, and to which powers it is raised."""
+        """Return the text of ``repr`` for the weight and its powers."""
         return " ** ".join([super().extra_repr(), *map(str, self._exponents)])
 
     def own_normal(self) -> NamedLinop:

@@ -28,38 +28,38 @@ class FFT(GridOperator[AxisMap]):
 
     .. math:: y_k = s \sum_n x_n e^{-2 \pi i \, k \cdot n / N},
 
-    with :math:`s = N^{-1/2}`, 1 or :math:`N^{-1}` for N grid points and ``norm`` "ortho",
-    "backward" or "forward". The adjoint has the same s; only with "ortho" is it the inverse.
+    with N grid points and :math:`s = N^{-1/2}`, 1 or :math:`N^{-1}` for ``norm`` "ortho",
+    "backward" or "forward". The adjoint has the same s. With "ortho" it is the inverse.
 
     Parameters
     ----------
     ndim : int
-        Number of dimensions of the grid, at least 1, which are the last ones; not with ``dims``.
-        They cannot be sliced.
+        Number of dimensions of the grid, at least 1. They are the last ones and cannot be sliced.
+        Not with ``dims``.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the grid, which can be sliced; any by default.
+        Dimensions before the grid. They can be sliced. Any dimensions by default.
     grid_shapes : (image dimensions, k-space dimensions), optional
-        By default (Nx, Ny, Nz)[:ndim] and (Kx, Ky, Kz)[:ndim].
+        Names of the grid; by default (Nx, Ny, Nz)[:ndim] and (Kx, Ky, Kz)[:ndim].
     norm : {"ortho", "backward", "forward"}
         As in :func:`torch.fft.fftn`.
     centered : bool
-        Whether n and k count from the centre of the grid, element N // 2, in both spaces; from the
-        first element if not.
+        Whether n and k are counted from the centre of the grid, element N // 2, in both spaces. If
+        not, they are counted from the first element.
     dims : sequence of dimensions, optional
-        The grid, wherever it stands, in the place of ``ndim``.
+        Dimensions of the grid, at any place; instead of ``ndim``.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
-        or what a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
+        dimensions that a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        With ``dims``: what they are called in the output; by default they keep their names.
+        With ``dims``: their names in the output; by default they keep their names.
 
     Raises
     ------
     ValueError
-        If ndim, norm or the number of grid names is not as said, or dims, shape and to do not go
-        together.
+        If ndim, norm or the number of grid names is wrong, or dims, shape and to do not fit
+        each other.
     TypeError
-        When called, if torch does not transform the input's half precision on its device.
+        When called, if torch has no transform of half precision on the device of the input.
 
     References
     ----------
@@ -122,7 +122,7 @@ class FFT(GridOperator[AxisMap]):
     @staticmethod
     def normal_fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return s^2 N x."""
-        points = math.prod([x.shape[axis] for axis in linop._places[0]])  # which a compiler follows
+        points = math.prod([x.shape[axis] for axis in linop._places[0]])  # a compiler traces it
         scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]
         return multiplied(scale, x)
 
@@ -131,7 +131,7 @@ class FFT(GridOperator[AxisMap]):
     def transform(self, transform: Callable[..., Tensor], x: Tensor, norm: str) -> Tensor:
         """Apply one of torch's transforms along the grid, between the shifts if centred."""
         axes = self._places[0]
-        if not x.numel():  # an empty batch, which not every library of transforms accepts
+        if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
         try:
@@ -147,7 +147,7 @@ class FFT(GridOperator[AxisMap]):
         return [(position, position) for position in range(len(self.ishape))]
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
+        """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""
         shapes = self.shape.other_shapes
         if dim not in shapes["image_shape"] and dim not in shapes["kspace_shape"]:
             return None
@@ -166,12 +166,12 @@ class FFT(GridOperator[AxisMap]):
         return linked(self, centered=False) if self.centered and concerned == grid else None
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        r"""Return A^H A, or A^H inner A; of a centred transform without its shifts where it can.
+        r"""Return A^H A, or A^H inner A; for a centred transform without its shifts if possible.
 
-        With Q the shift of k-space, F the plain transform and phases D for the shift of the image,
-        A is :math:`Q D F`. Where M = ``inner`` treats each point of k-space by itself, and complex
-        numbers commute with it, D cancels: :math:`F^H D^H Q^H M Q D F = F^H (Q^H M Q) F`, so
-        weights are shifted and not the data.
+        With the shift Q of k-space, the plain transform F, and phases D for the shift of the image,
+        A is :math:`Q D F`. If M = ``inner`` acts on each point of k-space separately, and is linear
+        over the complex numbers, D cancels: :math:`F^H D^H Q^H M Q D F = F^H (Q^H M Q) F`. So the
+        weights are shifted, and not the data.
         """
         if inner is not None and self.centered:
             linop, fitted = fit_inner(self, inner)

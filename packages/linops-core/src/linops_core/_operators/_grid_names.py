@@ -1,4 +1,4 @@
-"""Names of the dimensions of an operator on a grid: those it acts on, wherever they stand."""
+"""Names of the dimensions of an operator on a grid, which may be at any places."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Dims: TypeAlias = Sequence[NamedDimension | str]
 
 
 class GridNames(NamedTuple):
-    """The dimensions that an operator acts on, among those of its input, and what they become.
+    """The grid of an operator among the dimensions of its input, and its names in the output.
 
     Examples
     --------
@@ -22,13 +22,13 @@ class GridNames(NamedTuple):
     """
 
     names: tuple[NamedDimension, ...]
-    """All dimensions of the input, in their order."""
+    """All dimensions of the input, in order."""
     grid: tuple[NamedDimension, ...]
-    """Those that the operator acts on, in the order of its axes."""
+    """The dimensions that the operator acts on, in the order of its axes."""
     result: tuple[NamedDimension, ...]
-    """Those that they become."""
+    """Their names in the output."""
     is_free: bool = False
-    """Whether nobody said where the grid stands, so that a neighbour may say it."""
+    """Whether ``shape`` was not given, so that a neighbour may determine it."""
 
     @classmethod
     def along(
@@ -46,25 +46,25 @@ class GridNames(NamedTuple):
         Parameters
         ----------
         owner : str
-            Who asks, for messages.
+            Name of the operator, for messages.
         dims : sequence of dimensions
-            Those that it acts on.
+            Dimensions of the grid.
         shape : sequence of dimensions, optional
-            All dimensions of the input, ``dims`` among them, in any places; ``("...", *dims)`` by
-            default, until a neighbour in a composition says more.
+            All dimensions of the input, with ``dims`` at any places. ``("...", *dims)`` by default,
+            until a neighbour in a composition determines them.
         to : sequence of dimensions, optional
-            What ``dims`` become. As many names are each in the place of its own, others all where
-            the first of ``dims`` stands.
+            Names in the output. If there is one for each of ``dims``, it takes the place of that
+            dimension. Otherwise all names stand where the first of ``dims`` stands.
         n_dims : int, optional
-            How many dimensions the operator acts on, any number by default.
+            Number of dimensions of the grid; any number by default.
         default_to : sequence of dimensions, optional
-            As many names as ``to`` must have; ``dims`` themselves by default.
+            Default of ``to``, which must have as many names; ``dims`` by default.
 
         Raises
         ------
         ValueError
-            If ``dims`` are not different named dimensions of the input, as many as there must be,
-            ``to`` are not, or a name of ``to`` is that of a dimension that stays.
+            If ``dims`` or ``to`` have a wrong number of dimensions or duplicates, ``dims`` are not
+            named dimensions of the input, or a name of ``to`` is that of another dimension.
         """
         if isinstance(dims, int):
             raise TypeError(
@@ -104,13 +104,13 @@ class GridNames(NamedTuple):
         default_to: Dims | None = None,
         instead: Mapping[str, object],
     ) -> Self | None:
-        """Return the names of :meth:`along`, None where ``dims`` is None and the grid is last.
+        """Return the names of :meth:`along`, or None if ``dims`` is None and the grid is last.
 
         Raises
         ------
         ValueError
-            If arguments of both ways to name the grid are given; ``instead`` are those of the
-            other one.
+            If arguments of both ways to name the grid are given; ``instead`` has those of the other
+            way.
         """
         if dims is not None:
             for argument, value in instead.items():
@@ -130,7 +130,7 @@ class GridNames(NamedTuple):
 
     @classmethod
     def last(cls, batch: Dims | None, grid: Dims, result: Dims) -> Self:
-        """Return the names where the grid is last, on both sides, behind any batch by default."""
+        """Return the names for a grid that is last on both sides, by default behind a ``...``."""
         here, there = as_dims(grid), as_dims(result)
         return cls((*as_dims((ELLIPSES,) if batch is None else batch), *here), here, there)
 
@@ -156,8 +156,8 @@ def replaced(
 ) -> tuple[NamedDimension, ...]:
     """Return ``names`` with ``there`` in the place of ``here``.
 
-    As many are each in the place of its own; others all in the place of the first, or last where
-    there is none.
+    Equal numbers are replaced one by one. Otherwise all names take the place of the first one, or
+    are last if there is none.
     """
     if len(here) == len(there):
         own = dict(zip(here, there, strict=True))
@@ -168,7 +168,7 @@ def replaced(
 
 
 def axes_of(dims: Sequence[NamedDimension], names: Sequence[NamedDimension]) -> tuple[int, ...]:
-    """Return the axes of ``dims`` among ``names``, from the end but for those before a ``...``.
+    """Return the axes of ``dims`` among ``names``; those behind a ``...`` count from the end.
 
     They stay the same whatever a ``...`` stands for.
     """

@@ -20,29 +20,29 @@ from ._grid_names import Dims, GridNames, axes_of, from_the_end, replaced, to_th
 
 
 class AxisMap(Protocol):
-    """What an operator does along one axis: a dimension of the grid, then any of the other side."""
+    """An operator along one axis: a dimension of the grid, then dimensions of the other side."""
 
     @property
     def lengths(self) -> tuple[int | None, ...]:
-        """Length of each dimension, None where any will do."""
+        """Length of each dimension, None if any length is accepted."""
 
     @property
     def supports(self) -> tuple[slice | None, ...]:
-        """What is read or written of each dimension, None where it is all."""
+        """The part that is read or written of each dimension, None if it is all."""
 
     @property
     def cut(self) -> Callable[..., Self]:
-        """Called with a slice of each dimension, None where it is whole: what is between them."""
+        """Return the map between slices of the dimensions; None stands for a whole dimension."""
 
 
 Map = TypeVar("Map", bound=AxisMap)
 
 
 class GridPart(NamedTuple):
-    """What a tile has of an axis that the other side does not have: any of it may be anywhere."""
+    """A part of an axis that the other side does not have."""
 
     size: int
-    """Of the whole axis."""
+    """Size of the whole axis."""
     start: int
     stop: int
 
@@ -66,23 +66,23 @@ class GridPart(NamedTuple):
 class GridOperator(SliceableLinop, Generic[Map]):
     """An operator that acts along each axis of a grid as an :class:`AxisMap` says.
 
-    A subclass hands the maps over, names the grid's dimensions in ``_grids`` and writes ``fn`` and
-    ``adj_fn``. Sizes, supports, roles and tiles follow. The grid may stand anywhere among the
-    dimensions: :class:`GridNames` makes the shape, ``fn`` begins with ``linop.gathered(x)``, whose
-    last axes are the grid, and returns ``linop.scattered(y)``; ``adj_fn`` does so with
-    ``gathered_back`` and ``scattered_back``.
+    A subclass gives the maps and the names of the grid's dimensions (``_grids``), and writes ``fn``
+    and ``adj_fn``. Sizes, supports, roles and tiles follow. The grid may be at any place among the
+    dimensions. :class:`GridNames` makes the shape. ``fn`` begins with ``linop.gathered(x)``, whose
+    last axes are the grid, and returns ``linop.scattered(y)``. ``adj_fn`` uses ``gathered_back``
+    and ``scattered_back``.
     """
 
     saved_with: ClassVar[tuple[type, ...]] = (Axis, GridPart)
 
     _grids: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
-    """Names under which the shape keeps the dimensions of the grid and those that they become."""
+    """Keys of ``shape.other_shapes`` for the dimensions of the grid and of the result."""
 
     _has_grid_as_input: ClassVar[bool] = True
-    """Whether the grid is the input of ``fn``, or its output."""
+    """Whether the grid is the input of ``fn``; otherwise it is the output."""
 
     _is_axis_by_axis: ClassVar[bool] = True
-    """Whether each dimension of the grid becomes one, of which an :class:`AxisMap` knows all."""
+    """Whether each dimension of the grid becomes one dimension, as its :class:`AxisMap` says."""
 
     def __init__(self, shape: NamedShape, axes: Iterable[Map], is_free: bool = False) -> None:
         super().__init__(shape)
@@ -91,41 +91,41 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
     @property
     def axes(self) -> Sequence[Map]:
-        """What is done along each axis; empty where the size of the grid is not known."""
+        """The map along each axis; empty if the size of the grid is not known."""
         return self._axes
 
     @property
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
-        """The dimensions of each axis, None for one that has no name of its own."""
+        """The dimensions of each axis, None for one without a name."""
         shapes = self.shape.other_shapes
         grids = self._grids if self._is_axis_by_axis else self._grids[:1]
         return list(zip(*(shapes[grid] for grid in grids), strict=True))
 
     @property
     def is_adjoint(self) -> bool:
-        """Whether this is the adjoint of an operator as its class makes them."""
+        """Whether this is the adjoint of an operator of this class."""
         return bool(self.fn is not type(self).fn)
 
     def gathered(self, x: Tensor) -> Tensor:
-        """Return a view of an input of ``fn`` in which the dimensions it acts on are the last."""
+        """Return a view of an input of ``fn`` with the grid as its last axes."""
         return to_the_end(x, self._places[0])
 
     def scattered(self, y: Tensor) -> Tensor:
-        """Return a view of such an output of ``fn`` with its dimensions where they belong."""
+        """Return a view of such an output of ``fn`` with its dimensions in their places."""
         return from_the_end(y, self._places[1])
 
     def gathered_back(self, y: Tensor) -> Tensor:
-        """Return a view of an input of ``adj_fn``, as ``gathered`` does of one of ``fn``."""
+        """Return a view of an input of ``adj_fn``; see ``gathered``."""
         return to_the_end(y, self._places[1])
 
     def scattered_back(self, x: Tensor) -> Tensor:
-        """Return a view of an output of ``adj_fn``, as ``scattered`` does of one of ``fn``."""
+        """Return a view of an output of ``adj_fn``; see ``scattered``."""
         return from_the_end(x, self._places[0])
 
     def _places_in(self, shape: NamedShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the axes of what ``fn`` acts on, and those of what it makes of them."""
+        """Return the axes of the grid in the input, and those of the result in the output."""
         if len(self._grids) != 2 or not {*self._grids} <= shape.other_shapes.keys():
-            return (), ()  # fn finds them by itself
+            return (), ()  # fn finds them itself
         first, second = (shape.other_shapes[key] for key in self._grids)
         here, there = (first, second) if self._has_grid_as_input else (second, first)
         sides = (shape.oshape, shape.ishape) if self.is_adjoint else (shape.ishape, shape.oshape)
@@ -139,7 +139,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     def _fitted_by_name(
         self, dims: tuple[NamedDimension, ...], in_front: tuple[Dims, Dims] = ((), ())
     ) -> NamedLinop | None:
-        """Return the operator for these dimensions behind others, which are not of the grid."""
+        """Return the operator for these dimensions, whose first ones are not of the grid."""
         others = dict(self._shape.other_shapes)
         first, second = (others[key] for key in self._grids)
         is_forward = self._has_grid_as_input != self.is_adjoint
@@ -158,7 +158,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     def _along(
         self, dims: Iterable[NamedDimension], ishape: tuple[NamedDimension, ...]
     ) -> NamedLinop:
-        """Return what :meth:`NamedLinop.along` does, of operators without weights or lengths."""
+        """Implement :meth:`NamedLinop.along` for operators without weights and lengths."""
         others, kept = dict(self._shape.other_shapes), {*dims}
         here, there = (others[key] for key in self._grids[:: -1 if self.is_adjoint else 1])
         numbers = [number for number, dim in enumerate(here) if dim in kept]
@@ -170,11 +170,11 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return linked(self, shape, _places=self._places_in(shape))
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``; that of the input where the sides differ."""
+        """Return the length of ``dim``; that of the input if the sides differ."""
         return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the lengths of the grid, or of what its axes become, and of the weights."""
+        """Return the lengths of the grid or of the result, and those of the weights."""
         is_grid = (side == "input") == (self._has_grid_as_input != self.is_adjoint)
         own = slice(0, 1) if is_grid else slice(1, None)
         known: dict[NamedDimension | None, int | None] = {}
@@ -185,12 +185,12 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return tuple([known[d] if d in known else SliceableLinop.size(self, d) for d in names])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: a slice of one side is no slice of the other."""
+        """Return why ``dim`` cannot be sliced: it has different slices on the two sides."""
         of_grid = any(dim in dims for dims in self.axis_dims)
         return why_on_both_sides(self.shape, dim) if of_grid else None
 
     def support(self, dim: NamedDimension | str) -> slice | None:
-        """Return what a tile reads or writes along the grid; see :meth:`NamedLinop.support`."""
+        """Return the part that a tile reads or writes; see :meth:`NamedLinop.support`."""
         if not self.axes or self.role(dim) in (None, Role.OPAQUE):
             return None
         for axis, dims in zip(self.axes, self.axis_dims, strict=True):
@@ -202,7 +202,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         """Return the operator between the slices of each window."""
         axis_dims = self.axis_dims
         of_grid = {dim for dims in axis_dims for dim in dims}
-        # Axes of weights may be called as those of the grid, and are not cut with it.
+        # Axes of weights may have names of the grid, but are not cut with it.
         others = [{dim: w[dim] for dim in w if dim not in of_grid} for w in windows]
         tiles = super()._tiles_at(others) if any(others) else [self] * len(windows)
         if not windows or not windows[0].keys() & of_grid:
@@ -215,7 +215,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return cut
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator itself where it only passes ``dims`` on."""
+        """Return the operator itself if ``dims`` are not of the grid."""
         if self._weights:
             return super().without_fftshift(dims)
         return self if self._only_passes_on(dims) else None
@@ -229,7 +229,7 @@ def batched(batch_shape: Dims | None, grid: Dims, result: Dims, **others: Dims) 
 def checked_dims(
     owner: str, argument: str, dims: Dims | None, default: Dims, reason: str
 ) -> tuple[NamedDimension, ...]:
-    """Return the dimensions that were given, as many as the default ones, or else these."""
+    """Return the given dimensions, or the default ones; check their number."""
     found = as_dims(default if dims is None else dims)
     if len(found) != len(default) or ELLIPSES in found:
         raise ValueError(

@@ -14,14 +14,14 @@ from ._grid_names import Dims
 class ImagPart(SliceableLinop):
     r"""The imaginary part :math:`x \mapsto \mathrm{Im}\, x`, as a real tensor.
 
-    It is linear over the reals only (:attr:`NamedLinop.is_complex_linear`). The adjoint, with
-    respect to :math:`\mathrm{Re} \langle x, y \rangle`, is :math:`y \mapsto i \, \mathrm{Re}\, y`.
-    Of a real input it is zero.
+    It is linear over the reals only (:attr:`NamedLinop.is_complex_linear`). The adjoint with
+    respect to :math:`\mathrm{Re} \langle x, y \rangle` is :math:`y \mapsto i \, \mathrm{Re}\, y`.
+    For a real input the result is zero.
 
     Parameters
     ----------
     ioshape : sequence of dimensions, optional
-        Any number of dimensions by default; each can be sliced.
+        Any dimensions by default. All can be sliced.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Interpolation of a grid at points between its own."""
+"""Interpolation of a grid at arbitrary points."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
 
 
 class Interpolate(GridOperator[GridPart]):
-    r"""The values of a grid at points between its own,
+    r"""The values of a grid at arbitrary points,
 
     .. math:: y_p = \sum_n K(2 (l_p - n) / w) \, x_n,
 
-    for locations l in units of the grid's spacing, a width w and a kernel K that is zero from
-    distances of half the width on. The adjoint ("gridding") spreads the values of points over
-    their neighbours on the grid. Nothing is normalised: K is as given below.
+    with locations l in units of the grid spacing, a width w, and a kernel K that is zero at
+    distances of half the width and more. The adjoint ("gridding") spreads values onto neighbouring
+    grid points. The kernel is not normalised.
 
     =================  ======================================================  ==================
     kernel             K(t) for :math:`|t| < 1`                                kernel_params
@@ -42,82 +42,85 @@ class Interpolate(GridOperator[GridPart]):
     "linear"           :math:`1 - |t|`, the spline of order 1                  none
     =================  ======================================================  ==================
 
-    Linear interpolation is "linear" with width 2; a spline of order q has its knots on the grid,
-    and weights that sum to one, with width q + 1.
+    For linear interpolation take "linear" with width 2. A spline of order q with width q + 1 has
+    its knots on the grid, and its weights sum to one.
 
     Parameters
     ----------
     locs : Tensor
-        Real, (..., D) for a grid of D dimensions, 1 to 3: coordinate d of a point counts along
-        axis d, and n is grid point n. What is at NaN is NaN. A Parameter stays that Parameter.
+        Real, (..., D) for a grid of D dimensions, 1 to 3. Coordinate d of a point is along axis d;
+        n is grid point n. The value at a location that is NaN is NaN. A Parameter stays a
+        Parameter.
     grid_size : sequence of int
         D numbers.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the grid, which can be sliced; any by default.
+        Dimensions before the grid. They can be sliced. Any dimensions by default.
     locs_batch_shape : sequence of dimensions, optional
-        Of the points, which can be sliced; K, K1, ... by default. The first of them may be in
-        ``batch_shape`` too (the frames of a film): each slice of these has points of its own, and
-        they stay at their place in the output.
+        Dimensions of the points; K, K1, ... by default. They can be sliced. The first of them may
+        be in ``batch_shape``, too (frames): then each frame has its own points, and the dimension
+        stays at its place in the output.
     grid_shape : sequence of dimensions, optional
-        Of the grid, which can be sliced, but dimensions that the points have too; Kx, Ky, Kz by
-        default.
+        Dimensions of the grid; Kx, Ky, Kz by default. They can be sliced, unless the points have
+        them, too.
     width : float
-        In units of the grid's spacing, along every axis.
+        Width of the kernel along each axis, in units of the grid spacing.
     kernel : {"kaiser_bessel", "spline", "linear"}
     norm : {1, 2}
-        1: the kernel of a distance in D dimensions is the product of K of its coordinates.
-        2: it is K of its length, so that it is round.
+        1: the kernel is the product of K over the coordinates of the distance. 2: it is K of the
+        Euclidean distance.
     pad_mode : {"circular", "zeros"}
-        What the grid is outside: itself again, or zero.
+        The grid is periodic, or zero outside.
     kernel_params : mapping, optional
-        By default the order of a spline is 1, and beta that of an oversampling of 2.
+        By default the order of a spline is 1, and beta is that for an oversampling of 2.
     scale : sequence of float, optional
-        D numbers with which the locations are multiplied, for those in other units.
+        D factors for locations in other units.
     table_budget : int, optional
-        The bytes that a table of all weights may take; 2**28 by default, 0 for no table.
+        Largest size of the table of weights in bytes; 2**28 by default, 0 for no table.
     dims : sequence of dimensions, optional
-        The grid, wherever it stands, in the order of the coordinates; in the place of the shapes
+        Dimensions of the grid, at any place, in the order of the coordinates; instead of the shapes
         above.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
-        or what a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
+        dimensions that a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        With ``dims``: names of the points, as ``locs_batch_shape``. One name for each of ``dims``
-        is in the place of that, others are all where the first of ``dims`` stands.
+        With ``dims``: names of the points, as in ``locs_batch_shape``. If there is one name for
+        each of ``dims``, it takes the place of that dimension. Otherwise all names stand where the
+        first of ``dims`` stands.
 
     Raises
     ------
     TypeError
-        If the locations are not real numbers, or ``grid_size`` is no sequence.
+        If the locations are not real numbers, or ``grid_size`` is not a sequence.
     ValueError
-        If a parameter is not as said.
+        If a parameter is out of range, or shapes do not fit each other.
 
     Notes
     -----
     The default beta, :math:`\pi \sqrt{9 w^2 / 16 - 0.8}`, is that of Beatty et al. for non-uniform
     Fourier transforms with an oversampling of 2, see ``linops_imaging.NUFFT``. The kernel is 0 at
-    :math:`|t| = 1`, where other programs take :math:`I_0(0) = 1`.
+    :math:`|t| = 1`; other programs use :math:`I_0(0) = 1` there.
 
-    Gradients to the locations are the derivatives of the formula. Where it has none: at the kinks
-    of the spline of order 1 it is the derivative towards larger coordinates, at its tip with
-    ``norm=2`` it is 0, and where the Kaiser-Bessel kernel jumps, half the width away from a grid
-    point, it is that of the neighbours nearer than half the width.
+    Gradients to the locations are the derivatives of the formula. Exceptions: at the kinks of the
+    spline of order 1, the derivative towards larger coordinates; at its tip with ``norm=2``, 0;
+    where the Kaiser-Bessel kernel jumps, half the width away from a grid point, the derivative
+    without that grid point.
 
-    The first call makes a table of all neighbours, which A, A.H and A.N then read: 3 to 15 times as
-    fast on a CPU. It takes :attr:`table_nbytes`: for each of the :math:`\lceil w \rceil^D`
-    neighbours of each point 16 bytes in single precision and 24 in double. It is made anew when the
-    locations are replaced, moved or written to; torch does not count writes to ``tensor.data`` or
-    through NumPy, for which take ``table_budget=0``. A copy makes its own table. So does a tile,
-    whose budget is in proportion to its points and its part of the grid.
+    The first call makes a table of all neighbours. A, A.H and A.N then read it, which is 3 to 15
+    times as fast on a CPU. The table has :attr:`table_nbytes` bytes: 16 bytes in single precision
+    and 24 in double precision for each of the :math:`\lceil w \rceil^D` neighbours of each point.
+    It is made anew when the locations are replaced, moved or written to. Torch does not count
+    writes to ``tensor.data`` or through NumPy: with such writes, set ``table_budget=0``. A copy
+    makes its own table. So does a tile; its share of the budget is that of its points and its part
+    of the grid.
 
-    Without a table the weights are computed at each call, neighbour by neighbour. That is so where
-    it would exceed the budget; for locations that require or have a gradient, are of half precision
-    or were made in inference mode; for input of a higher precision than theirs; on devices other
-    than CPUs and CUDA (not tried yet); and under compilers and transforms of ``torch.func``.
+    Without a table, each call computes the weights neighbour by neighbour. There is no table if it
+    would exceed the budget; if locations require or have a gradient, have half precision or were
+    made in inference mode; if the input has a higher precision than the locations; on devices other
+    than CPUs and CUDA (not tried on CUDA); and under compilers and transforms of ``torch.func``.
 
-    Locations may lie anywhere, so a slice of the grid goes through all points: cut along the
-    points where that is possible. What is outside of the slice counts as zero times what is at its
-    end, so that a value there that is not finite reaches all points.
+    Locations may lie anywhere, so each slice of the grid is evaluated at all points. If possible,
+    slice along the points instead. Values outside of a slice count as zero times a value of the
+    slice, so a value that is not finite may reach all points.
 
     References
     ----------
@@ -229,7 +232,7 @@ class Interpolate(GridOperator[GridPart]):
         return linop.scattered_back(grid.movedim(last, at))
 
     def frame_axes(self, n_batch_axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return which of so many axes of the batch are frames, and the last ones, as many."""
+        """Return the axes of frames in a batch of this number of axes, and the last axes."""
         batch, frames = (self.shape.other_shapes[key] for key in ("batch_shape", "frames"))
         beyond = n_batch_axes - len(batch)  # behind a run of dimensions axes count from the end
         places = [batch.index(frame) for frame in frames]
@@ -243,9 +246,9 @@ class Interpolate(GridOperator[GridPart]):
 
     @property
     def table_nbytes(self) -> int:
-        """Bytes of the table that is kept once A and A.H have been applied, 0 where none is."""
+        """Bytes of the table after A and A.H have been applied, 0 if there is none."""
         weight, locs = self._weight("locs"), self.weight_part("locs")
-        # Nobody counts the writes of some optimizers, nor those to tensors of inference mode.
+        # Torch does not count writes of some optimizers, nor writes to tensors of inference mode.
         may_change = weight.requires_grad or weight.grad is not None or weight.is_inference()
         if may_change or locs.dtype not in (torch.float32, torch.float64):
             return 0
@@ -254,7 +257,7 @@ class Interpolate(GridOperator[GridPart]):
         return nbytes if n_points and nbytes <= self.table_budget else 0
 
     def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable:
-        """Return what sums such values over neighbours: the table, or weights computed now."""
+        """Return the table, or the weights computed now."""
         locs, part = self._weight("locs"), self.weight_part("locs")
 
         def neighbours(points: slice) -> Neighbours:
@@ -274,7 +277,7 @@ class Interpolate(GridOperator[GridPart]):
         return neighbours(slice(None))
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        """Return the tile at each window, with a table of its own and a share of the budget."""
+        """Return the tile at each window, with its own table and its share of the budget."""
         tiles, whole = super()._tiles_at(windows), self._extent()
         for tile in tiles:
             if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:
@@ -286,12 +289,12 @@ class Interpolate(GridOperator[GridPart]):
         return self.weight_part("locs").numel() * math.prod(self.lengths)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the table: a copy makes its own."""
+        """Return the attributes without the table; a copy makes a new one."""
         return {**super().__getstate__(), "_table": Kept()}
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Size of the grid, or of what a tile has of it."""
+        """Size of the grid, or of the part of a tile."""
         return tuple([axis.stop - axis.start for axis in self._axes])
 
     def neighbours(self, locs: Tensor, points: slice) -> tuple[list[Tensor], list[Tensor]]:
@@ -314,7 +317,7 @@ class Interpolate(GridOperator[GridPart]):
             if is_masked:
                 there = nodes if self.pad_mode == "zeros" else places
                 outside.append((there < start) | (there >= stop))
-            if (start, stop) != (0, size):  # what is outside has no weight, but needs a position
+            if (start, stop) != (0, size):  # neighbours outside have no weight, but need a position
                 places = (places - start).clamp(0, stop - start - 1)
             positions.append(places * stride)
         if frames := locs.shape[: len(self.shape.other_shapes["frames"])]:
@@ -333,7 +336,7 @@ class Interpolate(GridOperator[GridPart]):
 
 
 def _nameless(used: Set[str]) -> NamedDimension:
-    """Return what stands for the axis of the coordinates; numbers of users begin at 1."""
+    """Return an unnamed dimension for the axis of the coordinates."""
     return next(dim for dim in map(AnyDim, count(99)) if dim not in used)
 
 

@@ -13,25 +13,25 @@ from ._rearrange import Rearrange
 class Kronecker(Chain):
     r"""The Kronecker product :math:`A \otimes B`: A along some dimensions, B along the others.
 
-    Its input has the dimensions of A's and then those of B's, and so has its output; its matrix is
-    the Kronecker product of the matrices. It is the composition of B, for which the dimensions of
-    A are a batch, and of A, for which those of B are. It can be sliced where they can.
+    Input and output have the dimensions of A and then those of B. The matrix is the Kronecker
+    product of the matrices. The operator is a composition: first B, with the dimensions of A as a
+    batch, then A, with the dimensions of B as a batch. It can be sliced where A and B can.
 
     Parameters
     ----------
     A, B : NamedLinop
-        With a leading ``...`` in input and output, which stands for a batch: the same operator for
-        any number of vectors. One that names all its dimensions gets it, where its class knows
-        how. They have no dimension in common.
+        Operators with a leading ``...`` in input and output, which is a batch. If an operator has
+        none, it is added if the class of the operator allows it. A and B must not have a dimension
+        in common.
     name : str, optional
 
     Raises
     ------
     TypeError
-        If one is no operator.
+        If one is not an operator.
     ValueError
-        If one has and gets no leading ``...`` that is a batch, or both have a dimension of one
-        name.
+        If an operator has no leading ``...`` that is a batch and cannot get one, or if both have a
+        dimension of the same name.
 
     References
     ----------
@@ -77,14 +77,14 @@ class Kronecker(Chain):
 
 
 def _with_batch(linop: NamedLinop) -> NamedLinop:
-    """Return the operator for any batch in front, or itself where its class does not say how."""
+    """Return the operator with a ``...`` in front, or itself if its class does not allow it."""
     if ELLIPSES in linop.ishape:
         return linop
     return linop.fitted_to((ND(ELLIPSES), *linop.ishape)) or linop
 
 
 def _swapped(first: tuple[NamedDimension, ...], then: tuple[NamedDimension, ...]) -> Rearrange:
-    """Return what puts the first dimensions behind the others."""
+    """Return the operator that moves the first dimensions behind the others."""
     axes = [f"axis{number}" for number in range(len(first) + len(then))]
     count = len(first)
     return Rearrange(

@@ -1,4 +1,4 @@
-"""Tensors put to a place in larger ones, with zeros around, and cut out of them: pads and crops."""
+"""Zero-padding and cropping."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from ._grid_operator import GridOperator
 
 
 class Placement(GridOperator[Axis]):
-    r"""The base of pads and crops, :math:`y_j = x_{j - o}` and zero where there is no such x."""
+    r"""The base of pads and crops: :math:`y_j = x_{j - o}`, or zero if j - o is not an index."""
 
     _is_real = True
     _takes_any_batch = True
 
     @staticmethod
     def fn(linop: Placement, x: Tensor, /) -> Tensor:
-        """Return x in its place; a view where nothing has to be filled with zeros."""
+        """Return x in its place; a view if no zeros are needed."""
         return moved(x, linop._axes, linop._places[0])
 
     @staticmethod
     def adj_fn(linop: Placement, x: Tensor, /) -> Tensor:
-        """Return what is in that place, brought back."""
+        """Return the elements of that place."""
         return moved(x, [axis.reverse for axis in linop._axes], linop._places[0])
 
     @staticmethod
     def normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
-        """Return x with zeros where an element has no place in the output."""
+        """Return x with zeros for elements that the output does not have."""
         return masked(x, linop._axes, linop._places[0])
 
     @staticmethod
     def adj_normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
-        """Return x with zeros where nothing of the other side has a place."""
+        """Return x with zeros for elements that the input does not have."""
         return masked(x, [axis.reverse for axis in linop._axes], linop._places[0])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: a slice of one side is no slice of the other."""
+        """Return why ``dim`` cannot be sliced: it has different slices on the two sides."""
         for axis, dims in zip(self._axes, self.axis_dims, strict=True):
             if dims == (dim, dim) and axis.before == 0 and axis.n_input == axis.n_output:
                 return None
         return super().why_opaque(dim)
 
     def own_normal(self) -> NamedLinop:
-        """Return the identity, or a mask where something is cut away."""
+        """Return the identity, or a mask if elements are cut off."""
         axes = (axis.reverse if self.is_adjoint else axis for axis in self._axes)
         if all(axis.keeps_all for axis in axes):
             return Identity(self.ishape)
@@ -63,7 +63,7 @@ class Placement(GridOperator[Axis]):
 
 
 class Centred(Placement):
-    """The base of :class:`PadLast` and :class:`Crop`: the centre goes to the centre."""
+    """The base of :class:`PadLast` and :class:`Crop`: the centre stays the centre."""
 
     def __init__(
         self,
@@ -112,38 +112,39 @@ class Centred(Placement):
 
 
 class PadLast(Centred):
-    r"""Zeros around the last dimensions, so that the centre stays the centre.
+    r"""Zeros around the last dimensions; the centre stays the centre.
 
     A pad of n elements to m is :math:`y_j = x_{j - o}`, :math:`o = \lfloor m / 2 \rfloor - \lfloor
-    n / 2 \rfloor`. The centre is that of a centred :class:`FFT`: a centred spectrum that is padded
-    is that of the interpolated image. The adjoint is a :class:`Crop`, the normal operator the
-    identity. ``Pad`` is another name of this class.
+    n / 2 \rfloor`. The centre is that of a centred :class:`FFT`: padding a centred spectrum
+    interpolates the image. The adjoint is a :class:`Crop`, and the normal operator is the identity.
+    ``Pad`` is another name of this class.
 
     Parameters
     ----------
     pad_im_size, im_size : sequence of int
         Sizes of the grid in the output and in the input.
     in_shape, out_shape : sequence of dimensions, optional
-        Of the grid in the input, Nx, Ny, Nz by default, and in the output, by default the same
-        with the next index: Nx1, Ny1. Where a name stays though the size does not, the dimension
+        Dimensions of the grid in the input, by default Nx, Ny, Nz, and in the output, by default
+        the same with the next index: Nx1, Ny1. A dimension that keeps its name but not its size
         cannot be sliced.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the grid, which can be sliced; any by default.
+        Dimensions before the grid. They can be sliced. Any dimensions by default.
     dims : sequence of dimensions, optional
-        The grid, wherever it stands, in the order of the sizes; in the place of the shapes above.
+        Dimensions of the grid, at any place, in the order of the sizes; instead of the shapes
+        above.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
-        or what a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
+        dimensions that a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        With ``dims``: what they are called in the output; by default they keep their names, and
-        cannot be sliced.
+        With ``dims``: their names in the output. By default they keep their names and cannot be
+        sliced.
 
     Raises
     ------
     TypeError
-        If sizes are no sequence.
+        If the sizes are not a sequence.
     ValueError
-        If the sizes or the names do not go together, or the output is smaller than the input.
+        If the sizes or the names do not fit each other, or the output is smaller than the input.
 
     Examples
     --------
@@ -177,8 +178,8 @@ Pad = PadLast
 class Crop(Centred):
     r"""The middle of the last dimensions, as a view; the adjoint of :class:`PadLast`.
 
-    The parameters are those of :class:`PadLast`, but that the output must not be larger than the
-    input. The normal operator multiplies with a mask.
+    The parameters are those of :class:`PadLast`. The output must not be larger than the input. The
+    normal operator multiplies by a mask.
 
     Examples
     --------
@@ -204,7 +205,7 @@ class Crop(Centred):
 
 
 class AtTheEnd(Placement):
-    """The base of :class:`PadDim` and :class:`Truncate`: one dimension ends elsewhere."""
+    """The base of :class:`PadDim` and :class:`Truncate`: one dimension changes its length."""
 
     def __init__(
         self,
@@ -253,26 +254,27 @@ class AtTheEnd(Placement):
 
 
 class PadDim(AtTheEnd):
-    r"""Zeros behind, and before, the elements of one dimension; the adjoint of :class:`Truncate`.
+    r"""Zeros after (and before) the elements of one dimension; the adjoint of :class:`Truncate`.
 
     Parameters
     ----------
     dim : dimension or int
         Name of the dimension in the input, or its position in ``ishape``.
     from_length, to_length : int
-        Its size in the input and in the output.
+        Size of the dimension in the input and in the output.
     ishape, oshape : sequence of dimensions
-        The same but for that dimension, which is at the same place in both and may have another
-        name in the output. Where the name stays, the dimension cannot be sliced.
+        Equal except for that dimension, which is at the same place and may have another name in the
+        output. If it keeps its name, it cannot be sliced.
     before : int, optional
-        How many of the zeros go before the first element (for Truncate: how many elements are cut
-        off there); none by default.
+        Number of zeros before the first element (for Truncate: number of elements cut off there); 0
+        by default.
 
     Raises
     ------
     ValueError
-        If the lengths are not positive and rising (falling for Truncate), the dimension is not in
-        the input, the shapes differ in another one, or ``before`` is more than all.
+        If a length is not positive, to_length is below from_length (above it for Truncate), the
+        dimension is not in the input, the shapes differ in another dimension, or ``before`` is
+        larger than the difference of the lengths.
 
     Examples
     --------
@@ -288,10 +290,10 @@ class PadDim(AtTheEnd):
 
 
 class Truncate(AtTheEnd):
-    r"""Successive elements of one dimension, as a view; the adjoint of :class:`PadDim`.
+    r"""Consecutive elements of one dimension, as a view; the adjoint of :class:`PadDim`.
 
-    The parameters are those of :class:`PadDim`. The normal operator multiplies what is cut off
-    with zero.
+    The parameters are those of :class:`PadDim`. The normal operator sets the cut-off elements to
+    zero.
 
     Examples
     --------

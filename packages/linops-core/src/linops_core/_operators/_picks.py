@@ -1,4 +1,4 @@
-"""Elements of a grid picked in a regular order, and put back with zeros around and between."""
+"""Slicing, downsampling and flipping of dimensions, and their adjoints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Way = Callable[[Tensor, Sequence[PickedAxis]], Tensor]
 
 
 class Picking(GridOperator[PickedAxis]):
-    r"""The base: :math:`y_j = x_{f + s j}` along each axis, or the adjoint of that."""
+    r"""The base class: :math:`y_j = x_{f + s j}` along each axis, or its adjoint."""
 
     saved_with: ClassVar[tuple[type, ...]] = (PickedAxis,)
 
@@ -41,16 +41,16 @@ class Picking(GridOperator[PickedAxis]):
         super().__init__(names.shape(from_grid=grid, to_grid=picks), axes, names.is_free)
 
     def axes_for(self, x: Tensor) -> Sequence[PickedAxis]:
-        """Return what is done along the last axes of x."""
+        """Return the maps along the last axes of x."""
         return self._axes
 
     def _ways(self) -> tuple[Way, Way]:
-        """Return what ``fn`` does along the last axes, and what ``adj_fn`` does."""
+        """Return the functions of ``fn`` and of ``adj_fn`` along the last axes."""
         return (picked, put_back) if self._has_grid_as_input else (put_back, picked)
 
     @staticmethod
     def fn(linop: Picking, x: Tensor, /) -> Tensor:
-        """Return what is picked, or put back."""
+        """Return the picked elements, or put elements back."""
         x = linop.gathered(x)
         return linop.scattered(linop._ways()[0](x, linop.axes_for(x)))
 
@@ -62,20 +62,20 @@ class Picking(GridOperator[PickedAxis]):
 
     @staticmethod
     def normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
-        """Return x with zeros in the place of what is lost."""
+        """Return x with zeros for elements that are not picked."""
         x, (there, back) = linop.gathered(x), linop._ways()
         axes = linop.axes_for(x)
         return linop.scattered_back(back(there(x, axes), axes))
 
     @staticmethod
     def adj_normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
-        """Return x with zeros in the place of what the adjoint loses."""
+        """Return x with zeros for elements that the adjoint does not pick."""
         x, (there, back) = linop.gathered_back(x), linop._ways()
         axes = linop.axes_for(x)
         return linop.scattered(there(back(x, axes), axes))
 
     def own_normal(self) -> NamedLinop:
-        """Return the identity, or a mask where something is lost."""
+        """Return the identity, or a mask if elements are not picked."""
         if self._has_grid_as_input != self.is_adjoint:
             keeps = [axis.keeps_all for axis in self._axes]
         else:
@@ -90,30 +90,30 @@ class Picking(GridOperator[PickedAxis]):
 
 
 class Slice(Picking):
-    r"""Every so many-th element of some dimensions, from a first one on: :math:`y_j = x_{f + s j}`.
+    r"""Slices of some dimensions, :math:`y_j = x_{f + s j}`.
 
-    It is ``x[start:stop:step]`` of NumPy, with negative starts, stops and steps, and a view where
-    no step is negative. The adjoint is :class:`Embed`. The normal operator multiplies what is left
-    out with zero.
+    It is NumPy's ``x[start:stop:step]``; start, stop and step may be negative. The result is a view
+    if no step is negative. The adjoint is :class:`Embed`. The normal operator sets the other
+    elements to zero.
 
     Parameters
     ----------
     dims_to_slices : mapping of dimension to slice
     sizes : sequence of int, or mapping of dimension to int
-        Length of each of these dimensions in the input.
+        Lengths of these dimensions in the input.
     shape : sequence of dimensions, optional
-        All dimensions of the input, in their order; by default ``("...", *dims)``, or what a
-        neighbour in a composition returns.
+        All dimensions of the input, in order. By default ``("...", *dims)``, or the dimensions that
+        a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        What the dimensions are called in the output. By default they keep their names, and cannot
-        be cut. With other names, a tile of the output reads only what it picks.
+        Names of ``dims`` in the output. By default they keep their names and cannot be sliced. With
+        other names, a tile of the output reads only what it picks.
 
     Raises
     ------
     TypeError
-        If what is given is no mapping of dimensions to slices of integers.
+        If ``dims_to_slices`` is not a mapping of dimensions to slices of integers.
     ValueError
-        If the sizes are not positive, one for each dimension, or a slice is empty.
+        If there is not one positive size for each dimension, or a slice is empty.
 
     Examples
     --------
@@ -146,11 +146,11 @@ class Slice(Picking):
 
 
 class Embed(Slice):
-    r"""Elements put to regular places along some dimensions, with zeros around and between.
+    r"""Elements placed into larger dimensions, with zeros around and between them.
 
-    :math:`y_{f + s j} = x_j`, the adjoint of :class:`Slice`, which has the parameters. ``sizes``
-    are those of the output, the dimensions are those of the input, and ``to`` names the output's.
-    The normal operator is the identity.
+    :math:`y_{f + s j} = x_j`. It is the adjoint of :class:`Slice`, which describes the parameters.
+    Here ``sizes`` are those of the output; the dimensions are those of the input, and ``to`` names
+    those of the output. The normal operator is the identity.
 
     Examples
     --------
@@ -163,29 +163,29 @@ class Embed(Slice):
 
 
 class Downsample(Picking):
-    r"""Every f-th element along some dimensions, from an offset on: :math:`y_j = x_{o + f j}`.
+    r"""Every f-th element along some dimensions, starting at an offset: :math:`y_j = x_{o + f j}`.
 
-    Nothing is averaged: put a :class:`Convolution` before it against aliasing. The result is a
+    It does not average: compose it with a :class:`Convolution` to prevent aliasing. The result is a
     view. The adjoint is :class:`Upsample`.
 
     Parameters
     ----------
     dims : sequence of dimensions
     factors : sequence of int
-        f, for each dimension.
+        f, one for each dimension.
     sizes : sequence of int, or mapping of dimension to int
-        Length of each in the input.
+        Lengths of ``dims`` in the input.
     offsets : sequence of int, optional
-        o, from 0 to below the size; 0 by default.
+        o, at least 0 and below the size; 0 by default.
     shape, to : sequences of dimensions, optional
         As for :class:`Slice`.
 
     Raises
     ------
     TypeError
-        If factors, sizes or offsets are no sequences.
+        If factors, sizes or offsets are not sequences.
     ValueError
-        If they are not such numbers, one for each dimension.
+        If a number is not an integer or is out of range, or there is not one for each dimension.
 
     Examples
     --------
@@ -225,9 +225,9 @@ class Downsample(Picking):
 class Upsample(Downsample):
     r"""Zeros between the elements of some dimensions: :math:`y_{o + f j} = x_j`.
 
-    The adjoint of :class:`Downsample`, which has the parameters. ``sizes`` are those of the output,
-    the dimensions are those of the input, and ``to`` names the output's. Put a
-    :class:`Convolution` behind it to interpolate.
+    It is the adjoint of :class:`Downsample`, which describes the parameters. Here ``sizes`` are
+    those of the output; the dimensions are those of the input, and ``to`` names those of the
+    output. Apply a :class:`Convolution` after it to interpolate.
 
     Examples
     --------
@@ -240,23 +240,22 @@ class Upsample(Downsample):
 
 
 class Flip(Picking):
-    r"""The elements of some dimensions in reverse: :math:`y_j = x_{N - 1 - j}`.
+    r"""The elements of some dimensions in reverse order: :math:`y_j = x_{N - 1 - j}`.
 
-    Its adjoint goes from the output to the input and does the same; the normal operator is the
-    identity.
+    The adjoint does the same from output to input. The normal operator is the identity.
 
     Parameters
     ----------
     dims : sequence of dimensions
     sizes : sequence of int, or mapping of dimension to int, optional
-        Their lengths. Without them they may be any, and the dimensions cannot be cut.
+        Lengths of ``dims``. Without them any length is accepted, and ``dims`` cannot be sliced.
     shape, to : sequences of dimensions, optional
         As for :class:`Slice`. A slice of the output reads the mirrored slice of the input.
 
     Raises
     ------
     ValueError
-        If the sizes are not positive integers, one for each dimension.
+        If there is not one positive integer as size for each dimension.
 
     Examples
     --------
@@ -281,7 +280,7 @@ class Flip(Picking):
         super().__init__(names, [_mirrored(size) for size in lengths], shape, to)
 
     def axes_for(self, x: Tensor) -> Sequence[PickedAxis]:
-        """Return what is done along the last axes of x."""
+        """Return the maps along the last axes of x."""
         first, _ = self._places
         return self._axes or [_mirrored(size) for size in x.shape[x.ndim - len(first) :]]
 
@@ -304,7 +303,7 @@ def sizes_of(owner: str, dims: Sequence[NamedDimension], sizes: Sizes) -> tuple[
 
 
 def why_not_cut(linop: GridOperator[Any], dim: NamedDimension | str) -> str | None:
-    """Return which names or sizes are missing to slice ``dim``, if it is one that is moved."""
+    """Return the names or sizes that are missing to slice ``dim``, or None."""
     if not any(dim in dims for dims in linop.axis_dims):
         return None
     is_on_both = dim in linop.ishape and dim in linop.oshape

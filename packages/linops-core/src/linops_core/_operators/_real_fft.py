@@ -22,10 +22,10 @@ from ._grid_operator import GridOperator
 
 
 class WholeAxis(NamedTuple):
-    """An axis that cannot be cut."""
+    """An axis that cannot be sliced."""
 
     lengths: tuple[int | None, int | None]
-    """In the grid, and of what it becomes."""
+    """Lengths of the axis in the grid and in the half spectrum."""
 
     @property
     def supports(self) -> tuple[None, None]:
@@ -33,45 +33,46 @@ class WholeAxis(NamedTuple):
         return None, None
 
     def cut(self, *pieces: slice | None) -> Never:
-        """Be never called: the dimension is opaque."""
+        """Raise an error: the dimension is opaque, so this is never called."""
         raise AssertionError(f"{self} cannot be cut, got {pieces}")
 
 
 class RealFFT(GridOperator[WholeAxis]):
-    r"""The discrete Fourier transform of a real signal, of which half the spectrum is kept:
+    r"""The discrete Fourier transform of a real signal, as half a spectrum:
 
     .. math:: y_k = s \sum_n x_n e^{-2 \pi i \, k \cdot n / N}, \quad k_d = 0, \dots, N_d // 2
 
-    in the last dimension d of ``dims``, and all k in the others; the values for other k are the
-    conjugates of these. s is that of :class:`FFT`. Of a complex input the real part is transformed:
-    the operator is linear over the reals only (:attr:`NamedLinop.is_complex_linear`).
+    in the last dimension d of ``dims``, and all k in the other dimensions. The values for other k
+    are conjugates of these. s is that of :class:`FFT`. The imaginary part of a complex input is
+    ignored, so the operator is linear over the reals only (:attr:`NamedLinop.is_complex_linear`).
 
-    The adjoint, with respect to :math:`\mathrm{Re} \langle x, y \rangle`, is :math:`x_n = s \,
-    \mathrm{Re} \sum_k y_k e^{2 \pi i k \cdot n / N}` over the k that are kept. That is not
-    ``irfft``, which counts all but the first (and, for even N, the last) twice. With norm "ortho"
-    ``A.N`` is half the identity, plus half the projection onto those.
+    The adjoint with respect to :math:`\mathrm{Re} \langle x, y \rangle` is :math:`x_n = s \,
+    \mathrm{Re} \sum_k y_k e^{2 \pi i k \cdot n / N}`, with the sum over the half spectrum. It is
+    not ``irfft``, which counts each k twice, except the first one and, for even N, the last one.
+    With norm "ortho", ``A.N`` is half the identity plus half the projection onto these k.
 
     Parameters
     ----------
     dims : sequence of dimensions
-        Those that are transformed, which cannot be sliced; of the last one half is kept.
+        Dimensions to transform. They cannot be sliced. The last one has half the spectrum.
     size : int
-        Length of the last one, which the half does not tell.
+        Length of the last one; half a spectrum does not determine it.
     norm, centered
-        As of :class:`FFT`. Along the last dimension k is not centred: it begins with 0.
+        As for :class:`FFT`. Along the last dimension, k starts at 0 also with ``centered``.
     shape : sequence of dimensions, optional
-        All dimensions of the input, ``dims`` among them, in any places; ``("...", *dims)`` by
-        default, or what a neighbour in a composition returns.
+        All dimensions of the input, with ``dims`` at any places. By default ``("...", *dims)``, or
+        the dimensions that a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        Names of ``dims`` in the output; they keep theirs by default, though the last has another
-        length.
+        Names of ``dims`` in the output. By default they keep their names, although the last one
+        changes its length.
 
     Raises
     ------
     ValueError
-        If norm or size is not as said, or ``dims``, ``shape`` and ``to`` do not go together.
+        If norm or size is not one of the values above, or ``dims``, ``shape`` and ``to`` do not fit
+        each other.
     RuntimeError
-        When called, if torch does not transform the input's half precision on its device.
+        When called, if torch has no transform of half precision on the device of the input.
 
     References
     ----------
@@ -121,7 +122,7 @@ class RealFFT(GridOperator[WholeAxis]):
     def fn(linop: RealFFT, x: Tensor, /) -> Tensor:
         """Return half the spectrum of Re x."""
         axes, x = linop._places[0], _real_float(x)
-        if not x.numel():  # an empty batch, which not every library of transforms accepts
+        if not x.numel():  # an empty batch; not every FFT library accepts one
             return as_complex(x.narrow(axes[-1], 0, linop.n_points // 2 + 1))
         x = torch.fft.ifftshift(x, dim=axes) if linop.centered else x
         try:
@@ -135,7 +136,7 @@ class RealFFT(GridOperator[WholeAxis]):
 
     @staticmethod
     def adj_fn(linop: RealFFT, x: Tensor, /) -> Tensor:
-        """Return the real signal of which each k that is kept gives its part once."""
+        """Return the real signal to which each k of the half spectrum contributes once."""
         axes, n, norm = linop._places[1], linop.n_points, ADJOINT_NORM[linop.norm]
         (*others, last), y = axes, as_complex(x)
         if not y.numel():
@@ -153,7 +154,7 @@ class RealFFT(GridOperator[WholeAxis]):
 
     @staticmethod
     def normal_fn(linop: RealFFT, x: Tensor, /) -> Tensor:
-        """Return s^2 N times half of Re x and of its parts of k = 0 and, for even N, k = N / 2."""
+        """Return s^2 N / 2 times Re x plus its parts of k = 0 and, for even N, k = N / 2."""
         axes, x = linop._places[0], _real_float(x)
         if not x.numel():
             return x
@@ -162,13 +163,13 @@ class RealFFT(GridOperator[WholeAxis]):
         return scale * normal_of_half(x.movedim(axes[-1], -1)).movedim(-1, axes[-1])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
+        """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""
         is_of_grid = any(dim in dims for dims in self.axis_dims)
         return "a Fourier transform mixes all of its grid" if is_of_grid else None
 
     def own_normal(self) -> NamedLinop:
         """Return the normal operator in closed form."""
-        if self.normal_fn is NamedLinop.normal_fn:  # of the adjoint there is none
+        if self.normal_fn is NamedLinop.normal_fn:  # the adjoint has none
             return super().own_normal()
         return Normal(linked(self), NamedShape(self.ishape))
 

@@ -14,14 +14,14 @@ from ._grid_names import Dims
 class RealPart(SliceableLinop):
     r"""The real part :math:`x \mapsto \mathrm{Re}\, x`, as a real tensor.
 
-    It is linear over the reals only (:attr:`NamedLinop.is_complex_linear`). The adjoint, with
-    respect to :math:`\mathrm{Re} \langle x, y \rangle`, is the real part as a complex tensor. A
-    real input is returned as it is.
+    It is linear over the reals only (:attr:`NamedLinop.is_complex_linear`). The adjoint with
+    respect to :math:`\mathrm{Re} \langle x, y \rangle` is the real part as a complex tensor. A real
+    input is returned unchanged.
 
     Parameters
     ----------
     ioshape : sequence of dimensions, optional
-        Any number of dimensions by default; each can be sliced.
+        Any dimensions by default. All can be sliced.
 
     Examples
     --------

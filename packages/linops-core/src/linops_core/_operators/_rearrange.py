@@ -1,4 +1,4 @@
-"""Other orders, groups and splits of dimensions."""
+"""Permuting, merging and splitting of dimensions."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ from ._grid_names import Dims
 
 
 class Rearrange(SliceableLinop):
-    r"""The same elements with dimensions in another order, merged or split.
+    r"""Permutes, merges and splits dimensions.
 
-    The patterns are those of einops: names of axes, one for each dimension in its place;
-    ``(a b)`` is one dimension made of two axes, the last one fastest; ``1`` is one of size 1;
-    ``...`` is any run. Their names are their own: the dimensions are named by ``ishape`` and
-    ``oshape``. The adjoint is the inverse. The result is a view where torch can make one, which
-    is always so where nothing is merged.
+    The patterns are those of einops: one axis name for each dimension. ``(a b)`` is one dimension
+    made of two axes, the last one fastest; ``1`` is a dimension of size 1; ``...`` is any number of
+    dimensions. Axis names are independent of the dimensions in ``ishape`` and ``oshape``. The
+    adjoint is the inverse. The result is a view if torch can make one, and always if nothing is
+    merged.
 
     A dimension that is one axis and has one name in the input and in the output can be sliced.
 
     Parameters
     ----------
     ipattern, opattern : str
-        Of the input and of the output, with the same axes.
+        Patterns of the input and of the output, with the same axes.
     ishape, oshape : sequence of dimensions
-        One for each item of the patterns; ``...`` where they have it.
+        One dimension for each item of the patterns, and ``...`` where the pattern has it.
     axes_lengths : mapping of axis name to int, optional
-        Lengths of axes: of all but one of a dimension that is split, also by the adjoint.
+        Lengths of axes. If a dimension is split, by the operator or its adjoint, give all of its
+        lengths but one.
 
     Raises
     ------
     ValueError
-        If a pattern is none, the patterns do not have the same axes or do not fit the shapes, or a
-        length is not that of an axis; when called, if a length is missing or does not fit.
+        If a pattern is malformed, the patterns have different axes or do not fit the shapes, or a
+        length is not for an axis. When called, if a length is missing or does not fit.
 
     References
     ----------
@@ -116,20 +117,20 @@ class Rearrange(SliceableLinop):
         return linked(self, self.shape.H, _sides=self._sides[::-1])
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator itself where it only passes ``dims`` on."""
+        """Return the operator itself if it leaves ``dims`` unchanged."""
         return self if self._only_passes_on(dims) else None
 
     def _fitted_with(self, shape: NamedShape) -> NamedLinop:
-        """Return the copy that passes on a run of dimensions in front."""
+        """Return the copy with further dimensions in front."""
         ipattern, opattern = self._sides
         return linked(self, shape, _sides=((RUN, *ipattern), (RUN, *opattern)))
 
     def own_normal(self) -> NamedLinop:
-        """Return the identity: nothing is lost."""
+        """Return the identity."""
         return Identity(self.ishape)
 
     def _items(self, dim: NamedDimension | str) -> list[Item]:
-        """Return what ``dim`` is made of, in the input if it is there, then in the output."""
+        """Return the axes of ``dim`` in the input, if it is there, and in the output."""
         return [
             self._items_of(side)[names.index(dim)]
             for side in SIDES
@@ -137,18 +138,18 @@ class Rearrange(SliceableLinop):
         ]
 
     def _items_of(self, side: Side) -> list[Item]:
-        """Return what each dimension of one side is made of."""
+        """Return the axes of each dimension of one side."""
         items, n_names = self._sides[side == "output"], len(dims_of(self.shape, side))
-        # The names that the run stands for may have come into the shape since.
+        # The names of the run may have been added to the shape.
         runs = [[item] if item != RUN else [RUN] * (n_names - len(items) + 1) for item in items]
         return [item for run in runs for item in run]
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where ``axes_lengths`` does not say it."""
+        """Return the length of ``dim``, or None if ``axes_lengths`` does not have it."""
         return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the lengths that ``axes_lengths`` says."""
+        """Return the lengths in ``axes_lengths``."""
         return tuple(
             [
                 prod([self._lengths[name] for name in item])
@@ -159,7 +160,7 @@ class Rearrange(SliceableLinop):
         )
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is merged, split, or another one elsewhere."""
+        """Return why ``dim`` cannot be sliced: it is merged, split, or not on both sides."""
         items = self._items(dim)
         if not any(items) or (len(items) == 2 and items[0] == items[1] and len(items[0]) == 1):
             return None

@@ -1,4 +1,4 @@
-"""The same along new dimensions, and its adjoint: the sum over dimensions."""
+"""Repetition along new dimensions, and its adjoint: the sum over dimensions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ._grid_operator import GridOperator
 
 
 class Repetition(NamedTuple):
-    """How often what has size 1, or no axis at all, is along one axis of the wide side."""
+    """The number of repetitions along one axis of the wide side."""
 
     axis: int
     n_repeats: int | None
@@ -35,18 +35,18 @@ class Repetition(NamedTuple):
 
     @property
     def supports(self) -> tuple[None, None]:
-        """All of both sides."""
+        """Both sides are needed whole."""
         return None, None
 
     def cut(self, of_narrow: slice | None, of_wide: slice | None) -> Repetition:
-        """Return how often it is in a slice of the wide side."""
+        """Return the number of repetitions in a slice of the wide side."""
         return self if of_wide is None else self._replace(n_repeats=of_wide.stop - of_wide.start)
 
 
 class Expansion(GridOperator[Repetition]):
     """The base of :class:`Repeat` and :class:`SumReduce`: one side is the other, repeated.
 
-    The counts say how often what is repeated is in the wide side, None where that is not known.
+    The counts are the numbers of repetitions, None if not known.
     """
 
     saved_with: ClassVar[tuple[type, ...]] = (Repetition,)
@@ -79,7 +79,7 @@ class Expansion(GridOperator[Repetition]):
             Repetition(axes[dim], None if count is None else int(count), dim in new)
             for dim, count in counts.items()
         )
-        # A run by its name: an Ellipsis is nothing that torch.load(weights_only=True) knows.
+        # A run by its name: torch.load(weights_only=True) does not know an Ellipsis.
         self._index = tuple(
             ELLIPSES if dim == ELLIPSES else None if dim in new else slice(None)
             for dim in wide_dims
@@ -87,12 +87,12 @@ class Expansion(GridOperator[Repetition]):
 
     @property
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
-        """The repeated dimensions, on both sides or on the wide one alone."""
+        """The repeated dimensions, on both sides or only on the wide one."""
         pairs = zip(self.shape.other_shapes["repeated"], self._axes, strict=True)
         return [(None if axis.is_new else dim, dim) for dim, axis in pairs]
 
     def expanded(self, x: Tensor) -> Tensor:
-        """Return a view of the narrow ``x`` that is wide."""
+        """Return a wide view of the narrow ``x``."""
         y = x[tuple([... if isinstance(part, str) else part for part in self._index])]
         sizes = [-1] * y.ndim
         for (_, dim), (axis, count, _) in zip(self.axis_dims, self._axes, strict=True):
@@ -105,16 +105,16 @@ class Expansion(GridOperator[Repetition]):
         return y.expand(sizes)
 
     def summed(self, x: Tensor) -> Tensor:
-        """Return the sums of the wide ``x``, which are narrow."""
+        """Return the narrow sums of the wide ``x``."""
         total = x.sum(dim=[repetition.axis for repetition in self._axes], keepdim=True)
         return total.squeeze([axis for axis, _, is_new in self._axes if is_new])
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop:
-        """Return the operator itself: what is repeated is the same wherever it begins."""
+        """Return the operator itself: repetitions do not change under a shift."""
         return self
 
     def _fitted_with(self, shape: NamedShape) -> NamedLinop:
-        """Return the copy whose repeated axes stand behind further dimensions."""
+        """Return the copy with further dimensions in front."""
         expands = self._has_grid_as_input != self.is_adjoint
         wide = shape.oshape if expands else shape.ishape
         front = wide[: len(wide) - len(self._index)]
@@ -133,10 +133,10 @@ class Expansion(GridOperator[Repetition]):
             return Normal(linked(self))
         if expands and is_complete and all(axis.is_new for axis in self._axes):
             return Scalar(prod(counts), self.ishape)
-        return normal_of(self)  # which refuses what is to be broadcast and is not of size 1
+        return normal_of(self)  # raises unless broadcast sizes are 1
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it has size 1 on one side alone."""
+        """Return why ``dim`` cannot be sliced: it has size 1 on one side only."""
         for dims, axis in zip(self.axis_dims, self._axes, strict=True):
             if dims == (dim, dim) and axis.n_repeats != 1:
                 return f"it has size 1 on one side and {axis.n_repeats} on the other"
@@ -144,27 +144,26 @@ class Expansion(GridOperator[Repetition]):
 
 
 class Repeat(Expansion):
-    r"""The same along new dimensions, :math:`y_{rn} = x_n`.
+    r"""Repetition along new dimensions, :math:`y_{rn} = x_n`.
 
-    The result is an expanded view: nothing is copied. The adjoint is the sum over the new
-    dimensions, the normal operator multiplies with the number of repetitions. It can be sliced
-    along all dimensions but those that are broadcast.
+    The result is an expanded view; nothing is copied. The adjoint is the sum over the new
+    dimensions. The normal operator multiplies by the number of repetitions. All dimensions can be
+    sliced, except broadcast ones.
 
     Parameters
     ----------
     n_repeats : mapping of dimension to int
-        Size of each new dimension, and of each that is broadcast.
+        Size of each new dimension and of each broadcast dimension.
     ishape, oshape : sequence of dimensions
-        The output has the dimensions of the input in their order, with the new ones anywhere
-        between.
+        The output has the dimensions of the input in order, and the new ones at any places.
     broadcast_dims : sequence of dimensions, optional
-        Dimensions in which the input has size 1 and the output the size in ``n_repeats``. One
-        that is only in the output is as new as any other.
+        Dimensions in which the input has size 1 and the output has the size in ``n_repeats``. A
+        dimension that is only in the output counts as new.
 
     Raises
     ------
     ValueError
-        If the shapes do not go together, or there is not a positive size for each dimension that
+        If the shapes do not fit each other, or there is not a positive size for each dimension that
         is repeated.
 
     Examples
@@ -206,23 +205,22 @@ class Repeat(Expansion):
 class SumReduce(Expansion):
     r"""The sum over dimensions, :math:`y_n = \sum_r x_{rn}`.
 
-    The adjoint repeats, as :class:`Repeat` does, and has to know how often. It can be sliced
-    along all dimensions.
+    The adjoint is a :class:`Repeat`; it needs ``sizes``. All dimensions can be sliced.
 
     Parameters
     ----------
     ishape, oshape : sequence of dimensions
-        What the output lacks is summed over; the others stay in their order.
+        Dimensions that are only in the input are summed over. The others stay in order.
     sizes : mapping of dimension to int, optional
-        Sizes of the dimensions that are summed over. The operator and its normal operator work
-        without, and take any; the adjoint refuses to guess.
+        Sizes of the dimensions that are summed over. Without them, the operator and its normal
+        accept any size, and the adjoint raises an error.
 
     Raises
     ------
     ValueError
-        If the output is not made of dimensions of the input in their order, all of them are in
-        it, one that is summed over has no name, or a size is not positive; by the adjoint, if a
-        size is not known.
+        If the dimensions of the output are not dimensions of the input in order, no dimension is
+        summed over, one that is summed over has no name, or a size is not positive. When the
+        adjoint is called, if a size is not known.
 
     Examples
     --------
@@ -259,6 +257,6 @@ class SumReduce(Expansion):
 
     @staticmethod
     def normal_fn(linop: SumReduce, x: Tensor, /) -> Tensor:
-        """Return the sum at each place of what was summed; as often as x has it."""
+        """Return the sums, repeated to the shape of x."""
         axes = [repetition.axis for repetition in linop._axes]
         return x.sum(dim=axes, keepdim=True).expand(x.shape)

@@ -27,38 +27,39 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 class Sampling(GridOperator[GridPart]):
     r"""The values of a grid at given points, :math:`y_k = x_{i_k}`.
 
-    The adjoint puts values back and adds those that fall on one point. The normal operator
-    multiplies each grid point with the number of times that it is sampled: for a mask without
-    repetitions, with the mask.
+    The adjoint puts values back and adds values of the same point. The normal operator multiplies
+    each grid point by the number of its samples; if no point is sampled twice, by the mask.
 
     Parameters
     ----------
     idx : sequence of Tensor
-        One integer tensor per dimension of the grid, all of one shape, with indices from 0.
+        One integer tensor for each dimension of the grid, all of the same shape. Indices count from
+        0.
     input_size : sequence of int
         Size of the grid.
     output_shape : sequence of dimensions, optional
-        Of the index tensors, which can be sliced; K, K1, ... by default.
+        Dimensions of the index tensors; K, K1, ... by default. They can be sliced.
     input_shape : sequence of dimensions, optional
-        Of the grid, which cannot be sliced; Kx, Ky, Kz by default.
+        Dimensions of the grid; Kx, Ky, Kz by default. They cannot be sliced.
     batch_shape : sequence of dimensions, optional
-        Dimensions before the grid; any by default.
+        Dimensions before the grid. Any dimensions by default.
     dims : sequence of dimensions, optional
-        The grid, wherever it stands, in the order of ``idx``; in the place of the shapes above.
+        Dimensions of the grid, at any place, in the order of ``idx``; instead of the shapes above.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in their order; by default ``("...", *dims)``,
-        or what a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
+        dimensions that a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        With ``dims``: names of the samples, K, K1, ... by default. One name for each of ``dims``
-        is in the place of that, others are all where the first of ``dims`` stands.
+        With ``dims``: names of the samples, K, K1, ... by default. If there is one name for each of
+        ``dims``, it takes the place of that dimension. Otherwise all names stand where the first of
+        ``dims`` stands.
 
     Raises
     ------
     TypeError
-        If the indices are not tensors of integers, or ``input_size`` is no sequence.
+        If the indices are not tensors of integers, or ``input_size`` is not a sequence.
     ValueError
-        If they do not fit the grid (number, shapes, names or values, also of indices that were
-        written to or replaced later), or a size is no positive integer.
+        If the indices do not fit the grid in number, shapes, names or values, or a size is not a
+        positive integer. Values are checked again after indices were written to or replaced.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class Sampling(GridOperator[GridPart]):
     _is_axis_by_axis = False
     _takes_any_batch = True
     _counts = False
-    """Whether it stands for its normal operator: a diagonal, which can be sliced along the grid."""
+    """Whether it represents its normal operator: a diagonal that can be sliced along the grid."""
 
     def __init__(
         self,
@@ -133,8 +134,8 @@ class Sampling(GridOperator[GridPart]):
     ) -> Self:
         """Make a Sampling of the points at which ``mask`` is not zero, in row-major order.
 
-        The mask has the shape of the grid, which ``input_size`` may repeat: a ValueError says
-        where it differs. All else is as for :class:`Sampling`.
+        The mask has the shape of the grid. If ``input_size`` is given, too, it must be the same, or
+        a ValueError is raised. Other arguments are those of :class:`Sampling`.
 
         Examples
         --------
@@ -169,7 +170,7 @@ class Sampling(GridOperator[GridPart]):
     ) -> Self:
         """Make a Sampling from one tensor that holds the indices of a point along ``dim``.
 
-        The operator keeps views of ``idx``. All else is as for :class:`Sampling`.
+        The operator keeps views of ``idx``. Other arguments are those of :class:`Sampling`.
 
         Examples
         --------
@@ -184,7 +185,7 @@ class Sampling(GridOperator[GridPart]):
 
     @property
     def idx(self) -> tuple[Tensor, ...]:
-        """The index tensors, one per dimension of the grid; those of a tile in a tile."""
+        """The index tensors, one for each dimension of the grid; a tile has those of the tile."""
         return tuple(self.weight_part(f"idx_{axis}") for axis in range(len(self.input_size)))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
@@ -206,7 +207,7 @@ class Sampling(GridOperator[GridPart]):
 
     @staticmethod
     def adj_fn(linop: Sampling, x: Tensor, /) -> Tensor:
-        """Return the grid on which the samples are put back, those of one point added."""
+        """Return the grid with the samples at their points, added up."""
         indices, x = linop.flat_indices(), linop.gathered_back(x)
         batch = x.shape[: x.ndim - indices.ndim]
         samples = summable(x).reshape(*batch, indices.numel())
@@ -221,7 +222,7 @@ class Sampling(GridOperator[GridPart]):
         return linop.scattered_back(x * linop.counts(x))
 
     def _check_again(self) -> None:
-        """Check the indices if they are not those that were checked last."""
+        """Check the indices if they have changed since the last check."""
         if torch.compiler.is_compiling():
             return  # a graph cannot depend on values
         idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
@@ -231,7 +232,7 @@ class Sampling(GridOperator[GridPart]):
             self._checked = list(map(TensorState, idx))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes; what was checked is other tensors in a copy."""
+        """Return the attributes without the check: a copy has other tensors."""
         return {**super().__getstate__(), "_checked": None}
 
     def flat_indices(self) -> Tensor:
@@ -247,9 +248,9 @@ class Sampling(GridOperator[GridPart]):
         return flat
 
     def counts(self, x: Tensor) -> Tensor:
-        """Return how often each point of the grid, or of a part of it, is sampled, to multiply x.
+        """Return the number of samples at each point of the grid, or of a part, to multiply x.
 
-        On a CPU it is kept, in the dtype of x: a product of two dtypes takes three times as long.
+        On a CPU it is kept in the dtype of x: a product of two dtypes takes three times as long.
         """
         real, dtype = x.real.dtype, x.dtype
         idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
@@ -263,7 +264,7 @@ class Sampling(GridOperator[GridPart]):
 
     def _count(self, dtype: torch.dtype) -> Tensor:
         indices = self.flat_indices().flatten()
-        # Where numbers have two bytes, a sum of ones ends at 256 or 2048.
+        # In half precision a sum of ones stops at 256 or 2048.
         of_ones = torch.float32 if dtype.itemsize == 2 else dtype
         ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
         counts = ones.new_zeros(prod(self.input_size)).scatter_add(0, indices, ones)

@@ -1,4 +1,4 @@
-"""Shifts along a ring: by whole elements, and by any distance through the Fourier transform."""
+"""Circular shifts: by whole elements, and by any distance through the Fourier transform."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ._picks import Sizes, sizes_of, why_not_cut
 class Roll(GridOperator[Axis]):
     r"""A circular shift along some dimensions, :math:`y_n = x_{(n - s) \bmod N}`.
 
-    It is :func:`torch.roll`. The adjoint shifts back, the normal operator is the identity.
+    It is :func:`torch.roll`. The adjoint shifts back, and the normal operator is the identity.
 
     Parameters
     ----------
@@ -33,20 +33,21 @@ class Roll(GridOperator[Axis]):
     shifts : sequence of int
         s, of any sign and size, for each dimension; :class:`FourierShift` shifts by fractions.
     sizes : sequence of int, or mapping of dimension to int, optional
-        Their lengths. Without them they may be any, and the dimensions cannot be cut.
+        Lengths of ``dims``. Without them any length is accepted, and ``dims`` cannot be sliced.
     shape : sequence of dimensions, optional
-        All dimensions of the input, in their order; by default ``("...", *dims)``, or what a
-        neighbour in a composition returns.
+        All dimensions of the input, in order. By default ``("...", *dims)``, or the dimensions that
+        a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        What the dimensions are called in the output. By default they keep their names, and cannot
-        be cut. With other names, a slice of the output reads the shifted slice of the input.
+        Names of ``dims`` in the output. By default they keep their names and cannot be sliced. With
+        other names, a slice of the output reads the shifted slice of the input.
 
     Raises
     ------
     TypeError
-        If shifts or sizes are no sequences.
+        If shifts or sizes are not sequences.
     ValueError
-        If they are not such numbers, one for each dimension.
+        If a shift is not an integer, or a size not a positive integer, or there is not one for each
+        dimension.
 
     Examples
     --------
@@ -117,23 +118,23 @@ class FourierShift(GridOperator[Axis]):
 
     .. math:: y = F^H \operatorname{diag}(e^{-2 \pi i k s / N}) F x,
 
-    with the unitary transform F along a dimension of N points and the frequencies
-    :math:`k = -\lfloor N / 2 \rfloor, \dots, \lceil N / 2 \rceil - 1`. It is the trigonometric
-    interpolation of x at n - s. For whole numbers it is :class:`Roll`. It is unitary: the adjoint
-    shifts by -s, and the normal operator is the identity.
+    with the unitary transform F along a dimension of N points and the frequencies :math:`k =
+    -\lfloor N / 2 \rfloor, \dots, \lceil N / 2 \rceil - 1`. It interpolates x at n - s by
+    trigonometric polynomials. For integers it is :class:`Roll`. It is unitary: the adjoint shifts
+    by -s, and the normal operator is the identity.
 
     Parameters
     ----------
     dims : sequence of dimensions
-        They cannot be cut.
+        They cannot be sliced.
     shifts : sequence of float, or Tensor
-        s, for each dimension, in elements. A real tensor of shape (D,) is a weight: it is read when
-        the operator is called, and gradients reach it. A Parameter stays that Parameter.
+        s in elements, one for each dimension. A real tensor of shape (D,) is a weight: it is read
+        when the operator is called, and gradients reach it. A Parameter stays a Parameter.
     shape : sequence of dimensions, optional
-        All dimensions of the input, in their order; by default ``("...", *dims)``, or what a
-        neighbour in a composition returns.
+        All dimensions of the input, in order. By default ``("...", *dims)``, or the dimensions that
+        a neighbour in a composition returns.
     to : sequence of dimensions, optional
-        What the dimensions are called in the output; by default they keep their names.
+        Names of ``dims`` in the output; by default they keep their names.
 
     Raises
     ------
@@ -144,11 +145,11 @@ class FourierShift(GridOperator[Axis]):
 
     Notes
     -----
-    The result is complex. For odd N a real signal stays real but for rounding. For even N the
-    frequency -N / 2 has no partner N / 2: its phase is :math:`e^{\pi i s}`, as in SciPy's
-    ``fourier_shift``, so that a shift by s and one by t are one by s + t. What a real signal has
-    there becomes complex; programs that return real signals multiply it with :math:`\cos \pi s`,
-    which is the real part of this result.
+    The result is complex. For odd N, the result of a real signal is real within rounding. For even
+    N, the frequency -N / 2 has no partner N / 2. Its phase is :math:`e^{\pi i s}`, as in SciPy's
+    ``fourier_shift``, so that shifts by s and by t add up to a shift by s + t. This component of a
+    real signal becomes complex. Programs that return real signals multiply it by :math:`\cos \pi
+    s`, which is the real part of this result.
 
     Examples
     --------
@@ -220,7 +221,7 @@ class FourierShift(GridOperator[Axis]):
             dtype = torch.promote_types(dtype, weight.dtype)
             shifts = weight.double().unbind()
         x = x.to(dtype)
-        if not x.numel():  # an empty batch, which not every library of transforms accepts
+        if not x.numel():  # an empty batch; not every FFT library accepts one
             return x
         axes = tuple(range(-len(shifts), 0))
         spectrum = torch.fft.fftn(x, dim=axes)
@@ -239,20 +240,20 @@ class FourierShift(GridOperator[Axis]):
         return Identity(self.ishape)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is of the grid, all of which is mixed."""
+        """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""
         if any(dim in dims for dims in self.axis_dims):
             return "a shift through the Fourier transform mixes all of the dimension"
         return None
 
 
 def _rolled(x: Tensor, axes: Sequence[Axis]) -> Tensor:
-    """Return x, whose last axes these are, shifted along them; parts of rings as well."""
+    """Return x shifted along its last axes; they may be parts of rings."""
     rings = {number: axis.before for number, axis in enumerate(axes, -len(axes)) if axis.is_ring}
     if rings:
         x = x.roll([*rings.values()], [*rings])
     for number, axis in enumerate(axes, -len(axes)):
         if number not in rings:
-            # Where nothing touches, what is moved out of the output.
+            # Where nothing overlaps, all elements are moved out of the output.
             images = axis.images or [axis.n_output]
             parts = [moved(x, [Axis(*axis[:3], shift)], [number]) for shift in images]
             x = reduce(torch.add, parts)

@@ -1,4 +1,4 @@
-"""Operators made of plain functions."""
+"""Operators from plain functions."""
 
 from __future__ import annotations
 
@@ -27,50 +27,51 @@ Function = Callable[[Tensor], Tensor]
 
 
 class SimpleLinop(NamedLinop):
-    r"""An operator of plain functions: one for :math:`Ax`, one for :math:`A^H y`.
+    r"""An operator from plain functions: one for :math:`Ax`, one for :math:`A^H y`.
 
-    Without the second, the adjoint is what autograd finds: the vector-Jacobian product of
-    ``forward``, which has to be made of differentiable operations of torch.
+    Without the second one, autograd gives the adjoint: the vector-Jacobian product of ``forward``.
+    Then ``forward`` must consist of differentiable operations of torch.
 
-    An operator that is to be cut in more ways than ``batch_dims`` is a class of its own, see
-    :class:`NamedLinop`. Functions that are modules are parts of the operator: their weights move,
-    are saved and are copied with it. To be pickled it needs functions that can be.
+    To slice other dimensions than ``batch_dims``, write a class, see :class:`NamedLinop`. Functions
+    that are modules become submodules: their weights are moved, saved and copied with the operator.
+    To pickle the operator, its functions must be picklable.
 
     Parameters
     ----------
     forward : callable
-        Returns A x; linear, over complex numbers too unless ``is_complex_linear`` is False.
+        Returns A x. It must be linear, over the complex numbers unless ``is_complex_linear`` is
+        False.
     adjoint : callable, optional
-        Returns A^H y. Without it the functions are always checked.
+        Returns A^H y. Without it, the functions are always checked.
     normal : callable, optional
-        Returns A^H A x, where there is a faster way than the adjoint of the forward.
+        Returns A^H A x, if there is a faster way than adjoint after forward.
     ishape, oshape : sequence of dimensions
-        Any by default, the output's as the input's.
+        Any dimensions by default, the same in the output as in the input.
     name : str, optional
     check : bool
-        Whether the functions have to pass the dot test, :math:`\langle A x, y \rangle = \langle x,
-        A^H y \rangle`, on random vectors like the first input, and ``normal`` has to be the adjoint
-        after the forward. It costs some calls, once, at the first use of the operator, its adjoint
-        or its normal, and is put off while torch compiles or transforms. The dot test with the
-        adjoint of autograd proves that ``forward`` is linear. A check also compares a slice along
-        each of ``batch_dims`` with that of the whole.
+        Whether to check the functions on random vectors like the first input: the dot test,
+        :math:`\langle A x, y \rangle = \langle x, A^H y \rangle`, and that ``normal`` equals
+        adjoint after forward. The check calls the functions some times, once, at the first use of
+        the operator, its adjoint or its normal. It is postponed while torch compiles or transforms.
+        With the adjoint of autograd, the dot test shows that ``forward`` is linear. The check also
+        compares a slice along each of ``batch_dims`` with the slice of the whole.
     sizes : mapping of dimension to int, optional
-        Sizes that the operator is to know. The adjoint of autograd needs those of the dimensions
-        that only the input has; others have the size that they have in the output.
+        Known sizes. The adjoint of autograd needs the sizes of the dimensions that only the input
+        has. Other dimensions have the size that they have in the output.
     batch_dims : sequence of dimensions
-        Those of input and output that can be sliced: the functions do the same to all slices.
+        Dimensions of input and output that can be sliced: the functions treat all slices alike.
     is_complex_linear : bool
-        False if the functions are linear over the reals only, as a real part is: the adjoint is
-        then that with respect to :math:`\mathrm{Re} \langle x, y \rangle`.
+        False if the functions are linear over the reals only, such as a real part. The adjoint is
+        then with respect to :math:`\mathrm{Re} \langle x, y \rangle`.
 
     Raises
     ------
     TypeError
-        If what is given is not callable.
+        If an argument that must be callable is not.
     ValueError
-        If batch dimensions are not in both shapes, or a size is none; at each use, if ``normal`` is
-        wrong, ``forward`` is not linear as it is said to be, or mixes slices of ``batch_dims``, or
-        a size is missing.
+        If batch dimensions are not in both shapes, or a size is not an integer. At each use, if
+        ``normal`` is wrong, ``forward`` is not linear or mixes slices of ``batch_dims``, or a size
+        is missing.
     AdjointError
         At each use, if the adjoint is wrong; the message says by which factor.
 
@@ -125,12 +126,12 @@ class SimpleLinop(NamedLinop):
                     f"{self.name}: sizes must be integers from 0 of dimensions of {shape}, "
                     f"got {size!r} for {dim}"
                 )
-        # Shared with all that is made of this operator: checked once is checked.
+        # Shared with all derived operators, so that the check runs once.
         self._to_check = {"functions": check or adjoint is None}
 
     @property
     def is_complex_linear(self) -> bool:
-        """Whether the functions were said to be linear over complex numbers."""
+        """Whether the functions are declared linear over the complex numbers."""
         return self._is_complex_linear
 
     @staticmethod
@@ -148,13 +149,13 @@ class SimpleLinop(NamedLinop):
 
     @staticmethod
     def normal_fn(linop: SimpleLinop, x: Tensor, /) -> Tensor:
-        """Return A^H A x, through the function that was given for it."""
+        """Return A^H A x by the given function."""
         linop.check_once(x)
         assert linop.normal_function is not None
         return linop.normal_function(x)
 
     def applied_back(self, y: Tensor) -> Tensor:
-        """Return A^H y, by the function that was given for it or by autograd."""
+        """Return A^H y by the given function, or by autograd."""
         if self.adjoint_function is not None:
             return self.adjoint_function(y)
         try:
@@ -187,10 +188,10 @@ class SimpleLinop(NamedLinop):
 
     @property
     def is_adjoint(self) -> bool:
-        """Whether this is the adjoint of an operator as its class makes them."""
+        """Whether this is the adjoint of an operator of this class."""
         return bool(self.fn is not type(self).fn)
 
-    # A compiler must not trace how this is found, only use it.
+    # A compiler must use this value and not trace how it is found.
     @constant_when_compiled
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths that were given, of the dimensions of one side."""
@@ -201,7 +202,7 @@ class SimpleLinop(NamedLinop):
         return self._lengths.get(cast(NamedDimension, dim))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: nobody said that slices are treated alike."""
+        """Return why ``dim`` cannot be sliced: it is not in ``batch_dims``."""
         if dim in self.shape.other_shapes["batch_dims"]:
             return None
         return "a function may mix all of it; batch_dims= says what can be sliced"
@@ -221,11 +222,11 @@ class SimpleLinop(NamedLinop):
         return other
 
     def check_once(self, x: Tensor) -> None:
-        """Check the functions on vectors like the input ``x``, if that is still to be done."""
+        """Check the functions on vectors like the input ``x``, once."""
         if not self._to_check["functions"] or torch.compiler.is_compiling():
             return
         if x.is_meta or type(x) not in (Tensor, nn.Parameter) or not is_portable():
-            return  # there may be no values to look at
+            return  # there may be no values to compare
         with torch.no_grad():
             self._check(x)
         self._to_check["functions"] = False
@@ -276,7 +277,7 @@ class SimpleLinop(NamedLinop):
             )
 
     def _check_linear(self, z: Tensor) -> None:
-        """Refuse a function that is not linear, and say why."""
+        """Raise an error if the function is not linear."""
         f = self.forward_function
         zero, y = f(torch.zeros_like(z)), f(z)
         if not _are_close(zero, torch.zeros_like(zero), y):
@@ -293,7 +294,7 @@ class SimpleLinop(NamedLinop):
             )
 
     def _check_batch(self, z: Tensor, ndim: int) -> None:
-        """Refuse batch dimensions of which a slice is not treated as it is in the whole."""
+        """Raise an error if the function mixes slices of a batch dimension."""
         y = self.forward_function(z)
         here, there = (self.ishape, self.oshape)[:: -1 if self.is_adjoint else 1]
         for dim in self.shape.other_shapes["batch_dims"]:
@@ -309,7 +310,7 @@ class SimpleLinop(NamedLinop):
                     )
 
     def own_normal(self) -> NamedLinop:
-        """Return A^H A: through the function that was given for it, if one was."""
+        """Return A^H A, by the given function if there is one."""
         if self.normal_function is None or self.normal_fn is NamedLinop.normal_fn:
             return normal_of(self)
         return Normal(linked(self))
@@ -324,7 +325,7 @@ def _axis(names: tuple[NamedDimension, ...], dim: NamedDimension, ndim: int) -> 
 
 
 def _are_close(found: Tensor, expected: Tensor, scale: Tensor | None = None) -> bool:
-    """Whether two results are equal but for rounding, in the scale of the larger, or of another."""
+    """Whether two results are equal within rounding, relative to the larger one or to a scale."""
     if found.shape != expected.shape:
         return False
     found, expected = found.detach(), expected.detach()

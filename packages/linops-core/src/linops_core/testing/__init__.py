@@ -1,7 +1,7 @@
-"""Laws that every linear operator obeys, for the tests of operators and of what uses them.
+"""Laws of linear operators, for tests.
 
-The strategies for random operators with their matrices are in `linops_core.testing.strategies`,
-which needs hypothesis (the extra ``testing``).
+Strategies for random operators with their matrices are in `linops_core.testing.strategies`, which
+needs hypothesis (the extra ``testing``).
 """
 
 from ._dottest import AdjointError as AdjointError

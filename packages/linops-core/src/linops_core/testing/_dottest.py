@@ -1,4 +1,4 @@
-"""The dot test: is the adjoint the adjoint, and if not, by which factor is it off?"""
+"""The dot test of an adjoint, which finds the factor of a wrong one."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ Item = TypeVar("Item")
 
 
 class AdjointError(ValueError):
-    """An adjoint is not the adjoint; the message says by which factor it is off."""
+    """An adjoint is wrong; the message says by which factor."""
 
 
 def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
     r"""Return the inner product :math:`\langle x, y \rangle = \sum_n \bar x_n y_n`.
 
-    It has no dimensions, and the dtype to which those of x and y promote.
+    It has no dimensions, and the dtype to which x and y promote.
 
     Parameters
     ----------
     x, y : Tensor
     is_complex_linear : bool
-        If False, its real part is returned: the inner product of spaces between which operators are
-        linear over the reals only, as ``A.is_complex_linear`` says.
+        If False, the real part is returned: the inner product for operators that are linear over
+        the reals only, see ``A.is_complex_linear``.
 
     Raises
     ------
     ValueError
-        If the shapes differ: nothing is broadcast.
+        If the shapes differ; nothing is broadcast.
 
     Examples
     --------
@@ -57,18 +57,18 @@ def is_adjoint(
 ) -> bool:
     r"""Whether :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` for these two vectors.
 
-    Of an operator that is linear over the reals only, the real parts are compared. Where several
-    processes have a part of each vector, the products are those of whole vectors; all processes
-    call it, and all get the same answer.
+    For an operator that is linear over the reals only, real parts are compared. If several
+    processes have parts of the vectors, the products are those of the whole vectors; all processes
+    must call it and get the same answer.
 
     Parameters
     ----------
     A : NamedLinop
     x, y : Tensor
-        Of the shapes of its input and of its output: the parts that this process has.
+        Vectors of the shapes of its input and output; the parts of this process.
     rtol, atol : float
-        Largest difference, relative to the product of the norms of the vectors (by default the
-        square root of the precision) and absolute; the larger counts.
+        Largest relative and absolute difference; the larger bound counts. rtol is relative to the
+        product of the norms of the vectors, and by default the square root of the precision.
 
     Examples
     --------
@@ -102,30 +102,30 @@ def dottest(
 ) -> None:
     r"""Check :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` on random vectors.
 
-    The error says by which factor the adjoint is off, if it is the same for all vectors. Of an
-    operator that is linear over the reals only (``A.is_complex_linear``), the real parts of the
-    products are compared. Over several processes all call it; vectors that each has whole are the
-    same on all of them, parts are drawn by each for itself, and the outcome is the same on all.
+    If the adjoint is off by the same factor for all vectors, the error says so. For an operator
+    that is linear over the reals only (``A.is_complex_linear``), real parts are compared. Over
+    several processes, all must call it, and all have the same outcome: whole vectors are the same
+    on all processes, and each process draws its own parts.
 
     Parameters
     ----------
     A : NamedLinop
     sizes : mapping of dimension to int, optional
-        Sizes of the input's dimensions that the operator does not know. A ``...`` that is not
-        given stands for no dimension.
+        Sizes of the input dimensions that the operator does not know. A ``...`` that is not given
+        stands for no dimensions.
     dtypes : sequence of torch.dtype, optional
-        Of the vectors: that of ``like`` by default, else float64 and complex128.
+        Dtypes of the vectors; by default that of ``like``, or float64 and complex128.
     trials : int
-        Pairs of vectors for each of the ``dtypes``.
+        Number of pairs of vectors for each of ``dtypes``.
     like : Tensor, optional
-        Any tensor of the shape, dtype and device of the input, in the place of ``sizes``.
+        Any tensor of the shape, dtype and device of the input, instead of ``sizes``.
     rtol : float, optional
         As for :func:`is_adjoint`.
 
     Raises
     ------
     AdjointError
-        If the products differ, or the output of the adjoint has not the shape of the input.
+        If the products differ, or the output of the adjoint does not have the shape of the input.
     ValueError
         If the size of a dimension is not known.
 
@@ -192,7 +192,7 @@ def _both(
 
 
 def _told(space: Space, said: Item) -> list[Item]:
-    """Return what all processes say of the test, if there are several."""
+    """Return the outcomes of all processes, if there are several."""
     processes = space.totals.processes
     if processes is None:
         return [said]
@@ -206,7 +206,7 @@ def _equation(A: NamedLinop) -> str:
 
 
 def _described(factors: Sequence[complex]) -> str:
-    """Return in words what the ratios of the two products say."""
+    """Return the ratios of the two products in words."""
     mean = sum(factors) / len(factors)
     if not max(abs(factor - mean) for factor in factors) <= 1e-4 * abs(mean):
         return "what is no multiple of the adjoint"

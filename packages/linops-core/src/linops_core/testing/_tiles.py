@@ -1,4 +1,4 @@
-"""Cutting an operator along one dimension, and putting the matrix together by hand."""
+"""Checks of tiles: an operator is cut along a dimension, and its matrix put together again."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Close: TypeAlias = Callable[[Tensor, Tensor], bool]
 
 
 class LawError(ValueError):
-    """An operator is not its matrix, or cannot be sliced for no known reason."""
+    """An operator differs from its matrix, or cannot be sliced without a reason."""
 
 
 def sizes_of(linop: NamedLinop, given: Mapping[str, int]) -> dict[str, int]:
-    """Return the size of each dimension: the operator's own, or what is given for its name."""
+    """Return the size of each dimension, known to the operator or given by name."""
     own = {dim: linop.size(dim) for dim in linop.dims}
     return {str(dim): given[dim.name] if size is None else size for dim, size in own.items()}
 
@@ -59,7 +59,7 @@ def check_cuts(
 def check_supports(
     linop: NamedLinop, sizes: Mapping[str, int], close: Close, is_complex: bool = True
 ) -> None:
-    """Check that ``linop`` is its part within the supports that it knows, with zeros around it."""
+    """Check that ``linop`` equals its part within its supports, with zeros around it."""
     window = {dim: piece for dim in linop.dims if (piece := linop.support(dim)) is not None}
     if not window:
         return

@@ -169,7 +169,7 @@ def test_no_gradients_are_recorded() -> None:
     ("keywords", "error", "message"),
     [
         ({"k": 0}, ValueError, r"k must be at least 1, got 0"),
-        ({"k": 3}, ValueError, r"k must be at most 2, the least of the dimensions"),
+        ({"k": 3}, ValueError, r"k must be at most 2, the smaller dimension"),
         ({"max_num_iters": 0}, ValueError, r"max_num_iters must be at least 1, got 0"),
         ({"oversampling": -1}, ValueError, r"oversampling must be at least 0, got -1"),
         ({"adjoint": None}, TypeError, r"the adjoint of a function must be given"),

@@ -1,4 +1,4 @@
-"""How one side of operators side by side is divided among them."""
+"""The division of one side among operators that stand side by side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..._kernels._pattern import Item, rearranged
 
 
 class Layout(NamedTuple):
-    """How the dimensions of an operand are made one block."""
+    """The merging of dimensions of an operand into one block."""
 
     before: Sequence[Item]
     after: Sequence[Item]
@@ -33,35 +33,35 @@ class Layout(NamedTuple):
         return rearranged(x, self.before, self.after, self.lengths)
 
     def apart(self, block: Tensor) -> Tensor:
-        """Return the output of an operand of which this is the block: a view."""
+        """Return the output of an operand, given its block: a view."""
         return rearranged(block, self.after, self.before, self.lengths)
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How one side of operators side by side is divided among them."""
+    """The division of one side among operators that stand side by side."""
 
     position: int
-    """Of the divided dimension in the names of that side."""
+    """Position of the divided dimension in the names of that side."""
     sizes: tuple[int, ...]
     """Length of each operand's block."""
     is_new: bool = False
-    """Whether the operands do not have the dimension: each has one index of it."""
+    """Whether the dimension is new: each operand has one index of it."""
     layouts: tuple[Layout, ...] = ()
-    """What makes a block of the dimensions that an operand had, if it is made of several."""
+    """The merging of several dimensions of an operand into its block, if there are several."""
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where each block starts, and the last one ends."""
+        """The start of each block, and the end of the last one."""
         return tuple(accumulate(self.sizes, initial=0))
 
     def touched(self, piece: slice) -> range:
-        """Return the numbers of the blocks that ``piece`` touches, from the first to the last."""
+        """Return the numbers of the blocks that overlap ``piece``."""
         first = bisect_right(self.starts, piece.start) - 1
         return range(first, bisect_right(self.starts, piece.stop - 1))
 
     def of(self, numbers: range, sizes: Sequence[int]) -> Blocks:
-        """Return the blocks of some operands, which have these sizes."""
+        """Return the blocks of some operands with these sizes."""
         layouts = self.layouts[numbers.start : numbers.stop]
         return replace(self, sizes=tuple(sizes), layouts=layouts)
 

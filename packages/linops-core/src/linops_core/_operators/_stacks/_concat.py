@@ -17,26 +17,26 @@ from ._side_by_side import SideBySide
 class Concat(SideBySide):
     r"""Operators side by side: their inputs, outputs or both are concatenated.
 
-    With ``odim`` alone a block column: all operands get the whole input, and their outputs are
-    concatenated. With ``idim`` alone a block row: each gets its block of the input, and the outputs
-    are added. With both a block diagonal. Outputs are written into one tensor as they come, unless
-    autograd has to keep them all.
+    With ``odim`` alone it is a block column: all operands get the whole input, and their outputs
+    are concatenated. With ``idim`` alone it is a block row: each operand gets its block of the
+    input, and the outputs are added. With both it is a block diagonal. Outputs are written into one
+    tensor one by one, unless autograd keeps them all.
 
     Parameters
     ----------
     *linops : NamedLinop
-        All of one shape, in names.
+        All must have the same names.
     idim, odim : dimension, optional
         At least one. A dimension that is in both shapes must be both.
     isizes, osizes : sequence of int, optional
-        Length of each operand's block; needed where an operand does not know its size.
+        Length of each operand's block; needed if an operand does not know its size.
     threaded, num_workers : optional
         As for :class:`Stack`.
 
     Raises
     ------
     ValueError
-        If the shapes differ, a dimension is not there or its blocks are not known, or num_workers
+        If the shapes differ, a dimension is missing, its block sizes are not known, or num_workers
         is not positive.
 
     Examples
@@ -86,10 +86,10 @@ class Concat(SideBySide):
 
     @property
     def isizes(self) -> tuple[int, ...]:
-        """Length of each operand's block along ``idim``; empty where that is None."""
+        """Length of each operand's block along ``idim``; empty if that is None."""
         return self._blocks["input"].sizes if "input" in self._blocks else ()
 
     @property
     def osizes(self) -> tuple[int, ...]:
-        """Length of each operand's block along ``odim``; empty where that is None."""
+        """Length of each operand's block along ``odim``; empty if that is None."""
         return self._blocks["output"].sizes if "output" in self._blocks else ()

@@ -1,4 +1,4 @@
-"""Operators of any shapes, made alike: what they do not share becomes one dimension."""
+"""Operators of any shapes with a flat side: dimensions that they do not share are merged."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ._blocks import Layout
 
 
 class FlatPart(NamedTuple):
-    """An operator with one dimension in the place of those that others do not share."""
+    """An operator with one merged dimension in the place of those that others do not share."""
 
     linop: NamedLinop
     length: int
-    """Of that dimension."""
+    """Length of the merged dimension."""
     layout: Layout
 
 
@@ -35,9 +35,9 @@ def shared_batch(
     side: Side,
     wanted: Sequence[NamedDimension | str] | None,
 ) -> list[NamedDimension]:
-    """Return the dimensions that are a batch in all operators, those that are wanted.
+    """Return the wanted dimensions that are a batch in all operators.
 
-    They are in the order of that side of the first operator.
+    Their order is that of the side of the first operator.
     """
     own = [batch_of(linop) for linop in linops]
     shared = [dim for dim in dims_of(linops[0].shape, side) if all(dim in each for each in own)]
@@ -57,7 +57,7 @@ def shared_batch(
 
 
 def batch_of(linop: NamedLinop) -> set[NamedDimension]:
-    """Return the dimensions of which slices go through an operator, under one name."""
+    """Return the batch dimensions of an operator that keep their names."""
     links = linop.linked_positions()
     dims = {linop.ishape[p] for p, q in links if linop.ishape[p] == linop.oshape[q]}
     return {dim for dim in dims if is_wildcard(dim) or linop.role(dim) is Role.BATCH}
@@ -70,7 +70,7 @@ def flat_name(
     batch: Sequence[NamedDimension],
     given: NamedDimension | str | None,
 ) -> NamedDimension:
-    """Return the name of the one dimension: the one that is given, if no operand has it."""
+    """Return the name of the merged dimension; it must not be that of an operand."""
     if given is None:
         dims = {dim for linop in linops for dim in linop.dims}
         return UnusedNames(dims).take(ND("Rows" if side == "output" else "Columns"))
@@ -97,15 +97,15 @@ def flattened(
 ) -> FlatPart:
     """Return the operator whose input or output is its batch dimensions, and one more.
 
-    Where a single dimension is left it is renamed, so that it can be sliced as before. Others are
-    merged, in their order. ``shared`` are the lengths of the other side that operators know.
+    A single remaining dimension is renamed, so it can be sliced as before. Several are merged, in
+    order. ``shared`` has the lengths of the other side that operators know.
     """
     lengths = _lengths(owner, linop, side, batch, by_dimension(owner, sizes), shared)
     names = dims_of(linop.shape, side)
     axes = {name: "..." if name == ELLIPSES else f"axis{at}" for at, name in enumerate(names)}
     before = " ".join(axes.values())
     after = f"{' '.join(axes[name] for name in batch)} ({' '.join(axes[name] for name in lengths)})"
-    # Of a dimension that is alone any length will do: a slice of it has another.
+    # A single dimension needs no length: a slice has another one.
     of_axes = {axes[name]: n for name, n in lengths.items()} if len(lengths) > 1 else {}
     if (single := _renamable(linop, side, batch)) is not None:
         linop = linop.renamed({single: dim})
@@ -120,7 +120,7 @@ def flattened(
 def _renamable(
     linop: NamedLinop, side: Side, batch: Sequence[NamedDimension]
 ) -> NamedDimension | None:
-    """Return the only dimension of a side beside the batch, where the other side lacks it."""
+    """Return the only dimension of a side beside the batch, if the other side lacks it."""
     here, there = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
     rest = [name for name in here if name not in batch]
     is_alone = len(rest) == 1 and rest[0] not in there and not is_wildcard(rest[0])
@@ -135,7 +135,7 @@ def _lengths(
     given: Mapping[NamedDimension, int],
     shared: Sequence[int | None],
 ) -> dict[NamedDimension, int]:
-    """Return the lengths of the dimensions that are not a batch of all operands."""
+    """Return the lengths of the dimensions to merge."""
     lengths: dict[NamedDimension, int] = {}
     names = dims_of(linop.shape, side)
     if len({*names}) < len(names):

@@ -1,4 +1,4 @@
-"""Operators that have each a block of the input, of the output or of both."""
+"""Operators that each have a block of the input, of the output or of both."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ._blocks import Blocks, Layout
 
 
 class SideBySide(Composite):
-    """Operators that have each a block of the input, of the output or of both."""
+    """Operators that each have a block of the input, of the output or of both."""
 
     saved_with: ClassVar[tuple[type, ...]] = (Blocks, Layout)
 
@@ -65,13 +65,13 @@ class SideBySide(Composite):
 
     @property
     def _dims(self) -> dict[Side, NamedDimension]:
-        """The divided dimension of each side that has one, that of the input first."""
+        """The divided dimension of each side that has one; the input comes first."""
         blocks = self._blocks.items()
         return {side: dims_of(self.shape, side)[own.position] for side, own in blocks}
 
     @property
     def _divided(self) -> dict[NamedDimension, Blocks]:
-        """The divided dimensions with their blocks, that of the input first."""
+        """The divided dimensions with their blocks; the input comes first."""
         return {dim: self._blocks[side] for side, dim in self._dims.items()}
 
     @property
@@ -89,7 +89,7 @@ class SideBySide(Composite):
         """Return the operands side by side with further dimensions in front of both sides."""
         shape = with_dims_in_front(self.shape, dims)
         if shape is None or any(blocks.layouts for blocks in self._blocks.values()):
-            return None  # merged dimensions are those of the operands as they are
+            return None  # merged dimensions depend on the operands as they are
         front = dims[: len(dims) - len(self.ishape)]
         operands = []
         for linop in self.linops:
@@ -104,7 +104,7 @@ class SideBySide(Composite):
         return self._with(operands, shape, _blocks=moved)
 
     def _without_new(self, names: Sequence[NamedDimension]) -> tuple[NamedDimension, ...]:
-        """Return those names of the input or the output that the operands have."""
+        """Return the names of a side without a new dimension."""
         return tuple([d for d in names if not (self._is_new and d in (self.idim, self.odim))])
 
     def _seams(self) -> Iterable[Seam]:
@@ -130,14 +130,14 @@ class SideBySide(Composite):
         """Apply each operand to its block and put the results together."""
         pairs = list(zip(linop.linops, linop.blocks_of(x), strict=False))
         if linop.odim is None:
-            # A Zero in a sum may not know the size of what it adds nothing to.
+            # A Zero in a sum may not know its sizes.
             pairs = [pair for pair in pairs if not isinstance(pair[0], Zero)] or pairs
         return combined(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = fn  # the operands of an adjoint are adjoints, and its sides are swapped
 
     def blocks_of(self, x: Tensor) -> Iterable[Tensor]:
-        """Return the part of the input that each operand gets."""
+        """Return the part of the input of each operand."""
         blocks = self._blocks.get("input")
         if blocks is None:
             return repeat(x)
@@ -145,26 +145,26 @@ class SideBySide(Composite):
         return x.unbind(axis) if blocks.is_new else torch.split(x, list(blocks.sizes), dim=axis)
 
     def put_together(self, results: Iterable[Tensor]) -> Tensor:
-        """Return the sum of the results, or what they are side by side."""
+        """Return the sum of the results, or the results side by side."""
         blocks = self._blocks.get("output")
         if blocks is None:
             return total(results)
         axis = axis_of(blocks.position, self.oshape)
         if blocks.is_new:
-            # Not a generator, which would hold a result while the next one is made.
+            # Not a generator, which would keep a result while the next one is made.
             results = map(methodcaller("unsqueeze", axis), results)
         return concatenate(results, axis, blocks.sizes)
 
     def blocks(self, y: Tensor, side: Side | None = None) -> tuple[Tensor, ...]:
-        """Take an output apart into those of the operands, which are views of it.
+        """Return the outputs of the operands as views of the whole output y.
 
         Parameters
         ----------
         y : Tensor
             Of the shape of the output.
         side : {"input", "output"}, optional
-            Of the operator to which y belongs: by default the output, if the operands have parts
-            of it, else the input.
+            The side of the operator to which y belongs. By default the output, if the operands have
+            parts of it, else the input.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class SideBySide(Composite):
         Raises
         ------
         ValueError
-            If there is not one for each operand, or their sizes are not those of the operands.
+            If there is not one output for each operand, or a size is not that of its operand.
         """
         side = self._divided_side(side)
         own, parts = self._blocks[side], per_axis(self.name, "blocks", blocks)
@@ -235,36 +235,36 @@ class SideBySide(Composite):
     conj = Composite._conj_of_operands
 
     def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return what the operands are side by side; see :meth:`NamedLinop.without_fftshift`."""
+        """Return the operands, side by side; see :meth:`NamedLinop.without_fftshift`."""
         concerned = set(dims)
         if concerned & {self.idim, self.odim}:
             return None
         return self._operands_without_fftshift(concerned)
 
     def own_normal(self) -> NamedLinop:
-        """Return the sum of the normals of a block column, those of a block diagonal side by side.
+        """Return the normal in closed form: a sum for a block column, a block diagonal for another.
 
-        In a block row every block meets every other.
+        A block row has none: each block is multiplied with each other block.
         """
         if "output" not in self._blocks:
             return normal_of(self)
         first, *others = normals = [linop.normal() for linop in self.linops]
         if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
-            return normal_of(self)  # operands that name what they sum over differently
+            return normal_of(self)  # names of summed dimensions differ
         if (blocks := self._blocks.get("input")) is None:
             return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
         sides = (first.ishape, first.oshape)
         if blocks.is_new:
             new, at = self._dims["input"], blocks.position
             if any(new in normal.dims for normal in normals):
-                return normal_of(self)  # a name that a normal has given to what it sums over
+                return normal_of(self)  # a name that a normal gave to a dimension that it sums over
             ishape, oshape = ((*names[:at], new, *names[at:]) for names in sides)
             sides = (ishape, oshape)
         shape = NamedShape(*sides)
         return self._with(normals, shape, _blocks=dict.fromkeys(SIDES, blocks), _name=None)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it is not the same thing in all operands."""
+        """Return why ``dim`` cannot be sliced: its roles in the operands differ."""
         if self._is_new and dim in (self.idim, self.odim):
             return None
         return why_not_alike(self, dim)
@@ -272,7 +272,7 @@ class SideBySide(Composite):
     support = Composite._support_of_one
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
-        """Return what holds the supports of all operands."""
+        """Return the hull of the supports of all operands."""
         found: Supports = dict.fromkeys(dims)
         divided = self._divided
         found |= supports_side_by_side(self, [dim for dim in found if dim not in divided])
@@ -289,14 +289,14 @@ class SideBySide(Composite):
         return found
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        """Return the blocks that each of the windows touches."""
+        """Return the operator of the blocks that each window overlaps."""
         return [self._cut(window) for window in windows]
 
     def _cut(self, window: Window) -> NamedLinop:
-        """Return the operands that the window touches, cut by it.
+        """Return the operands that overlap the window, cut by it.
 
-        Where the input and the output of a block diagonal are cut apart, what has only one of them
-        is zero: one block before the others, and one behind them.
+        If the input and the output of a block diagonal are cut differently, parts with only one of
+        them are zero: one block before the others, and one behind them.
         """
         divided = self._divided
         rest = {dim: piece for dim, piece in window.items() if dim not in divided}
@@ -341,7 +341,7 @@ class SideBySide(Composite):
         numbers: range,
         sizes: Mapping[NamedDimension, Sequence[int]],
     ) -> NamedLinop:
-        """Return the operator of what is left of some operands; sizes are those of each."""
+        """Return the operator of some cut operands; ``sizes`` has the size of each."""
         if len(parts) == 1 and not self._is_new:
             return parts[0]
         blocks = {
@@ -351,7 +351,7 @@ class SideBySide(Composite):
 
     def _operand_part(self, number: int, window: Window) -> NamedLinop:
         linop = self._operand(number)
-        # The tiles of an inner dimension add up: an operand without it belongs to the first.
+        # Tiles of an inner dimension add up, so an operand without it belongs to the first tile.
         if all(dim in linop.dims or piece.start == 0 for dim, piece in window.items()):
             return tile_of(linop, window) if window else linop
         sizes: dict[Side, dict[NamedDimension, int]] = {}
@@ -363,7 +363,7 @@ class SideBySide(Composite):
         return zero_between(linop, lengths_of(window), sizes)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the operator with ``shape``, in which the blocks may be at another place."""
+        """Return the operator with ``shape``, in which the divided dimension may have moved."""
         moved = {
             side: replace(self._blocks[side], position=dims_of(shape, side).index(dim))
             for side, dim in self._dims.items()

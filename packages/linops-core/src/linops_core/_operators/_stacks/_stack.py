@@ -21,37 +21,38 @@ DimAndIndex: TypeAlias = tuple[NamedDimension | str | None, int | None]
 class Stack(SideBySide):
     r"""Operators side by side along a new dimension of the input, of the output or of both.
 
-    With ``odim_and_idx`` alone all operands get the whole input, and their outputs are stacked
-    along the new dimension: :math:`y_k = A_k x`. With ``idim_and_idx`` alone each gets its slice
-    of the input, and the outputs are added: :math:`y = \sum_k A_k x_k`. With both it is
-    :math:`y_k = A_k x_k`; if both are the same dimension, that is a batch dimension.
+    With ``odim_and_idx`` alone, all operands get the whole input, and their outputs are stacked
+    along the new dimension: :math:`y_k = A_k x`. With ``idim_and_idx`` alone, each operand gets its
+    slice of the input, and the outputs are added: :math:`y = \sum_k A_k x_k`. With both it is
+    :math:`y_k = A_k x_k`; if both are the same dimension, it is a batch dimension.
 
-    The new dimension can be sliced: a tile holds only the operands that it is about. With a
-    dimension that exists already, see :class:`Concat`, also for how outputs are put together.
+    The new dimension can be sliced: a tile holds only its operands. For a dimension that the
+    operands have already, see :class:`Concat`.
 
     Parameters
     ----------
     *linops : NamedLinop
-        At least one; all of one shape, in names and in sizes.
+        At least one. All must have the same names and sizes.
     idim_and_idx, odim_and_idx : (dimension, int)
-        Name of the new dimension and its index in the new shape, negative ones from the end.
-        At least one must be given; the name is one that no operand has.
+        Name of the new dimension and its index in the new shape; negative indices count from the
+        end. Give at least one. No operand may have the name.
     threaded : bool
-        Whether the operands run on threads of their own, with the caller's modes of gradients and
-        inference, autocast, current device and streams. Results are the same bits; so are
-        gradients on every run, but those of what operands share are added in another order than
-        without threads. Where torch compiles, traces or transforms, and in a mode that cannot be
-        carried over, such as that of a default device, they run one after another.
+        Whether the operands run on several threads. These have the caller's gradient mode,
+        inference mode, autocast, current device and streams. Results have the same bits as without
+        threads. Gradients have the same bits on every run; those of shared tensors are added in
+        another order than without threads. The operands run one after another while torch compiles,
+        traces or transforms, and in modes that threads cannot take over, such as that of a default
+        device.
     num_workers : int, optional
-        How many run at once; as many as there are processors by default.
+        Number of threads; by default the number of processors.
 
     Raises
     ------
     TypeError
-        If an operand is no operator, or what is new is no pair of a dimension and its index.
+        If an operand is not an operator, or an argument is not a pair of a dimension and an index.
     ValueError
-        If no new dimension is given, an operand has it, its index is not in the shape, the
-        operands do not have one shape, or num_workers is not positive.
+        If no new dimension is given, an operand has it, its index is out of range, the operands
+        differ in shape, or num_workers is not positive.
 
     Examples
     --------

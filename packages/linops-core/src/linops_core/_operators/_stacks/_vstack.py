@@ -19,9 +19,9 @@ from ._side_by_side import SideBySide
 
 
 class FlatSideBySide(SideBySide):
-    """Operators of any shapes side by side, of which one side or both are flat.
+    """Operators of any shapes side by side, with one or both sides flat.
 
-    Of a flat side the batch dimensions of all operands stay, in front; the others are merged.
+    A flat side has the batch dimensions of all operands in front. Its other dimensions are merged.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class FlatSideBySide(SideBySide):
         super().__init__(shape, operands, blocks, threaded, num_workers, name)
 
     def own_normal(self) -> NamedLinop:
-        """Return the sum of the normals of a block column: what is merged is merged in none."""
+        """Return the sum of the normals of a block column; they have no merged dimension."""
         if "input" in self._blocks:
             return super().own_normal()
         normals = [linop.normal() for linop in self.linops]
@@ -84,7 +84,7 @@ def weighted(
 
 
 def sharing(owner: str, linops: Sequence[NamedLinop], side: Side) -> list[NamedLinop]:
-    """Return the operators with the one input, or output, that they share."""
+    """Return the operators with the input, or output, that they share."""
     try:
         names = common_shape(dims_of(linop.shape, side) for linop in linops)
         if side == "input":
@@ -98,7 +98,7 @@ def sharing(owner: str, linops: Sequence[NamedLinop], side: Side) -> list[NamedL
 
 
 def known_lengths(linops: Sequence[NamedLinop], side: Side) -> list[int | None]:
-    """Return the lengths of a side that operators share, each as the first one knows it."""
+    """Return the lengths of the shared side, each from the first operator that knows it."""
     known = zip(*(linop.sizes(side) for linop in linops), strict=True)
     return [next((size for size in each if size is not None), None) for each in known]
 
@@ -107,28 +107,28 @@ class VStack(FlatSideBySide):
     r"""Operators with one input and outputs of any shapes: :math:`x \mapsto (w_k A_k x)_k`.
 
     The output is one tensor. Its first dimensions are those that are a batch in every operand, such
-    as slices Nz; all others of each output are merged, in their order, and stand one after the
-    other along the last dimension. So solvers and algebra work as on any operator.
-    ``blocks`` takes an output apart into views in the shapes that the operands return, and
-    ``from_blocks`` puts one together.
+    as slices Nz. All other dimensions of each output are merged, in order, and concatenated along
+    the last dimension. So solvers and algebra work as on any operator. ``blocks`` takes an output
+    apart into views of the shapes that the operands return. ``from_blocks`` puts one together.
 
-    The normal is the sum :math:`\sum_k |w_k|^2 A_k^H A_k` of the normals of the operands, each in
-    closed form where it has one. The operator can be sliced along the batch dimensions, along
-    those that only the input has, and along the last dimension where it is a single one in every
-    operand that can be sliced; its normal also along dimensions of the outputs.
+    The normal is the sum :math:`\sum_k |w_k|^2 A_k^H A_k`, in closed form where there is one. The
+    operator can be sliced along the batch dimensions and along dimensions that only the input has.
+    The last dimension can be sliced if it is a single, sliceable dimension in every operand. The
+    normal can also be sliced along dimensions of the outputs.
 
     Parameters
     ----------
     *linops : NamedLinop
-        At least one. Their inputs have the same names; a ``...`` stands for what others have there.
+        At least one. Their inputs have the same names; a ``...`` stands for the names of the
+        others.
     weights : sequence of numbers or tensors without dimensions, optional
-        What multiplies each operand, not its square: for :math:`|A x - y|^2 + \lambda |G x|^2`
-        give the roots, ``weights=[1, lam ** 0.5]``. A tensor is kept as it is; a Parameter learns.
+        Factors of the operands. For :math:`|A x - y|^2 + \lambda |G x|^2` give the square roots,
+        ``weights=[1, lam ** 0.5]``. A tensor is not copied; a Parameter can be trained.
     odim : dimension, optional
-        Name of the last dimension: Rows, or the next such name that no operand has.
+        Name of the last dimension; by default Rows, or the next such name that is free.
     batch_dims : sequence of dimensions, optional
-        Which of the batch dimensions of all operands stay; all by default. With ``()`` the matrix
-        is that of the operands one above the other, row by row.
+        Batch dimensions to keep; by default all that are a batch in every operand. With ``()``, the
+        matrix is that of the operands one above the other, row by row.
     sizes : mapping of dimension to int, optional
         Sizes of the outputs that operands do not know.
     threaded, num_workers : optional
@@ -137,11 +137,11 @@ class VStack(FlatSideBySide):
     Raises
     ------
     TypeError
-        If an operand is no operator, or a weight is no number.
+        If an operand is not an operator, or a weight is not a number.
     ValueError
-        If the inputs differ in names or sizes, the size of a dimension that is merged is not known,
-        a ``...`` would have to be merged, ``odim`` is the name of another dimension, or there is
-        not a weight for each operand.
+        If the inputs differ in names or sizes, the size of a merged dimension is not known, a
+        ``...`` would have to be merged, ``odim`` is the name of another dimension, or there is not
+        one weight for each operand.
 
     Examples
     --------
@@ -177,16 +177,16 @@ class VStack(FlatSideBySide):
 class HStack(FlatSideBySide):
     r"""Operators with inputs of any shapes and one output: :math:`(x_k)_k \mapsto \sum_k w_k A_k x_k`.
 
-    The adjoint is the :class:`VStack` of the adjoints: what is said there of the output holds here
-    of the input. ``from_blocks`` makes an input of those of the operands, and ``blocks``
-    takes one apart.
+    The adjoint is the :class:`VStack` of the adjoints: the input here is built like the output
+    there. ``from_blocks`` makes an input from the inputs of the operands, and ``blocks`` takes one
+    apart.
 
     Parameters
     ----------
     *linops : NamedLinop
         At least one. Their outputs have the same names.
     idim : dimension, optional
-        Name of the last dimension: Columns, or the next such name that no operand has.
+        Name of the last dimension; by default Columns, or the next such name that is free.
     weights, batch_dims, sizes, threaded, num_workers : optional
         As for :class:`VStack`.
 
@@ -223,18 +223,18 @@ class HStack(FlatSideBySide):
 
 
 class BlockDiag(FlatSideBySide):
-    r"""Operators that have each an input and an output: :math:`(x_k)_k \mapsto (w_k A_k x_k)_k`.
+    r"""Operators with separate inputs and outputs: :math:`(x_k)_k \mapsto (w_k A_k x_k)_k`.
 
-    Both sides are flat, as the output of a :class:`VStack` is. Dimensions that are a batch in every
-    operand are one dimension, and must have one size; ``batch_dims=()`` keeps them apart.
+    Both sides are flat, like the output of a :class:`VStack`. A dimension that is a batch in every
+    operand is one dimension and must have one size; ``batch_dims=()`` merges it instead.
 
     Parameters
     ----------
     *linops : NamedLinop
         At least one, of any shapes.
     idim, odim : dimension, optional
-        Names of the last dimension of the input and of the output: Columns and Rows, or the next
-        such names that no operand has.
+        Names of the last dimension of the input and of the output; by default Columns and Rows, or
+        the next such names that are free.
     weights, batch_dims, sizes, threaded, num_workers : optional
         As for :class:`VStack`; ``sizes`` are those of inputs and outputs.
 

@@ -1,1 +1,1 @@
-"""The laws of linear operators, as tests to inherit: a class for each kind, and one of all."""
+"""The laws of linear operators as test classes to inherit."""

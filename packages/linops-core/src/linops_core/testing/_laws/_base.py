@@ -13,11 +13,11 @@ from ._matrix import MatrixLaws
 class BaseNamedLinopTests(
     MatrixLaws, CopyLaws, FreshnessLaws, DeviceLaws, DerivativeLaws, CompilerLaws
 ):
-    """Every law that an operator obeys, as the tests of one operator.
+    """All laws, as the tests of one operator.
 
-    Subclass it in a test file, with a name that pytest collects, and override ``make_linop``,
-    ``sizes`` where the operator does not know all of its sizes, and ``make_input`` where it does
-    not take any random input. Small operators are enough, and keep it within a second or two.
+    Subclass it in a test file, with a name that pytest collects. Override ``make_linop``. Override
+    ``sizes`` if the operator does not know all of its sizes, and ``make_input`` if it does not
+    accept every random input. Use a small operator, so that the tests take a second or two.
 
     Examples
     --------

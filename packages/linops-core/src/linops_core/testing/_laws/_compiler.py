@@ -1,4 +1,4 @@
-"""Laws of torch.compile: one graph, nothing of the operator is frozen into it, others are built."""
+"""Laws of torch.compile: one graph, no frozen weights, and derived operators are built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._factories import LinopFactories, energy, known_deprecations, weights_of
 
 
 class CompilerLaws(LinopFactories):
-    """An operator compiles without a break of the graph, and others are built of it in between."""
+    """An operator compiles without a graph break, and operators are built in between."""
 
     def test_it_compiles_to_one_graph(self) -> None:
         A = self.make_linop()
@@ -50,7 +50,7 @@ class CompilerLaws(LinopFactories):
 def compiled(
     function: Callable[[Tensor], Tensor], *, backend: str = "eager", fullgraph: bool = True
 ) -> Callable[[Tensor], Tensor]:
-    """Return the compiled function, with nothing kept of what was compiled before."""
+    """Return the compiled function, without earlier compilations."""
     # All calls below share one code object, and the compiler keeps few versions of one.
     torch._dynamo.reset()
     graph = torch.compile(lambda x: function(x), backend=backend, fullgraph=fullgraph)

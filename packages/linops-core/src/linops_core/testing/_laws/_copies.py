@@ -1,4 +1,4 @@
-"""Laws of copies, files and constructors: what is shared stays shared, what is not is not."""
+"""Laws of copies, files and constructors: shared tensors stay shared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._factories import LinopFactories, tensors_of
 
 
 class CopyLaws(LinopFactories):
-    """A shallow copy shares all tensors, a deep one none, a file gives back what it was given."""
+    """A shallow copy shares all tensors, a deep copy none, and a file restores the operator."""
 
     def test_constructors_keep_parameters_as_they_are(self) -> None:
         made: list[Tensor] = []
@@ -56,7 +56,7 @@ class CopyLaws(LinopFactories):
             self.checked_deep_copy(linop, x)
 
     def checked_deep_copy(self, A: NamedLinop, x: Tensor) -> NamedLinop:
-        """Return a deep copy, with equal values in as many storages of its own."""
+        """Return a deep copy, checked to have equal values in as many new storages."""
         other = copy.deepcopy(A)
         assert self.close(other(x), A(x))
         storages = [
@@ -113,7 +113,7 @@ class CopyLaws(LinopFactories):
 
 
 class NoOperations(TorchDispatchMode):
-    """Inside, no operation on a tensor may run."""
+    """A mode in which no operation on a tensor may run."""
 
     def __torch_dispatch__(self, operation: object, *args: object) -> None:
         """Refuse the operation."""
@@ -121,7 +121,7 @@ class NoOperations(TorchDispatchMode):
 
 
 def saved_and_loaded(value: object, weights_only: bool) -> object:
-    """Return what ``torch.load`` gives back of what ``torch.save`` wrote."""
+    """Return an object after ``torch.save`` and ``torch.load``."""
     stream = io.BytesIO()
     torch.save(value, stream)
     stream.seek(0)

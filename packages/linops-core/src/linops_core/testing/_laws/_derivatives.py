@@ -1,4 +1,4 @@
-"""Laws of derivatives: of first and second order, forward and backward, batched from outside."""
+"""Laws of derivatives: first and second order, forward and backward mode, batched by vmap."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ._factories import LinopFactories, energy, known_deprecations, parts, weigh
 
 
 class DerivativeLaws(LinopFactories):
-    """Gradients are those of finite differences, and torch.func gives what follows from them."""
+    """Gradients equal finite differences, and the transforms of torch.func agree."""
 
     def test_gradients_to_the_input_are_right(self) -> None:
         for linop, x in self.real_and_complex():
             x.requires_grad_()
             if linop(x).requires_grad:
                 assert gradcheck(linop, x)
-            else:  # what does not depend on its input
+            else:  # the output does not depend on the input
                 assert not linop(x).any()
 
     def test_gradients_to_input_and_weights_are_right_in_both_orders(self) -> None:
@@ -30,7 +30,7 @@ class DerivativeLaws(LinopFactories):
             self.check_gradients(linop, x)
 
     def check_gradients(self, linop: NamedLinop, x: Tensor) -> None:
-        """Check the gradients to ``x`` and to all that ``linop`` reads, together."""
+        """Check the gradients to ``x`` and to all tensors that ``linop`` reads, together."""
         weights = {name: tensor.clone() for name, tensor in weights_of(linop).items()}
 
         def applied(x: Tensor, *values: Tensor) -> Tensor:
@@ -118,6 +118,6 @@ class DerivativeLaws(LinopFactories):
 
 
 def with_weights(values: Mapping[str, Tensor], linop: NamedLinop, x: Tensor) -> Tensor:
-    """Return what ``linop`` makes of ``x`` with these weights instead of its own."""
+    """Return ``linop(x)`` with these weights instead of its own."""
     y: Tensor = functional_call(linop, dict(values), (x,))
     return y

@@ -1,4 +1,4 @@
-"""Laws of devices, also of those that are not there, of dtypes, and of torch's modes."""
+"""Laws of devices (also the meta device), dtypes, and modes of torch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DeviceLaws(LinopFactories):
         self.check_moves(memory_aware=True)
 
     def check_moves(self, memory_aware: bool) -> None:
-        """Check that an operator and what was derived from it move together, and work there."""
+        """Check that an operator and derived operators move together, and work there."""
         A = self.make_linop()
         derived = self.derived(A)
         lengths = [linop(x).shape for linop, x in derived]
@@ -54,7 +54,7 @@ class DeviceLaws(LinopFactories):
     def test_results_are_where_weights_and_input_are(self) -> None:
         A = self.make_linop()
         for linop, x in self.derived(A):
-            # What is made without saying where has no values here.
+            # Tensors made without a device have no values here.
             with torch.device("meta"):
                 y = linop(x)
             assert y.device == x.device

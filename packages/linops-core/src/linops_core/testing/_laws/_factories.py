@@ -1,4 +1,4 @@
-"""What every law starts from: an operator, inputs for it, and what was derived from it."""
+"""Shared by all laws: an operator, its inputs, and derived operators."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ Applied: TypeAlias = tuple[NamedLinop, Tensor]
 
 
 class LinopFactories:
-    """The two factories that a user overrides, and what the laws make of them."""
+    """The factories to override, and helpers of the laws."""
 
     rtol = 1e-9
-    """Largest error, relative to the largest value; for weights in double precision."""
+    """Largest error relative to the largest value, for weights in double precision."""
 
     def make_linop(self) -> NamedLinop:
         """Return a new operator with weights in double precision, the same on each call."""
         raise NotImplementedError(f"{type(self).__name__}: the class must override make_linop()")
 
     def sizes(self) -> Mapping[str, int]:
-        """Return the sizes of those dimensions that the operator does not know."""
+        """Return the sizes of the dimensions that the operator does not know."""
         return {}
 
     def also_saved(self) -> Iterable[Callable[..., object]] | None:
-        """Return what a file of the operator needs beside ``linops_core.safe_globals()``.
+        """Return the classes that a file needs in addition to ``linops_core.safe_globals()``.
 
-        None where that is not to be allowed: objects of another library.
+        None if these must not be allowed: objects of another library.
         """
         cls = type(self.make_linop())
         return [cls, *cls.saved_with]
 
     def make_input(self, linop: NamedLinop, dtype: torch.dtype = torch.complex128) -> Tensor:
-        """Return a random input, another one on each call."""
+        """Return a random input, a new one on each call."""
         return torch.randn(input_lengths(linop, self.sizes(), of_run=[2]), dtype=dtype)
 
     def derived(self, A: NamedLinop, dtype: torch.dtype = torch.complex128) -> list[Applied]:
@@ -58,16 +58,17 @@ class LinopFactories:
         return [*self.derived(A, torch.float64)[:3], *self.derived(A)[:3]]
 
     def close(self, x: Tensor, y: Tensor, rtol: float | None = None) -> bool:
-        """Whether two results are equal but for rounding."""
+        """Whether two results are equal within rounding."""
         x, y = x.detach(), y.detach()
         largest = max([0.0, *(float(t.abs().max()) for t in (x, y) if t.numel())])
         bound = (self.rtol if rtol is None else rtol) * largest
         return x.shape == y.shape and bool(((x - y).abs() <= bound).all())
 
     def dense(self, linop: NamedLinop) -> Tensor:
-        """Return the matrix of an operator, which may be derived from the first.
+        """Return the matrix of an operator, which may be a derived one.
 
-        It is that over real and imaginary parts where the first is linear over the reals only.
+        If the original operator is linear over the reals only, it is the matrix over real and
+        imaginary parts.
         """
         is_complex = self.make_linop().is_complex_linear
         return dense(linop, self.all_sizes(linop), is_complex).detach()

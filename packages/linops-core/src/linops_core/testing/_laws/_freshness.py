@@ -1,4 +1,4 @@
-"""Laws of change: nothing that was derived before a change of the weights is out of date."""
+"""Laws of change: derived operators follow a change of the weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._factories import LinopFactories, places_of
 
 
 class FreshnessLaws(LinopFactories):
-    """``A.H`` and ``A.N`` follow A, whatever happens to its weights and however."""
+    """``A.H`` and ``A.N`` follow every change of the weights of A."""
 
     def test_derived_operators_follow_writes_into_the_weights(self) -> None:
         self.check_followed("write")
@@ -32,7 +32,7 @@ class FreshnessLaws(LinopFactories):
     def check_followed(
         self, way: str, dtype: torch.dtype = torch.complex128, rtol: float | None = None
     ) -> None:
-        """Check that what was derived before a change is what is derived after it."""
+        """Check that operators derived before a change equal those derived after it."""
         A = self.make_linop()
         before = self.derived(A, dtype)
         change_weights(A, way)
@@ -47,7 +47,7 @@ class FreshnessLaws(LinopFactories):
 
 
 def change_weights(A: NamedLinop, way: str) -> None:
-    """Give other values to the weights of ``A`` ("cast": other precision); one tensor stays one."""
+    """Change the weights of ``A`` ("cast": another precision); shared tensors stay shared."""
     if way == "cast":
         A.to(torch.float32)
         return

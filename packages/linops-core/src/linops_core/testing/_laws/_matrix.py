@@ -16,7 +16,7 @@ from ._factories import LinopFactories, tensors_of
 
 
 class MatrixLaws(LinopFactories):
-    """An operator is a matrix, its adjoint and its normal are those of the matrix."""
+    """An operator, its adjoint and its normal agree with its matrix."""
 
     def test_is_linear(self) -> None:
         A = self.make_linop()
@@ -112,7 +112,7 @@ class MatrixLaws(LinopFactories):
 
 
 def check_refused(kind: type[Exception], linop: NamedLinop, x: object) -> None:
-    """Check that an input is refused with a rule and what came instead."""
+    """Check that an input is refused with a rule and the value that was given."""
     try:
         linop(x)  # type: ignore[arg-type] # that is what is checked
     except kind as error:

@@ -1,8 +1,8 @@
-"""Hypothesis strategies for operators, each with its matrix, which is built without it.
+"""Hypothesis strategies for operators, each with its matrix, which is built independently.
 
-``leaves()`` are the operators of this package one by one, ``trees()`` are compositions of them:
-chains, sums, operators side by side, multiples, adjoints and normal operators, nested. A user's
-own operator gets the same tests from a strategy of :class:`Known` and :func:`check`.
+``leaves()`` draws single operators of this package. ``trees()`` draws nested compositions: chains,
+sums, stacks, multiples, adjoints and normal operators. To test your own operator in the same way,
+write a strategy of :class:`Known`, and use :func:`check`.
 """
 
 from .._tiles import LawError as LawError
