@@ -1,5 +1,6 @@
 """What every test folder shares: hypothesis profiles, GPU skips, tested documents, no empty run."""
 
+import gc
 import re
 from collections.abc import Generator
 from contextlib import redirect_stdout
@@ -72,32 +73,57 @@ collect_ignore_glob = [
 
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 COMPILER_LAWS = "linops_core.testing._laws._compiler"
+FIRST_COMPILER_LAW = "test_it_compiles_to_one_graph"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave compilers to one operator of each file, and skip what needs GPUs that are not there."""
+    """Leave out slow laws of compilers, and skip what needs GPUs that are not there."""
     if settings.get_current_profile_name() == "default":
         leave_out_slow_laws(config, items)
     skip_without_gpus(items)
 
 
 def leave_out_slow_laws(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run the laws of torch.compile for the first class of each file: each takes seconds.
+    """Run few laws of torch.compile: each takes seconds.
 
-    A file tests one operator; the other classes are tiles and variants of it. The thorough run
-    compiles them all, and so does a run that names a class.
+    A file tests one operator; its first class stands for the tiles and variants in the others. A
+    run of several files compiles that operator alone, and marked ones with their gradients and
+    within other functions. The thorough run compiles all, and so does a run that names a class.
     """
+    of_compiler = [item for item in items if law_of(item)[0] == COMPILER_LAWS]
     first: dict[object, object] = {}
-    slow = []
-    for item in items:
-        function, cls = getattr(item, "function", None), getattr(item, "cls", None)
-        if cls is None or function is None or function.__module__ != COMPILER_LAWS:
-            continue
-        if first.setdefault(item.path, cls) is not cls:
-            slow.append(item)
+    for item in of_compiler:
+        first.setdefault(item.path, class_of(item))
+    slow = {
+        item
+        for item in of_compiler
+        if first[item.path] is not class_of(item)
+        or not (
+            len(first) == 1
+            or law_of(item)[1] == FIRST_COMPILER_LAW
+            or item.get_closest_marker("compiled")
+        )
+    }
     if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in {*slow}]
+        config.hook.pytest_deselected(items=[*slow])
+        items[:] = [item for item in items if item not in slow]
+
+
+def law_of(item: pytest.Item) -> tuple[str, str]:
+    """Return the module and the name of the function of a test."""
+    function = getattr(item, "function", None)
+    return getattr(function, "__module__", ""), getattr(function, "__name__", "")
+
+
+def class_of(item: pytest.Item) -> object:
+    """Return the class that a test is in, or None."""
+    return getattr(item, "cls", None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the modules that were imported out of each later search for garbage: it is faster."""
+    gc.collect()
+    gc.freeze()
 
 
 def skip_without_gpus(items: list[pytest.Item]) -> None:

@@ -31,6 +31,7 @@ def matrix(n_rows: int, oname: str = "M", seed: int = 0) -> Dense:
     return Dense(nn.Parameter(values(n_rows, 3, seed=seed)), (oname, "N"), ("N",), (oname,))
 
 
+@pytest.mark.compiled
 class TestDiagonal(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Diagonal(values(2, 3), ("A", "B"))

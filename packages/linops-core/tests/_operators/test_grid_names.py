@@ -104,13 +104,12 @@ def placed(draw: st.DrawFn) -> tuple[Known, Callable[..., NamedLinop]]:
     return Known(linop, matrix, where, frozenset(known)), make
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 2)
 @given(placed())
 def test_the_matrix_is_that_of_the_grid_with_the_batch_around_it(case: tuple[Known, Any]) -> None:
     check(case[0])
 
 
-@settings(max_examples=40)
 @given(placed())
 def test_a_neighbour_says_where_the_grid_stands(case: tuple[Known, Any]) -> None:
     known, make = case

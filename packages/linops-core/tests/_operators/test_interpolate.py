@@ -31,12 +31,12 @@ class TestInterpolate(BaseNamedLinopTests):
 
 class TestInterpolateFrames(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
-        locs = nn.Parameter(points(2, 3, 2))
+        locs = nn.Parameter(points(2, 2, 2))
         batch, of_points = ("C", "T", "S"), ("T", "P")
-        return Interpolate(locs, [4, 3], batch, of_points, width=3, scale=(0.5, 1.25))
+        return Interpolate(locs, [3, 2], batch, of_points, width=2, scale=(0.5, 1.25))
 
     def sizes(self) -> Mapping[str, int]:
-        return {"C": 2, "S": 2}
+        return {"C": 1, "S": 2}
 
 
 class TestTileOfAGrid(BaseNamedLinopTests):

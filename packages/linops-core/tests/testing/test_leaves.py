@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linops_core import SplitError
@@ -15,6 +15,7 @@ Leaf = Callable[..., st.SearchStrategy[Known]]
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.__name__)
+@settings(max_examples=settings().max_examples // 3)  # each is cut into many tiles
 @given(data=st.data())
 def test_every_operator_is_its_matrix_whole_and_in_tiles(leaf: Leaf, data: st.DataObject) -> None:
     known = data.draw(leaf())

@@ -32,6 +32,7 @@ def matrix(locs: Tensor, sizes: Sequence[int]) -> Tensor:
     return result
 
 
+@pytest.mark.compiled
 class TestNUFFT(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         sizes = (5, 4)

@@ -21,12 +21,14 @@ class DerivativeLaws(LinopFactories):
         for linop, x in self.real_and_complex():
             x.requires_grad_()
             if linop(x).requires_grad:
-                assert gradcheck(linop, x)
+                assert gradcheck(linop, x, fast_mode=True)
             else:  # the output does not depend on the input
                 assert not linop(x).any()
 
     def test_gradients_to_input_and_weights_are_right_in_both_orders(self) -> None:
-        for linop, x in self.real_and_complex():
+        A = self.make_linop()
+        # Real inputs: the normal operator mostly has both of the others within it.
+        for linop, x in (*self.derived(A)[:3], self.derived(A, torch.float64)[2]):
             self.check_gradients(linop, x)
 
     def check_gradients(self, linop: NamedLinop, x: Tensor) -> None:
