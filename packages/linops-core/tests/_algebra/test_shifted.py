@@ -58,6 +58,10 @@ def test_every_operator_is_solved_rightly_or_refused(known: Known, lam: float) -
         assert "must have a closed form" in str(error)
 
 
+def ring(seed: int = 3, **options: Any) -> Convolution:
+    return Convolution(values(3, seed=seed), padding_mode="circular", **options)
+
+
 def chains() -> dict[str, NamedLinop]:
     F = FFT(2, norm="ortho")
     shift = FourierShift(["Nx"], [0.5])
@@ -80,6 +84,30 @@ def chains() -> dict[str, NamedLinop]:
         "unitary at the end": shift @ Diagonal(values(4, 3), ("Nx", "Ny")),
         "coils": coils,
         "coils and a transform": F @ coils,
+        "unnormalised": FFT(2, norm="backward"),
+        "normalised twice": mask @ FFT(2, norm="forward", centered=True),
+        "filter": FFT(2, norm="backward").H @ weight @ FFT(2, norm="backward"),
+        "two scaled transforms": FFT(dims=("Ny",), to=("Ky",), norm="backward")
+        @ FFT(dims=("Nx",), shape=("Nx", "Ny"), norm="forward"),
+        "circular": ring(dims=("Ny",)),
+        "circular in two dimensions": Convolution(values(5, 2), padding_mode="circular"),
+        "circular along the first": ring(dims=("Nx",), shape=("Nx", "Ny")),
+        "circular, after another": ring(4, dims=("Ny",)) @ (2j * ring(dims=("Ny",))),
+        "circular and a transform": F @ ring(dims=("Ny",)),
+        "a transform and circular": ring(dims=("Kx",), shape=("Kx", "Ky"))
+        @ FFT(2, norm="backward"),
+        "circular adjoint": ring(dims=("Ny",)).H,
+        "circular with other names": ring(dims=("Ny",), to=("M",)),
+        "circular, measured twice": VStack(
+            ring(4, dims=("Ny",), grid_size=[3]), ring(dims=("Ny",), grid_size=[3])
+        ),
+        "circular with a kernel each": Convolution(
+            values(4, 3),
+            dims=("Ny",),
+            shape=("Nx", "Ny"),
+            kernel_batch_shape=("Nx",),
+            padding_mode="circular",
+        ),
         "measured twice": VStack(mask, weight) @ F,
         "conjugate": (weight @ F).conj(),
         "batch": mask @ FFT(2, ("...",)),
@@ -112,9 +140,16 @@ REFUSED: dict[str, tuple[Callable[[], NamedLinop], str]] = {
         lambda: Convolution(values(3), dims=("N",)),
         r"got Convolution .* not known to be unitary",
     ),
-    "a scaled transform": (
-        lambda: FFT(dims=("N",), norm="backward"),
-        r'Nx?: a Fourier transform mixes all of its grid; .*norm="ortho"',
+    "a circular convolution along another dimension": (
+        lambda: (
+            Convolution(values(3), dims=("Nx",), padding_mode="circular")
+            @ Convolution(values(3), dims=("Ny",), shape=("Nx", "Ny"), padding_mode="circular")
+        ),
+        r"got Convolution .* not known to be unitary",
+    ),
+    "a tile of a circular convolution": (
+        lambda: (A := ring(grid_size=[4], to=("M",), dims=("N",))).split(A, {"N": slice(0, 3)}),
+        r"got Convolution .* not known to be unitary",
     ),
     "several coils": (
         lambda: (
@@ -174,6 +209,28 @@ def test_a_shift_of_zero_needs_an_inverse() -> None:
         with pytest.raises(ValueError, match=r"Sampling .*: lam must be positive where A.N has no"):
             A.solve_shifted(y, lam)
     assert A.solve_shifted(y.double(), 1e-60).tolist() == [1, 1e60]
+
+
+def test_circular_convolutions_of_real_vectors_have_a_real_solution() -> None:
+    blur = Convolution(torch.tensor([0.25, 0.5, 0.25]), padding_mode="circular")
+    y = torch.arange(4.0)
+    x = blur.solve_shifted(y, 0.5)
+    assert x.dtype == torch.float32
+    torch.testing.assert_close(blur.N(x) + 0.5 * x, y)
+    half = blur.to(torch.float16).solve_shifted(y.half(), 0.5)
+    torch.testing.assert_close(half, x.half(), rtol=2e-3, atol=2e-3)
+    assert blur.solve_shifted(torch.ones(0, 4), 0.5).shape == (0, 4)
+    mean = Convolution(torch.ones(3) / 3, padding_mode="circular")
+    with pytest.raises(ValueError, match=r"lam must be positive where A.N has no inverse, got 0"):
+        mean.solve_shifted(torch.ones(6), 0)  # one frequency is lost, but for rounding
+
+
+def test_gradients_reach_the_kernel_of_a_circular_convolution() -> None:
+    def solve(kernel: Tensor, lam: Tensor, y: Tensor) -> Tensor:
+        return Convolution(kernel, padding_mode="circular").solve_shifted(y, lam)
+
+    inputs = values(2), torch.tensor(0.7, dtype=torch.float64), values(3, seed=1)
+    assert torch.autograd.gradcheck(solve, [x.requires_grad_() for x in inputs])
 
 
 @pytest.mark.parametrize("lam", [-1, -0.5, float("inf"), float("nan"), torch.tensor(-1.0)])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from numbers import Real
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,9 +15,21 @@ from .._base._linop import NamedLinop
 from .._base._rules import rules
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._tracing import built
-from ._chain import flat
-from ._identity import Identity, is_unitary
+from ._add import Add
+from ._chain import Chain, flat
+from ._identity import Identity
+from ._normal import Normal
 from ._scalar import Scalar
+
+
+class Eigenbasis(NamedTuple):
+    """The basis in which A^H A is diagonal: U, then a Fourier transform along some axes."""
+
+    unitary: NamedLinop
+    """U. Its normal U^H U may be another number than 1."""
+    axes: tuple[int, ...]
+    normal: NamedLinop
+    """The inner operator M of A^H A = U^H M U: elementwise, or circulant along the axes."""
 
 
 def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
@@ -23,20 +37,33 @@ def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
     if not isinstance(y, Tensor):
         raise TypeError(f"{linop.signature}: y must be a torch.Tensor, got {type(y)}")
     least = _checked_shift(linop, lam)
-    unitary, diagonal = built(_diagonalised, linop)
+    unitary, axes, normal = built(_diagonalised, linop)
     z = unitary(y if y.is_floating_point() or y.is_complex() else y.to(torch.get_default_dtype()))
-    denominator = diagonal(torch.ones_like(z.real)).real + lam
+    axes = axes if z.numel() else ()
+    ones = torch.ones_like(z.real)
+    scale = unitary.H.N(ones).real
+    denominator = scale * (_eigenvalues(normal, ones, axes) if axes else normal(ones).real) + lam
     if least < torch.finfo(denominator.dtype).tiny and _has_values(denominator):
         if not denominator.all():
             raise ValueError(
                 f"{linop.signature}: lam must be positive where A.N has no inverse, got {least} "
-                f"and zeros on the diagonal of {diagonal.signature}"
+                f"and zeros among the eigenvalues of {normal.signature}"
             )
-    return unitary.H(z / denominator)
+    return unitary.H(_divided(z, scale * denominator, axes, normal))
 
 
-def _diagonalised(linop: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
-    """Return a unitary U and an elementwise D with A^H A = U^H D U."""
+def _divided(z: Tensor, divisor: Tensor, axes: tuple[int, ...], normal: NamedLinop) -> Tensor:
+    """Divide z entry by entry, after a Fourier transform along the axes."""
+    if not axes:
+        return z / divisor
+    wide = z.to(torch.promote_types(z.dtype, torch.float32))  # half precision has no transforms
+    found: Tensor = torch.fft.ifftn(torch.fft.fftn(wide, dim=axes) / divisor, dim=axes)
+    is_real = not (z.is_complex() or normal(torch.zeros_like(z)).is_complex())
+    return found.real.to(z.dtype) if is_real else found
+
+
+def _diagonalised(linop: NamedLinop) -> Eigenbasis:
+    """Return the basis in which A^H A is diagonal."""
     if not linop.is_complex_linear:
         raise ValueError(
             f"{linop.signature}: (A.N + lam I)^-1 must have a closed form, got an operator that is "
@@ -49,9 +76,12 @@ def _diagonalised(linop: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
     others = [part for part in parts if not isinstance(part, Scalar)]
     unitary: list[NamedLinop] = []
     rest = linop
+    axes: tuple[int, ...] = ()
     while (reason := _why_not_diagonal(rest.N)) is not None:
+        if axes := _circulant_axes(rest.N):
+            break
         part = others[0]
-        if not is_unitary(part):
+        if not (_is_number(part.N) and _is_number(part.H.N)):
             raise ValueError(
                 f"{linop.signature}: (A.N + lam I)^-1 must have a closed form, got {part.signature}"
                 f", which is not known to be unitary, and the normal of {rest.signature}, which "
@@ -60,7 +90,7 @@ def _diagonalised(linop: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
             )
         unitary.append(others.pop(0))
         rest = rules.compose(*others, *numbers)
-    return rules.compose(*unitary) if unitary else Identity(linop.ishape), rest.N
+    return Eigenbasis(rules.compose(*unitary) if unitary else Identity(linop.ishape), axes, rest.N)
 
 
 def _why_not_diagonal(normal: NamedLinop) -> str | None:
@@ -68,12 +98,58 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
 
     An operator that can be sliced along every dimension can be cut into single elements.
     """
+    factors = [part for part in flat([normal]) if not _is_number(part)]
+    if not factors:
+        return None
+    normal = rules.compose(*factors)
     for here, there in zip(normal.ishape, normal.oshape, strict=True):
         if here != there:
             return f"all elements along {here} meet each other"
         if (reason := normal.why_opaque(here)) is not None:
             return f"{here}: {reason}"
     return None
+
+
+def _is_number(linop: NamedLinop) -> bool:
+    """Whether an operator is known to multiply with a number, which may depend on the sizes."""
+    if isinstance(linop, Normal):
+        return linop.linop._has_number_as_normal
+    return isinstance(linop, (Identity, Scalar))
+
+
+def _leaves(linop: NamedLinop) -> Iterator[NamedLinop]:
+    """Yield what a sum of products is made of."""
+    if isinstance(linop, (Chain, Add)):
+        for part in linop.linops:
+            yield from _leaves(part)
+    else:
+        yield linop
+
+
+def _circulant_axes(normal: NamedLinop) -> tuple[int, ...]:
+    """Return the axes along which a circular shift of the input shifts the output; () if none."""
+    found = {part._shift_axes() for part in _leaves(normal) if not _is_number(part)}
+    axes = found.pop() if len(found) == 1 else ()
+    for place, (here, there) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
+        if {place, place - len(normal.ishape)} & {*axes}:
+            continue
+        if here != there or normal.why_opaque(here) is not None:
+            return ()
+    return axes
+
+
+def _eigenvalues(normal: NamedLinop, ones: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return those of what is circulant along the axes: the Fourier transform of a column."""
+    impulse = ones
+    for axis in axes:
+        first = torch.arange(ones.shape[axis], device=ones.device) == 0
+        impulse = impulse * first.view(-1, *[1] * (ones.ndim - 1 - axis % ones.ndim))
+    column = normal(impulse)
+    column = column.to(torch.promote_types(column.dtype, torch.float32))
+    found = torch.fft.fftn(column, dim=axes).real
+    # Below the rounding of the largest one they are zero.
+    noise = 16 * torch.finfo(found.dtype).eps * found.detach().abs().amax()
+    return torch.where(found > noise, found, 0)
 
 
 def _checked_shift(linop: NamedLinop, lam: float | Tensor) -> float:

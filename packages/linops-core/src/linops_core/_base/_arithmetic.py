@@ -167,9 +167,10 @@ class Arithmetic(DimensionedModule):
         r"""Return :math:`x = (A^H A + \lambda I)^{-1} y` in closed form, where it is known.
 
         That is where ``A.N`` multiplies element by element (:class:`Diagonal`, :class:`Scalar`,
-        :class:`Sampling`, maps of coils), and where it does so between a unitary operator and its
-        adjoint, as for a mask after an orthonormal :class:`FFT`. Gradients with respect to y, lam
-        and the weights follow.
+        :class:`Sampling`, maps of coils), where it does so between a unitary operator and its
+        adjoint, as for a mask after an :class:`FFT` of any norm, and where it is a circular
+        convolution along the same dimensions (:class:`Convolution`). Gradients with respect to y,
+        lam and the weights follow.
 
         Parameters
         ----------

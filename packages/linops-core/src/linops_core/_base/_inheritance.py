@@ -13,6 +13,8 @@ _TRUE_OF_FN = (
     "along",
     "_takes_out",
     "_gains_by_slices",
+    "_has_number_as_normal",
+    "_shift_axes",
 )
 
 _PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal")

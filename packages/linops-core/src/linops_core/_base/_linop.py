@@ -423,6 +423,13 @@ class NamedLinop(Arithmetic, Conversions):
             if isinstance(part, NamedLinop):
                 yield from part._html_rows(depth + 1)
 
+    _has_number_as_normal: ClassVar[bool] = False
+    """Whether A^H A and A A^H multiply with a number, which may depend on the sizes."""
+
+    def _shift_axes(self) -> tuple[int, ...]:
+        """Return the axes along which a circular shift of the input shifts the output alike."""
+        return ()
+
     # Slices
 
     def _gains_by_slices(self) -> bool:

@@ -247,6 +247,11 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         """Whether the operator maps a space to itself: not if the grid changes its size."""
         return super().is_endomorphism and (self.mode == "same" or self._is_endomorphism)
 
+    def _shift_axes(self) -> tuple[int, ...]:
+        axes = _straight(self.axes)
+        is_ring = self.padding_mode == "circular" and all([axis.is_ring for axis in axes])
+        return self._places[self.is_adjoint] if is_ring else ()
+
     def _centre(self, taps: Sequence[int]) -> Sequence[int]:
         """Return the index of the kernel's centre along each axis."""
         if self.offset is not None:

@@ -106,6 +106,8 @@ class FFT(GridOperator[AxisMap]):
         """Number of dimensions of the grid."""
         return len(self.shape.other_shapes["image_shape"])
 
+    _has_number_as_normal = True
+
     def _gains_by_slices(self) -> bool:
         return True
 
