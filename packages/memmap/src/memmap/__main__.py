@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ._errors import CheckpointError
@@ -31,7 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     not a checkpoint or cannot be read or written. With status 2, one line on standard error says
     why.
     """
-    options = _parser().parse_args(arguments)
+    with _uncollected():
+        return _report(_parser().parse_args(arguments))
+
+
+def _report(options: argparse.Namespace) -> int:
     picture: Path | None = options.picture
     try:
         if picture is not None and picture.exists() and picture.samefile(options.file):
@@ -53,6 +59,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         return _failed(f"standard output: {error.strerror or error}")
     return 0
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let Python look for no cycles: it would look through all objects of a report many times."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _parser() -> argparse.ArgumentParser:

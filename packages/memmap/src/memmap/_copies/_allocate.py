@@ -24,12 +24,15 @@ def empty_bytes(nbytes: int, device: torch.device) -> torch.Tensor:
         and device.type == "cpu"
         and sys.platform == "linux"
     ):
-        start = data.data_ptr()
-        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-        last = (start + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        first, last = whole_pages(data.data_ptr(), nbytes, mmap.PAGESIZE)
         # This is only advice: if the system refuses it, the memory is still valid.
         _libc().madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_HUGEPAGE)
     return data
+
+
+def whole_pages(start: int, nbytes: int, page: int) -> tuple[int, int]:
+    """Addresses of the first byte of, and past, the pages that lie in some bytes as a whole."""
+    return -(-start // page) * page, (start + nbytes) // page * page
 
 
 @cache

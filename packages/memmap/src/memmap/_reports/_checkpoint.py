@@ -69,8 +69,9 @@ def _open_archive(path: Path) -> tuple[bytes, dict[str, int]]:
                 )
             prefix = names[0].removesuffix(".pkl") + "/"
             infos = [info for info in archive.infolist() if info.filename.startswith(prefix)]
+            size = path.stat().st_size
             for info in (archive.getinfo(names[0]), *infos):
-                fits = info.header_offset + info.compress_size <= path.stat().st_size
+                fits = info.header_offset + info.compress_size <= size
                 if info.compress_type or info.compress_size != info.file_size or not fits:
                     raise CheckpointError(
                         f"the archive must hold its records whole and uncompressed, "

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import IO, Any, ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, ClassVar, NamedTuple, TypeVar
 
 from .._errors import CheckpointError
+
+T = TypeVar("T")
 
 
 class Global(NamedTuple):
@@ -32,25 +34,32 @@ class Node:
     """An object that an unpickler would make: the call that makes it, and its contents.
 
     `PERSISTENT` stands for an object stored beside the pickle. Keys are never hashed, because a
-    key may be a tuple with 2**100 parts.
+    key may be a tuple with 2**100 parts. Most objects have no contents, and get no list for them.
     """
 
     maker: object
     arguments: tuple[object, ...] = ()
-    state: list[object] = field(default_factory=list)
-    items: list[object] = field(default_factory=list)
-    pairs: list[tuple[object, object]] = field(default_factory=list)
+    state: Sequence[object] = ()
+    items: Sequence[object] = ()
+    pairs: Sequence[tuple[object, object]] = ()
 
     def __setstate__(self, state: object) -> None:
-        self.state.append(state)
+        self.state = _with(self.state, state)
 
     def __setitem__(self, key: object, value: object) -> None:
-        self.pairs.append((key, value))
+        self.pairs = _with(self.pairs, (key, value))
 
     def append(self, item: object) -> None:
-        self.items.append(item)
+        self.items = _with(self.items, item)
 
     add = append
+
+
+def _with(values: Sequence[T], value: T) -> list[T]:
+    """Return the list with one more value, or a new one in the place of an empty tuple."""
+    made = values if isinstance(values, list) else [*values]
+    made.append(value)
+    return made
 
 
 def parse_pickle(file: IO[bytes]) -> object:

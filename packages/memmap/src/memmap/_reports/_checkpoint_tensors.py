@@ -76,6 +76,7 @@ class TensorWalk:
                 todo += [
                     (part, (path, text) if text else path, depth + 1)
                     for text, part in reversed([*self._parts(value, path)])
+                    if isinstance(part, (tuple, Node))
                 ]
 
     def _parts(self, value: tuple[object, ...] | Node, path: Path) -> Parts:
@@ -84,10 +85,10 @@ class TensorWalk:
             yield from _numbered(value)
             return
         maker = value.maker.name if isinstance(value.maker, Global) else ""
-        others = islice(_numbered(value.arguments, ".arguments"), 1, None)  # may be many
         if maker in _TENSORS:
             self._add_tensor(value, maker, self._name(path))
-            yield from others
+            # The first are its storage, offset, sizes and strides.
+            yield from _numbered(value.arguments, ".arguments", first=4)
         elif maker == _WITHOUT_STORAGE:
             self.entries.unplaced.append(self._name(path))
         elif value.maker is PERSISTENT:
@@ -104,7 +105,7 @@ class TensorWalk:
                     yield from (("", made), (".state", state))
                 case name, (data, *_) if name in _WRAPPERS:
                     self._wrapped[id(value)] = data
-                    yield from (("", data), *others)
+                    yield from (("", data), *_numbered(value.arguments, ".arguments", first=1))
                 case _:
                     yield ".arguments", value.arguments
             yield from _contents(value, path)
@@ -197,15 +198,19 @@ def _are_integers(values: object) -> TypeGuard[tuple[int, ...]]:
     return isinstance(values, tuple) and all(map(_is_integer, values))
 
 
-def _numbered(values: Iterable[object], text: str = "") -> Parts:
-    return ((f"{text}[{index}]", value) for index, value in enumerate(values))
+def _numbered(values: Iterable[object], text: str = "", first: int = 0) -> Parts:
+    """Yield the values, from the first on, that may have tensors inside; there may be very many."""
+    for index, value in islice(enumerate(values), first, None):
+        if isinstance(value, (tuple, Node)):
+            yield f"{text}[{index}]", value
 
 
 def _contents(node: Node, path: Path) -> Parts:
     """The contents of an object; attributes of modules have the short names that users know."""
     yield from _numbered(node.items)
     for key, value in node.pairs:
-        yield f".key({key_text(key)})", key
+        if isinstance(key, (tuple, Node)):
+            yield f".key({key_text(key)})", key
         yield (_attribute(key) if path is None else f"[{key_text(key)}]"), value
     for state in node.state:
         if not isinstance(state, Node):

@@ -27,6 +27,8 @@ def printable(text: str) -> str:
     >>> print(printable("weight\x1b[2J"))
     weight\x1b[2J
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -65,15 +67,16 @@ def notes_of(storages: Sequence[StorageReport], unplaced: Sequence[str]) -> list
 
 def _row(numbers: Numbers | TensorNumbers, text: str) -> list[str]:
     """A row with the numbers of a storage, or of a tensor, and a text."""
-    known = numbers._asdict()
-    return [*(human(known[name]) if name in known else "" for name in Numbers._fields), text]
+    known = [getattr(numbers, name, None) for name in Numbers._fields]
+    return [*("" if nbytes is None else human(nbytes) for nbytes in known), text]
 
 
 def _described(tensor: TensorNumbers) -> str:
     entry = tensor.entry
     shape = "x".join(map(str, entry.shape)) or "scalar"
     text = f"{' = '.join(entry.names)}: {entry.dtype} {shape}"
-    others = [other for other in tensor.shares_with if other not in entry.names]
+    own = set(entry.names)
+    others = [other for other in tensor.shares_with if other not in own]
     if others:
         text += f", shares with {', '.join(others[:_MAX_PARTNERS])}"
     if len(others) > _MAX_PARTNERS:

@@ -1,5 +1,7 @@
 """Exact number of bytes that some sets of bytes touch, alone and together.
 
+The bytes of a single set whose elements do not overlap follow from its shape. Otherwise:
+
 1. Slices of one tensor are boxes of a grid. The places where a box begins or ends cut the grid into
    at most `MAX_CELLS` cells, however large the tensor. Prefix sums over these count everything.
 2. Other sets that step over gaps are painted into a map of their common span, with one byte for
@@ -30,18 +32,15 @@ _RUN = 32
 class Coverage(ABC):
     """The bytes that some sets touch together."""
 
-    depth: Array
-    """In how many sets each part of the bytes is; 2 or more means at least two."""
-
     @property
+    @abstractmethod
     def touched(self) -> int:
         """Number of bytes that are in at least one set."""
-        return self._nbytes(self.depth > 0)
 
     @property
+    @abstractmethod
     def shared(self) -> int:
         """Number of bytes that are in at least two sets, or in one that counts twice."""
-        return self._nbytes(self.depth > 1)
 
     @abstractmethod
     def shared_of(self) -> list[int]:
@@ -51,10 +50,6 @@ class Coverage(ABC):
     def shared_part(self) -> list[Layout]:
         """The shared bytes, as disjoint sets."""
 
-    @abstractmethod
-    def _nbytes(self, parts: Booleans) -> int:
-        """Number of bytes in some parts."""
-
 
 def coverage_of(
     layouts: Sequence[Layout], origin: int | None = None, twice: Sequence[bool] = ()
@@ -63,6 +58,8 @@ def coverage_of(
 
     For slices of one tensor, pass the start of their storage as `origin`; this is faster.
     """
+    if len(layouts) == 1 and layouts[0].is_nested:
+        return _One(layouts[0], counts_twice=any(twice))
     weights = np.array([1 + double for double in twice] or [1] * len(layouts))
     start = min(layout.start for layout in layouts)
     stop = max(layout.stop for layout in layouts)
@@ -86,12 +83,51 @@ def coverage_of(
 
 def n_touched(layouts: Sequence[Layout]) -> int:
     """Exact number of bytes in a union of sets (at least one)."""
-    if len(layouts) == 1 and layouts[0].is_nested:
-        return layouts[0].n_points
     return coverage_of(layouts).touched
 
 
-class _Cells(Coverage):
+class _One(Coverage):
+    """A single set without overlapping elements: most storages have one tensor."""
+
+    def __init__(self, layout: Layout, counts_twice: bool) -> None:
+        self._layout = layout
+        self._counts_twice = counts_twice
+
+    @property
+    def touched(self) -> int:
+        return self._layout.n_points
+
+    @property
+    def shared(self) -> int:
+        return self.touched if self._counts_twice else 0
+
+    def shared_of(self) -> list[int]:
+        return [self.shared]
+
+    def shared_part(self) -> list[Layout]:
+        return [self._layout] if self._counts_twice else []
+
+
+class _Counted(Coverage):
+    """Parts of the bytes, each with the number of sets that contain it."""
+
+    depth: Array
+    """In how many sets each part of the bytes is; 2 or more means at least two."""
+
+    @property
+    def touched(self) -> int:
+        return self._nbytes(self.depth > 0)
+
+    @property
+    def shared(self) -> int:
+        return self._nbytes(self.depth > 1)
+
+    @abstractmethod
+    def _nbytes(self, parts: Booleans) -> int:
+        """Number of bytes in some parts."""
+
+
+class _Cells(_Counted):
     """Boxes of some owners, counted in the cells of a grid cut where boxes begin or end."""
 
     def __init__(
@@ -158,7 +194,7 @@ class _Cells(Coverage):
             )
 
 
-class _Painting(Coverage):
+class _Painting(_Counted):
     """Sets without overlapping elements, painted into a map with one byte for each grain."""
 
     def __init__(
