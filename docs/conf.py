@@ -59,6 +59,10 @@ autodoc_member_order = "groupwise"
 autodoc_preserve_defaults = True
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {
+    "ArrayLike": "numpy.typing.ArrayLike",
+    "npt.DTypeLike": "numpy.typing.DTypeLike",
+}
 napoleon_google_docstring = False
 napoleon_numpy_docstring = False  # the extension docstrings reads them
 napoleon_use_ivar = True  # an attribute may have a docstring of its own

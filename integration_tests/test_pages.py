@@ -34,7 +34,15 @@ def test_pages_without_a_fault(tmp_path: Path, pages: ModuleType) -> None:
         '<a href="https://pytorch.org">there</a><a href="mailto:a@b.c">m</a><a href="#top">t</a>'
     )
     inline = '<img alt="" src="data:image/png;base64,AA==">'
-    assert pages.faults(site(tmp_path, GOOD + outside + inline)) == []
+    names = "<p>x_n, __init__, _repr_html_, torch._dynamo, os._exit</p><script>var _a</script>"
+    maths = '<span class="math">sum_n <b>x</b> _n</span>'
+    assert pages.faults(site(tmp_path, GOOD + outside + inline + names + maths)) == []
+
+
+def test_sources_may_show_private_names(tmp_path: Path, pages: ModuleType) -> None:
+    folder = tmp_path / "_modules"
+    folder.mkdir()
+    assert pages.faults(site(folder, GOOD + "<p>_base")) == []
 
 
 @pytest.mark.parametrize(
@@ -50,6 +58,8 @@ def test_pages_without_a_fault(tmp_path: Path, pages: ModuleType) -> None:
         ('<a href="gone.html">', "lead to a file, got gone.html"),
         ('<a href="b.html#gone">', "an anchor that is there, got b.html#gone"),
         ('<a href="#gone">', "an anchor that is there, got #gone"),
+        ("<p>See <code>linops_core._base</code>", "not show private names, got _base"),
+        ("<p>See <code><span>a.</span><span>_b</span></code>", "not show private names, got _b"),
     ],
 )
 def test_a_fault_is_seen(tmp_path: Path, pages: ModuleType, planted: str, fault: str) -> None:
@@ -59,3 +69,9 @@ def test_a_fault_is_seen(tmp_path: Path, pages: ModuleType, planted: str, fault:
 
 def test_a_page_without_a_heading(tmp_path: Path, pages: ModuleType) -> None:
     assert pages.faults(site(tmp_path, "<p>")) == ["a.html: a page must have one heading h1, got 0"]
+
+
+def test_words_that_the_search_does_not_find(tmp_path: Path, pages: ModuleType) -> None:
+    index = tmp_path / "searchindex.js"
+    index.write_text('Search.setIndex({"terms":{"radon":1,"tv":[2]},"titleterms":{"nufft":[0]}})')
+    assert pages.not_found(index) == ["wavelet"]

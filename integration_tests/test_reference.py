@@ -65,3 +65,13 @@ def test_the_lists_are_read() -> None:
     assert "FFT" in listed_for("linops_core") and "simulated" in listed_for(
         "linops_multigpu.testing"
     )
+
+
+@pytest.mark.parametrize("module", public_modules())
+def test_a_traceback_shows_the_public_name_of_an_exception(module: str) -> None:
+    values = vars(importlib.import_module(module))
+    for name in getattr(importlib.import_module(module), "__all__", ()):
+        value = values[name]
+        if isinstance(value, type) and issubclass(value, Exception):
+            assert getattr(importlib.import_module(value.__module__), name) is value
+            assert not any(part.startswith("_") for part in value.__module__.split("."))

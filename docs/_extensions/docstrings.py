@@ -9,6 +9,8 @@ the beginning of a line for the first item of a list.
 import re
 from typing import Any
 
+from docutils import nodes
+from sphinx.addnodes import desc_annotation
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.typing import ExtensionMetadata
@@ -36,11 +38,18 @@ def sign(
     app: Sphinx, what: str, name: str, obj: object, options: Any, signature: str, returned: str
 ) -> tuple[str, str] | None:
     """Write the default of a field that is made anew as one that can be read as Python."""
-    return signature and (signature.replace("=<factory>", "=..."), returned)
+    return signature and (signature.replace("<factory>", "..."), returned)
 
 
 def skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:
     return True if str(getattr(obj, "__doc__", "")).startswith(OF_A_FIELD) else None
+
+
+def hide_classes(app: Sphinx, doctree: nodes.document) -> None:
+    """Leave out the value of an attribute that lists classes: their paths are not for users."""
+    for annotation in list(doctree.findall(desc_annotation)):
+        if "<class '" in annotation.astext():
+            annotation.parent.remove(annotation)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
@@ -48,4 +57,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("autodoc-process-docstring", rewrite)
     app.connect("autodoc-process-signature", sign)
     app.connect("autodoc-skip-member", skip)
+    app.connect("doctree-read", hide_classes)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,12 @@
-"""What is wrong with a folder of HTML pages: dead links, a network, headings, pictures."""
+"""What is wrong with a folder of HTML pages.
+
+Looked at are links, what needs a network, headings, pictures, private names and the search.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -11,6 +16,13 @@ from urllib.parse import unquote, urlsplit
 LOADED = {"iframe": "src", "img": "src", "link": "href", "script": "src", "source": "src"}
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 HEADLESS = ["search.html"]  # a script writes its heading
+EMPTY = ["br", "col", "hr", "img", "input", "link", "meta", "path", "source", "use", "wbr"]
+UNREAD = ["script", "style"]
+# Names of ours that begin with an underscore; one that ends with it, too, is part of a protocol.
+PRIVATE = re.compile(r"(?<![\w/])(?<!torch\.)(?<!os\.)_[A-Za-z]\w*\b(?<!_)")
+# The sources, the page for those who change them, and the page on files of another library.
+WITH_PRIVATE_NAMES = ["_modules", "contributing.html", "migration.html"]
+SEARCHED = ["radon", "nufft", "tv", "wavelet"]
 
 
 class Page(HTMLParser):
@@ -24,6 +36,8 @@ class Page(HTMLParser):
         self.loaded: list[str] = []
         self.levels: list[int] = []
         self.undescribed: list[str] = []
+        self.text = ""
+        self._unread: list[bool] = []  # of each element that is open
         self.feed(path.read_text("utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -37,6 +51,16 @@ class Page(HTMLParser):
             self.undescribed.append(values.get("src", ""))
         if tag in HEADINGS:
             self.levels.append(1 + HEADINGS.index(tag))
+        if tag not in EMPTY:
+            self._unread.append(tag in UNREAD or "math" in values.get("class", "").split())
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in EMPTY and self._unread:
+            self._unread.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not any(self._unread):
+            self.text += data
 
     def faults(self, pages: dict[Path, Page]) -> Iterator[str]:
         """Yield what is wrong with the page among ``pages``."""
@@ -45,6 +69,9 @@ class Page(HTMLParser):
         for above, below in pairwise(self.levels):
             if below > above + 1:
                 yield f"headings must not skip a level, got h{below} after h{above}"
+        if not {*self.path.parts} & {*WITH_PRIVATE_NAMES}:
+            for name in PRIVATE.findall(self.text):
+                yield f"a page must not show private names, got {name}"
         for source in self.undescribed:
             yield f"an image must have an alternative text, got none for {source}"
         for link in self.loaded:
@@ -73,3 +100,10 @@ def faults(folder: Path) -> list[str]:
         for path, page in pages.items()
         for fault in dict.fromkeys(page.faults(pages))
     ]
+
+
+def not_found(index: Path) -> list[str]:
+    """Return those of the words that users look for that the search does not find."""
+    _, _, arguments = index.read_text("utf-8").partition("(")
+    found = json.loads(arguments.rstrip(";\n").removesuffix(")"))
+    return [w for w in SEARCHED if w not in found["terms"] and w not in found["titleterms"]]

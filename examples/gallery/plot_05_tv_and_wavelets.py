@@ -3,7 +3,7 @@ Total variation and wavelets side by side
 =========================================
 
 A scan with few, noisy samples has many images that explain it. A penalty says which of them looks
-like an image: few edges (total variation [1]_), or few large wavelet coefficients [2]_.
+like an image: few edges (total variation, TV [1]_), or few large wavelet coefficients [2]_.
 """
 
 # %%

@@ -36,8 +36,9 @@ sinogram += 0.005 * sinogram.max() * torch.randn_like(sinogram)
 # %%
 # The operator
 # ------------
-# Line integrals by Joseph's method, with an adjoint that is the transpose of the same matrix. The
-# angles can be cut, so a part of the views can be worked on at a time; the image cannot.
+# Line integrals (the Radon transform) by Joseph's method, with an adjoint that is the transpose of
+# the same matrix. The angles can be cut, so a part of the views can be worked on at a time; the
+# image cannot.
 
 A = ParallelBeam(angles, DETECTORS, SIZE)
 print(A.signature)

@@ -23,6 +23,8 @@ Called: TypeAlias = Callable[[int], Callable[[Tensor], Tensor]]
 class RecordedByAutograd(Exception):
     """Autograd follows the result of a part through a tensor that is not one of its weights."""
 
+    __module__ = "linops_split.execution"  # a traceback shows the name that users import
+
 
 class Work(ABC):
     """A computation that runs the parts of a table: an output, or gradients.

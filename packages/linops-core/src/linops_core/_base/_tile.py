@@ -17,6 +17,8 @@ Supports: TypeAlias = dict[NamedDimension, slice | None]
 class SplitError(ValueError):
     """An operator cannot be cut as asked; the message names the operator, dimension and reason."""
 
+    __module__ = "linops_core"  # a traceback shows the name that users import
+
 
 def normalized_slice(piece: slice, size: int | None) -> slice | None:
     """Return ``piece`` as explicit ``slice(start, stop)``, or None when it covers everything."""

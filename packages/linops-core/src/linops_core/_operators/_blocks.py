@@ -28,7 +28,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
 
     saved_with: ClassVar[tuple[type, ...]] = (SlidingWindows,)
 
-    _grids = ("array_shape", "blocks_shape")
+    grid_keys = ("array_shape", "blocks_shape")
     _takes_any_batch = True
 
     kept: Tensor

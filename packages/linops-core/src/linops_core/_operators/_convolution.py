@@ -120,7 +120,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
     saved_with: ClassVar[tuple[type, ...]] = (ExtendedAxis,)
 
     kernel: Tensor
-    _grids = ("in_grid_shape", "out_grid_shape")
+    grid_keys = ("in_grid_shape", "out_grid_shape")
     _takes_any_batch = True
 
     def __init__(
@@ -225,7 +225,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
     def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[Axis | ExtendedAxis]:
         """Return the axes for an input of either direction and the current kernel.
 
-        Those in ``_axes`` are of a kernel of one element.
+        Those of the operator are of a kernel of one element.
         """
         taps = self.kernel.shape[self.kernel.ndim - self.ndim :]
         if self._axes and self.mode != "same" and taps != self._taps:

@@ -77,7 +77,7 @@ class FFT(GridOperator[AxisMap]):
     FFT (C, Nx, Nz, Ny) -> (C, Nx, Nz, Ny)
     """
 
-    _grids = ("image_shape", "kspace_shape")
+    grid_keys = ("image_shape", "kspace_shape")
     _takes_any_batch = True
 
     def __init__(

@@ -66,7 +66,7 @@ class GridPart(NamedTuple):
 class GridOperator(SliceableLinop, Generic[Map]):
     """An operator that acts along each axis of a grid as an :class:`AxisMap` says.
 
-    A subclass gives the maps and the names of the grid's dimensions (``_grids``), and writes ``fn``
+    A subclass gives the maps and the keys of its grids (``grid_keys``), and writes ``fn``
     and ``adj_fn``. Sizes, supports, roles and tiles follow. The grid may be at any place among the
     dimensions. :class:`GridNames` makes the shape. ``fn`` begins with ``linop.gathered(x)``, whose
     last axes are the grid, and returns ``linop.scattered(y)``. ``adj_fn`` uses ``gathered_back``
@@ -75,7 +75,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Axis, GridPart)
 
-    _grids: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
+    grid_keys: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
     """Keys of ``shape.other_shapes`` for the dimensions of the grid and of the result."""
 
     _has_grid_as_input: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
         """The dimensions of each axis, None for one without a name."""
         shapes = self.shape.other_shapes
-        grids = self._grids if self._is_axis_by_axis else self._grids[:1]
+        grids = self.grid_keys if self._is_axis_by_axis else self.grid_keys[:1]
         return list(zip(*(shapes[grid] for grid in grids), strict=True))
 
     @property
@@ -124,9 +124,9 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
     def _places_in(self, shape: NamedShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the axes of the grid in the input, and those of the result in the output."""
-        if len(self._grids) != 2 or not {*self._grids} <= shape.other_shapes.keys():
+        if len(self.grid_keys) != 2 or not {*self.grid_keys} <= shape.other_shapes.keys():
             return (), ()  # fn finds them itself
-        first, second = (shape.other_shapes[key] for key in self._grids)
+        first, second = (shape.other_shapes[key] for key in self.grid_keys)
         here, there = (first, second) if self._has_grid_as_input else (second, first)
         sides = (shape.oshape, shape.ishape) if self.is_adjoint else (shape.ishape, shape.oshape)
         return axes_of(here, sides[0]), axes_of(there, sides[1])
@@ -141,7 +141,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     ) -> NamedLinop | None:
         """Return the operator for these dimensions, whose first ones are not of the grid."""
         others = dict(self._shape.other_shapes)
-        first, second = (others[key] for key in self._grids)
+        first, second = (others[key] for key in self.grid_keys)
         is_forward = self._has_grid_as_input != self.is_adjoint
         here, there = (first, second) if is_forward else (second, first)
         batch = tuple([dim for dim in dims if dim not in here])
@@ -160,9 +160,9 @@ class GridOperator(SliceableLinop, Generic[Map]):
     ) -> NamedLinop:
         """Implement :meth:`NamedLinop.along` for operators without weights and lengths."""
         others, kept = dict(self._shape.other_shapes), {*dims}
-        here, there = (others[key] for key in self._grids[:: -1 if self.is_adjoint else 1])
+        here, there = (others[key] for key in self.grid_keys[:: -1 if self.is_adjoint else 1])
         numbers = [number for number, dim in enumerate(here) if dim in kept]
-        for key in self._grids:
+        for key in self.grid_keys:
             others[key] = tuple([others[key][number] for number in numbers])
         own, result = (tuple([side[number] for number in numbers]) for side in (here, there))
         others["batch_shape"] = tuple([dim for dim in ishape if dim not in own])

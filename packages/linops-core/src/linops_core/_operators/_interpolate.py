@@ -139,7 +139,7 @@ class Interpolate(GridOperator[GridPart]):
     saved_with: ClassVar[tuple[type, ...]] = (KaiserBessel, Kept, Spline)
 
     locs: Tensor
-    _grids = ("grid_shape", "points_shape")
+    grid_keys = ("grid_shape", "points_shape")
     _is_axis_by_axis = False
     _takes_any_batch = True
 

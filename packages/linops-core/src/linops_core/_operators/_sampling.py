@@ -73,7 +73,7 @@ class Sampling(GridOperator[GridPart]):
     saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
     _is_real = True
-    _grids = ("grid_shape", "idx_shape")
+    grid_keys = ("grid_shape", "idx_shape")
     _is_axis_by_axis = False
     _takes_any_batch = True
     _counts = False

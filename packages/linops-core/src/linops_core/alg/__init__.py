@@ -3,22 +3,20 @@
 These rules hold for all of them:
 
 - A is a NamedLinop or a function. For a function, give ``adjoint=`` if the solver needs the
-adjoint.
-  Give ``like`` or ``v_init`` if the solver needs to know the input: any tensor of its shape, dtype
-  and device.
+  adjoint. Give ``like`` or ``v_init`` if the solver needs to know the input: any tensor of its
+  shape, dtype and device.
 - Random vectors are drawn from ``seed``. For an operator, ``sizes`` gives the sizes of those
   dimensions of the input that it does not know. A ``...`` that is not given stands for no
   dimensions.
 - If ``A.is_complex_linear`` is False, inner products are Re<x, y>, and A is an operator between
-real
-  spaces of twice the dimension. Functions count as linear over the complex numbers. Wrap a function
-  that is not in ``SimpleLinop(..., is_complex_linear=False)``.
-- y is one vector, real or complex, of the shape of the output of A. - ``lsqr``, ``lsmr``,
-``fista``, ``admm`` and ``pdhg`` also take a list or tuple of operators with the
-  same input. Then y, the proximal maps and the adjoints are lists with one entry for each operator.
-- A solver starts at ``x0``, zero by default, and ends after ``max_num_iters`` steps at the latest.
-x
-  is a new tensor of the shape of the input. No argument is written to.
+  real spaces of twice the dimension. Functions count as linear over the complex numbers. Wrap a
+  function that is not in ``SimpleLinop(..., is_complex_linear=False)``.
+- y is one vector, real or complex, of the shape of the output of A.
+- ``lsqr``, ``lsmr``, ``fista``, ``admm`` and ``pdhg`` also take a list or tuple of operators with
+  the same input. Then y, the proximal maps and the adjoints are lists with one entry for each
+  operator.
+- A solver starts at ``x0``, zero by default, and ends after ``max_num_iters`` steps at the
+  latest. x is a new tensor of the shape of the input. No argument is written to.
 - ``CONVERGED`` means that the tolerance is met within rounding. If rounding alone exceeds the
   tolerance, the solver ends with ``ROUNDING`` at the precision of the dtype.
 - For half precision, vectors are kept in single precision, and operators are applied in half.

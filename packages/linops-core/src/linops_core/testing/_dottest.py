@@ -20,6 +20,8 @@ Item = TypeVar("Item")
 class AdjointError(ValueError):
     """An adjoint is wrong; the message says by which factor."""
 
+    __module__ = "linops_core.testing"  # a traceback shows the name that users import
+
 
 def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
     r"""Return the inner product :math:`\langle x, y \rangle = \sum_n \bar x_n y_n`.

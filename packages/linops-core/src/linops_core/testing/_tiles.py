@@ -22,6 +22,8 @@ Close: TypeAlias = Callable[[Tensor, Tensor], bool]
 class LawError(ValueError):
     """An operator differs from its matrix, or cannot be sliced without a reason."""
 
+    __module__ = "linops_core.testing.strategies"  # a traceback shows the name that users import
+
 
 def sizes_of(linop: NamedLinop, given: Mapping[str, int]) -> dict[str, int]:
     """Return the size of each dimension, known to the operator or given by name."""

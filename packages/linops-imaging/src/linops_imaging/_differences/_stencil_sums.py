@@ -35,7 +35,7 @@ class StencilSums(GridOperator[Part]):
     saved_with: ClassVar[tuple[type, ...]] = (Part, Plan, Run, Step, Term)
 
     _is_real = True
-    _grids = ("grid", "result")
+    grid_keys = ("grid", "result")
 
     def __init__(
         self,

@@ -119,6 +119,8 @@ def bytes_of(tensor: Tensor, address: int) -> Bytes:
 class RaceError(RuntimeError):
     """Two accesses to the same memory happen in an order that nothing decides."""
 
+    __module__ = "linops_multigpu.testing"  # a traceback shows the name that users import
+
 
 class Checker:
     """All actors, and the races between them."""

@@ -23,6 +23,8 @@ Value: TypeAlias = Array | torch.Tensor
 class OwnershipError(ValueError):
     """Memory offered to one owner belongs to another one."""
 
+    __module__ = "memmap.borrow"  # a traceback shows the name that users import
+
 
 class _Held(NamedTuple):
     """The memory of an owner. It is replaced as a whole, so that no interrupt leaves half of it."""

@@ -20,8 +20,8 @@ class Holder(torch.nn.Module):
     --------
     >>> flat = torch.zeros(4)
     >>> pair = Holder(a=flat[:3], b=torch.nn.Parameter(flat[2:]), note="of one storage")
-    >>> [path for path, _ in tensors_of(pair)], pair.note
-    (['._parameters.b', '._buffers.a'], 'of one storage')
+    >>> [path.rpartition(".")[2] for path, _ in tensors_of(pair)], pair.note
+    (['b', 'a'], 'of one storage')
     """
 
     def __init__(self, **entries: Any) -> None:
@@ -128,8 +128,8 @@ def tensors_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 
     Examples
     --------
-    >>> [path for path, _ in tensors_of(torch.nn.Linear(2, 2))]
-    ['._parameters.weight', '._parameters.bias']
+    >>> [path.rpartition(".")[2] for path, _ in tensors_of(torch.nn.Linear(2, 2))]
+    ['weight', 'bias']
     """
     found = []
     for prefix, node in module.named_modules():
@@ -146,8 +146,8 @@ def state_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     --------
     >>> layer = torch.nn.Linear(2, 2)
     >>> layer.history = torch.zeros(3)
-    >>> [path for path, _ in state_of(layer)]
-    ['._parameters.weight', '._parameters.bias']
+    >>> [path.rpartition(".")[2] for path, _ in state_of(layer)]
+    ['weight', 'bias']
     """
     kinds = ("._parameters.", "._buffers.")
     return [(path, t) for path, t in tensors_of(module) if any(kind in path for kind in kinds)]

@@ -23,6 +23,8 @@ class ConvergenceWarning(RuntimeWarning):
     almost zero. A solver that only reached its largest number of steps does not warn.
     """
 
+    __module__ = "linops_core.alg"  # a traceback shows the name that users import
+
 
 class StopReason(Enum):
     """Why a solver stopped; the better reasons come first."""
