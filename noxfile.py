@@ -172,11 +172,13 @@ def run_demos(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and formatting; ``-- --fix`` mends what can be mended."""
+    """Check style, formatting and workflows; ``-- --fix`` mends what can be mended."""
     session.install(PINNED, "--group=lint")
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
+    workflows = map(str, sorted(Path(".github", "workflows").glob("*.yml")))
+    session.run("check-jsonschema", "--builtin-schema=vendor.github-workflows", *workflows)
 
 
 @nox.session
@@ -203,7 +205,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False, reuse_venv=False)
 def build(session: nox.Session) -> None:
-    """Build wheels and sdists into dist/, check them, and run the demos on the wheels alone."""
+    """Build wheels and sdists into dist/, check them, and try each alone and all with the demos."""
     dist = Path("dist")
     shutil.rmtree(dist, ignore_errors=True)
     for package in PACKAGES:
@@ -212,11 +214,63 @@ def build(session: nox.Session) -> None:
     sdists = sorted(map(str, dist.glob("*.tar.gz")))
     for wheel in wheels:
         check_wheel(session, wheel)
+    for package in PACKAGES:
+        try_alone(session, package, dist)
     session.install(PINNED, "--group=demo", *wheels)
     run_demos(session)
     session.install(PINNED, "--group=build")
     session.run("twine", "check", "--strict", *wheels, *sdists)
     session.run("mypy", "--strict", "-c", f"import {', '.join(map(import_name, PACKAGES))}")
+
+
+def try_alone(session: nox.Session, package: str, dist: Path) -> None:
+    """Install a wheel where nothing else is, import all of it and run the example of its README."""
+    folder = Path(session.create_tmp(), "alone").resolve()
+    python = str(folder / "bin" / "python")
+    needed = sorted({package, *needed_siblings(package)})
+    wheels = [next(dist.glob(f"{import_name(name)}-*.whl")) for name in needed]
+    example = first_example(Path("packages", package, "README.md"))
+    session.run("uv", "venv", "--quiet", "--clear", str(folder))
+    session.run("uv", "pip", "install", "--quiet", f"--python={python}", PINNED, *map(str, wheels))
+    # -I: nothing is imported from the tree.
+    for program in ([IMPORT_ALL_MODULES, import_name(package)], [example]):
+        session.run(python, "-I", "-c", *program, external=True, log=False)
+    session.log(f"{package}: its wheel alone runs the example of its README")
+
+
+def first_example(readme: Path) -> str:
+    """Return the first block of Python in a README."""
+    _, _, after = readme.read_text("utf-8").partition("```python\n")
+    return after.partition("\n```")[0]
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Build the files of one package into dist/, for its tag: ``-- NAME-vVERSION``."""
+    package, version = tagged(session)
+    dist = Path("dist")
+    shutil.rmtree(dist, ignore_errors=True)
+    build_from(session, Path("packages", package), dist)
+    for wheel in dist.glob("*.whl"):
+        check_wheel(session, str(wheel))
+    session.install(PINNED, "--group=build")
+    session.run("twine", "check", "--strict", *map(str, sorted(dist.iterdir())))
+    session.log(f"dist/ has {package} {version}")
+
+
+def tagged(session: nox.Session) -> tuple[str, str]:
+    """Return the package and the version of a tag; the tree must have both, with a changelog."""
+    if len(session.posargs) != 1:
+        session.error("give one tag, as in: ./nox -s release -- memmap-v0.1.0")
+    package, _, version = session.posargs[0].rpartition("-v")
+    if package not in PROJECTS:
+        session.error(f"a tag must be NAME-vVERSION of {', '.join(PACKAGES)}: {session.posargs[0]}")
+    if version != PROJECTS[package]["version"]:
+        session.error(f"{package} has the version {PROJECTS[package]['version']}, not {version}")
+    changelog = Path("packages", package, "CHANGELOG.md").read_text("utf-8")
+    if not changelog.startswith(f"# Changelog\n\n## {version} ("):
+        session.error(f"the changelog of {package} must begin with ## {version} and its date")
+    return package, version
 
 
 def build_from(session: nox.Session, folder: Path, dist: Path, *options: str) -> None:

@@ -1,0 +1,54 @@
+"""The workflows of the repository run sessions of nox and nothing else."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
+STEP = re.compile(r"\brun: *(.*)")
+NOX = re.compile(r"\./nox -s ([a-z ]+?)(?: -- \"\$TAG\")?")
+
+
+def sessions() -> set[str]:
+    """Return the sessions of the noxfile."""
+    tree = ast.parse((ROOT / "noxfile.py").read_text("utf-8"))
+    return {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and any("nox.session" in ast.unparse(decorator) for decorator in node.decorator_list)
+    }
+
+
+def faults(workflow: str) -> list[str]:
+    """Return the commands of a workflow that are not sessions of the noxfile."""
+    found = []
+    for command in STEP.findall(workflow):
+        match = NOX.fullmatch(command)
+        if not match or not set(match[1].split()) <= sessions():
+            found.append(command)
+    return found
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_every_command_is_a_session_of_nox(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert STEP.findall(text) and faults(text) == []
+
+
+@pytest.mark.parametrize(
+    "command", ["./nox -s docs -- -k x", "./nox -s test", "pytest", "./nox -s docs; rm x", "|"]
+)
+def test_another_command_is_seen(command: str) -> None:
+    assert faults(f"    - run: ./nox -s docs\n    - run: {command}\n") == [command]
+
+
+def test_the_tests_run_on_each_python_that_the_packages_are_for() -> None:
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8")
+    assert 'python-version: ["3.11", "3.12", "3.13"]' in text
+    used = {name for path in WORKFLOWS for name in re.findall(r"-s (.*)", path.read_text("utf-8"))}
+    needed = {"lint", "typecheck", "tests", "integration", "floor", "docs", "build"}
+    assert needed <= {word for command in used for word in command.split()}
