@@ -22,6 +22,10 @@ These rules hold for all of them:
 - For half precision, vectors are kept in single precision, and operators are applied in half.
 - ``tqdm_kwargs``, a mapping, shows a progress bar. ``callback`` gets a :class:`Step` after every
   step; each solver documents the ``values`` of its steps.
+- If the process ends, a call with ``checkpoint``, the path of a file, continues from the file and
+  returns the same bits. The file has what a step takes from the one before. It is written after
+  every ``checkpoint_every`` steps and after the last one. :func:`conjugate_gradients` says how
+  several processes write, and what is compared. Proximal maps are compared too.
 - TypeError: a vector is neither floating nor complex, an argument has a wrong type, or a function
   comes without its adjoint. ValueError: shapes, dtypes or sizes do not fit, or a number is out of
   range. ArithmeticError: an iteration meets NaN or infinity, or the scale of A or of the solution

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..._kernels._tracing import is_recorded
+from .._shared._checkpoint import Checkpoint, State, check_not_recorded, checkpoint_of
 from .._shared._checks import (
     Operator,
     check_count,
@@ -30,7 +31,6 @@ from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._products import add_scaled, is_moderate
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors
-from ._checkpoint import Checkpoint, State
 from ._chunks import chunks_of
 from ._convergence_check import ConvergenceCheck, is_any, on_host, reals_on_host
 from ._definiteness import N_CHECKED, Measured, Numbers
@@ -172,12 +172,10 @@ def conjugate_gradients(
     check_square(_NAME, A, "for least squares pass A.N and A.H(y), or use lsqr(A, y)")
     check_count(_NAME, "max_num_iters", max_num_iters)
     gtol, ltol = checked_number(_NAME, "gtol", gtol), checked_number(_NAME, "ltol", ltol)
-    check_count(_NAME, "checkpoint_every", checkpoint_every, 1)
-    if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
-        raise TypeError(f"{_NAME}: checkpoint must be the path of a file, got {checkpoint!r}")
     if x0 is not None:
         check_like(_NAME, "x0", x0, "y", y)
     batch = batched_vectors(_NAME, A, y, batch_dims)
+    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, batch.totals.processes)
     if preconditioner is not None and not is_complex_linear(preconditioner):
         batch = replace(batch, has_complex_products=False)
 
@@ -203,10 +201,6 @@ def conjugate_gradients(
 
     def solve_and_check() -> Tensor:
         progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-        saved = None
-        if checkpoint is not None:
-            processes = batch.totals.processes
-            saved = Checkpoint(_NAME, checkpoint, checkpoint_every, processes)
         if not is_implicit:
             return solve(y, x0, progress, saved)
         with torch.no_grad():
@@ -328,11 +322,8 @@ class Run:
             if operator is not None:
                 probe = space.random_like(y.detach(), space.generator(2 * seed + 1))
                 vectors[name] = in_own_space(_NAME, operator, probe, name)
-        if is_recorded(*vectors.values()):
-            raise ValueError(
-                f"{_NAME}: checkpoint must not be given where gradients flow through the steps, "
-                "got some that need them; pass implicit=True, or call it under torch.no_grad()"
-            )
+        advice = "pass implicit=True, or call it"
+        check_not_recorded(_NAME, *vectors.values(), advice=advice)
         problem: dict[str, object] = {
             "shape": [*y.shape],
             "dtype": str(y.dtype),

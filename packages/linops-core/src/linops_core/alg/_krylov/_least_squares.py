@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..._kernels._complex import real_part
+from .._shared._checkpoint import checkpoint_of, probed
 from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
@@ -65,6 +67,8 @@ def least_squares(
     max_num_iters: int | None,
     tqdm_kwargs: Mapping[str, object] | None,
     callback: Callback | None,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: int,
 ) -> Tensor:
     """Return the solution, with the gradients of the exact solution."""
     A, adjoint = stacked(owner, "A", A, adjoint)
@@ -80,17 +84,20 @@ def least_squares(
     if max_num_iters is not None:
         check_count(owner, "max_num_iters", max_num_iters)
 
+    saved = checkpoint_of(owner, checkpoint, checkpoint_every, pair.input.totals.processes)
+
     def solve(run: _Run, *watchers: Any) -> Tensor:
         limit = max_num_iters
         if limit is None:
             limit = 2 * run.A.input.count(run.x)
-        Progress(owner, limit, *watchers).follow(run.steps(method), _Run.result)
+        progress = Progress(owner, limit, *watchers)
+        progress.follow(run.steps(method, progress), _Run.result)
         if run.complaint is not None:
             warnings.warn(run.complaint, ConvergenceWarning, stacklevel=4)
         return run.result()
 
     with torch.no_grad():
-        x = solve(_Run(pair, y, x0, options), tqdm_kwargs, callback)
+        x = solve(_Run(pair, y, x0, options), tqdm_kwargs, callback, saved)
     if not torch.is_grad_enabled():
         return x
     A, adjoint = pair.given
@@ -149,7 +156,7 @@ class _Run:
         self.exponent, self.gain = _exponent(self.unit), 1.0
         self.complaint: str | None = None
         # The claims of the recurrence that x itself did not confirm.
-        self.denied = {StopReason.CONVERGED: math.inf, StopReason.LEAST_SQUARES: math.inf}
+        self.denied = {"CONVERGED": math.inf, "LEAST_SQUARES": math.inf}
 
     def result(self) -> Tensor:
         """Return x0 and the change in the unit and dtype of the caller."""
@@ -160,11 +167,12 @@ class _Run:
         is_extreme = abs(self.exponent) > 16
         return in_given_precision(self.owner, found, self.dtype, may_be_extreme=is_extreme)
 
-    def steps(self, method: type[Recurrence]) -> Iterator[Iterate[_Run]]:
+    def steps(self, method: type[Recurrence], progress: Progress) -> Iterator[Iterate[_Run]]:
         """Do the steps."""
         pair, damp = self.pair, self.options.damp
         values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
-        yield self, {**values, "condition": 1.0}, None if pair.alpha else self.reason_at_start()
+        if not pair.alpha:
+            yield self, {**values, "condition": 1.0}, self.reason_at_start()
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
         ratio = max(0, _exponent(damp) - _exponent(pair.unit)) if damp else 0
         if ratio > _MOST_DAMPED:
@@ -175,6 +183,14 @@ class _Run:
         self.gain = 4.0**ratio
         recurrence = method(pair, damp / pair.unit, self.gain)
         self.exponent -= _exponent(pair.unit) + 2 * ratio
+        if progress.checkpoint is not None:
+            given = {"y": (self.A.output, self.y), **probed(self.A, self.x)}
+            if self.x0 is not None:
+                given["x0"] = self.A.input, self.x0
+            limits = {"max_num_iters": progress.limit, **self.options._asdict()}
+            parts = {"run": self, "pair": pair, "recurrence": recurrence}
+            progress.checkpoint.begin(limits, given, **parts)
+        yield self, {**values, "condition": 1.0}, None
         while True:
             norms, reason = self.judged(recurrence.step(self.x))
             values = {
@@ -213,7 +229,7 @@ class _Run:
             claim, said = StopReason.CONVERGED, norms.residual
         elif norms.relative_gradient <= atol and atol >= precision:
             claim, said = StopReason.LEAST_SQUARES, norms.relative_gradient
-        if claim is not None and said <= 0.5 * self.denied[claim]:
+        if claim is not None and said <= 0.5 * self.denied[claim.name]:
             found, rounding = self.measured(norms, claim is StopReason.LEAST_SQUARES)
             if claim is StopReason.CONVERGED:
                 is_confirmed = found.residual + rounding <= self.goal(found)
@@ -222,7 +238,7 @@ class _Run:
                 is_confirmed = found.gradient + self.pair.norm * rounding <= allowed
             if is_confirmed:
                 return found, claim
-            self.denied[claim] = said
+            self.denied[claim.name] = said
         smallest = min(
             norms.relative_gradient, 1 / max(norms.condition, 1.0), norms.residual / size
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 
 import torch
@@ -28,6 +29,8 @@ def lsmr(
     adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
 ) -> Tensor:
     r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
 
@@ -48,7 +51,7 @@ def lsmr(
     tensor([1., 2.])
     """
     options = Options(damp, atol, btol, conlim)
-    watchers = (tqdm_kwargs, callback)
+    watchers = (tqdm_kwargs, callback, checkpoint, checkpoint_every)
     return least_squares("lsmr", LSMR, A, adjoint, y, x0, options, max_num_iters, *watchers)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 
 from torch import Tensor
@@ -27,6 +28,8 @@ def lsqr(
     adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
 ) -> Tensor:
     r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
 
@@ -49,7 +52,7 @@ def lsqr(
         solver computes r (and A^H r) anew to confirm the recurrence.
     conlim : float
         Stop when the estimated condition number of A reaches it; 0 for no limit.
-    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_core.alg`. By default there are at most twice as many steps as unknowns. If
         the steps show that ``adjoint`` is not the adjoint of A, a ValueError is raised. The
         ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
@@ -76,7 +79,7 @@ def lsqr(
     tensor([1., 2.])
     """
     options = Options(damp, atol, btol, conlim)
-    watchers = (tqdm_kwargs, callback)
+    watchers = (tqdm_kwargs, callback, checkpoint, checkpoint_every)
     return least_squares("lsqr", LSQR, A, adjoint, y, x0, options, max_num_iters, *watchers)
 
 

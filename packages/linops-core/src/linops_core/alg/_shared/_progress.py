@@ -15,6 +15,8 @@ from typing import Any, TypeAlias, TypeVar
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from ._checkpoint import Checkpoint
+
 
 class ConvergenceWarning(RuntimeWarning):
     """A solver returned a result that misses its tolerances by far.
@@ -134,6 +136,7 @@ class Progress:
     limit: int
     tqdm_kwargs: Mapping[str, object] | None = None
     callback: Callback | None = None
+    checkpoint: Checkpoint | None = None
 
     @property
     def is_watched(self) -> bool:
@@ -154,9 +157,18 @@ class Progress:
             for iteration in count(first):
                 state, values, reasons = next(steps)
                 each = [*reasons] if isinstance(reasons, list) else [reasons]
+                saved = None if self.checkpoint is None else self.checkpoint.step
+                if saved is not None:
+                    if iteration == first:
+                        values = saved["values"]
+                        each = [name and StopReason[name] for name in saved["reasons"]]
+                    iteration += saved["iteration"] - first
                 if iteration == self.limit:
                     each = [reason or StopReason.MAX_ITERATIONS for reason in each]
                 is_done = None not in each
+                if self.checkpoint is not None:
+                    names = [reason and reason.name for reason in each]
+                    self.checkpoint.keep(iteration, values, names)
                 if bar is not None and (iteration or is_done):
                     bar.set_postfix({k: f"{v:.2e}" for k, v in values.items()}, refresh=False)
                     bar.update(iteration - bar.n)

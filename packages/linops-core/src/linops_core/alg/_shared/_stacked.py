@@ -60,11 +60,10 @@ class StackedOperators(nn.Module):
 
     def _check_inputs(self) -> None:
         """Refuse operators of which it is known that they have other inputs than the first."""
-        known = [
-            (number, A.sizes("input"))
-            for number, A in enumerate(self.operators)
-            if isinstance(A, NamedLinop) and ELLIPSES not in A.ishape
-        ]
+        linops = [(n, A) for n, A in enumerate(self.operators) if isinstance(A, NamedLinop)]
+        if any(A.totals("input") is not None for _, A in linops):
+            return  # sizes of shares, which ranks compare
+        known = [(n, A.sizes("input")) for n, A in linops if ELLIPSES not in A.ishape]
         for number, sizes in known[1:]:
             first, lengths = known[0]
             pairs = zip(sizes, lengths, strict=False)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
-from itertools import count
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from .._krylov._conjugate_gradients import Run
 from .._proximals._separable import Proximals
+from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import check_count, check_like, checked_number
 from .._shared._precision import rounding_of
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
@@ -39,6 +41,8 @@ def admm(
     L_adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(L x)` for a convex g.
 
@@ -74,7 +78,7 @@ def admm(
         eps_abs may be 0, and then the result does not depend on the unit of y.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
-    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_core.alg`. For a NamedLinop, the normal ``A.N`` is used. The ``values`` of
         a step are "rho", and "primal" and "dual", the residuals divided by the factors of eps_rel.
 
@@ -114,26 +118,37 @@ def admm(
         has_complex_products=pair.is_complex_linear and split.is_complex_linear,
     )
 
-    def steps(rho: float) -> Iterator[Iterate[Tensor]]:
+    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
+
+    def start() -> _Loop:
         x = torch.zeros_like(target) if problem.x0 is None else problem.x0
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
         z = split.forward(x)
-        u = torch.zeros_like(z)
-        root_of_x = math.sqrt(pair.input.count(x)) if eps_abs else 0.0
-        root_of_z = math.sqrt(split.output.count(z)) if eps_abs else 0.0
-        primal, dual, norm = math.inf, math.inf, 0.0
+        loop = _Loop(x, z, torch.zeros_like(z), rho)
+        if saved is not None:
+            options = {"max_num_iters": max_num_iters, "rho": rho, "fixed": is_rho_fixed}
+            options |= {"eps_abs": eps_abs, "eps_rel": eps_rel, "max_cg_iters": max_cg_iters}
+            saved.begin(options, problem.known(x), loop=loop)
+        return loop
+
+    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
+        root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
+        root_of_z = math.sqrt(split.output.count(loop.z)) if eps_abs else 0.0
 
         def weighted(x: Tensor) -> Tensor:
-            return torch.add(normal(x), normal_of_L(x), alpha=rho)
+            return torch.add(normal(x), normal_of_L(x), alpha=loop.rho)
 
-        yield x, {"primal": primal, "dual": dual, "rho": rho}, None
-        for iteration in count(1):
+        yield loop.x, {"primal": loop.primal, "dual": loop.dual, "rho": loop.rho}, None
+        while True:
+            x, z, u, rho = loop.x, loop.z, loop.u, loop.rho
             right = torch.add(target, split.adjoint(z - u), alpha=rho)
             check_like(_NAME, "the output of the adjoint of L", right, "x", x)
-            gtol = max(0.1 * min(1.0, primal, dual), precision)
+            gtol = max(0.1 * min(1.0, loop.primal, loop.dual), precision)
             run = Run(weighted, None, vectors, right, x, (gtol, 0.0), pair.dtype)
-            x = run.solve(Progress(_NAME, max_cg_iters))
-            norm = run.norm() or norm  # of the system that is solved, once a step has shown it
+            loop.x = x = run.solve(Progress(_NAME, max_cg_iters))
+            loop.norm = norm = (
+                run.norm() or loop.norm
+            )  # of the system that is solved, once a step has shown it
             del run  # freed, because the next lines need the memory
             image = split.forward(x)
             shifted = image + u
@@ -161,9 +176,28 @@ def admm(
             reason = reason_of_both((gap, slope), goals, noises)
             if eps_rel < precision and max(primal, dual) <= rounding:
                 reason = reason or StopReason.ROUNDING
-            yield x, {"primal": primal, "dual": dual, "rho": rho}, reason
-            if iteration <= last_change_of_rho:
+            loop.iteration += 1
+            values = {"primal": primal, "dual": dual, "rho": rho}
+            if loop.iteration <= last_change_of_rho:
                 factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
                 rho, u = rho * factor, u / factor
+            loop.z, loop.u, loop.rho, loop.primal, loop.dual = z, u, rho, primal, dual
+            del z, u
+            yield x, values, reason
 
-    return problem.solve(steps(rho), Progress(_NAME, max_num_iters, tqdm_kwargs, callback))
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved)
+    return problem.solve(steps(start()), progress)
+
+
+@dataclass
+class _Loop:
+    """What a step takes from the one before."""
+
+    x: Tensor
+    z: Tensor
+    u: Tensor
+    rho: float
+    primal: float = math.inf
+    dual: float = math.inf
+    norm: float = 0.0
+    iteration: int = 0

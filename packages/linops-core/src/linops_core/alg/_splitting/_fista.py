@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from torch import Tensor
@@ -25,6 +26,8 @@ def fista(
     adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(x)` for a convex g.
 
@@ -49,7 +52,7 @@ def fista(
         when a step meets a larger curvature, and the step is done again.
     restart : bool
         Reset the momentum when it increases the function. This helps if it is strongly convex.
-    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_core.alg`. The ``values`` of a step are "change", which ``tol`` bounds,
         "residual", :math:`|A x - y| / |y|`, and "step".
 
@@ -70,6 +73,6 @@ def fista(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    watchers = (tqdm_kwargs, callback)
+    watchers = (tqdm_kwargs, callback, checkpoint, checkpoint_every)
     options = (x0, max_num_iters, tol, step, adjoint, *watchers)
     return forward_backward("fista", A, y, proximal, *options, has_momentum=True, restart=restart)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..._kernels._tracing import is_recorded
 from .._proximals._proximal import Proximal
+from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._progress import Callback, Iterate, Progress, StopReason
@@ -29,6 +32,8 @@ def forward_backward(
     adjoint: Operators | None,
     tqdm_kwargs: Mapping[str, object] | None,
     callback: Callback | None,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: int,
     *,
     has_momentum: bool,
     restart: bool,
@@ -42,17 +47,27 @@ def forward_backward(
     problem = PenalizedProblem(owner, A, adjoint, y, proximal, x0, needs_convex=has_momentum)
     pair, y = problem.A, problem.y
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    progress = Progress(owner, max_num_iters, tqdm_kwargs, callback)
+    saved = checkpoint_of(owner, checkpoint, checkpoint_every, pair.input.totals.processes)
+    progress = Progress(owner, max_num_iters, tqdm_kwargs, callback, saved)
 
-    def steps() -> Iterator[Iterate[Tensor]]:
+    def start() -> _Loop:
         x = torch.zeros_like(pair.adjoint(y)) if problem.x0 is None else problem.x0
         image = pair.forward(x)
         check_like(owner, "the output of A", image, "y", y)
         step = _first_step(pair, image - y) if given is None else given
         step = checked_number(owner, "step", step, is_positive=True)
-        z, z_image, age = x.clone(), image.clone(), 1.0
-        yield x, {"change": math.inf, "residual": _residual(pair, image, y), "step": step}, None
+        loop = _Loop(x, image, x.clone(), image.clone(), step)
+        if saved is not None:
+            options = {"tol": tol, "step": given, "max_num_iters": max_num_iters}
+            options |= {"momentum": has_momentum, "restart": restart}
+            saved.begin(options, problem.known(x), loop=loop)
+        return loop
+
+    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
+        residual = _residual(pair, loop.image, y)
+        yield loop.x, {"change": math.inf, "residual": residual, "step": loop.step}, None
         while True:
+            x, image, z, z_image, step = loop.x, loop.image, loop.z, loop.z_image, loop.step
             misfit = z_image - y
             gradient = pair.adjoint(misfit)
             check_like(owner, "the output of the adjoint", gradient, "x", x)
@@ -85,18 +100,31 @@ def forward_backward(
                 elif length <= max(noise, precision * size):
                     reason = StopReason.ROUNDING
             if not has_momentum or (restart and slope < 0):
-                age = 1.0
-            before, age = age, (1 + math.sqrt(1 + 4 * age**2)) / 2
-            momentum = 1 + (before - 1) / age
-            z = _extrapolated(x, found, momentum, into=z)
-            z_image = _extrapolated(image, found_image, momentum, into=z_image)
-            x, image = found, found_image
-            del found, found_image, gradient, misfit, move, vectors  # freed before others are made
-            residual = _residual(pair, image, y) if progress.is_watched else math.nan
+                loop.age = 1.0
+            before, loop.age = loop.age, (1 + math.sqrt(1 + 4 * loop.age**2)) / 2
+            momentum = 1 + (before - 1) / loop.age
+            loop.z = _extrapolated(x, found, momentum, into=z)
+            loop.z_image = _extrapolated(image, found_image, momentum, into=z_image)
+            loop.x, loop.image, loop.step = found, found_image, step
+            del found, found_image, gradient, misfit, move, vectors  # before others are made
+            del x, image, z, z_image
+            residual = _residual(pair, loop.image, y) if progress.is_watched else math.nan
             values = {"change": length / (size or 1.0), "residual": residual, "step": step}
-            yield x, values, reason
+            yield loop.x, values, reason
 
-    return problem.solve(steps(), progress)
+    return problem.solve(steps(start()), progress)
+
+
+@dataclass
+class _Loop:
+    """What a step takes from the one before."""
+
+    x: Tensor
+    image: Tensor
+    z: Tensor
+    z_image: Tensor
+    step: float
+    age: float = 1.0
 
 
 def _extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:

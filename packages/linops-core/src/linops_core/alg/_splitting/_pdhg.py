@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,6 +13,7 @@ from torch import Tensor
 from .._proximals._composed import conjugate
 from .._proximals._proximal import Proximal, checked_proximal
 from .._proximals._separable import Proximals, of_all_blocks
+from .._shared._checkpoint import checkpoint_of, probed
 from .._shared._checks import check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._products import add_scaled
@@ -36,6 +39,8 @@ def pdhg(
     adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
 ) -> Tensor:
     r"""The x that minimises :math:`f(K x) + g(x)` for convex f and g with proximal maps.
 
@@ -72,7 +77,7 @@ def pdhg(
         :math:`(p - p') / \sigma + K (2 x - x_{-1} - x') \in \partial f^*(p') - K x'`; its norm must
         be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
         numbers of their entries.
-    K, max_num_iters, adjoint, tqdm_kwargs, callback
+    K, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_core.alg`, where K is A. The ``values`` of a step are "primal" and "dual",
         the norms of these two vectors, "tau" and "sigma".
 
@@ -119,19 +124,32 @@ def pdhg(
     proximal_dual = conjugate(penalty)
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
-    def steps(
-        x: Tensor, p: Tensor | None, tau: float, sigma: float, norm: float
-    ) -> Iterator[Iterate[Tensor]]:
+    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
+
+    def start(x: Tensor) -> _Loop:
+        lengths = _first_lengths(pair, x, tau, sigma)
         if are_given:
-            _check_lengths(tau, sigma, norm)
+            _check_lengths(*lengths)
         image = pair.forward(x)
-        p = torch.zeros_like(image) if p is None else p
+        p = torch.zeros_like(image) if p0 is None else p0
         check_like(_NAME, "p0", p, "the output of K", image)
-        root_of_x = math.sqrt(pair.input.count(x)) if eps_abs else 0.0
-        root_of_p = math.sqrt(pair.output.count(p)) if eps_abs else 0.0
-        ahead = image.clone()
-        yield x, {"primal": math.inf, "dual": math.inf, "tau": tau, "sigma": sigma}, None
+        loop = _Loop(x, p, image, image.clone(), *lengths)
+        if saved is not None:
+            known = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
+            known["the proximal map of f"] = pair.output, penalty(known["K"][1], 1.0)
+            known["the proximal map of g"] = pair.input, proximal_g(pair.input.random_like(x), 1.0)
+            options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
+            saved.begin({"max_num_iters": max_num_iters, **options}, known, loop=loop)
+        return loop
+
+    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
+        root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
+        root_of_p = math.sqrt(pair.output.count(loop.p)) if eps_abs else 0.0
+        values = {"primal": math.inf, "dual": math.inf, "tau": loop.tau, "sigma": loop.sigma}
+        yield loop.x, values, None
         while True:
+            x, p, image, ahead = loop.x, loop.p, loop.image, loop.ahead
+            tau, sigma, norm = loop.tau, loop.sigma, loop.norm
             p_new = proximal_dual(torch.add(p, ahead, alpha=sigma), sigma)
             check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
             back = pair.adjoint(p_new)
@@ -157,28 +175,40 @@ def pdhg(
             reason = reason_of_both((primal, dual), goals, noises)
             if moved <= precision * x_size and p_moved <= precision * p_size:
                 reason = reason or StopReason.ROUNDING
-            ahead = torch.lerp(image, image_new, 2.0)
-            x, p, image = x_new, p_new, image_new
-            del x_new, p_new, p_move, image_new
-            yield x, {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}, reason
+            loop.ahead = torch.lerp(image, image_new, 2.0)
+            loop.x, loop.p, loop.image = x_new, p_new, image_new
+            del x, p, image, ahead, x_new, p_new, p_move, image_new
             # At the level of rounding, the ratio of two moves does not show the norm.
-            if moved <= 16 * precision * x_size:
-                continue
-            shown = (bent - 2 * rounding * norm * x_size) / moved
+            shown = 0.0
+            if moved > 16 * precision * x_size:
+                shown = (bent - 2 * rounding * norm * x_size) / moved
             if shown > norm * (1 + 1e-3):
-                norm = shown
-                if are_given:
-                    _check_lengths(tau, sigma, norm)
-                else:
-                    excess = max(math.sqrt(tau * sigma) * norm / 0.99, 1.0)
-                    tau, sigma = tau / excess, sigma / excess
+                loop.norm = shown
+                if not are_given:
+                    excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
+                    loop.tau, loop.sigma = tau / excess, sigma / excess
+            yield loop.x, {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}, reason
+            if are_given:
+                _check_lengths(tau, sigma, loop.norm)
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
 
-    started = steps(x, p0, *_first_lengths(pair, x, tau, sigma))
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
-    return result(progress.follow(started, lambda x: result(x).clone()))
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved)
+    return result(progress.follow(steps(start(x)), lambda x: result(x).clone()))
+
+
+@dataclass
+class _Loop:
+    """What a step takes from the one before."""
+
+    x: Tensor
+    p: Tensor
+    image: Tensor
+    ahead: Tensor
+    tau: float
+    sigma: float
+    norm: float
 
 
 def _first_lengths(

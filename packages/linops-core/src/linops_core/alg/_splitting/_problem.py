@@ -9,10 +9,12 @@ from torch import Tensor
 
 from .._proximals._proximal import Proximal, checked_proximal
 from .._proximals._separable import Proximals, of_all_blocks
+from .._shared._checkpoint import probed
 from .._shared._checks import check_vector
 from .._shared._precision import OperatorPair, in_given_precision, widened
 from .._shared._products import is_moderate
 from .._shared._progress import Iterate, Progress
+from .._shared._space import Space
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
 
 
@@ -56,6 +58,17 @@ class PenalizedProblem:
         if x0 is not None:
             check_vector(owner, "x0", x0)
             self.x0 = widened(x0) / self.unit
+
+    def known(self, x: Tensor) -> dict[str, tuple[Space, Tensor]]:
+        """Return vectors that tell this problem from another one, for a checkpoint."""
+        pair, split = self.A, self.L
+        found = {"y": (pair.output, self.y), **probed(pair, x)}
+        if self.x0 is not None:
+            found["x0"] = pair.input, self.x0
+        if split.name == "L":
+            found |= probed(split, x)
+        image = split.forward(pair.input.random_like(x.detach()))
+        return {**found, "the proximal map": (split.output, self.proximal(image, 1.0))}
 
     def solve(self, steps: Iterator[Iterate[Tensor]], progress: Progress) -> Tensor:
         """Return the last x of the steps, in the unit and the precision of y."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from torch import Tensor
@@ -24,6 +25,8 @@ def proximal_gradient(
     adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(x)`, by steps that never increase it.
 
@@ -49,7 +52,7 @@ def proximal_gradient(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    watchers = (tqdm_kwargs, callback)
+    watchers = (tqdm_kwargs, callback, checkpoint, checkpoint_every)
     options = (x0, max_num_iters, tol, step, adjoint, *watchers)
     name = "proximal_gradient"
     return forward_backward(name, A, y, proximal, *options, has_momentum=False, restart=False)

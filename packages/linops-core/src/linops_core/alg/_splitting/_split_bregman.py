@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from torch import Tensor
@@ -28,6 +29,8 @@ def split_bregman(
     L_adjoint: Operators | None = None,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(L x)` for a convex g.
 
@@ -71,4 +74,6 @@ def split_bregman(
         L_adjoint=L_adjoint,
         tqdm_kwargs=tqdm_kwargs,
         callback=callback,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
     )

@@ -11,6 +11,10 @@ import torch
 from torch import Tensor
 
 from ..._base._totals import Processes
+from ..._kernels._tracing import is_recorded
+from ._checks import check_count
+from ._precision import OperatorPair, widened
+from ._space import Space
 
 State: TypeAlias = Mapping[str, Any]
 """Numbers, strings and tensors by name, and mappings and lists of these."""
@@ -29,12 +33,62 @@ class Checkpoint:
     ) -> None:
         self.owner, self.every, self.processes = owner, every, processes
         self.problem: State = {}
+        self.parts: Mapping[str, object] = {}
+        self.step: State | None = None
+        """The values and reasons of the step that was loaded, and its number."""
         number = 0 if processes is None else processes.number
         newest = Path(path)
         if number:
             newest = newest.with_name(f"{newest.name}.rank{number}")
         self.newest = newest
         self.previous = newest.with_name(f"{newest.name}.previous")
+
+    def begin(
+        self,
+        options: Mapping[str, object],
+        vectors: Mapping[str, tuple[Space, Tensor]],
+        **parts: object,
+    ) -> None:
+        """Load the newest state into objects, whose numbers and tensors are saved from now on.
+
+        Parameters
+        ----------
+        options : mapping
+            Numbers and strings of the problem.
+        vectors : mapping of name to (Space, Tensor)
+            Its vectors, and what operators and proximal maps make of some vector; the first one
+            has the dtype and the device of the problem.
+        **parts : object
+            All that a step takes from the one before is in their attributes.
+        """
+        tensors = [vector for _, vector in vectors.values()]
+        check_not_recorded(self.owner, *tensors, advice="call it")
+        first, precision = tensors[0], torch.finfo(tensors[0].dtype).eps
+        problem: dict[str, object] = {
+            "shape": [*first.shape],
+            "dtype": str(first.dtype),
+            "device": first.device.type,
+            "options": dict(options),
+        }
+        for name, (space, vector) in vectors.items():
+            problem[name] = _sketch(self.owner, space, widened(vector))
+        state = self.load(problem, min(64 * precision, precision**0.5))
+        self.parts = parts
+        if state is not None:
+            self.step = state["step"]
+            for name, part in parts.items():
+                found = state[name].items()
+                vars(part).update(
+                    {k: v.to(first.device) if isinstance(v, Tensor) else v for k, v in found}
+                )
+
+    def keep(self, iteration: int, values: Mapping[str, float], reasons: list[str | None]) -> None:
+        """Save the parts if it is time for that, or the last step."""
+        is_due = iteration % self.every == 0 or None not in reasons
+        if self.parts and is_due and (self.step is None or iteration > self.step["iteration"]):
+            step = {"iteration": iteration, "values": dict(values), "reasons": reasons}
+            states = {name: _plain(vars(part)) for name, part in self.parts.items()}
+            self.save(iteration, {"step": step, **states})
 
     def load(self, problem: State, precision: float) -> State | None:
         """Return the newest state that all processes have; None if there is none.
@@ -156,6 +210,55 @@ class Checkpoint:
 
     def _told(self, value: Any, what: str) -> list[Any]:
         return [value] if self.processes is None else self.processes.told(value, what)
+
+
+def checkpoint_of(
+    owner: str, path: object, every: int, processes: Processes | None
+) -> Checkpoint | None:
+    """Return the files of a solve, given the arguments of a solver."""
+    check_count(owner, "checkpoint_every", every, 1)
+    if path is None:
+        return None
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{owner}: checkpoint must be the path of a file, got {path!r}")
+    return Checkpoint(owner, path, every, processes)
+
+
+def probed(pair: OperatorPair, like: Tensor) -> dict[str, tuple[Space, Tensor]]:
+    """Return what an operator and its adjoint make of a random vector."""
+    image = pair.forward(pair.input.random_like(like.detach()))
+    back = pair.adjoint(image)
+    return {
+        pair.name: (pair.output, image),
+        f"the adjoint of {pair.name}": (pair.input, back),
+    }
+
+
+def check_not_recorded(owner: str, *tensors: Tensor, advice: str) -> None:
+    """Refuse a checkpoint of steps through which gradients flow."""
+    if is_recorded(*tensors):
+        raise ValueError(
+            f"{owner}: checkpoint must not be given where gradients flow through the steps, "
+            f"got some that need them; {advice} under torch.no_grad()"
+        )
+
+
+def _sketch(owner: str, space: Space, vector: Tensor) -> Tensor:
+    """Return two numbers that another vector does not have: a product and the norm."""
+    unit = space.unit_of(owner, vector, is_output=True)
+    vector = vector / unit
+    numbers = [space.inner(space.random_like(vector), vector), space.norm(vector)]
+    return torch.stack([unit * number.cpu().to(torch.complex128) for number in numbers])
+
+
+def _plain(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the numbers, strings and tensors."""
+    plain = (Tensor, float, int, str, type(None))
+    return {
+        name: dict(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if isinstance(value, (*plain, dict))
+    }
 
 
 def _is_same(wanted: object, found: object, precision: float) -> bool:
